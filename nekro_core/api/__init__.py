@@ -1,0 +1,1 @@
+"""Everything that adapters and plugins may import."""

@@ -1,0 +1,125 @@
+"""The name of a chat.
+
+Grammar, as it stands in a log, a table or a tool's argument::
+
+    chat_key  = instance "-" kind "_" native [ "#" thread ]
+    instance  = 1*( ALPHA / DIGIT / "_" / "." )
+    kind      = "group" / "private" / "channel"
+    native    = 1*visible        ; "%", "#", white space and controls as %XX of their UTF-8 bytes
+    thread    = 1*visible        ; the same
+
+The text form is canonical: equal keys have equal texts, so it may be a unique column.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+from urllib.parse import quote, unquote
+
+MAX_KEY_LENGTH = 255
+"""Longest text form in characters: what a unique VARCHAR can hold on every database we know."""
+
+_INSTANCE = re.compile(r"[A-Za-z0-9_.]+\Z")
+_ESCAPE_THESE = re.compile(r"[%#\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+_STRAY_PERCENT = re.compile(r"%(?![0-9A-F]{2})")
+_FILE_NAME_SAFE = "-_."
+_MAX_FILE_NAME = 120
+
+
+class ChatKeyError(ValueError):
+    """A text is not a chat key, or a part cannot stand in one. Says which and what was expected."""
+
+
+class ChatKind(StrEnum):
+    """What sort of place a chat is."""
+
+    GROUP = "group"
+    PRIVATE = "private"
+    CHANNEL = "channel"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ChatKey:
+    """Where a message came from, and so where its answer goes.
+
+    ``instance`` names the account (``onebot_v11``, ``onebot_v11.20002``, ``web``), ``native_id`` is
+    the platform's own id, unescaped. Raises `ChatKeyError` for a part that the grammar forbids.
+    """
+
+    instance: str
+    kind: ChatKind
+    native_id: str
+    thread: str | None = None
+
+    def __post_init__(self) -> None:
+        if not _INSTANCE.match(self.instance):
+            raise ChatKeyError(
+                f"instance {self.instance!r}: expected letters, digits, '_' and '.', at least one"
+            )
+        if not isinstance(self.kind, ChatKind):
+            raise ChatKeyError(f"kind {self.kind!r}: expected one of {', '.join(ChatKind)}")
+        _require_visible("native id", self.native_id)
+        if self.thread is not None:
+            _require_visible("thread", self.thread)
+        if len(str(self)) > MAX_KEY_LENGTH:
+            raise ChatKeyError(f"key of {len(str(self))} characters: at most {MAX_KEY_LENGTH}")
+
+    def __str__(self) -> str:
+        text = f"{self.instance}-{self.kind.value}_{_escape(self.native_id)}"
+        return text if self.thread is None else f"{text}#{_escape(self.thread)}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the text form. Only the canonical spelling is taken, so one chat has one key."""
+        instance, dash, rest = text.partition("-")
+        kind_text, underscore, native = rest.partition("_")
+        if not dash or not underscore:
+            raise ChatKeyError(
+                f"{text!r} is no chat key: expected '<instance>-<kind>_<id>', "
+                "for example 'onebot_v11-group_30003'"
+            )
+        try:
+            kind = ChatKind(kind_text)
+        except ValueError:
+            raise ChatKeyError(
+                f"{text!r}: kind {kind_text!r}, expected one of {', '.join(ChatKind)}"
+            ) from None
+        native, hash_sign, thread = native.partition("#")
+        key = cls(instance, kind, _unescape(native), _unescape(thread) if hash_sign else None)
+        if str(key) != text:
+            raise ChatKeyError(f"{text!r} is not in canonical form: write {str(key)!r}")
+        return key
+
+    @property
+    def file_name(self) -> str:
+        """A name for this chat's folder: portable characters only, at most 120, no two alike."""
+        name = quote(str(self), safe=_FILE_NAME_SAFE)
+        # A case-insensitive file system would join "A" and "a"; a long name would be refused.
+        if len(name) <= _MAX_FILE_NAME and name == name.lower():
+            return name
+        digest = hashlib.sha256(str(self).encode()).hexdigest()[:16]
+        return f"{name.lower()[: _MAX_FILE_NAME - 17]}~{digest}"
+
+
+def _require_visible(part: str, value: str) -> None:
+    if not value:
+        raise ChatKeyError(f"{part} is empty")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ChatKeyError(f"{part} {value!r} is no valid Unicode text") from None
+
+
+def _escape(value: str) -> str:
+    return _ESCAPE_THESE.sub(lambda found: quote(found.group(), safe=""), value)
+
+
+def _unescape(value: str) -> str:
+    if _STRAY_PERCENT.search(value):
+        raise ChatKeyError(f"{value!r}: '%' must be followed by two upper-case hex digits")
+    try:
+        return unquote(value, errors="strict")
+    except UnicodeDecodeError:
+        raise ChatKeyError(f"{value!r} does not unescape to UTF-8") from None

@@ -1,0 +1,53 @@
+"""What the store keeps of a conversation, in the order in which it was heard."""
+
+from enum import StrEnum
+
+import msgspec
+
+from nekro_core.chat.delivery import DeliveryState
+from nekro_core.chat.key import ChatKey
+from nekro_core.chat.message import Sender
+from nekro_core.chat.segments import Segments
+
+
+class Author(StrEnum):
+    """Who a record is of: somebody in the chat, the bot itself, or the framework."""
+
+    PERSON = "person"
+    BOT = "bot"
+    SYSTEM = "system"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a chat's history.
+
+    ``seq`` grows by arrival over all chats of a store and is never reused, so it is also an event
+    id. ``message_id`` is the platform's, empty for what has none. For the bot's own, ``run_id``
+    names the run that sent it and ``state`` what became of it.
+    """
+
+    seq: int
+    chat_key: ChatKey
+    author: Author
+    segments: Segments
+    time: float
+    message_id: str = ""
+    sender: Sender = Sender("")
+    to_bot: bool = False
+    from_history: bool = False
+    recalled: bool = False
+    run_id: str = ""
+    state: DeliveryState = DeliveryState.SENT
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run was: for people who want to see the code behind an answer."""
+
+    run_id: str
+    chat_key: ChatKey
+    code: str
+    output: str
+    stop: str
+    error: str
+    started: float
+    seconds: float

@@ -1,0 +1,1 @@
+"""Names that plugins written for other frameworks import."""

@@ -1,0 +1,1 @@
+"""The way in and the way out: nothing lost, nothing twice, in order."""

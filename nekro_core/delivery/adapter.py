@@ -1,0 +1,55 @@
+"""The contract of a platform's way in and out."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from nekro_core.chat import ChatKey, ChatMessage, Delivery, Receipt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What one platform call can carry.
+
+    ``inline`` are the segment types that share one call, in any mixture; ``alone`` those that need
+    a call each; a type in neither cannot be sent and is refused with a reason. ``text_length``
+    bounds the characters of one call. ``images_per_call`` likewise.
+    """
+
+    inline: frozenset[type]
+    alone: frozenset[type]
+    text_length: int = 4000
+    images_per_call: int = 9
+
+
+class Adapter(Protocol):
+    """One platform. It is given its ports when it is made, and is started and ended by its owner.
+
+    Inbound it hands each message to `Inbound` in the order of arrival.
+    """
+
+    name: str
+
+    def capabilities(self, chat_key: ChatKey) -> Capabilities:
+        """What one call to this chat can carry."""
+
+    async def send(self, delivery: Delivery) -> Receipt:
+        """Make the one platform call and report what the platform answered.
+
+        Never raises for a platform's failure: an answer that says no is ``rejected`` with its
+        reason, no answer is ``unknown``, and a call that surely never left (account offline) is
+        ``pending``.
+        """
+
+    async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
+        """Platform ids of our own accounts there, whose messages never trigger."""
+
+    async def start(self) -> None:
+        """Begin to listen. Routes were added when it was made; this may connect out."""
+
+    async def aclose(self) -> None:
+        """Stop listening and end every task of its own."""
+
+
+Inbound = Callable[[ChatMessage], Awaitable[None]]
+"""Where an adapter hands a message: returns once it is stored."""

@@ -1,0 +1,87 @@
+"""What the bot offers an adapter: its only way to anything behind the api."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from nekro_core.chat import ChatKey, ChatMessage, Media, Record, RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A line was added to a chat's history, or one changed (recalled, delivery decided)."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """A turn of the chat began (true) or ended (false)."""
+
+    chat_key: ChatKey
+    busy: bool
+
+
+Activity = Recorded | Working
+
+
+class MediaKeeper(Protocol):
+    """Bounded, sniffed storage of what a chat received. What cannot be had comes back as a
+    `Media` with a ``problem`` in words; nothing is raised for it."""
+
+    async def keep_bytes(self, chat_key: ChatKey, data: bytes, *, name: str = "") -> Media:
+        """Store bytes that are already here."""
+
+    async def keep_url(self, chat_key: ChatKey, url: str, *, name: str = "") -> Media:
+        """Fetch ``http(s)``, ``data:`` or ``base64://`` and store it."""
+
+
+class Host(Protocol):
+    """The bot, as an adapter sees it."""
+
+    data_dir: Path
+    settings: Mapping[str, Any]
+    """NoneBot's configuration, lower-case names."""
+    media: MediaKeeper
+
+    async def accept(self, message: ChatMessage) -> None:
+        """Take an inbound message. The order of calls for one chat is the order kept: it is stamped
+        before the first await. Returns once the message is stored (or known as a duplicate)."""
+
+    async def recall(self, chat_key: ChatKey, message_id: str) -> None:
+        """The message was taken back on the platform: it leaves the prompt."""
+
+    async def instance_of(self, adapter: str, account: str) -> str:
+        """The instance part of this account's chat keys; made at first sight, then never moves."""
+
+    async def account_of(self, instance: str) -> str | None:
+        """The platform account bound to an instance."""
+
+    async def stop(self, chat_key: ChatKey) -> bool:
+        """Stop the chat's running turn. False where none runs."""
+
+    def working(self, chat_key: ChatKey) -> bool:
+        """Whether a turn runs now."""
+
+    def watch(
+        self, chat_key: ChatKey | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[Activity]]:
+        """Follow one chat, or all. A follower too slow for its queue is ended."""
+
+    async def records(self, chat_key: ChatKey, *, after: int = 0, limit: int = 200) -> list[Record]:
+        """History with ``seq > after``, oldest first; with ``after=0`` the newest ``limit``."""
+
+    async def newest_times(self, instance: str) -> Mapping[ChatKey, float]:
+        """For each chat of the instance, the time of the newest message heard, to fetch what was
+        missed since."""
+
+    async def chats(self, instance: str) -> list[ChatKey]:
+        """Chats that are known, newest activity first."""
+
+    async def run(self, run_id: str) -> RunRecord | None:
+        """The code behind an answer."""
+
+    async def read_upload(self, chat_key: ChatKey, path: str) -> bytes | None:
+        """A stored medium of this chat by its `Media.path`, or nothing where it is not the chat's."""

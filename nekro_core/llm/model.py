@@ -1,0 +1,163 @@
+"""The contract of a chat model: messages in, a stream of text out.
+
+Errors (``retryable`` says whether the same request may succeed later)::
+
+    ModelError
+    ├── KeyRejected        your key: missing, wrong, or without right to this model
+    ├── QuotaExceeded      your quota or rate limit; ``retry_after_s`` where the provider says so
+    ├── ModelUnreachable   your network, or the provider's machinery is down
+    ├── ModelRefused       the model or a filter of the provider declines to answer
+    ├── RequestRejected    this request cannot work: unknown model, too long, unsupported part
+    └── ReplyBroken        the reply stopped in the middle; what had arrived was already yielded
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+
+class ModelError(Exception):
+    """The root of what a model raises; the message is for an operator and holds no secret."""
+
+    retryable = False
+
+
+class KeyRejected(ModelError):
+    """The provider does not take the key."""
+
+
+class QuotaExceeded(ModelError):
+    """Too many requests, or the account is empty."""
+
+    retryable = True
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class ModelUnreachable(ModelError):
+    """No answer: name, connection, time-out, or a 5xx."""
+
+    retryable = True
+
+
+class ModelRefused(ModelError):
+    """The model will not answer this."""
+
+
+class RequestRejected(ModelError):
+    """The provider says that the request itself is wrong."""
+
+
+class ReplyBroken(ModelError):
+    """The stream broke after it had begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Words."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """A picture: its bytes and their type, or an ``http(s)`` address that the provider fetches."""
+
+    data: bytes = b""
+    mime: str = "image/png"
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AudioPart:
+    """Sound: its bytes, ``wav`` or ``mp3``."""
+
+    data: bytes
+    format: Literal["wav", "mp3"] = "wav"
+
+
+Part = TextPart | ImagePart | AudioPart
+
+
+@dataclass(frozen=True, slots=True)
+class PromptMessage:
+    """One message of a prompt."""
+
+    role: Literal["system", "user", "assistant"]
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, role: Literal["system", "user", "assistant"], text: str) -> "PromptMessage":
+        """A message of words alone."""
+        return cls(role, (TextPart(text),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRequest:
+    """One request. ``grammar`` is GBNF and reaches only models whose profile takes one."""
+
+    messages: tuple[PromptMessage, ...]
+    max_tokens: int = 4096
+    temperature: float | None = None
+    stop: tuple[str, ...] = ()
+    grammar: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """The next words of the reply."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What the request cost, in tokens. ``estimated`` where the provider did not say."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The reply is over: ``stop``, or ``length`` where a limit cut it."""
+
+    reason: Literal["stop", "length"]
+
+
+Delta = TextDelta | Usage | Finished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelProfile:
+    """What a model can do. ``prefers_examples`` marks a small model that wants the short prompt
+    with worked examples and a grammar instead of the long one."""
+
+    name: str
+    vision: bool = False
+    audio: bool = False
+    grammar: bool = False
+    prefers_examples: bool = False
+    context_tokens: int = 32_768
+
+
+class ChatModel(Protocol):
+    """A model that can be asked. Safe to use from many tasks at once."""
+
+    @property
+    def profile(self) -> ModelProfile:
+        """What it can do."""
+
+    def stream(self, request: ChatRequest) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
+        """Ask; the reply arrives as deltas. Leaving the context closes the request at once.
+
+        Retries happen inside and only before the first delta. Raises the tree above.
+        """
+
+    async def aclose(self) -> None:
+        """Free connections and processes."""

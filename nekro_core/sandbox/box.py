@@ -1,0 +1,244 @@
+"""The contract between whoever wants code run and whatever isolates it.
+
+A *backend* makes *boxes*; a box keeps files and executes *runs*, one at a time. A run is fed whole
+top-level statements while they become known, calls functions of the host, and ends with a
+`RunResult`. Nothing here knows of chats, and no value that a box sends is ever unpickled.
+
+Errors::
+
+    SandboxError
+    ├── BackendUnavailable    this machine cannot make such boxes; says how to mend it
+    ├── BoxLost               the box died or broke the protocol; its runs end, make another
+    └── BoxFileError          a file operation failed inside the box; has a stable ``code``
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+
+class SandboxError(Exception):
+    """The root of what this room raises."""
+
+
+class BackendUnavailable(SandboxError):
+    """The machinery cannot work here; the message says why and what to do."""
+
+
+class BoxLost(SandboxError):
+    """The box is gone. Nothing of it can be used again."""
+
+
+class BoxFileError(SandboxError):
+    """A file operation failed inside the box, for a reason of the caller's.
+
+    ``code`` is one of ``not_found, is_a_directory, permission_denied, too_large, invalid_input``.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLimits:
+    """Bounds of one run. Waiting for source and for the host's tools counts against none."""
+
+    seconds: float = 60.0
+    """Wall time in which the guest itself has the floor."""
+    output_bytes: int = 256 * 1024
+    """Of stdout and stderr together; the rest is dropped and the result marked."""
+    calls: int = 1000
+    """Tool calls. One more ends the run."""
+    value_bytes: int = 16 * 1024 * 1024
+    """Of one argument list or one result."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuestFunction:
+    """A host function as the guest sees it.
+
+    ``names`` are the dotted or plain names it is bound to (``send_image``, ``chat.send_image``);
+    the first is the one its calls are reported under. ``signature`` and ``doc`` are what
+    ``help()`` shows; the host validates arguments itself.
+    """
+
+    names: tuple[str, ...]
+    signature: str = "(*args, **kwargs)"
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuestCall:
+    """The guest called a host function. Arguments are plain data: None, bool, int, float, str,
+    bytes, list and dict with text keys."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Answer to a call: the guest's expression has this value. May be anything that pickles; what
+    the guest cannot import arrives as a plain view of its data."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Raise:
+    """Answer to a call: the guest sees a ``ToolError`` with this message."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndRun:
+    """Answer to a call: the run is over, whatever its code does to go on."""
+
+
+Answer = Value | Raise | EndRun
+CallHandler = Callable[[GuestCall], Awaitable[Answer]]
+
+
+class StopReason(StrEnum):
+    """Why a run is over."""
+
+    FINISHED = "finished"
+    ERROR = "error"
+    """An exception that the code did not catch; ``RunResult.error`` is its traceback."""
+    ENDED_BY_CALL = "ended_by_call"
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    TOO_MANY_CALLS = "too_many_calls"
+    PROTOCOL_ERROR = "protocol_error"
+    DIED = "died"
+    """The process ended by itself: a signal, ``os._exit``; ``RunResult.error`` says which."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What became of a run.
+
+    ``output`` is stdout and stderr interleaved, decoded with replacement. ``error`` is the
+    traceback of the guest's own lines, numbered as in the whole reply, or one sentence.
+    ``statements`` counts those that ran to their end, ``seconds`` the guest's own time.
+    """
+
+    stop: StopReason
+    output: str = ""
+    output_truncated: bool = False
+    error: str = ""
+    statements: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+
+
+class Run(Protocol):
+    """One execution of one reply's code, fed as it arrives."""
+
+    async def feed(self, source: str, line: int) -> None:
+        """Hand over whole top-level statements whose first line is number ``line`` of the reply.
+
+        Returns once they are on their way, not when they ran. After the run is over it does
+        nothing, so a feeder need not race with the end.
+        """
+
+    async def finish(self) -> RunResult:
+        """Say that no more source comes; wait for the end. May be awaited again."""
+
+    async def wait(self) -> RunResult:
+        """Wait for the end without saying that the source is complete."""
+
+    async def cancel(self) -> RunResult:
+        """End the run now (at most 0.1 s); nothing of it goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxSpec:
+    """What sort of box. ``template`` names what is installed in it."""
+
+    template: str = "python"
+    memory_bytes: int = 512 * 1024 * 1024
+    disk_bytes: int = 256 * 1024 * 1024
+    processes: int = 64
+
+
+class Box(Protocol):
+    """An isolated place to run code and keep files. Its working directory is ``/home/user``."""
+
+    box_id: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be used."""
+
+    async def start_run(
+        self,
+        functions: Sequence[GuestFunction],
+        handler: CallHandler,
+        limits: RunLimits | None = None,
+    ) -> Run:
+        """Start a run in a forked child with clean globals. One at a time; a second one waits.
+
+        Raises `BoxLost`.
+        """
+
+    async def read_file(self, path: str, *, limit: int) -> bytes:
+        """The bytes of a regular file, resolved inside the box.
+
+        Raises `BoxFileError` (``too_large`` above ``limit`` bytes) and `BoxLost`.
+        """
+
+    async def write_file(self, path: str, data: bytes, *, read_only: bool = False) -> None:
+        """Replace a file in one step, making its parents. Raises `BoxFileError` and `BoxLost`."""
+
+    async def export_files(self) -> bytes:
+        """``/home/user`` as an uncompressed tar archive, for `import_files` after a restart."""
+
+    async def import_files(self, archive: bytes) -> None:
+        """Put such an archive's regular files, folders and inner links back."""
+
+    async def destroy(self) -> None:
+        """End every process and free every file. May be called twice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One finding of a self-check: what was tried, whether it held, what was seen, the remedy."""
+
+    name: str
+    ok: bool
+    seen: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfCheck:
+    """Whether a backend may be used on this machine. It fails closed: all checks must hold."""
+
+    backend: str
+    checks: tuple[Check, ...] = field(default=())
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check held, and there was at least one."""
+        return bool(self.checks) and all(check.ok for check in self.checks)
+
+
+class Backend(Protocol):
+    """What makes boxes. Opened and closed by whoever owns it; closing destroys its boxes."""
+
+    name: str
+
+    async def self_check(self) -> SelfCheck:
+        """Start a box and read back from inside what confines it. Never raises for a finding."""
+
+    async def create(self, spec: BoxSpec) -> Box:
+        """A fresh box. Raises `BackendUnavailable`."""
+
+    async def aclose(self) -> None:
+        """Destroy every box that it made."""

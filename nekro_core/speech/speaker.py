@@ -1,0 +1,63 @@
+"""The contract of a voice: text in, sound out.
+
+Errors::
+
+    SpeechError
+    ├── VoiceUnknown         no such voice; the message lists some that there are
+    ├── TextUnspeakable      nothing in the text can be spoken, or it is too long
+    └── EngineUnavailable    library, voice file or network is missing; says how to mend it
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class SpeechError(Exception):
+    """The root of what an engine raises."""
+
+
+class VoiceUnknown(SpeechError):
+    """The voice that was asked for does not exist."""
+
+
+class TextUnspeakable(SpeechError):
+    """There is nothing to say, or too much."""
+
+
+class EngineUnavailable(SpeechError):
+    """The engine cannot work here and now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speech:
+    """Sound: a whole WAV file, 16-bit PCM mono, and its length in seconds."""
+
+    wav: bytes
+    seconds: float
+    voice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoiceInfo:
+    """A voice that can be asked for. ``language`` is a BCP 47 tag."""
+
+    name: str
+    language: str
+
+
+class Speaker(Protocol):
+    """An engine that speaks. Work is done off the event loop."""
+
+    name: str
+
+    async def voices(self) -> tuple[VoiceInfo, ...]:
+        """The voices that it has, best first."""
+
+    async def speak(self, text: str, *, voice: str | None = None, speed: float = 1.0) -> Speech:
+        """Say ``text`` (at most 2,000 characters) at ``speed`` (0.5 to 2.0; 1.0 is natural).
+
+        Without a voice the language of the text chooses one. Raises the tree above.
+        """
+
+    async def aclose(self) -> None:
+        """Free what it holds."""

@@ -1,0 +1,1 @@
+"""What the bot remembers: tables, migrations and the questions asked of them."""

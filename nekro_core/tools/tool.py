@@ -1,0 +1,102 @@
+"""What a tool is: one description from which stub, schema and validation are made."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class ToolKind(StrEnum):
+    """What a call does to the turn (ARCHITECTURE: what each kind of tool does to the turn)."""
+
+    TOOL = "tool"
+    AGENT = "agent"
+    BEHAVIOR = "behavior"
+    MULTIMODAL_AGENT = "multimodal_agent"
+
+    @property
+    def ends_run(self) -> bool:
+        """Whether a call ends the run and opens a new step."""
+        return self in (ToolKind.AGENT, ToolKind.MULTIMODAL_AGENT)
+
+
+class Visibility(StrEnum):
+    """Whether the model is told of a tool: at once, when it searches, or never."""
+
+    VISIBLE = "visible"
+    DEFERRED = "deferred"
+    HIDDEN = "hidden"
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED: Any = _Required()
+"""`Parameter.default` of a parameter that has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One parameter as the model sees it; the context parameter is never among them.
+
+    ``annotation`` is the live type that arguments are converted to (`Any` where the author gave
+    none), ``type_text`` how it is written in the stub, ``schema`` its JSON Schema.
+    """
+
+    name: str
+    annotation: Any
+    type_text: str
+    schema: Mapping[str, Any]
+    description: str = ""
+    default: Any = REQUIRED
+    keyword_only: bool = False
+    variadic: bool = False
+
+    @property
+    def required(self) -> bool:
+        """Whether a call without it is an error."""
+        return self.default is REQUIRED and not self.variadic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A worked example from a tool's documentation: what a person says, and the code that answers.
+
+    ``language`` is ``en``, ``zh`` or ``ja``, told from the script of ``says``.
+    """
+
+    says: str
+    code: str
+    language: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One function that the AI may call.
+
+    ``name`` is what the author calls it, ``python_name`` its function's own name, ``module`` the
+    plugin's short name (the tool is always reachable as ``module.python_name``), ``owner`` the
+    plugin's key. ``handler`` takes the context first, then the parameters. ``where`` is
+    ``file:line`` for messages to its author. ``timeout_s`` bounds one call.
+    """
+
+    name: str
+    python_name: str
+    module: str
+    owner: str
+    kind: ToolKind
+    handler: Callable[..., Awaitable[Any]] = field(repr=False, compare=False)
+    description: str = ""
+    summary: str = ""
+    details: str = ""
+    parameters: tuple[Parameter, ...] = ()
+    returns_type: str = ""
+    returns: str = ""
+    raises: tuple[str, ...] = ()
+    example: str = ""
+    examples: tuple[Example, ...] = ()
+    visibility: Visibility = Visibility.VISIBLE
+    where: str = ""
+    timeout_s: float = 120.0
