@@ -17,7 +17,7 @@ class Role(StrEnum):
 
 
 class Sender(msgspec.Struct, frozen=True):
-    """Who wrote. ``user_id`` is the platform's; ``name`` is what the chat shows and is not trusted."""
+    """Who wrote. ``user_id`` is the platform's; ``name`` is what the chat shows, never trusted."""
 
     user_id: str
     name: str = ""

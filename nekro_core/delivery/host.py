@@ -84,4 +84,4 @@ class Host(Protocol):
         """The code behind an answer."""
 
     async def read_upload(self, chat_key: ChatKey, path: str) -> bytes | None:
-        """A stored medium of this chat by its `Media.path`, or nothing where it is not the chat's."""
+        """The bytes of this chat's medium by its `Media.path`; nothing where it is another's."""
