@@ -1,0 +1,68 @@
+# Four commands: run, test, check, bench. Each makes what it needs and needs only python3 with venv.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help run chat doctor test check format bench crash koishi clean
+
+help:
+	@echo "make run      start the bot; prints the address of its page"
+	@echo "make chat     talk to it in this terminal"
+	@echo "make doctor   what works on this machine, what does not, how to mend it"
+	@echo "make test     the whole test suite"
+	@echo "make check    format, lint, types, import contracts"
+	@echo "make bench    speed and memory beside their physical floor"
+	@echo "make crash    many kill -9 under load      make koishi   our OneBot peer against Koishi"
+
+run: $(VENV)/.installed
+	@$(BIN)/nekro run
+
+chat: $(VENV)/.installed
+	@$(BIN)/nekro chat
+
+doctor: $(VENV)/.installed
+	@$(BIN)/nekro doctor
+
+test: $(VENV)/.installed-dev
+	$(BIN)/pytest $(ARGS)
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m bench $(ARGS)
+
+crash: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.e2e.crash $(ARGS)
+
+koishi: $(VENV)/.installed-dev
+	cd tests/peers/koishi && npm install --no-audit --no-fund --no-package-lock
+	$(BIN)/pytest tests/peers/koishi $(ARGS)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(VENV)/.made: scripts/preflight.sh
+	@sh scripts/preflight.sh $(PYTHON)
+	@echo "Making the environment in $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.made pyproject.toml
+	@echo "Installing nekro-core and what it needs (about 400 MB, once) ..."
+	@$(PIP) install --quiet --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@$(PIP) install --quiet --editable ".[dev]"
+	@touch $@
