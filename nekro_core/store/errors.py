@@ -1,0 +1,45 @@
+"""Errors of the store.
+
+::
+
+    StoreError                 whatever the store cannot do
+    ├── DataFolderInUse        another process owns the data folder
+    ├── DatabaseTooNew         written by a newer version of the bot
+    ├── MigrationFailed        the tables could not be brought up to date; a copy was kept
+    ├── StoreUnavailable       machinery down: disk full, locked, unreadable; nothing was written
+    ├── TurnRunning            caller's fault: the chat has a running turn already
+    └── ValueTooLarge          caller's fault: longer than the column allows
+"""
+
+
+class StoreError(Exception):
+    """Whatever the store cannot do."""
+
+
+class DataFolderInUse(StoreError):
+    """Another process owns the data folder. Says which (``pid``) and since when."""
+
+    def __init__(self, message: str, *, pid: int | None, since: float | None) -> None:
+        super().__init__(message)
+        self.pid = pid
+        self.since = since
+
+
+class DatabaseTooNew(StoreError):
+    """The database holds migrations that this version does not know."""
+
+
+class MigrationFailed(StoreError):
+    """The tables could not be brought up to date; says where the copy from before lies."""
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be reached or written now. Nothing of the refused work was kept."""
+
+
+class TurnRunning(StoreError):
+    """The chat has a running turn already; end or resume that one."""
+
+
+class ValueTooLarge(StoreError):
+    """A value is longer than its column allows. Says which, how long and the limit."""

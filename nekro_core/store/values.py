@@ -1,0 +1,110 @@
+"""What the store gives and takes besides the chat room's own values. Frozen; times are seconds
+since 1970."""
+
+from dataclasses import dataclass
+
+from nekro_core.chat import ChatKey, DeliveryState, Record, Segments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """One bot identity on a platform and the instance that it is bound to, for good."""
+
+    adapter: str
+    account: str
+    instance: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One turn of a chat.
+
+    ``trigger_seq`` is the record that woke it, ``through_seq`` the newest that a step of it has
+    seen. ``stop`` says why it ended and is empty while it runs. ``attempts`` counts how often it
+    was taken up: 1 for a turn that nothing cut off.
+    """
+
+    turn_id: int
+    chat_key: ChatKey
+    trigger_seq: int
+    through_seq: int
+    user_id: str
+    running: bool
+    stop: str
+    attempts: int
+    started: float
+    ended: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One model reply and what it cost.
+
+    ``reply`` is all that the model wrote; ``tail`` its end that did not run. ``estimated`` marks
+    token counts that no provider confirmed. ``cost`` is in the operator's currency.
+    """
+
+    position: int
+    reply: str
+    tail: str = ""
+    model: str = ""
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    estimated: bool = False
+    cost: float = 0.0
+    started: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call of a tool by a run. ``arguments`` is bounded JSON text; ``outcome`` is ``ok`` or
+    what went wrong, in words."""
+
+    position: int
+    name: str
+    arguments: str
+    outcome: str
+    started: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryRow:
+    """One platform call that was, is or will be made.
+
+    ``position`` counts the pieces of one send. ``record_seq`` is the history record that shows it,
+    0 where it is not shown.
+    """
+
+    delivery_id: str
+    chat_key: ChatKey
+    run_id: str
+    position: int
+    segments: Segments
+    state: DeliveryState
+    message_id: str
+    reason: str
+    record_seq: int
+    created: float
+    changed: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unanswered:
+    """What one chat's people said after the newest record that was dealt with, oldest first."""
+
+    chat_key: ChatKey
+    handled_seq: int
+    records: tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What model replies cost together."""
+
+    steps: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
