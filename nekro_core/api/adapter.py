@@ -1,0 +1,42 @@
+"""What a chat platform's adapter is made of.
+
+A built-in adapter is a package `adapters/<name>`; its ``__init__`` has ``create``, an
+`AdapterFactory`, and may have ``SERVER_OPTIONS``, keyword arguments that the web server must be
+run with for the adapter's sake.
+"""
+
+from typing import Protocol
+
+from nonebot.drivers import Driver
+
+from nekro_core.delivery.adapter import Adapter, Capabilities
+from nekro_core.delivery.host import (
+    Activity,
+    Host,
+    MediaKeeper,
+    Recorded,
+    Working,
+)
+
+
+class AdapterFactory(Protocol):
+    """Makes an adapter, once, before the web server runs: routes are added here, not in ``start``.
+
+    ``driver`` is NoneBot's; where it serves ASGI, ``driver.server_app`` is the FastAPI application.
+    Raises `RuntimeError` with a remedy where the adapter cannot be run safely.
+    """
+
+    def __call__(self, host: Host, driver: Driver) -> Adapter:
+        """The adapter, not yet started."""
+
+
+__all__ = [
+    "Activity",
+    "Adapter",
+    "AdapterFactory",
+    "Capabilities",
+    "Host",
+    "MediaKeeper",
+    "Recorded",
+    "Working",
+]
