@@ -1,0 +1,183 @@
+"""The short prompt for a small model: stubs, worked examples, the last exchanges, then now.
+
+A model of half a billion parameters does not follow instructions; it continues patterns. So the
+prompt is a conversation in which people say things and the bot answers with calls, taken from the
+tools' own documentation, and it ends where the next call is due. The order serves the prompt
+cache of the model's server: the system message and the English examples are the same for every
+chat, those in the person's language follow, and only then comes what changes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from nekro_core.chat import Author, Mention, Record, Reply, plain_text
+from nekro_core.llm.grammar import call_grammar, call_name
+from nekro_core.llm.model import ChatRequest, PromptMessage
+from nekro_core.tools.tool import Example, Parameter, Tool, ToolKind
+
+MAX_REPLY_TOKENS = 480
+"""Room for the longest call that the grammar allows in a script of one token a character."""
+MAX_EXCHANGES = 3
+"""Past exchanges shown: more of them pull a small model towards repeating itself."""
+MAX_SAID = 600
+"""Characters of one message that are shown; the middle of a longer one is left out."""
+MAX_PERSONA = 300
+"""Characters of the persona that are shown."""
+MAX_ROW = 3
+"""Messages in a row by one person that are taken as one."""
+
+_FIRST_LANGUAGE = "en"
+_TASK = "You are a chat bot. Answer each message by calling Python functions:"
+
+
+@dataclass(frozen=True, slots=True)
+class PastStep:
+    """A step of the turn at hand: the code that ran, and what the next step must know of it."""
+
+    code: str
+    observation: str
+
+
+def small_prompt(
+    tools: Sequence[Tool],
+    history: Sequence[Record],
+    *,
+    persona: str = "",
+    language: str = "",
+    codes: Mapping[str, str] | None = None,
+    steps: Sequence[PastStep] = (),
+) -> ChatRequest:
+    """The request that asks a small model for its next step. The same input, the same request.
+
+    ``history`` is what the store has of the chat, oldest first, ending with what is to be
+    answered; only the last few exchanges of it are used. ``codes`` maps run ids to the code that
+    ran, so that the bot's past answers are shown as the calls that they were. ``language``
+    (``en``, ``zh``, ``ja``) says whose examples stand last; without one it is told from the
+    newest message. Raises `ValueError` where none of the tools suits a small model.
+    """
+    offered = small_tools(tools)
+    exchanges = _exchanges(history, codes or {})
+    now = exchanges[-1].said if exchanges else ""
+    messages = [PromptMessage.of("system", _system(offered, persona))]
+    for example in _examples(offered, language or script_language(now)):
+        messages += _exchange(example.says, example.code)
+    for past in exchanges[:-1][-MAX_EXCHANGES:]:
+        messages += _exchange(past.said, past.answered)
+    messages.append(PromptMessage.of("user", now))
+    for step in steps:
+        messages.append(PromptMessage.of("assistant", step.code))
+        messages.append(PromptMessage.of("user", _shortened(step.observation)))
+    return ChatRequest(
+        messages=tuple(messages),
+        max_tokens=MAX_REPLY_TOKENS,
+        temperature=0.0,
+        grammar=call_grammar(offered),
+    )
+
+
+def small_tools(tools: Sequence[Tool]) -> list[Tool]:
+    """The tools that a small model is offered, each with the parameters that it can use.
+
+    A plugin that documents some of its tools with worked examples says by that which of them suit
+    a small model; of a plugin without any, all do. Of a tool with examples the model is shown the
+    parameters that are required or that an example uses. Pictures for a model that sees are not
+    for this one.
+    """
+    taught = {tool.owner for tool in tools if tool.examples}
+    return [
+        _with_used_parameters(tool)
+        for tool in tools
+        if (tool.examples or tool.owner not in taught) and tool.kind != ToolKind.MULTIMODAL_AGENT
+    ]
+
+
+def script_language(text: str) -> str:
+    """``ja`` for a text with kana, ``zh`` for one with other Chinese characters, else ``en``."""
+    if any("\u3041" <= character <= "\u30ff" for character in text):
+        return "ja"
+    if any("\u4e00" <= character <= "\u9fff" for character in text):
+        return "zh"
+    return _FIRST_LANGUAGE
+
+
+def _with_used_parameters(tool: Tool) -> Tool:
+    if not tool.examples:
+        return tool
+    code = "\n".join(example.code for example in tool.examples)
+    used = tuple(each for each in tool.parameters if each.required or f"{each.name}=" in code)
+    return replace(tool, parameters=used)
+
+
+def _system(tools: Sequence[Tool], persona: str) -> str:
+    lines = [_TASK, *(f"{_stub(tool)}  # {tool.summary}" for tool in tools)]
+    if persona := " ".join(persona.split())[:MAX_PERSONA]:
+        lines.insert(0, persona)
+    return "\n".join(lines)
+
+
+def _stub(tool: Tool) -> str:
+    return f"{call_name(tool)}({', '.join(map(_parameter, tool.parameters))})"
+
+
+def _parameter(parameter: Parameter) -> str:
+    text = f"{parameter.name}: {parameter.type_text}"
+    return text if parameter.required else f"{text} = {parameter.default!r}"
+
+
+def _examples(tools: Sequence[Tool], language: str) -> Iterator[Example]:
+    """English ones, then those in the person's language: one of each tool in turn."""
+    for each in dict.fromkeys((_FIRST_LANGUAGE, language)):
+        columns = [[one for one in tool.examples if one.language == each] for tool in tools]
+        for row in zip_longest(*columns):
+            yield from (example for example in row if example)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    said: str
+    answered: str
+
+
+def _exchanges(history: Sequence[Record], codes: Mapping[str, str]) -> list[_Exchange]:
+    """What was said and answered, oldest first; the last one is what the turn is about.
+
+    What the bot did not answer is left out: in a busy group it is most of the talk. Messages in a
+    row by one person are one. An answer whose code is not known ends a row and teaches nothing.
+    """
+    found: list[_Exchange] = []
+    row: list[Record] = []
+    answers: dict[str, str] = {}
+    for record in history:
+        if record.recalled or record.author is Author.SYSTEM:
+            continue
+        if record.author is Author.BOT:
+            answers[record.run_id] = codes.get(record.run_id, "")
+            continue
+        if answers or (row and row[-1].sender.user_id != record.sender.user_id):
+            found.append(_Exchange(_said(row), "\n".join(filter(None, answers.values()))))
+            row, answers = [], {}
+        row.append(record)
+    found = [exchange for exchange in found if exchange.said and exchange.answered]
+    return [*found, _Exchange(_said(row), "")]
+
+
+def _said(row: Sequence[Record]) -> str:
+    texts = (_words(record) for record in row[-MAX_ROW:])
+    return _shortened("\n".join(filter(None, texts)))
+
+
+def _words(record: Record) -> str:
+    """The words of a message without whom it addresses: that it is the bot is why it is here."""
+    segments = [each for each in record.segments if not isinstance(each, Mention | Reply)]
+    return " ".join(plain_text(segments).split())
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= MAX_SAID:
+        return text
+    return f"{text[: MAX_SAID // 2]} [...] {text[-MAX_SAID // 2 :]}"
+
+
+def _exchange(said: str, answered: str) -> tuple[PromptMessage, PromptMessage]:
+    return PromptMessage.of("user", said), PromptMessage.of("assistant", answered)

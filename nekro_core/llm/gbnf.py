@@ -1,0 +1,136 @@
+"""Grammars for constrained decoding: a small tree of rules, written out as GBNF.
+
+GBNF is the notation of llama.cpp (its ``grammars/README.md``). Rules are values, so a grammar can
+be walked by a test as well as printed for a model's server.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+MAX_REPEAT = 2000
+"""llama.cpp refuses a repetition with a larger bound."""
+
+_RULE_NAME = re.compile(r"[a-z][a-z0-9-]*\Z")
+
+
+class GrammarError(ValueError):
+    """A rule is missing, misnamed or out of bounds; says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Exactly these characters."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chars:
+    """One character of (or, negated, outside) inclusive ranges of code points."""
+
+    ranges: tuple[tuple[str, str], ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """One after another."""
+
+    parts: tuple["Rule", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of these."""
+
+    options: tuple["Rule", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The same again, ``least`` to ``most`` times."""
+
+    rule: "Rule"
+    least: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A rule by its name."""
+
+    name: str
+
+
+Rule = Text | Chars | Sequence | Choice | Repeat | Ref
+
+
+def seq(*parts: Rule | str) -> Rule:
+    """One after another; a plain string stands for itself."""
+    rules = tuple(Text(part) if isinstance(part, str) else part for part in parts)
+    return rules[0] if len(rules) == 1 else Sequence(rules)
+
+
+def choice(*options: Rule | str) -> Rule:
+    """One of these; a plain string stands for itself."""
+    rules = tuple(Text(option) if isinstance(option, str) else option for option in options)
+    return rules[0] if len(rules) == 1 else Choice(rules)
+
+
+def optional(rule: Rule | str) -> Rule:
+    """The rule or nothing."""
+    return Repeat(seq(rule), 0, 1)
+
+
+def render(rules: Mapping[str, Rule]) -> str:
+    """The GBNF text of named rules, ``root`` among them. Raises `GrammarError`."""
+    if "root" not in rules:
+        raise GrammarError("a grammar needs a rule named 'root'")
+    for name in rules:
+        if not _RULE_NAME.match(name):
+            raise GrammarError(f"rule name {name!r}: expected a-z, 0-9 and '-', a letter first")
+    return "".join(f"{name} ::= {_render(rule, rules)}\n" for name, rule in rules.items())
+
+
+def _render(rule: Rule, rules: Mapping[str, Rule]) -> str:
+    match rule:
+        case Text():
+            return '"' + "".join(map(_escape, rule.text)) + '"'
+        case Chars():
+            spans = "".join(
+                _escape(first) if first == last else f"{_escape(first)}-{_escape(last)}"
+                for first, last in rule.ranges
+            )
+            return f"[{'^' if rule.negated else ''}{spans}]"
+        case Sequence():
+            return "(" + " ".join(_render(part, rules) for part in rule.parts) + ")"
+        case Choice():
+            return "(" + " | ".join(_render(option, rules) for option in rule.options) + ")"
+        case Repeat():
+            if not 0 <= rule.least <= rule.most <= MAX_REPEAT:
+                raise GrammarError(
+                    f"repetition {rule.least} to {rule.most}: expected 0 to {MAX_REPEAT}"
+                )
+            body = _render(rule.rule, rules)
+            if (rule.least, rule.most) == (0, 1):
+                return f"({body})?"
+            return f"({body}){{{rule.least},{rule.most}}}"
+        case Ref():
+            if rule.name not in rules:
+                raise GrammarError(f"rule {rule.name!r} is used but not given")
+            return rule.name
+        case _:
+            assert_never(rule)
+
+
+def _escape(character: str) -> str:
+    if character.isascii() and character.isalnum():
+        return character
+    code = ord(character)
+    if character in " _.,:;=+*/()<>{}!?#$%&@'~`|":
+        return character
+    if code <= 0xFF:
+        return f"\\x{code:02X}"
+    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"

@@ -1,0 +1,198 @@
+"""A grammar from tools' signatures: whatever it lets a model write parses and calls real tools.
+
+The language is a small part of Python: one to a few calls, a line each, with literals as
+arguments. Every required argument is there, none comes twice, each has the JSON type that its
+parameter's schema asks for. Bounds keep a small model that loses its thread from writing for
+ever; they are part of the grammar, so what is cut by them still parses.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from nekro_core.llm.gbnf import Chars, Ref, Repeat, Rule, Text, choice, optional, render, seq
+from nekro_core.tools.tool import Parameter, Tool
+
+MAX_CALLS = 4
+"""Calls of one reply: more is a model repeating itself."""
+MAX_TEXT = 400
+"""Characters of one string literal."""
+MAX_ITEMS = 24
+"""Elements of one list or mapping."""
+MAX_DEPTH = 6
+"""Nesting of schemas; anything deeper is written as a plain scalar."""
+
+_DIGITS = Chars((("0", "9"),))
+_QUOTE, _BACKSLASH = ('"', '"'), ("\\", "\\")
+_CONTROLS = (("\x00", "\x1f"), ("\x7f", "\x9f"), ("\u2028", "\u2029"))
+_SHARED: Mapping[str, Rule] = {
+    "char": choice(
+        Chars((_QUOTE, _BACKSLASH, *_CONTROLS), negated=True),
+        seq("\\", Chars((("n", "n"), _QUOTE, _BACKSLASH))),
+    ),
+    "natural": choice("0", seq(Chars((("1", "9"),)), Repeat(_DIGITS, 0, 8))),
+    "decimal": seq(Ref("natural"), optional(seq(".", Repeat(_DIGITS, 1, 6)))),
+    "scalar": choice(
+        seq('"', Repeat(Ref("char"), 1, MAX_TEXT), '"'),
+        seq(optional("-"), Ref("decimal")),
+        "True",
+        "False",
+        "None",
+    ),
+}
+
+
+def call_grammar(tools: Sequence[Tool], *, max_calls: int = MAX_CALLS) -> str:
+    """GBNF that accepts one to ``max_calls`` calls of these tools. Raises `ValueError` for none."""
+    return render(call_rules(tools, max_calls=max_calls))
+
+
+def call_rules(tools: Sequence[Tool], *, max_calls: int = MAX_CALLS) -> dict[str, Rule]:
+    """The same as rules."""
+    if not tools:
+        raise ValueError("a grammar of calls needs at least one tool")
+    rules: dict[str, Rule] = {
+        "root": seq(Ref("call"), Repeat(seq("\n", Ref("call")), 0, max_calls - 1)),
+        "call": choice(*(Ref(f"call-{number}") for number in range(len(tools)))),
+    }
+    for number, tool in enumerate(tools):
+        arguments = _Arguments(f"call-{number}", tool.parameters)
+        rules[f"call-{number}"] = seq(f"{call_name(tool)}(", arguments.start, ")")
+        rules |= arguments.rules
+    return {**rules, **_SHARED}
+
+
+def call_name(tool: Tool) -> str:
+    """The bare name under which code calls a tool."""
+    return tool.name if tool.name.isidentifier() else tool.python_name
+
+
+class _Written(Enum):
+    """What stands in the parentheses so far, which decides how the next argument may begin."""
+
+    NOTHING = "n"
+    POSITIONAL = "p"
+    NAMED = "k"
+    NOTHING_BUT_SKIPPED = "s"
+    """Nothing, yet an optional argument was left out: what comes must be named."""
+
+
+class _Arguments:
+    """The rules of one argument list: one for each place in the signature and way to get there."""
+
+    def __init__(self, prefix: str, parameters: Sequence[Parameter]) -> None:
+        self.rules: dict[str, Rule] = {}
+        self._prefix = prefix
+        self._parameters = [each for each in parameters if not each.variadic]
+        for place, parameter in enumerate(self._parameters):
+            value = _Values(parameter.schema).rule(parameter.schema)
+            self.rules[f"{prefix}-v{place}"] = value
+        self.start = self._from(0, _Written.NOTHING)
+
+    def _from(self, place: int, written: _Written) -> Rule:
+        if place == len(self._parameters):
+            return Text("")
+        name = f"{self._prefix}-{written.value}{place}"
+        if name not in self.rules:
+            self.rules[name] = choice(*self._options(place, written))
+        return Ref(name)
+
+    def _options(self, place: int, written: _Written) -> Iterator[Rule]:
+        parameter = self._parameters[place]
+        value = Ref(f"{self._prefix}-v{place}")
+        comma = ", " if written in (_Written.POSITIONAL, _Written.NAMED) else ""
+        if written in (_Written.NOTHING, _Written.POSITIONAL) and not parameter.keyword_only:
+            yield seq(comma, value, self._from(place + 1, _Written.POSITIONAL))
+        yield seq(f"{comma}{parameter.name}=", value, self._from(place + 1, _Written.NAMED))
+        if not parameter.required:
+            empty = written in (_Written.NOTHING, _Written.NOTHING_BUT_SKIPPED)
+            skipped = _Written.NOTHING_BUT_SKIPPED if empty else _Written.NAMED
+            yield self._from(place + 1, skipped)
+
+
+class _Values:
+    """Literals of one parameter's schema, whose ``$defs`` its references are looked up in."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._definitions: Mapping[str, Any] = schema.get("$defs", {})
+
+    def rule(self, schema: Mapping[str, Any], depth: int = 0) -> Rule:
+        """Python literals of the values that a JSON Schema describes."""
+        if depth > MAX_DEPTH:
+            return Ref("scalar")
+        if "$ref" in schema:
+            name = str(schema["$ref"]).rpartition("/")[2]
+            return self.rule(self._definitions.get(name, {}), depth + 1)
+        if "const" in schema:
+            return Text(_literal(schema["const"]))
+        if "enum" in schema:
+            return choice(*map(_literal, schema["enum"]))
+        for word in ("anyOf", "oneOf"):
+            if word in schema:
+                return choice(*(self.rule(option, depth + 1) for option in schema[word]))
+        if isinstance(kinds := schema.get("type"), list):
+            return choice(*(self.rule({**schema, "type": kind}, depth + 1) for kind in kinds))
+        return self._typed(schema, depth)
+
+    def _typed(self, schema: Mapping[str, Any], depth: int) -> Rule:
+        match schema.get("type"):
+            case "string":
+                most = min(schema.get("maxLength", MAX_TEXT), MAX_TEXT)
+                # A small model that writes "" has lost its thread.
+                least = min(max(schema.get("minLength", 1), 1), most)
+                return seq('"', Repeat(Ref("char"), least, most), '"')
+            case "integer":
+                return seq(_sign(schema), Ref("natural"))
+            case "number":
+                return seq(_sign(schema), Ref("decimal"))
+            case "boolean":
+                return choice("True", "False")
+            case "null":
+                return Text("None")
+            case "array":
+                return self._array(schema, depth)
+            case "object":
+                return self._object(schema, depth)
+            case _:
+                listed = _listed(Ref("scalar"), 0, MAX_ITEMS)
+                return choice(Ref("scalar"), seq("[", listed, "]"))
+
+    def _array(self, schema: Mapping[str, Any], depth: int) -> Rule:
+        if "prefixItems" in schema:
+            items = [self.rule(item, depth + 1) for item in schema["prefixItems"]]
+            separated = [seq(", ", item) for item in items[1:]]
+            return seq("[", *items[:1], *separated, "]")
+        item = self.rule(schema.get("items", {}), depth + 1)
+        most = min(schema.get("maxItems", MAX_ITEMS), MAX_ITEMS)
+        return seq("[", _listed(item, min(schema.get("minItems", 1), most), most), "]")
+
+    def _object(self, schema: Mapping[str, Any], depth: int) -> Rule:
+        if properties := schema.get("properties"):
+            # Fixed order, all of them: a record of known fields is cheap to write in full.
+            pairs = [
+                seq(f"{_literal(name)}: ", self.rule(each, depth + 1))
+                for name, each in properties.items()
+            ]
+            return seq("{", pairs[0], *(seq(", ", pair) for pair in pairs[1:]), "}")
+        values = schema.get("additionalProperties", {})
+        value = self.rule(values if isinstance(values, Mapping) else {}, depth + 1)
+        key = seq('"', Repeat(Ref("char"), 1, MAX_TEXT), '"')
+        return seq("{", _listed(seq(key, ": ", value), 1, MAX_ITEMS), "}")
+
+
+def _listed(item: Rule, least: int, most: int) -> Rule:
+    """``least`` to ``most`` items with commas between."""
+    if most == 0:
+        return Text("")
+    filled = seq(item, Repeat(seq(", ", item), max(least - 1, 0), most - 1))
+    return filled if least else optional(filled)
+
+
+def _sign(schema: Mapping[str, Any]) -> Rule:
+    floor = schema.get("minimum", schema.get("exclusiveMinimum", -1))
+    return Text("") if floor >= 0 else optional("-")
+
+
+def _literal(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
