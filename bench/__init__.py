@@ -1,0 +1,1 @@
+"""Speed and memory, measured beside the floor of the same run: `make bench`."""

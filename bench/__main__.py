@@ -1,0 +1,44 @@
+"""``python -m bench [ROOM ...]``: measure, print, and say what is short.
+
+Each module of this folder with ``async def figures()`` is one room's part. Nothing here is a test:
+a busy machine may miss a target without anything being wrong.
+"""
+
+import importlib
+import pkgutil
+import platform
+import sys
+import time
+
+import anyio
+
+import bench
+from bench.figure import Figure, table
+
+
+def main(rooms: list[str]) -> int:
+    """Run the parts that were named, or all; 0 where every target was reached."""
+    known = [
+        info.name
+        for info in pkgutil.iter_modules(bench.__path__)
+        if info.name not in {"__main__", "figure"}
+    ]
+    if unknown := set(rooms) - set(known):
+        print(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+        return 2
+    print(f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}")
+    found: list[Figure] = []
+    for room in rooms or known:
+        module = importlib.import_module(f"bench.{room}")
+        if not hasattr(module, "figures"):
+            continue
+        began = time.monotonic()
+        found += (figures := anyio.run(module.figures))
+        print(f"\n{room} ({time.monotonic() - began:.0f} s)\n{table(figures)}", flush=True)
+    short = [figure.name for figure in found if figure.reached is False]
+    print(f"\n{len(found)} figures, {len(short)} short{': ' + '; '.join(short) if short else ''}")
+    return 1 if short else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
