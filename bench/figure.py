@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Figure:
     """What was measured, beside the least that this machine could do in the same run.
 
-    ``p50`` and ``p99`` are in ``unit``; ``floor`` too, of what ``floor_name`` says. ``target`` is what
-    we want of the p50; ``more_is_better`` turns the comparison round (rates).
+    ``p50`` and ``p99`` are in ``unit``; ``floor`` too, of what ``floor_name`` says. ``target`` is
+    what we want of the p50; ``more_is_better`` turns the comparison round (rates).
     """
 
     name: str
