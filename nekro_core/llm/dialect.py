@@ -1,0 +1,93 @@
+"""How a request is written for an OpenAI-compatible endpoint, and what endpoints disagree about."""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from nekro_core.llm.model import (
+    AudioPart,
+    ChatRequest,
+    ImagePart,
+    ModelProfile,
+    Part,
+    PromptMessage,
+    TextPart,
+)
+from nekro_core.llm.senses import adapt_to_senses
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """Which of the optional fields this endpoint takes. Learned from its refusals, then kept."""
+
+    asks_usage: bool = True
+    limit_field: str = "max_tokens"
+    temperature: bool = True
+
+    def without(self, complaint: str) -> Self | None:
+        """The dialect that a refusal asks for, or nothing where it is about something else."""
+        complaint = complaint.lower()
+        if self.asks_usage and ("stream_options" in complaint or "include_usage" in complaint):
+            return replace(self, asks_usage=False)
+        if self.limit_field == "max_tokens" and "max_completion_tokens" in complaint:
+            return replace(self, limit_field="max_completion_tokens")
+        if self.temperature and "temperature" in complaint and "support" in complaint:
+            return replace(self, temperature=False)
+        return None
+
+
+def encode_request(
+    request: ChatRequest,
+    profile: ModelProfile,
+    dialect: Dialect,
+    extra_body: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The keyword arguments of the SDK's ``chat.completions.create``."""
+    fields: dict[str, Any] = {
+        "model": profile.name,
+        "messages": [encode_message(message, profile) for message in request.messages],
+        "stream": True,
+        dialect.limit_field: request.max_tokens,
+    }
+    if dialect.asks_usage:
+        fields["stream_options"] = {"include_usage": True}
+    if request.temperature is not None and dialect.temperature:
+        fields["temperature"] = request.temperature
+    if request.stop:
+        fields["stop"] = list(request.stop)
+    extra = dict(extra_body)
+    if request.grammar and profile.grammar:
+        extra["grammar"] = request.grammar
+    if extra:
+        fields["extra_body"] = extra
+    return fields
+
+
+def encode_message(message: PromptMessage, profile: ModelProfile) -> dict[str, Any]:
+    """One message; words alone go as a plain string, which every endpoint takes."""
+    parts = adapt_to_senses(message, profile).parts
+    if all(isinstance(part, TextPart) for part in parts):
+        text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
+        return {"role": message.role, "content": _sendable(text)}
+    return {"role": message.role, "content": [_encode_part(part) for part in parts]}
+
+
+def _encode_part(part: Part) -> dict[str, Any]:
+    match part:
+        case TextPart(text):
+            return {"type": "text", "text": _sendable(text)}
+        case ImagePart(data, mime, url):
+            address = url or f"data:{mime};base64,{base64.b64encode(data).decode()}"
+            return {"type": "image_url", "image_url": {"url": address}}
+        case AudioPart(data, sound_format):
+            encoded = base64.b64encode(data).decode()
+            return {
+                "type": "input_audio",
+                "input_audio": {"data": encoded, "format": sound_format},
+            }
+
+
+def _sendable(text: str) -> str:
+    # Lone surrogates come from chats and cannot be UTF-8; one bad character must not cost a reply.
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,173 @@
+"""What an OpenAI-compatible endpoint streams: server-sent events that hold JSON chunks.
+
+Endpoints differ in everything but the outline, so each field is looked at before it is believed.
+Sources: the chat completion chunk object of the OpenAI API reference; the event stream format of
+the HTML standard, of which only ``data`` lines matter here.
+"""
+
+import codecs
+import json
+from collections.abc import AsyncIterable, AsyncIterator
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+MAX_LINE = 4_000_000
+"""Longest line in characters: a whole reply of 1 MB fits, an endless line does not fill memory."""
+
+
+class StreamGarbled(Exception):
+    """What arrived is no event stream of JSON objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """More of the reply."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """More of what the model thinks before it replies."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The model says in so many words that it declines."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The reply ended, with the provider's own word for the reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Tokens as the provider counted them."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The provider reports an error inside the stream."""
+
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The ``[DONE]`` mark."""
+
+
+Event = Words | Thought | Refusal | Stopped | Cost | Failure | Done
+
+
+async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:
+    """Events from the bytes of a response. Raises `StreamGarbled`."""
+    async for line in _lines(chunks):
+        field, _, value = line.partition(":")
+        if field != "data":
+            continue  # comments keep a connection alive; other fields say nothing of use
+        data = value.strip()
+        if data == "[DONE]":
+            yield Done()
+            return
+        if not data:
+            continue
+        try:
+            chunk = json.loads(data)
+        except ValueError:
+            raise StreamGarbled(f"expected JSON, got {data[:80]!r}") from None
+        if not isinstance(chunk, dict):
+            raise StreamGarbled(f"expected a JSON object, got {data[:80]!r}")
+        for event in parse_chunk(chunk):
+            yield event
+
+
+def parse_chunk(chunk: dict[str, Any]) -> list[Event]:
+    """The events of one chunk, in order: failure, words, stop, cost."""
+    if error := chunk.get("error"):
+        return [Failure(error)]
+    events: list[Event] = []
+    choices = chunk.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if isinstance(choice, dict):
+        if error := choice.get("error"):
+            return [Failure(error)]
+        delta = choice.get("delta")
+        if isinstance(delta, dict):
+            events += _parse_delta(delta)
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str) and reason:
+            events.append(Stopped(reason))
+    usage = chunk.get("usage")
+    if isinstance(usage, dict) and (cost := _parse_usage(usage)):
+        events.append(cost)
+    return events
+
+
+def _parse_delta(delta: dict[str, Any]) -> list[Event]:
+    events: list[Event] = []
+    # DeepSeek and vLLM say reasoning_content, OpenRouter and newer vLLM say reasoning.
+    for name in ("reasoning_content", "reasoning"):
+        thought = delta.get(name)
+        if isinstance(thought, str) and thought:
+            events.append(Thought(thought))
+            break
+    refusal = delta.get("refusal")
+    if isinstance(refusal, str) and refusal:
+        events.append(Refusal(refusal))
+    content = delta.get("content")
+    if isinstance(content, list):  # Mistral sends parts
+        content = "".join(
+            part["text"]
+            for part in content
+            if isinstance(part, dict) and isinstance(part.get("text"), str)
+        )
+    if isinstance(content, str) and content:
+        events.append(Words(content))
+    return events
+
+
+def _parse_usage(usage: dict[str, Any]) -> Cost | None:
+    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    if not _is_count(prompt) or not _is_count(completion) or prompt + completion == 0:
+        return None
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    if not _is_count(cached):
+        cached = usage.get("prompt_cache_hit_tokens")  # DeepSeek's name
+    return Cost(prompt, completion, min(cached, prompt) if _is_count(cached) else 0)
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+async def _lines(chunks: AsyncIterable[bytes]) -> AsyncIterator[str]:
+    # A character may be cut between two chunks, and a broken one must not end the stream.
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    pieces: list[str] = []
+    length = 0
+    async for chunk in chunks:
+        text = decoder.decode(chunk)
+        *whole, rest = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        for line in whole:
+            yield "".join((*pieces, line))
+            pieces.clear()
+            length = 0
+        pieces.append(rest)
+        length += len(rest)
+        if length > MAX_LINE:
+            raise StreamGarbled(f"a line of more than {MAX_LINE} characters")
+    if pieces and (line := "".join(pieces)):
+        yield line

@@ -1,0 +1,133 @@
+"""From what a provider says went wrong to whose fault it is."""
+
+import re
+from typing import Any
+
+import openai
+
+from nekro_core.llm.model import (
+    KeyRejected,
+    ModelError,
+    ModelRefused,
+    ModelUnreachable,
+    QuotaExceeded,
+    RequestRejected,
+)
+
+_SECRET = re.compile(r"\b(?:sk|pk|key|gsk|xai|AIza)[-_][\w*.-]{6,}|Bearer\s+\S+", re.IGNORECASE)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
+_FILTER_CODES = ("content_filter", "content_policy", "moderation", "safety", "responsible_ai")
+_EMPTY_ACCOUNT = ("insufficient_quota", "insufficient_balance", "insufficient balance", "billing")
+
+
+class Redactor:
+    """Makes a provider's words fit for a log: one line, bounded, without the key."""
+
+    def __init__(self, *secrets: str) -> None:
+        # A short "key" such as "none" would blank ordinary words.
+        self._secrets = tuple(secret for secret in secrets if len(secret) >= 8)
+
+    def __call__(self, text: str) -> str:
+        """The same words, fit to be shown: at most 300 characters."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        text = _CONTROL.sub(" ", _SECRET.sub("***", text)).strip()
+        return text if len(text) <= 300 else f"{text[:299]}…"
+
+
+def describe_status(error: openai.APIStatusError, redact: Redactor) -> tuple[ModelError, bool]:
+    """The error for an HTTP status, and whether another try at once may help."""
+    return describe(
+        error.status_code,
+        error.body,
+        error.message,
+        redact,
+        retry_after_s=_retry_after(error.response.headers.get("retry-after")),
+    )
+
+
+def describe(
+    status: int | None,
+    body: Any,
+    message: str,
+    redact: Redactor,
+    *,
+    retry_after_s: float | None = None,
+) -> tuple[ModelError, bool]:
+    """The error for a status (or an error inside a stream, which may have none) and its body."""
+    said = redact(_message_of(body) or message)
+    codes = _codes_of(body)
+    about = f"{codes} {said}".lower()
+    if any(word in codes for word in _FILTER_CODES) or (
+        status in (400, 403) and "moderation" in about
+    ):
+        return ModelRefused(f"the provider's filter declined: {said}"), False
+    match status:
+        case 401 | 403:
+            return KeyRejected(
+                f"the provider does not take the key ({status}): {said}. "
+                "Check api_key and that it may use this model"
+            ), False
+        case 402:
+            return QuotaExceeded(f"the account is empty (402): {said}", retry_after_s), False
+        case 429:
+            empty = any(word in about for word in _EMPTY_ACCOUNT)
+            what = "the account's quota is used up" if empty else "too many requests"
+            return QuotaExceeded(f"{what} (429): {said}", retry_after_s), not empty
+        case 408 | 409:
+            return ModelUnreachable(f"the provider asks to try again ({status}): {said}"), True
+        case 404:
+            return RequestRejected(
+                f"no such model or address (404): {said}. Check model and base_url"
+            ), False
+        case None:
+            return _describe_by_words(about, said)
+    if 400 <= status < 500:
+        return RequestRejected(f"the provider rejects the request ({status}): {said}"), False
+    return ModelUnreachable(f"the provider failed ({status}): {said}"), True
+
+
+def _describe_by_words(about: str, said: str) -> tuple[ModelError, bool]:
+    if any(word in about for word in _EMPTY_ACCOUNT):
+        return QuotaExceeded(f"the account's quota is used up: {said}"), False
+    if "rate_limit" in about or "rate limit" in about:
+        return QuotaExceeded(f"too many requests: {said}"), True
+    return ModelUnreachable(f"the provider failed: {said}"), True
+
+
+def _message_of(body: Any) -> str:
+    if isinstance(body, dict):
+        for name in ("message", "detail", "error_msg", "error"):
+            value = body.get(name)
+            if isinstance(value, str) and value:
+                return value
+            if isinstance(value, dict) and (inner := _message_of(value)):
+                return inner
+    return body if isinstance(body, str) else ""
+
+
+def _codes_of(body: Any) -> str:
+    if not isinstance(body, dict):
+        return ""
+    inner = body.get("error")
+    here = " ".join(str(body[name]) for name in ("code", "type", "status") if body.get(name))
+    return f"{here} {_codes_of(inner)}".strip().lower()
+
+
+def status_of(body: Any) -> int | None:
+    """The HTTP status that an error inside a stream carries as its code, where it does."""
+    code = body.get("code") if isinstance(body, dict) else None
+    try:
+        status = int(code) if code is not None else 0
+    except (TypeError, ValueError):
+        return None
+    return status if 400 <= status < 600 else None
+
+
+def _retry_after(value: str | None) -> float | None:
+    # A date is allowed too (RFC 9110, 10.2.3); nobody sends one to an API client.
+    try:
+        seconds = float(value) if value is not None else -1.0
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < 86_400 * 31 else None

@@ -1,0 +1,135 @@
+"""A model that says what it was told to say: for tests and for trying things without a model."""
+
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+
+from nekro_core.llm.model import (
+    ChatRequest,
+    Delta,
+    Finished,
+    ModelError,
+    ModelProfile,
+    RequestRejected,
+    TextDelta,
+    Usage,
+)
+from nekro_core.llm.senses import adapt_to_senses
+from nekro_core.llm.tokens import estimate_usage
+
+_PIECE = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scripted:
+    """A reply in full detail. ``chunks`` are its words as they arrive; a number among them is a
+    pause in seconds, a `ModelError` is raised at its place. Without a ``usage`` one is estimated.
+    """
+
+    chunks: Iterable[str | float | ModelError] | AsyncIterable[str | float | ModelError]
+    reason: Literal["stop", "length"] = "stop"
+    usage: Usage | None = None
+
+
+ScriptedReply = str | ModelError | AsyncIterable[str] | Scripted
+"""A whole text (which arrives in pieces of 12 characters), an error, chunks as they come (an async
+generator may wait for events of the test between them), or every detail."""
+
+Script = Iterable[ScriptedReply] | Callable[[ChatRequest], ScriptedReply]
+
+
+class ScriptedModel:
+    """A `ChatModel` in this process.
+
+    Replies are taken in turn, or made for each request by a function. ``requests`` keeps what was
+    asked, as a model with this profile would see it; ``open_streams`` counts replies under way.
+    A request beyond the script raises `RequestRejected`.
+    """
+
+    def __init__(self, script: Script, *, profile: ModelProfile | None = None) -> None:
+        self._profile = profile or ModelProfile(name="scripted", vision=True, audio=True)
+        self._answer = script if callable(script) else self._in_turn(deque(script))
+        self.requests: list[ChatRequest] = []
+        self.open_streams = 0
+
+    @property
+    def profile(self) -> ModelProfile:
+        """What it claims to do."""
+        return self._profile
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+    @asynccontextmanager
+    async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:
+        """Say the next reply; see `ChatModel.stream`."""
+        messages = tuple(adapt_to_senses(message, self._profile) for message in request.messages)
+        self.requests.append(
+            ChatRequest(
+                messages=messages,
+                max_tokens=request.max_tokens,
+                temperature=request.temperature,
+                stop=request.stop,
+                grammar=request.grammar if self._profile.grammar else "",
+            )
+        )
+        deltas = self._deltas(request)
+        self.open_streams += 1
+        try:
+            yield deltas
+        finally:
+            self.open_streams -= 1
+            await deltas.aclose()
+
+    def _in_turn(self, replies: deque[ScriptedReply]) -> Callable[[ChatRequest], ScriptedReply]:
+        def answer(_request: ChatRequest) -> ScriptedReply:
+            if not replies:
+                raise RequestRejected(f"the script has no reply for request {len(self.requests)}")
+            return replies.popleft()
+
+        return answer
+
+    async def _deltas(self, request: ChatRequest) -> AsyncGenerator[Delta, None]:
+        reply = self._answer(request)
+        if not isinstance(reply, Scripted):
+            reply = Scripted(chunks=_chunks_of(reply))
+        said: list[str] = []
+        async for chunk in _each(reply.chunks):
+            match chunk:
+                case ModelError():
+                    raise chunk
+                case str():
+                    said.append(chunk)
+                    yield TextDelta(chunk)
+                case _:
+                    await anyio.sleep(chunk)
+        yield reply.usage or estimate_usage(request, "".join(said))
+        yield Finished(reply.reason)
+
+
+def _chunks_of(
+    reply: str | ModelError | AsyncIterable[str],
+) -> Iterable[str | float | ModelError] | AsyncIterable[str]:
+    match reply:
+        case str():
+            return [reply[start : start + _PIECE] for start in range(0, len(reply), _PIECE)]
+        case ModelError():
+            return [reply]
+        case _:
+            return reply
+
+
+async def _each(
+    chunks: Iterable[str | float | ModelError] | AsyncIterable[str | float | ModelError],
+) -> AsyncIterator[str | float | ModelError]:
+    if isinstance(chunks, AsyncIterable):
+        async for chunk in chunks:
+            yield chunk
+    else:
+        for chunk in chunks:
+            await anyio.lowlevel.checkpoint()
+            yield chunk

@@ -1,0 +1,20 @@
+"""Prompts for models that cannot see or hear: a note in words takes the part's place."""
+
+from nekro_core.llm.model import AudioPart, ImagePart, ModelProfile, Part, PromptMessage, TextPart
+
+IMAGE_NOTE = "[image: you cannot see pictures]"
+AUDIO_NOTE = "[audio: you cannot hear sound]"
+
+
+def adapt_to_senses(message: PromptMessage, profile: ModelProfile) -> PromptMessage:
+    """The message with what ``profile`` cannot take replaced by a note."""
+
+    def adapt(part: Part) -> Part:
+        match part:
+            case ImagePart() if not profile.vision:
+                return TextPart(IMAGE_NOTE)
+            case AudioPart() if not profile.audio:
+                return TextPart(AUDIO_NOTE)
+        return part
+
+    return PromptMessage(message.role, tuple(map(adapt, message.parts)))

@@ -1,0 +1,67 @@
+"""How the operator names a model (``NEKRO_LLM__*``)."""
+
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+
+class LLMSettings(BaseModel):
+    """One OpenAI-compatible endpoint; without a ``base_url`` the embedded model answers.
+
+    Times are seconds. ``api_key`` may stay empty for an endpoint of your own that asks for none.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    base_url: str = ""
+    """Address of the API, most often ending in ``/v1``."""
+    api_key: SecretStr = SecretStr("")
+    model: str = ""
+    """Model name as the provider writes it."""
+    vision: bool = False
+    """Whether the model takes pictures; without it they become a note in words."""
+    audio: bool = False
+    """Whether the model takes sound."""
+    grammar: bool = False
+    """Whether the endpoint takes a GBNF ``grammar`` field (llama.cpp's server does)."""
+    context_tokens: int = Field(default=32_768, ge=1024)
+    """How long prompt and reply may be together."""
+    connect_s: float = Field(default=10.0, gt=0)
+    first_token_s: float = Field(default=90.0, gt=0)
+    """Large models think before they speak; a thought counts as a token here."""
+    between_tokens_s: float = Field(default=45.0, gt=0)
+    total_s: float = Field(default=300.0, gt=0)
+    """Bound of one whole reply, retries included."""
+    retries: int = Field(default=2, ge=0, le=10)
+    """Further tries when nothing of the reply has arrived yet."""
+    extra_body: dict[str, Any] = Field(default_factory=dict)
+    """Fields of the provider's own, sent with every request."""
+
+    @field_validator("base_url")
+    @classmethod
+    def _check_address(cls, value: str) -> str:
+        value = value.strip().rstrip("/")
+        if not value:
+            return value
+        address = urlsplit(value)
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise ValueError(
+                "expected an address such as https://api.example.com/v1, beginning with http"
+            )
+        if address.username or address.password:
+            raise ValueError("holds a user name or password: put the key into api_key instead")
+        return value
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if self.base_url and not self.model:
+            raise ValueError("base_url is set but model is not: name the model to ask")
+        if self.model and not self.base_url:
+            raise ValueError("model is set but base_url is not: say where the model is reached")
+        return self
+
+    @property
+    def configured(self) -> bool:
+        """Whether an endpoint is named at all."""
+        return bool(self.base_url)

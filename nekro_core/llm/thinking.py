@@ -1,0 +1,50 @@
+"""Thoughts that a model writes into its reply are no part of the reply."""
+
+_OPEN = "<think>"
+_CLOSE = "</think>"
+
+
+class ThoughtFilter:
+    """Drops one ``<think>...</think>`` block at the very beginning of a streamed reply.
+
+    Later ones stay: there they are text that the model writes about. A thought that never closes
+    swallows the rest, which is right: a model cut off while thinking has said nothing. Providers
+    that send thoughts apart (``reasoning_content``) never reach this.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._state = "start"
+
+    def feed(self, text: str) -> str:
+        """What of the reply can be shown now that ``text`` has arrived."""
+        if self._state == "reply":
+            return text
+        self._held += text
+        if self._state == "start":
+            begun = self._held.lstrip()
+            if _OPEN.startswith(begun[: len(_OPEN)]) and len(begun) < len(_OPEN):
+                return ""
+            if not begun.startswith(_OPEN):
+                return self._release()
+            self._state = "thought"
+            self._held = begun[len(_OPEN) :]
+        if self._state == "thought":
+            _, closed, rest = self._held.partition(_CLOSE)
+            if not closed:
+                # Only so long a tail can still begin the mark: a long thought costs nothing.
+                self._held = self._held[-len(_CLOSE) + 1 :]
+                return ""
+            self._state = "gap"
+            self._held = rest
+        self._held = self._held.lstrip()
+        return self._release() if self._held else ""
+
+    def finish(self) -> str:
+        """What was held back because it might have been the beginning of a thought."""
+        return self._release() if self._state == "start" else ""
+
+    def _release(self) -> str:
+        self._state = "reply"
+        text, self._held = self._held, ""
+        return text
