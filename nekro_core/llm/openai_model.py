@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -118,7 +119,8 @@ class OpenAIChatModel:
     Tries follow one another with backoff and jitter, as long as nothing of the reply, a thought
     included, has arrived: what has arrived was paid for. ``Retry-After`` is honoured up to 30 s;
     beyond that `QuotaExceeded` says when to come back. The SDK's own retries are off, for they
-    would not know of our deadline. ``clock``, ``sleep`` and ``jitter`` are passed in for tests.
+    would not know of our deadline. ``socket`` is a Unix socket to connect to, whatever the address
+    says. ``clock``, ``sleep`` and ``jitter`` are passed in for tests.
     """
 
     def __init__(
@@ -126,6 +128,7 @@ class OpenAIChatModel:
         settings: LLMSettings,
         *,
         profile: ModelProfile | None = None,
+        socket: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
         jitter: Callable[[], float] = random.random,
@@ -151,6 +154,12 @@ class OpenAIChatModel:
             base_url=settings.base_url,
             api_key=key or "none",
             max_retries=0,
+            # No proxy of the environment stands between us and a socket of our own.
+            http_client=(
+                httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(uds=str(socket)))
+                if socket
+                else None
+            ),
             # Times of a reply are kept below, where one deadline spans tries, thoughts and words.
             timeout=httpx2.Timeout(None, connect=settings.connect_s),
         )
