@@ -1,0 +1,228 @@
+"""What the fake implementation knows: its account, its chats, every message in them."""
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.peers.onebot_v11.messages import Json, cq_text, parse_cq, segments_of
+
+Chat = tuple[str, str]
+"""``("group", "30003")`` or ``("private", "10001")``."""
+
+
+class BadParameters(Exception):
+    """A call lacks what it needs; answered with retcode 1400 as NapCat does."""
+
+
+class UnknownAction(Exception):
+    """Answered with retcode 1404."""
+
+
+def number(value: Any) -> Any:
+    """Ids travel as numbers where they are numbers."""
+    return int(value) if str(value).lstrip("-").isdecimal() else str(value)
+
+
+@dataclass
+class Account:
+    """One account and what it sees. The history here is the truth that tests compare with."""
+
+    self_id: str
+    string_messages: bool = False
+    has_history: bool = True
+    clock: Callable[[], float] = time.time
+    history: dict[Chat, list[Json]] = field(default_factory=dict)
+    files: dict[str, Json] = field(default_factory=dict)
+    forwards: dict[str, Json] = field(default_factory=dict)
+    ids: Callable[[], int] = field(default_factory=lambda: itertools.count(1001).__next__)
+
+    def message(
+        self,
+        chat: Chat,
+        user: int | str,
+        what: str | Json | list[Json],
+        *,
+        message_id: int | str | None = None,
+        at_time: float | None = None,
+        role: str = "member",
+    ) -> Json:
+        """A new message of that chat, kept in its history, as an event."""
+        segments = segments_of(what)
+        identity = self.ids() if message_id is None else message_id
+        kind, native = chat
+        event: Json = {
+            "time": int(self.clock() if at_time is None else at_time),
+            "self_id": number(self.self_id),
+            "post_type": "message",
+            "message_type": kind,
+            "sub_type": "normal" if kind == "group" else "friend",
+            "message_id": identity,
+            "message_seq": identity,
+            "real_id": identity,
+            "user_id": number(user),
+            "message": cq_text(segments) if self.string_messages else segments,
+            "message_format": "string" if self.string_messages else "array",
+            "raw_message": cq_text(segments),
+            "font": 14,
+            "sender": {
+                "user_id": number(user),
+                "nickname": f"name of {user}",
+                "card": "",
+                "role": role,
+            },
+        }
+        if kind == "group":
+            event["group_id"] = number(native)
+        self.history.setdefault(chat, []).append(event)
+        return event
+
+    def do(self, action: str, params: Json) -> Any:
+        """Carry out one call and return its ``data``."""
+        method = getattr(self, f"do_{action}", None)
+        if method is None:
+            raise UnknownAction(action)
+        try:
+            return method(params)
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadParameters(f"{action}: {error!r}") from error
+
+    def do_send_msg(self, params: Json) -> Json:
+        kind = params.get("message_type") or ("group" if params.get("group_id") else "private")
+        native = params["group_id"] if kind == "group" else params["user_id"]
+        message = params["message"]
+        segments = parse_cq(message) if isinstance(message, str) else segments_of(message)
+        if not segments:
+            raise BadParameters("message is empty")
+        return {"message_id": self._own((kind, str(native)), segments)["message_id"]}
+
+    def do_send_group_msg(self, params: Json) -> Json:
+        return self.do_send_msg({**params, "message_type": "group"})
+
+    def do_send_private_msg(self, params: Json) -> Json:
+        return self.do_send_msg({**params, "message_type": "private"})
+
+    def do_upload_group_file(self, params: Json) -> None:
+        self._upload(("group", str(params["group_id"])), params)
+
+    def do_upload_private_file(self, params: Json) -> None:
+        self._upload(("private", str(params["user_id"])), params)
+
+    def do_get_msg(self, params: Json) -> Json:
+        for event in itertools.chain.from_iterable(self.history.values()):
+            if str(event["message_id"]) == str(params["message_id"]):
+                return event
+        raise LookupError("message not found")
+
+    def do_get_forward_msg(self, params: Json) -> Json:
+        return self.forwards[str(params.get("message_id") or params["id"])]
+
+    def do_get_group_msg_history(self, params: Json) -> Json:
+        return self._page(("group", str(params["group_id"])), params)
+
+    def do_get_friend_msg_history(self, params: Json) -> Json:
+        return self._page(("private", str(params["user_id"])), params)
+
+    def do_get_recent_contact(self, params: Json) -> list[Json]:
+        self._need_history()
+        newest = {chat: said[-1]["time"] for chat, said in self.history.items() if said}
+        return [
+            {
+                "chatType": 2 if kind == "group" else 1,
+                "peerUin": native,
+                "msgTime": str(newest_time),
+            }
+            for (kind, native), newest_time in newest.items()
+        ][: int(params.get("count", 10))]
+
+    def do_get_login_info(self, _params: Json) -> Json:
+        return {"user_id": number(self.self_id), "nickname": "Bot"}
+
+    def do_get_version_info(self, _params: Json) -> Json:
+        return {"app_name": "NekroPeer", "app_version": "1", "protocol_version": "v11"}
+
+    def do_get_status(self, _params: Json) -> Json:
+        return {"online": True, "good": True}
+
+    def do_get_group_list(self, _params: Json) -> list[Json]:
+        return [
+            {"group_id": number(native), "group_name": f"group {native}"}
+            for kind, native in self.history
+            if kind == "group"
+        ]
+
+    def do_get_friend_list(self, _params: Json) -> list[Json]:
+        return [
+            {"user_id": number(native), "nickname": f"name of {native}", "remark": ""}
+            for kind, native in self.history
+            if kind == "private"
+        ]
+
+    def do_get_group_info(self, params: Json) -> Json:
+        group = params["group_id"]
+        return {"group_id": number(group), "group_name": f"group {group}", "member_count": 3}
+
+    def do_get_group_member_info(self, params: Json) -> Json:
+        user = params["user_id"]
+        return {
+            "group_id": number(params["group_id"]),
+            "user_id": number(user),
+            "nickname": f"name of {user}",
+            "card": "",
+            "role": "member",
+        }
+
+    def do_get_group_member_list(self, params: Json) -> list[Json]:
+        said = self.history.get(("group", str(params["group_id"])), [])
+        return [
+            self.do_get_group_member_info({**params, "user_id": user})
+            for user in dict.fromkeys(event["user_id"] for event in said)
+        ]
+
+    def do_get_stranger_info(self, params: Json) -> Json:
+        return {"user_id": number(params["user_id"]), "nickname": f"name of {params['user_id']}"}
+
+    def do_get_image(self, params: Json) -> Json:
+        return self.files[str(params["file"])]
+
+    do_get_record = do_get_image
+
+    def do_get_file(self, params: Json) -> Json:
+        return self.files[str(params.get("file_id") or params["file"])]
+
+    do_get_group_file_url = do_get_private_file_url = do_get_file
+
+    def do_delete_msg(self, params: Json) -> None:
+        event = self.do_get_msg(params)
+        for said in self.history.values():
+            if event in said:
+                said.remove(event)
+
+    def _own(self, chat: Chat, segments: list[Json]) -> Json:
+        return self.message(chat, self.self_id, segments)
+
+    def _upload(self, chat: Chat, params: Json) -> None:
+        data = {"file": params["file"], "name": params["name"]}
+        self._own(chat, [{"type": "file", "data": data}])
+
+    def _page(self, chat: Chat, params: Json) -> Json:
+        """Older messages up to and with ``message_seq``, oldest first."""
+        self._need_history()
+        said = self.history.get(chat, [])
+        before = params.get("message_seq")
+        if before:
+            position = [str(event["message_seq"]) for event in said].index(str(before))
+            said = said[: position + 1]
+        page = said[-int(params.get("count") or 20) :]
+        own = number(self.self_id)
+        return {
+            "messages": [
+                {**event, "post_type": "message_sent"} if event["user_id"] == own else event
+                for event in page
+            ]
+        }
+
+    def _need_history(self) -> None:
+        if not self.has_history:
+            raise UnknownAction("an implementation without history")

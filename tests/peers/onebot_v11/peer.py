@@ -1,0 +1,389 @@
+"""The connection: frames, the wire log, faults."""
+
+import json
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+from anyio.abc import TaskGroup
+from websockets.asyncio.client import connect
+from websockets.asyncio.connection import Connection
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+
+from tests.peers.onebot_v11.account import Account, BadParameters, Chat, UnknownAction, number
+from tests.peers.onebot_v11.answers import Abort, Answer, Async, Failed, Late, Silence
+from tests.peers.onebot_v11.messages import Json, at, segments_of
+
+SENDS = (
+    "send_msg",
+    "send_group_msg",
+    "send_private_msg",
+    "upload_group_file",
+    "upload_private_file",
+)
+PAYLOAD_LIMIT = 50 * 1024 * 1024
+"""Largest frame taken, in bytes: that of NapCat's client. A larger one costs the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireFrame:
+    """One frame of the log. ``outbound`` is from the peer to the application."""
+
+    at: float
+    outbound: bool
+    frame: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that the application made, and what the peer made of it."""
+
+    action: str
+    params: Json
+    echo: Any
+    at: float
+    data: Any = None
+
+    @property
+    def segments(self) -> list[Json]:
+        return segments_of(self.params["message"])
+
+    @property
+    def types(self) -> list[str]:
+        return [segment["type"] for segment in self.segments]
+
+    @property
+    def text(self) -> str:
+        return "".join(s["data"]["text"] for s in self.segments if s["type"] == "text")
+
+
+@dataclass
+class OneBotPeer:
+    """One account's connection to an application.
+
+    With ``url`` it connects there, as a reverse WebSocket; without, it listens on `port` (a free
+    one if 0) as a forward WebSocket server, and `address` says where. An async context manager.
+    """
+
+    self_id: str = "20002"
+    token: str | None = None
+    url: str | None = None
+    port: int = 0
+    reconnect_s: float | None = 0.1
+    heartbeat_s: float | None = None
+    echo_own: str | None = None
+    """``message_sent`` or ``message``: how the peer reports what the application itself sent."""
+    string_messages: bool = False
+    has_history: bool = True
+    headers: dict[str, str] = field(default_factory=dict)
+    on_frame: Callable[[WireFrame], None] | None = None
+    log: list[WireFrame] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    """Why the application refused our handshakes, newest last."""
+
+    def __post_init__(self) -> None:
+        self.account = Account(
+            self.self_id, string_messages=self.string_messages, has_history=self.has_history
+        )
+        self.address = ""
+        self._wire: Connection | None = None
+        self._stack = AsyncExitStack()
+        self._answers: dict[str, deque[Answer]] = {}
+        self._taken = 0
+        self._changed = anyio.Event()
+
+    async def __aenter__(self) -> Self:
+        self._tasks: TaskGroup = await self._stack.enter_async_context(anyio.create_task_group())
+        if self.url is not None:
+            self._tasks.start_soon(self._keep_connected, self.url)
+        else:
+            server = await self._stack.enter_async_context(self._server())
+            self.port = server.sockets[0].getsockname()[1]
+            self.address = f"ws://127.0.0.1:{self.port}"
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._tasks.cancel_scope.cancel()
+        await self._stack.aclose()
+
+    # -- what people in the chats do -------------------------------------------------------
+
+    async def say_in_group(
+        self,
+        group: int | str,
+        user: int | str,
+        what: str | Json | list[Json],
+        *,
+        at_me: bool = False,
+        **more: Any,
+    ) -> Any:
+        """Somebody speaks in a group; without a connection only the history has it."""
+        segments = segments_of(what)
+        if at_me:
+            segments = [at(self.self_id), *segments]
+        return await self._say(("group", str(group)), user, segments, **more)
+
+    async def say_in_private(
+        self, user: int | str, what: str | Json | list[Json], **more: Any
+    ) -> Any:
+        return await self._say(("private", str(user)), user, segments_of(what), **more)
+
+    async def _say(self, chat: Chat, user: int | str, segments: list[Json], **more: Any) -> Any:
+        event = self.account.message(chat, user, segments, **more)
+        await self.emit(event)
+        return event["message_id"]
+
+    async def notice(self, notice_type: str, **fields: Any) -> None:
+        await self.emit(
+            {
+                "time": int(time.time()),
+                "self_id": number(self.self_id),
+                "post_type": "notice",
+                "notice_type": notice_type,
+                **fields,
+            }
+        )
+
+    # -- the wire --------------------------------------------------------------------------
+
+    @property
+    def connected(self) -> bool:
+        return self._wire is not None
+
+    async def emit(self, frame: Json) -> None:
+        """Send an event, if anybody is connected: an implementation keeps none for later."""
+        if self._wire is not None:
+            await self._send(self._wire, frame)
+
+    async def send_raw(self, data: str | bytes) -> None:
+        """Any frame at all, JSON or not."""
+        assert self._wire is not None, "not connected"
+        await self._wire.send(data)
+
+    async def until(self, condition: Callable[[], bool], timeout: float = 10) -> None:
+        """Wait until something about the peer is so."""
+        with anyio.fail_after(timeout):
+            while not condition():
+                await self._changed.wait()
+
+    async def wait_connected(self, timeout: float = 10) -> None:
+        await self.until(lambda: self.connected, timeout)
+
+    async def wait_disconnected(self, timeout: float = 10) -> None:
+        await self.until(lambda: not self.connected, timeout)
+
+    async def next_call(self, *actions: str, timeout: float = 10) -> Call:
+        """The next call of one of these actions (any, if none is named), in order of arrival."""
+        with anyio.fail_after(timeout):
+            while True:
+                while self._taken < len(self.calls):
+                    call = self.calls[self._taken]
+                    self._taken += 1
+                    if not actions or call.action in actions:
+                        return call
+                await self._changed.wait()
+
+    async def next_send(self, timeout: float = 10) -> Call:
+        """The next message or file that the application sends."""
+        return await self.next_call(*SENDS, timeout=timeout)
+
+    @property
+    def sends(self) -> list[Call]:
+        return [call for call in self.calls if call.action in SENDS]
+
+    def answer(self, action: str, *answers: Answer) -> None:
+        """How the next calls of an action are answered; ``send`` stands for every send."""
+        for name in SENDS if action == "send" else (action,):
+            self._answers.setdefault(name, deque()).extend(answers)
+
+    def abort(self) -> None:
+        """The connection dies without a word: a reset, as when a cable is cut or a process ends."""
+        if self._wire is not None:
+            self._wire.transport.abort()
+
+    def stop_reading(self) -> None:
+        """Half-open: the connection stands, and nobody will ever read from it."""
+        assert self._wire is not None, "not connected"
+        self._wire.transport.pause_reading()
+
+    async def close(self) -> None:
+        """Close politely."""
+        if self._wire is not None:
+            await self._wire.close()
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _note(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def _server(self) -> AbstractAsyncContextManager[Any]:
+        return serve(
+            self._serve_one, "127.0.0.1", self.port, max_size=PAYLOAD_LIMIT, close_timeout=0.2
+        )
+
+    async def _serve_one(self, wire: ServerConnection) -> None:
+        assert wire.request is not None
+        offered = wire.request.headers.get("Authorization", "")
+        if self.token and offered.removeprefix("Bearer ") != self.token:
+            # NapCat accepts the handshake, says so in a frame and hangs up.
+            self.refusals.append("wrong token")
+            await wire.send(json.dumps({"retcode": 1403, "status": "failed", "wording": "token"}))
+            await wire.close(1008)
+            return
+        await self._talk(wire)
+
+    async def _keep_connected(self, url: str) -> None:
+        headers = {
+            "X-Self-ID": self.self_id,
+            "X-Client-Role": "Universal",
+            "Authorization": f"Bearer {self.token or ''}",
+            **self.headers,
+        }
+        while True:
+            try:
+                async with connect(
+                    url,
+                    additional_headers=headers,
+                    max_size=PAYLOAD_LIMIT,
+                    proxy=None,
+                    close_timeout=0.2,
+                ) as wire:
+                    await self._talk(wire)
+            except (OSError, InvalidHandshake, ConnectionClosed, TimeoutError) as error:
+                self.refusals.append(str(error))
+                self._note()
+            if self.reconnect_s is None:
+                return
+            await anyio.sleep(self.reconnect_s)
+
+    async def _talk(self, wire: Connection) -> None:
+        try:
+            await self._send(wire, self._meta("lifecycle", sub_type="connect"))
+            self._wire = wire
+            self._note()
+            async with self._beating(wire):
+                async for data in wire:
+                    await self._hear(wire, data)
+        except ConnectionClosed:
+            pass
+        finally:
+            if self._wire is wire:
+                self._wire = None
+            self._note()
+
+    @asynccontextmanager
+    async def _beating(self, wire: Connection) -> AsyncIterator[None]:
+        async def beat(interval: float) -> None:
+            while True:
+                await anyio.sleep(interval)
+                status = {"online": True, "good": True}
+                beat = self._meta("heartbeat", status=status, interval=int(interval * 1000))
+                await self._send(wire, beat)
+
+        async with anyio.create_task_group() as tasks:
+            if self.heartbeat_s:
+                tasks.start_soon(beat, self.heartbeat_s)
+            yield
+            tasks.cancel_scope.cancel()
+
+    def _meta(self, kind: str, **fields: Any) -> Json:
+        return {
+            "time": int(time.time()),
+            "self_id": number(self.self_id),
+            "post_type": "meta_event",
+            "meta_event_type": kind,
+            **fields,
+        }
+
+    async def _send(self, wire: Connection, frame: Json) -> None:
+        # Logged before it is written: what is lost in the socket was said all the same.
+        self._write_log(outbound=True, frame=frame)
+        try:
+            await wire.send(json.dumps(frame, ensure_ascii=False))
+        except UnicodeEncodeError:  # a lone surrogate travels as an escape
+            await wire.send(json.dumps(frame))
+        except ConnectionClosed:
+            pass
+
+    def _write_log(self, *, outbound: bool, frame: Json) -> None:
+        entry = WireFrame(time.monotonic(), outbound, frame)
+        self.log.append(entry)
+        if self.on_frame is not None:
+            self.on_frame(entry)
+
+    async def _hear(self, wire: Connection, data: str | bytes) -> None:
+        frame = json.loads(data)
+        self._write_log(outbound=False, frame=frame)
+        action, params = str(frame["action"]), frame.get("params") or {}
+        waiting = self._answers.get(action)
+        answer = waiting.popleft() if waiting else None
+        body: Json
+        if isinstance(answer, Failed):
+            body = _failed(answer.retcode, answer.wording)
+        elif isinstance(answer, Abort) and not answer.done:
+            body = {}
+        else:
+            body = self._do(action.removesuffix("_async"), params)
+        self.calls.append(
+            Call(action, params, frame.get("echo"), time.monotonic(), body.get("data"))
+        )
+        self._note()
+        await self._reply(wire, frame, body, answer)
+        if self.echo_own is not None and action.startswith("send_") and body.get("data"):
+            own = self.account.do_get_msg(body["data"])
+            await self._send(wire, {**own, "post_type": self.echo_own})
+
+    async def _reply(
+        self, wire: Connection, frame: Json, body: Json, answer: Answer | None
+    ) -> None:
+        echo = {"echo": frame["echo"]} if "echo" in frame else {}
+        match answer:
+            case Silence():
+                return
+            case Abort():
+                wire.transport.abort()
+            case Async():
+                await self._send(wire, {"status": "async", "retcode": 1, "data": None, **echo})
+            case Late(seconds):
+
+                async def later() -> None:
+                    await anyio.sleep(seconds)
+                    await self._send(wire, {**body, **echo})
+
+                self._tasks.start_soon(later)
+            case _:
+                await self._send(wire, {**body, **echo})
+
+    def _do(self, action: str, params: Json) -> Json:
+        try:
+            data = self.account.do(action, params)
+        except UnknownAction:
+            return _failed(1404, f"不支持的Api {action}")
+        except BadParameters as error:
+            return _failed(1400, str(error))
+        except LookupError as error:
+            return _failed(1200, str(error))
+        return {"status": "ok", "retcode": 0, "data": data, "message": "", "wording": ""}
+
+
+def _failed(retcode: int, wording: str) -> Json:
+    return {
+        "status": "failed",
+        "retcode": retcode,
+        "data": None,
+        "message": wording,
+        "wording": wording,
+    }
