@@ -1,0 +1,309 @@
+"""The other side of the OpenAI dialect: a model over HTTP that says what a script tells it.
+
+As a library::
+
+    async with ScriptedModelServer(["print('hi')", Answer(status=429, retry_after=1)]) as server:
+        ...  # server.base_url, server.requests
+
+By hand: ``python -m tests.peers.scripted_model --port 0 --script FILE.toml`` prints its address.
+A script file holds rules, of which the first that fits answers::
+
+    [[rule]]
+    match = "roll .*dice"            # a regular expression on the last user message; none fits all
+    reply = "roll_dice(sides=20)"    # a list of strings is a list of chunks
+    delay_s = 0.05                   # before each chunk
+    times = 1                        # how often the rule may answer; 0, the default: always
+    status = 200                     # another one answers with an error
+    usage = true                     # whether tokens are told
+    then = "end"                     # or "break", "stall", "endless", "no_done"
+
+It speaks HTTP/1.1 by itself, since a web framework will not break off where we want it to.
+"""
+
+import argparse
+import json
+import re
+import tomllib
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import anyio
+from anyio.abc import SocketStream, TaskGroup
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+PIECE = 12
+"""Characters of a chunk where the script gives one whole text."""
+
+Then = Literal["end", "no_done", "break", "stall", "endless"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One HTTP answer.
+
+    ``chunks`` are the words of the reply as they are sent; a number is a pause in seconds, an
+    `anyio.Event` is waited for, bytes go out as they are (garbage, comments, chunks of your own).
+    ``then`` is what follows: the orderly end, the end without ``[DONE]`` or a reason, a connection
+    that breaks, one that stays silent, or the last chunk again and again.
+    """
+
+    chunks: Sequence[str | float | bytes | anyio.Event] = ()
+    thoughts: Sequence[str] = ()
+    delay_s: float = 0.0
+    reason: str | None = "stop"
+    usage: bool = True
+    then: Then = "end"
+    status: int = 200
+    error: Any = None
+    retry_after: float | None = None
+    content_type: str = "text/event-stream"
+    body: bytes | None = None
+    """Answer with exactly this instead of a stream."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """A request that came. ``hung_up`` is set once the client has closed its connection."""
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+    hung_up: anyio.Event = field(default_factory=anyio.Event)
+    finished: bool = False
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        return self.body.get("messages", [])
+
+    @property
+    def last_user_text(self) -> str:
+        for message in reversed(self.messages):
+            if message["role"] == "user":
+                content = message["content"]
+                if isinstance(content, str):
+                    return content
+                return "\n".join(part["text"] for part in content if part["type"] == "text")
+        return ""
+
+
+Reply = str | Answer
+Script = Iterable[Reply] | Callable[[Asked], Reply]
+
+
+class ScriptedModelServer:
+    """The server, on 127.0.0.1. ``replies`` are taken in turn or made by a function for each
+    request; a request beyond the script is answered with 500 and kept in ``unexpected``.
+    ``refuses`` names request fields that it answers with 400, as some endpoints do.
+    """
+
+    def __init__(
+        self, replies: Script, *, port: int = 0, api_key: str = "", refuses: Iterable[str] = ()
+    ) -> None:
+        self.requests: list[Asked] = []
+        self.unexpected: list[Asked] = []
+        self.connections = 0
+        self.base_url = ""
+        self._reply = replies if callable(replies) else self._in_turn(deque(replies))
+        self._port = port
+        self._api_key = api_key
+        self._refuses = frozenset(refuses)
+        self._stack = AsyncExitStack()
+        self._tasks: TaskGroup
+
+    async def __aenter__(self) -> Self:
+        listeners = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self._port)
+        await self._stack.enter_async_context(listeners)
+        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        port = listeners.listeners[0].extra(anyio.abc.SocketAttribute.local_port)
+        self.base_url = f"http://127.0.0.1:{port}/v1"
+        self._tasks.start_soon(listeners.serve, self._serve)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._tasks.cancel_scope.cancel()
+        await self._stack.aclose()
+
+    def _in_turn(self, replies: deque[Reply]) -> Callable[[Asked], Reply]:
+        def reply(asked: Asked) -> Reply:
+            if replies:
+                return replies.popleft()
+            self.unexpected.append(asked)
+            return Answer(status=500, error={"message": "the script has no reply left"})
+
+        return reply
+
+    async def _serve(self, stream: SocketStream) -> None:
+        self.connections += 1
+        async with stream:
+            reader = BufferedByteReceiveStream(stream)
+            # A client that goes, even in the middle of a request, is no error of ours.
+            with suppress(anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError):
+                while await self._answer(stream, reader, await _read_request(reader)):
+                    pass
+
+    async def _answer(
+        self, stream: SocketStream, reader: BufferedByteReceiveStream, asked: Asked
+    ) -> bool:
+        """Answer one request; whether the connection lives on."""
+        self.requests.append(asked)
+        if self._api_key and asked.headers.get("authorization") != f"Bearer {self._api_key}":
+            answer = Answer(status=401, error={"message": "Incorrect API key provided"})
+        elif refused := self._refuses & asked.body.keys():
+            said = f"Unsupported parameter: {', '.join(sorted(refused))}"
+            if "max_tokens" in refused:
+                said += ". Use 'max_completion_tokens' instead."
+            answer = Answer(status=400, error={"message": said})
+        else:
+            reply = self._reply(asked)
+            answer = Answer(chunks=pieces(reply)) if isinstance(reply, str) else reply
+        if answer.body is not None or answer.status != 200:
+            await _send_whole(stream, answer)
+            asked.finished = True
+            return True
+        async with anyio.create_task_group() as tasks:
+            # A client that leaves must end the answer, whatever it waits for.
+            tasks.start_soon(_watch, reader, asked, tasks)
+            with suppress(anyio.BrokenResourceError):
+                asked.finished = await _send_stream(stream, answer, asked)
+            tasks.cancel_scope.cancel()
+        return asked.finished
+
+
+def pieces(text: str) -> list[str]:
+    """A text in the chunks in which it is sent."""
+    return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
+
+
+async def _read_request(reader: BufferedByteReceiveStream) -> Asked:
+    head = (await reader.receive_until(b"\r\n\r\n", 65_536)).decode("latin-1")
+    line, *fields = head.split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (f.partition(":") for f in fields)}
+    body = await reader.receive_exactly(int(headers.get("content-length", "0")))
+    return Asked(line.split(" ")[1], headers, json.loads(body) if body else {})
+
+
+async def _watch(reader: BufferedByteReceiveStream, asked: Asked, tasks: TaskGroup) -> None:
+    # Nothing is sent while an answer is under way, so whatever comes is the end.
+    try:
+        await reader.receive(1)
+    except (anyio.EndOfStream, anyio.BrokenResourceError):
+        asked.hung_up.set()
+        tasks.cancel_scope.cancel()
+
+
+async def _send_whole(stream: SocketStream, answer: Answer) -> None:
+    kind = answer.content_type
+    body = answer.body
+    if body is None:
+        error = answer.error or {"message": f"status {answer.status} as the script says"}
+        body = json.dumps({"error": error}).encode()
+        kind = "application/json"
+    head = f"HTTP/1.1 {answer.status} Scripted\r\nContent-Type: {kind}\r\n"
+    if answer.retry_after is not None:
+        head += f"Retry-After: {answer.retry_after:g}\r\n"
+    await stream.send(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+
+async def _send_stream(stream: SocketStream, answer: Answer, asked: Asked) -> bool:
+    """Send a streamed answer; whether it came to an orderly end."""
+
+    async def send(data: bytes) -> None:
+        await stream.send(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+    async def send_delta(delta: dict[str, str], reason: str | None = None) -> None:
+        choice = {"index": 0, "delta": delta, "finish_reason": reason}
+        await send(_event({"choices": [choice]}))
+
+    await stream.send(
+        f"HTTP/1.1 200 OK\r\nContent-Type: {answer.content_type}\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n".encode()
+    )
+    for thought in answer.thoughts:
+        await send_delta({"reasoning_content": thought})
+    said = ""
+    for chunk in answer.chunks:
+        await anyio.sleep(answer.delay_s)
+        match chunk:
+            case str():
+                said += chunk
+                await send_delta({"role": "assistant", "content": chunk})
+            case bytes():
+                await send(chunk)
+            case anyio.Event():
+                await chunk.wait()
+            case _:
+                await anyio.sleep(chunk)
+    match answer.then:
+        case "break":
+            return False
+        case "stall":
+            await anyio.sleep_forever()
+        case "endless":
+            while True:
+                await send_delta({"content": said or "again "})
+        case "no_done":
+            await stream.send(b"0\r\n\r\n")
+            return True
+    if answer.reason is not None:
+        await send_delta({}, answer.reason)
+    if answer.usage and asked.body.get("stream_options", {}).get("include_usage"):
+        prompt = sum(len(str(message["content"])) for message in asked.messages) // 4 + 1
+        usage = {"prompt_tokens": prompt, "completion_tokens": len(said) // 4 + 1}
+        await send(_event({"choices": [], "usage": usage}))
+    await send(b"data: [DONE]\n\n")
+    await stream.send(b"0\r\n\r\n")
+    return True
+
+
+def _event(chunk: dict[str, Any]) -> bytes:
+    chunk = {"id": "scripted", "object": "chat.completion.chunk", "model": "scripted", **chunk}
+    return f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n".encode()
+
+
+def read_script(text: str) -> Callable[[Asked], Reply]:
+    """The rules of a script file as a function."""
+    rules = tomllib.loads(text).get("rule", [])
+    answered = [0] * len(rules)
+
+    def reply(asked: Asked) -> Reply:
+        for number, rule in enumerate(rules):
+            used_up = 0 < rule.get("times", 0) <= answered[number]
+            if used_up or not re.search(rule.get("match", ""), asked.last_user_text):
+                continue
+            answered[number] += 1
+            words = rule.get("reply", "")
+            return Answer(
+                chunks=pieces(words) if isinstance(words, str) else words,
+                delay_s=rule.get("delay_s", 0.0),
+                status=rule.get("status", 200),
+                usage=rule.get("usage", True),
+                then=rule.get("then", "end"),
+            )
+        return Answer(status=500, error={"message": "no rule of the script fits"})
+
+    return reply
+
+
+async def serve(port: int, script: Path | None) -> None:
+    """Serve until stopped."""
+    text = script.read_text("utf-8") if script else '[[rule]]\nreply = "Hello from the script."\n'
+    async with ScriptedModelServer(read_script(text), port=port) as server:
+        print(server.base_url, flush=True)
+        await anyio.sleep_forever()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="An OpenAI-compatible model that plays a script.")
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--script", type=Path, help="a TOML file of rules")
+    arguments = parser.parse_args()
+    with suppress(KeyboardInterrupt):
+        anyio.run(serve, arguments.port, arguments.script)
+
+
+if __name__ == "__main__":
+    main()
