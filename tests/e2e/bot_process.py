@@ -1,0 +1,98 @@
+"""The whole bot as a process of its own, as a user starts it, in a folder of the test's."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+START_S = 60.0
+"""Longest start; a busy machine takes several times the usual two seconds."""
+
+
+@dataclass
+class BotProcess:
+    """A bot that runs. ``port`` is free and chosen by the system."""
+
+    data: Path
+    environment: Mapping[str, str]
+    process: asyncio.subprocess.Process | None = None
+    running: dict[str, Any] = field(default_factory=dict)
+    started_in: float = 0.0
+
+    @property
+    def address(self) -> str:
+        """Where its web server answers."""
+        return str(self.running["address"])
+
+    @property
+    def token(self) -> str:
+        """The access token of its HTTP API."""
+        return str(self.running["token"])
+
+    @property
+    def onebot_url(self) -> str:
+        """Where an OneBot implementation connects."""
+        return self.address.replace("http", "ws", 1) + "/onebot/v11/ws"
+
+    @property
+    def log(self) -> str:
+        """Everything that it printed."""
+        return (self.data.parent / "bot.log").read_text(errors="replace")
+
+    async def start(self) -> None:
+        """Start it, and wait until it says that it is ready."""
+        note = self.data / "running.json"
+        note.unlink(missing_ok=True)
+        began = time.monotonic()
+        with (self.data.parent / "bot.log").open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                str(ROOT / "bot.py"),
+                cwd=self.data.parent,
+                env={**os.environ, **self.environment, "NEKRO_DATA_DIR": str(self.data)},
+                stdout=log,
+                stderr=log,
+            )
+        while not note.exists():
+            if self.process.returncode is not None or time.monotonic() - began > START_S:
+                raise AssertionError(f"the bot did not start:\n{self.log[-4000:]}")
+            await asyncio.sleep(0.02)
+        self.running = json.loads(note.read_text())
+        self.started_in = time.monotonic() - began
+
+    async def stop(self, how: signal.Signals = signal.SIGTERM, within: float = 20.0) -> float:
+        """End it; returns the seconds that it took."""
+        assert self.process is not None
+        began = time.monotonic()
+        if self.process.returncode is None:
+            self.process.send_signal(how)
+            try:
+                await asyncio.wait_for(self.process.wait(), within)
+            except TimeoutError:
+                self.process.kill()
+                await self.process.wait()
+                raise AssertionError(f"{how.name} did not end the bot in {within} s") from None
+        return time.monotonic() - began
+
+    async def kill(self) -> None:
+        """As a power cut would: nothing of it runs another line."""
+        await self.stop(signal.SIGKILL)
+
+
+@asynccontextmanager
+async def running_bot(folder: Path, **settings: str) -> AsyncIterator[BotProcess]:
+    """A bot on a free port with its data under ``folder``; settings by their names in ``.env``."""
+    bot = BotProcess(folder / "data", {"PORT": "0", "LOG_LEVEL": "DEBUG", **settings})
+    await bot.start()
+    try:
+        yield bot
+    finally:
+        await bot.stop()
