@@ -72,16 +72,20 @@ Event = Words | Thought | Refusal | Stopped | Cost | Failure | Done
 
 
 async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:
-    """Events from the bytes of a response. Raises `StreamGarbled`."""
+    """Events from the bytes of a response, which is read to its end; nothing follows `Done`.
+
+    Raises `StreamGarbled`.
+    """
+    done = False
     async for line in _lines(chunks):
         field, _, value = line.partition(":")
         if field != "data":
             continue  # comments keep a connection alive; other fields say nothing of use
         data = value.strip()
         if data == "[DONE]":
+            done = True
             yield Done()
-            return
-        if not data:
+        if done or not data:
             continue
         try:
             chunk = json.loads(data)

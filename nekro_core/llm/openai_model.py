@@ -48,6 +48,8 @@ from nekro_core.llm.tokens import estimate_prompt, estimate_tokens
 
 _AFTER_STOP_S = 5.0
 """How long the usage may come after the end of the words."""
+_AFTER_DONE_S = 0.5
+"""How long the end of the body may come after the mark of the end."""
 _LONGEST_BACKOFF_S = 30.0
 """A provider that asks for more is better reported than waited for: a person is waiting too."""
 _CHARACTERS_PER_TOKEN = 16
@@ -219,30 +221,33 @@ class OpenAIChatModel:
     ) -> AsyncGenerator[Delta, None]:
         account = _Account(request)
         thoughts = ThoughtFilter()
-        try:
-            async with aclosing(self._events(request, dialect, account, deadline)) as events:
+        async with aclosing(self._events(request, dialect, account, deadline)) as events:
+            try:
                 async for event in events:
-                    text = self._take(event, account, thoughts)
-                    if text:
+                    if text := self._take(event, account, thoughts):
                         yield TextDelta(text)
                     if account.full:
                         account.reason = "length"
+                    if account.full or account.done:
                         break
-            if rest := thoughts.finish():
-                account.words.append(rest)
-                yield TextDelta(rest)
-            self._require_end(account)
-        except _Failed as failed:
-            if failed.begun:
-                yield account.usage()
-            raise
-        yield account.usage()
-        if account.reason in _FILTER_REASONS:
-            raise _Failed(
-                ModelRefused(f"the provider's filter stopped the reply ({account.reason})"),
-                begun=account.begun,
-            )
-        yield Finished("length" if account.reason in _LENGTH_REASONS else "stop")
+                if rest := thoughts.finish():
+                    account.words.append(rest)
+                    yield TextDelta(rest)
+                self._require_end(account)
+            except _Failed as failed:
+                if failed.begun:
+                    yield account.usage()
+                raise
+            yield account.usage()
+            if account.reason in _FILTER_REASONS:
+                raise _Failed(
+                    ModelRefused(f"the provider's filter stopped the reply ({account.reason})"),
+                    begun=account.begun,
+                )
+            yield Finished("length" if account.reason in _LENGTH_REASONS else "stop")
+            if account.done:
+                async for _ in events:
+                    pass  # a body read to its end leaves its connection for the next request
 
     def _take(self, event: Event, account: _Account, thoughts: ThoughtFilter) -> str:
         """Note an event; the words of the reply that it brings."""
@@ -302,7 +307,9 @@ class OpenAIChatModel:
                     else:
                         source = _whole_reply(kind, await _read_bounded(response.iter_bytes()))
                 while True:
-                    if account.reason:
+                    if account.done:
+                        wait = _AFTER_DONE_S
+                    elif account.reason:
                         wait = _AFTER_STOP_S
                     elif account.begun:
                         wait = min(settings.between_tokens_s, deadline - self._clock())
@@ -314,7 +321,7 @@ class OpenAIChatModel:
                         return
                     yield event
         except (TimeoutError, openai.OpenAIError, httpx2.HTTPError, StreamGarbled) as error:
-            if account.reason:
+            if account.reason or account.done:
                 return  # the words are whole; only the usage was still to come
             raise self._explain(error, account) from error
 

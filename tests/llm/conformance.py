@@ -1,0 +1,94 @@
+"""What every `ChatModel` must do. An implementation subclasses `ChatModelConformance` and gives it
+a fixture ``model``: one that answers any question with at least a few words, in several deltas."""
+
+import anyio
+
+from nekro_core.llm.model import (
+    AudioPart,
+    ChatModel,
+    ChatRequest,
+    Delta,
+    Finished,
+    ImagePart,
+    PromptMessage,
+    TextDelta,
+    TextPart,
+    Usage,
+)
+
+
+def ask(*texts: str, **options) -> ChatRequest:
+    """A request of user messages."""
+    return ChatRequest(messages=tuple(PromptMessage.of("user", text) for text in texts), **options)
+
+
+async def listen(model: ChatModel, request: ChatRequest) -> list[Delta]:
+    """Every delta of a reply."""
+    async with model.stream(request) as deltas:
+        return [delta async for delta in deltas]
+
+
+def words_of(deltas: list[Delta]) -> str:
+    return "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
+
+
+class ChatModelConformance:
+    async def test_a_reply_is_words_then_usage_then_the_end(self, model: ChatModel) -> None:
+        deltas = await listen(model, ask("Count from one to five.", max_tokens=64))
+        *words, usage, end = deltas
+        assert words
+        assert all(isinstance(delta, TextDelta) and delta.text for delta in words)
+        assert isinstance(usage, Usage)
+        assert usage.prompt_tokens > 0
+        assert usage.completion_tokens > 0
+        assert 0 <= usage.cached_tokens <= usage.prompt_tokens
+        assert isinstance(end, Finished)
+
+    async def test_leaving_early_lets_the_next_one_ask(self, model: ChatModel) -> None:
+        for _ in range(3):
+            async with model.stream(ask("Count from one to fifty.", max_tokens=256)) as deltas:
+                assert isinstance(await anext(deltas), TextDelta)
+        with anyio.fail_after(60):
+            assert words_of(await listen(model, ask("Say yes.", max_tokens=16)))
+
+    async def test_leaving_without_listening_is_allowed(self, model: ChatModel) -> None:
+        async with model.stream(ask("Hello.", max_tokens=16)):
+            pass
+        assert words_of(await listen(model, ask("Say yes.", max_tokens=16)))
+
+    async def test_a_cancelled_listener_lets_the_next_one_ask(self, model: ChatModel) -> None:
+        async with anyio.create_task_group() as tasks:
+
+            async def listen_until_cancelled() -> None:
+                async with model.stream(ask("Count to fifty.", max_tokens=256)) as deltas:
+                    async for _ in deltas:
+                        tasks.cancel_scope.cancel()
+
+            tasks.start_soon(listen_until_cancelled)
+        with anyio.fail_after(60):
+            assert words_of(await listen(model, ask("Say yes.", max_tokens=16)))
+
+    async def test_many_ask_at_once(self, model: ChatModel) -> None:
+        replies: list[list[Delta]] = []
+
+        async def one(number: int) -> None:
+            replies.append(await listen(model, ask(f"Say {number}.", max_tokens=16)))
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(4):
+                tasks.start_soon(one, number)
+        assert len(replies) == 4
+        assert all(isinstance(reply[-1], Finished) for reply in replies)
+
+    async def test_what_people_write_breaks_nothing(self, model: ChatModel) -> None:
+        for text in ("", "\ud83d lone", "\x00\x07", "\u202eright to left", "你好，世界", "🀄" * 50):
+            assert isinstance((await listen(model, ask(text, max_tokens=8)))[-1], Finished)
+
+    async def test_pictures_and_sound_reach_any_model(self, model: ChatModel) -> None:
+        message = PromptMessage(
+            "user", (TextPart("What is this?"), ImagePart(b"\x89PNG", "image/png"), AudioPart(b"R"))
+        )
+        if model.profile.vision or model.profile.audio:
+            message = PromptMessage("user", message.parts[:1])
+        reply = await listen(model, ChatRequest(messages=(message,), max_tokens=8))
+        assert isinstance(reply[-1], Finished)

@@ -1,0 +1,434 @@
+"""Any endpoint that speaks the OpenAI dialect, against a scripted one on loopback."""
+
+import base64
+import json
+
+import anyio
+import pytest
+
+from nekro_core.llm.model import (
+    AudioPart,
+    ChatRequest,
+    Finished,
+    ImagePart,
+    KeyRejected,
+    ModelError,
+    ModelRefused,
+    ModelUnreachable,
+    PromptMessage,
+    QuotaExceeded,
+    ReplyBroken,
+    RequestRejected,
+    TextDelta,
+    TextPart,
+    Usage,
+)
+from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.llm.senses import IMAGE_NOTE
+from nekro_core.llm.settings import LLMSettings
+from tests.llm.conformance import ChatModelConformance, ask, listen, words_of
+from tests.peers.scripted_model import Answer, ScriptedModelServer
+
+KEY = "sk-test-0123456789abcdef"
+
+
+class Sleeps(list[float]):
+    """A sleep that only notes how long it was asked to be."""
+
+    async def __call__(self, seconds: float) -> None:
+        self.append(seconds)
+
+
+@pytest.fixture
+async def model_at():
+    """Makes models for a server and closes them after the test."""
+    made: list[OpenAIChatModel] = []
+
+    def make(server: ScriptedModelServer, **changes) -> OpenAIChatModel:
+        sleep = changes.pop("sleep", Sleeps())
+        fields = {"base_url": server.base_url, "model": "scripted", "api_key": KEY, **changes}
+        made.append(OpenAIChatModel(LLMSettings(**fields), sleep=sleep, jitter=lambda: 0.5))
+        return made[-1]
+
+    yield make
+    for model in made:
+        await model.aclose()
+
+
+async def heard_before(model: OpenAIChatModel, request: ChatRequest):
+    """The deltas that came, and the error that ended them."""
+    deltas = []
+    try:
+        async with model.stream(request) as stream:
+            async for delta in stream:
+                deltas.append(delta)  # noqa: PERF401 - those before an error are wanted too
+    except ModelError as error:
+        return deltas, error
+    return deltas, None
+
+
+class TestOpenAIChatModel(ChatModelConformance):
+    @pytest.fixture
+    async def model(self, model_at):
+        async with ScriptedModelServer(lambda asked: "one two three four five six") as server:
+            yield model_at(server)
+
+
+class TestSeeingModel(ChatModelConformance):
+    @pytest.fixture
+    async def model(self, model_at):
+        async with ScriptedModelServer(lambda asked: "one two three four five six") as server:
+            yield model_at(server, vision=True, audio=True)
+
+
+async def test_a_request_on_the_wire(model_at) -> None:
+    async with ScriptedModelServer(["ok"]) as server:
+        model = model_at(server, vision=True, audio=True, grammar=True, extra_body={"top_k": 5})
+        await listen(
+            model,
+            ChatRequest(
+                messages=(
+                    PromptMessage.of("system", "Be brief."),
+                    PromptMessage(
+                        "user",
+                        (
+                            TextPart("What is it?"),
+                            ImagePart(b"png", "image/png"),
+                            ImagePart(url="https://example.com/a.png"),
+                            AudioPart(b"wav"),
+                        ),
+                    ),
+                ),
+                max_tokens=99,
+                temperature=0.5,
+                stop=("END",),
+                grammar='root ::= "a"',
+            ),
+        )
+        (asked,) = server.requests
+    encoded = base64.b64encode(b"wav").decode()
+    assert asked.path == "/v1/chat/completions"
+    assert asked.headers["authorization"] == f"Bearer {KEY}"
+    assert asked.body == {
+        "model": "scripted",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": 99,
+        "temperature": 0.5,
+        "stop": ["END"],
+        "grammar": 'root ::= "a"',
+        "top_k": 5,
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "What is it?"},
+                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,cG5n"}},
+                    {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
+                    {"type": "input_audio", "input_audio": {"data": encoded, "format": "wav"}},
+                ],
+            },
+        ],
+    }
+
+
+async def test_a_blind_model_is_told_that_there_was_a_picture(model_at) -> None:
+    async with ScriptedModelServer(["ok"]) as server:
+        message = PromptMessage("user", (TextPart("look"), ImagePart(b"png")))
+        request = ChatRequest(messages=(message,), grammar="root ::= [a]")
+        await listen(model_at(server), request)
+        (asked,) = server.requests
+    assert asked.messages == [{"role": "user", "content": f"look\n{IMAGE_NOTE}"}]
+    assert "grammar" not in asked.body
+
+
+async def test_the_first_words_arrive_before_the_last_are_written(model_at) -> None:
+    go_on = anyio.Event()
+    answer = Answer(chunks=["send('now')\n", go_on, "rest"])
+    async with (
+        ScriptedModelServer([answer]) as server,
+        model_at(server).stream(ask("hi")) as deltas,
+    ):
+        assert await anext(deltas) == TextDelta("send('now')\n")
+        go_on.set()
+        assert await anext(deltas) == TextDelta("rest")
+
+
+async def test_leaving_closes_the_request_at_once(model_at) -> None:
+    async with ScriptedModelServer([Answer(chunks=["first"], then="stall")]) as server:
+        async with model_at(server).stream(ask("hi")) as deltas:
+            await anext(deltas)
+        with anyio.fail_after(5):
+            await server.requests[0].hung_up.wait()
+
+
+async def test_cancelling_closes_the_request_at_once(model_at) -> None:
+    async with ScriptedModelServer([Answer(chunks=["first"], then="stall")]) as server:
+        with anyio.CancelScope() as scope:
+            async with model_at(server).stream(ask("hi")) as deltas:
+                await anext(deltas)
+                scope.cancel()
+                await anext(deltas)
+        with anyio.fail_after(5):
+            await server.requests[0].hung_up.wait()
+
+
+async def test_connections_are_used_again(model_at) -> None:
+    async with ScriptedModelServer(["a", "b", "c"]) as server:
+        model = model_at(server)
+        for _ in range(3):
+            await listen(model, ask("hi"))
+        assert server.connections == 1
+
+
+# --- tokens -------------------------------------------------------------------------------------
+
+
+async def test_usage_is_the_providers(model_at) -> None:
+    async with ScriptedModelServer([Answer(chunks=["four"])]) as server:
+        deltas = await listen(model_at(server), ask("12345678"))
+    assert Usage(prompt_tokens=3, completion_tokens=2) in deltas
+
+
+async def test_cached_tokens_are_told(model_at) -> None:
+    usage = {
+        "prompt_tokens": 90,
+        "completion_tokens": 5,
+        "prompt_tokens_details": {"cached_tokens": 64},
+    }
+    chunk = f"data: {json.dumps({'choices': [], 'usage': usage})}\n\n".encode()
+    async with ScriptedModelServer([Answer(chunks=["a", chunk], usage=False)]) as server:
+        deltas = await listen(model_at(server), ask("hi"))
+    assert deltas[-2] == Usage(prompt_tokens=90, completion_tokens=5, cached_tokens=64)
+
+
+async def test_no_usage_is_estimated_and_marked(model_at) -> None:
+    async with ScriptedModelServer([Answer(chunks=["some words"], usage=False)]) as server:
+        usage = (await listen(model_at(server), ask("hello there")))[-2]
+    assert usage.estimated
+    assert usage.prompt_tokens > 0
+    assert usage.completion_tokens == 3
+
+
+@pytest.mark.parametrize("refused", ["stream_options", "max_tokens"])
+async def test_a_field_that_the_endpoint_refuses_is_left_out_from_then_on(
+    model_at, refused: str
+) -> None:
+    async with ScriptedModelServer(["a", "b"], refuses=[refused]) as server:
+        model = model_at(server)
+        first, second = await listen(model, ask("hi")), await listen(model, ask("hi"))
+    assert (words_of(first), words_of(second)) == ("a", "b")
+    assert len(server.requests) == 3
+    assert refused not in server.requests[-1].body
+    if refused == "max_tokens":
+        assert server.requests[-1].body["max_completion_tokens"] == 4096
+    else:
+        assert first[-2].estimated
+
+
+# --- thoughts -----------------------------------------------------------------------------------
+
+
+async def test_thoughts_are_no_part_of_the_reply_but_are_counted(model_at) -> None:
+    answer = Answer(thoughts=["hmm " * 100], chunks=["Yes."], usage=False)
+    async with ScriptedModelServer([answer]) as server:
+        deltas = await listen(model_at(server), ask("hi"))
+    assert words_of(deltas) == "Yes."
+    assert deltas[-2].completion_tokens > 100
+
+
+async def test_a_thought_written_into_the_reply_is_dropped(model_at) -> None:
+    async with ScriptedModelServer(["<think>\nthe user wants...</think>\n\nYes."]) as server:
+        assert words_of(await listen(model_at(server), ask("hi"))) == "Yes."
+
+
+# --- whose fault it is --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "says"),
+    [
+        (Answer(status=401, error={"message": f"bad key {KEY}"}), KeyRejected, "api_key"),
+        (Answer(status=403, error={"message": "not for you"}), KeyRejected, "not for you"),
+        (Answer(status=402, error={"message": "pay"}), QuotaExceeded, "account is empty"),
+        (
+            Answer(status=429, error={"message": "no money", "code": "insufficient_quota"}),
+            QuotaExceeded,
+            "used up",
+        ),
+        (Answer(status=429, retry_after=900), QuotaExceeded, "too many requests"),
+        (Answer(status=404, error={"message": "no model x"}), RequestRejected, "base_url"),
+        (Answer(status=400, error={"message": "too long"}), RequestRejected, "too long"),
+        (
+            Answer(status=400, error={"message": "no", "code": "content_filter"}),
+            ModelRefused,
+            "filter",
+        ),
+        (Answer(status=200, content_type="text/html", body=b"<html>"), RequestRejected, "/v1"),
+        (Answer(status=200, chunks=["x"], reason="content_filter"), ModelRefused, "filter"),
+        (
+            Answer(chunks=[b'data: {"choices":[{"delta":{"refusal":"I will not"}}]}\n\n']),
+            ModelRefused,
+            "I will not",
+        ),
+    ],
+)
+async def test_errors_say_whose_fault_it_is_at_once(model_at, answer, error, says) -> None:
+    async with ScriptedModelServer([answer]) as server:
+        _, raised = await heard_before(model_at(server), ask("hi"))
+    assert type(raised) is error
+    assert says in str(raised)
+    assert KEY not in str(raised)
+    assert len(server.requests) == 1
+
+
+async def test_a_provider_that_says_when_to_come_back_is_quoted(model_at) -> None:
+    async with ScriptedModelServer([Answer(status=429, retry_after=900)]) as server:
+        _, error = await heard_before(model_at(server), ask("hi"))
+    assert error.retry_after_s == 900
+    assert error.retryable
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        Answer(status=429, retry_after=2),
+        Answer(status=500),
+        Answer(status=503),
+        Answer(status=408),
+        Answer(then="break"),
+        Answer(then="no_done"),
+        Answer(chunks=[b"data: garbage\n\n"]),
+        Answer(chunks=[b"data: [1]\n\n"]),
+        Answer(chunks=[b'data: {"error":{"code":502,"message":"upstream"}}\n\n']),
+        Answer(chunks=[b'data: {"error":{"type":"rate_limit_error","message":"slow"}}\n\n']),
+    ],
+)
+async def test_another_try_where_nothing_had_arrived(model_at, first: Answer) -> None:
+    sleeps = Sleeps()
+    async with ScriptedModelServer([first, "fine now"]) as server:
+        assert words_of(await listen(model_at(server, sleep=sleeps), ask("hi"))) == "fine now"
+    assert sleeps == [2.25 if first.retry_after else 0.75]
+
+
+async def test_tries_are_counted_and_back_off(model_at) -> None:
+    sleeps = Sleeps()
+    async with ScriptedModelServer(lambda asked: Answer(status=500)) as server:
+        _, error = await heard_before(model_at(server, sleep=sleeps), ask("hi"))
+    assert isinstance(error, ModelUnreachable)
+    assert len(server.requests) == 3
+    assert sleeps == [0.75, 1.5]
+
+
+async def test_nobody_listens_there(model_at) -> None:
+    async with ScriptedModelServer([]) as server:
+        model = model_at(server, retries=0)
+    _, error = await heard_before(model, ask("hi"))
+    assert isinstance(error, ModelUnreachable)
+    assert "127.0.0.1" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("rest", "says"),
+    [
+        (Answer(chunks=["half"], then="break"), "connection"),
+        (Answer(chunks=["half"], then="no_done"), "without its end"),
+        (Answer(chunks=["half", b"data: {]\n\n"]), "no reply"),
+        (Answer(chunks=["half", b'data: {"error":{"message":"oom"}}\n\n']), "oom"),
+        (Answer(chunks=["half"], then="stall"), "silent"),
+    ],
+)
+async def test_a_reply_that_breaks_off_is_never_asked_again(
+    model_at, rest: Answer, says: str
+) -> None:
+    async with ScriptedModelServer([rest, "again"]) as server:
+        model = model_at(server, between_tokens_s=0.3)
+        (words, usage), error = await heard_before(model, ask("hi"))
+    assert words == TextDelta("half")
+    assert usage.estimated
+    assert isinstance(error, ReplyBroken)
+    assert says in str(error)
+    assert len(server.requests) == 1
+
+
+async def test_a_thought_was_paid_for_so_it_is_not_asked_again(model_at) -> None:
+    answer = Answer(thoughts=["hm"], then="break")
+    async with ScriptedModelServer([answer, "again"]) as server:
+        _, error = await heard_before(model_at(server), ask("hi"))
+    assert isinstance(error, ReplyBroken)
+    assert len(server.requests) == 1
+
+
+async def test_silence_before_the_first_token_has_its_own_limit(model_at) -> None:
+    async with ScriptedModelServer([Answer(then="stall"), "fine now"]) as server:
+        model = model_at(server, first_token_s=0.3)
+        assert words_of(await listen(model, ask("hi"))) == "fine now"
+
+
+async def test_the_total_has_a_limit(model_at) -> None:
+    answer = Answer(chunks=["word "] * 1000, delay_s=0.02)
+    async with ScriptedModelServer([answer]) as server:
+        deltas, error = await heard_before(model_at(server, total_s=0.5), ask("hi"))
+    assert isinstance(error, ReplyBroken)
+    assert deltas
+
+
+# --- odd replies --------------------------------------------------------------------------------
+
+
+async def test_an_empty_reply_is_a_reply(model_at) -> None:
+    async with ScriptedModelServer([Answer(chunks=[])]) as server:
+        usage, end = await listen(model_at(server), ask("hi"))
+    assert isinstance(usage, Usage)
+    assert end == Finished("stop")
+
+
+async def test_the_word_for_a_cut_reply(model_at) -> None:
+    async with ScriptedModelServer([Answer(chunks=["half"], reason="length")]) as server:
+        assert (await listen(model_at(server), ask("hi")))[-1] == Finished("length")
+
+
+async def test_the_end_mark_alone_is_an_end(model_at) -> None:
+    async with ScriptedModelServer([Answer(chunks=["whole"], reason=None)]) as server:
+        assert (await listen(model_at(server), ask("hi")))[-1] == Finished("stop")
+
+
+async def test_an_endless_reply_is_cut(model_at) -> None:
+    async with ScriptedModelServer([Answer(chunks=["again " * 100], then="endless")]) as server:
+        deltas = await listen(model_at(server), ask("hi"))
+        with anyio.fail_after(5):
+            await server.requests[0].hung_up.wait()
+    assert deltas[-1] == Finished("length")
+    assert len(words_of(deltas)) == 16 * 4096
+
+
+async def test_a_reply_of_a_megabyte_is_cut(model_at) -> None:
+    async with ScriptedModelServer([Answer(chunks=["x" * 1_000_000])]) as server:
+        deltas = await listen(model_at(server), ask("hi"))
+    assert deltas[-1] == Finished("length")
+    assert len(words_of(deltas)) == 16 * 4096
+
+
+async def test_an_answer_that_was_not_streamed_is_taken(model_at) -> None:
+    body = json.dumps(
+        {
+            "choices": [{"message": {"content": "whole"}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 4, "completion_tokens": 1},
+        }
+    ).encode()
+    async with ScriptedModelServer([Answer(content_type="application/json", body=body)]) as server:
+        assert await listen(model_at(server), ask("hi")) == [
+            TextDelta("whole"),
+            Usage(prompt_tokens=4, completion_tokens=1),
+            Finished("stop"),
+        ]
+
+
+async def test_keys_are_never_shown(model_at) -> None:
+    async with ScriptedModelServer(["ok"], api_key="another") as server:
+        model = model_at(server)
+        _, error = await heard_before(model, ask("hi"))
+        assert isinstance(error, KeyRejected)
+        settings = LLMSettings(base_url=server.base_url, model="m", api_key=KEY)
+    assert KEY not in f"{error!r} {settings!r} {model!r} {settings.model_dump_json()}"

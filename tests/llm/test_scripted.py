@@ -1,0 +1,88 @@
+"""The model in this process."""
+
+import anyio
+import pytest
+
+from nekro_core.llm.model import (
+    ChatRequest,
+    Finished,
+    ImagePart,
+    ModelProfile,
+    ModelUnreachable,
+    PromptMessage,
+    QuotaExceeded,
+    RequestRejected,
+    TextDelta,
+    TextPart,
+    Usage,
+)
+from nekro_core.llm.scripted import Scripted, ScriptedModel
+from nekro_core.llm.senses import IMAGE_NOTE
+from tests.llm.conformance import ChatModelConformance, ask, listen, words_of
+
+
+class TestScriptedModel(ChatModelConformance):
+    @pytest.fixture
+    def model(self) -> ScriptedModel:
+        return ScriptedModel(lambda request: "one two three four five six")
+
+
+class TestBlindScriptedModel(ChatModelConformance):
+    @pytest.fixture
+    def model(self) -> ScriptedModel:
+        return ScriptedModel(lambda request: "one two three", profile=ModelProfile(name="blind"))
+
+
+async def test_replies_come_in_turn_and_what_was_asked_is_kept() -> None:
+    model = ScriptedModel(["first", "second"])
+    assert words_of(await listen(model, ask("a"))) == "first"
+    assert words_of(await listen(model, ask("b"))) == "second"
+    with pytest.raises(RequestRejected, match="no reply for request 3"):
+        await listen(model, ask("c"))
+    assert [request.messages[0].parts[0].text for request in model.requests] == ["a", "b", "c"]
+
+
+async def test_an_error_of_the_script_is_raised_at_its_place() -> None:
+    model = ScriptedModel(
+        [QuotaExceeded("slow down", 3.0), Scripted(chunks=["half", ModelUnreachable("gone")])]
+    )
+    with pytest.raises(QuotaExceeded, match="slow down"):
+        await listen(model, ask("a"))
+    heard: list[str] = []
+    with pytest.raises(ModelUnreachable):
+        async with model.stream(ask("b")) as deltas:
+            heard.extend([delta.text async for delta in deltas])
+    assert heard == [] or heard == ["half"]
+    assert model.open_streams == 0
+
+
+async def test_a_test_holds_the_reply_until_it_wishes() -> None:
+    go_on = anyio.Event()
+
+    async def chunks():
+        yield "send('now')\n"
+        await go_on.wait()
+        yield "rest"
+
+    model = ScriptedModel([chunks()])
+    async with model.stream(ask("a")) as deltas:
+        assert await anext(deltas) == TextDelta("send('now')\n")
+        assert model.open_streams == 1
+        go_on.set()
+        rest = [delta async for delta in deltas]
+    assert rest[0] == TextDelta("rest")
+    assert isinstance(rest[-1], Finished)
+
+
+async def test_usage_and_reason_are_as_the_script_says() -> None:
+    usage = Usage(prompt_tokens=7, completion_tokens=3)
+    model = ScriptedModel([Scripted(chunks=["x", 0.0], usage=usage, reason="length")])
+    assert await listen(model, ask("a")) == [TextDelta("x"), usage, Finished("length")]
+
+
+async def test_a_blind_model_is_shown_a_note() -> None:
+    model = ScriptedModel(["ok"], profile=ModelProfile(name="blind"))
+    picture = PromptMessage("user", (TextPart("look"), ImagePart(b"png")))
+    await listen(model, ChatRequest(messages=(picture,), grammar="root ::= [a-z]"))
+    assert model.requests[0].messages[0].parts == (TextPart("look"), TextPart(IMAGE_NOTE))
+    assert model.requests[0].grammar == ""
