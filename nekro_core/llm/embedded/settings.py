@@ -1,0 +1,28 @@
+"""How the operator tunes the embedded model (``NEKRO_EMBEDDED__*``)."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class EmbeddedSettings(BaseModel):
+    """The model that answers where no endpoint is named. Times are seconds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model_file: Path | None = None
+    """A GGUF file of your own; it is used as it is, and nothing is downloaded."""
+    download: bool = True
+    """Whether missing weights may be fetched at all."""
+    hub_url: str = "https://huggingface.co"
+    """Address of the model hub or of a mirror that speaks its protocol; empty skips the hub."""
+    threads: int = Field(default=0, ge=0)
+    """Threads that compute; 0 takes as many as there are cores for this process."""
+    context_tokens: int = Field(default=8192, ge=2048)
+    """How long prompt and reply may be together."""
+    cache_mib: int = Field(default=512, ge=0)
+    """Memory for prompts that were read before, so that a chat's next one need not be again."""
+    start_s: float = Field(default=180.0, gt=0)
+    """How long loading the model may take."""
+    idle_unload_s: int = Field(default=0, ge=0)
+    """After how long without a request the weights leave memory until the next; 0 keeps them."""

