@@ -6,20 +6,20 @@ from pydantic import BaseModel, Field
 class MediaSettings(BaseModel):
     """Bounds of what is kept of received pictures, voices and files."""
 
-    max_bytes: int = Field(32 * 1024 * 1024, gt=0)
+    max_bytes: int = Field(default=32 * 1024 * 1024, gt=0)
     """Largest medium. Above what the platforms let a phone send as picture or voice."""
 
-    max_pixels: int = Field(36_000_000, gt=0)
+    max_pixels: int = Field(default=36_000_000, gt=0)
     """Largest picture, width times height: decoded it takes 4 bytes each, 144 MB here."""
 
-    fetch_s: float = Field(20.0, gt=0)
+    fetch_s: float = Field(default=20.0, gt=0)
     """Longest fetch from first to last byte."""
 
-    max_redirects: int = Field(3, ge=0, le=10)
+    max_redirects: int = Field(default=3, ge=0, le=10)
     """Platforms' file servers redirect once; a chain is somebody's game."""
 
-    chat_quota_bytes: int = Field(1024 * 1024 * 1024, gt=0)
-    """Uploads kept of one chat. Over it the oldest go, so a flood costs a chat only its own past."""
+    chat_quota_bytes: int = Field(default=1024 * 1024 * 1024, gt=0)
+    """Uploads kept of one chat. Over it the oldest go: a flood costs a chat only its own past."""
 
     private_hosts: frozenset[str] = frozenset()
     """Hosts that may be fetched from although their address is not public (loopback, LAN): a
@@ -29,25 +29,25 @@ class MediaSettings(BaseModel):
 class DeliverySettings(BaseModel):
     """Limits of sending."""
 
-    sends_per_run: int = Field(8, gt=0)
+    sends_per_run: int = Field(default=8, gt=0)
     """Messages that one run may send: more is a loop in the model's code, not an answer."""
 
-    sends_per_window: int = Field(30, gt=0)
+    sends_per_window: int = Field(default=30, gt=0)
     """Messages to one chat per window; platforms throttle or ban accounts that write more."""
 
-    window_s: float = Field(60.0, gt=0)
+    window_s: float = Field(default=60.0, gt=0)
     """Length of that window."""
 
-    longest_wait_s: float = Field(60.0, ge=0)
+    longest_wait_s: float = Field(default=60.0, ge=0)
     """A message that would have to wait longer for its place in the window is dropped."""
 
-    call_s: float = Field(60.0, gt=0)
+    call_s: float = Field(default=60.0, gt=0)
     """Longest platform call; after it the outcome is unknown."""
 
-    resend_for_s: float = Field(600.0, ge=0)
+    resend_for_s: float = Field(default=600.0, ge=0)
     """A message never handed over (account offline, restart) is sent late only if younger."""
 
-    retry_s: float = Field(2.0, gt=0)
+    retry_s: float = Field(default=2.0, gt=0)
     """How often an offline account's waiting messages are tried."""
 
     media: MediaSettings = MediaSettings()

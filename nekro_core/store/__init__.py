@@ -1,1 +1,45 @@
-"""What the bot remembers: tables, migrations and the questions asked of them."""
+"""What the bot remembers: Tortoise models, migrations, and one small repository for each kind."""
+
+from nekro_core.store.errors import (
+    Conflict,
+    DatabaseTooNew,
+    DataFolderInUse,
+    MigrationFailed,
+    StoreError,
+    StoreUnavailable,
+    TurnRunning,
+    ValueTooLarge,
+)
+from nekro_core.store.lock import DataFolderLock
+from nekro_core.store.settings import StoreSettings
+from nekro_core.store.store import Store
+from nekro_core.store.values import (
+    Account,
+    DeliveryRow,
+    Step,
+    ToolCall,
+    Turn,
+    Unanswered,
+    Usage,
+)
+
+__all__ = [
+    "Account",
+    "Conflict",
+    "DataFolderInUse",
+    "DataFolderLock",
+    "DatabaseTooNew",
+    "DeliveryRow",
+    "MigrationFailed",
+    "Step",
+    "Store",
+    "StoreError",
+    "StoreSettings",
+    "StoreUnavailable",
+    "ToolCall",
+    "Turn",
+    "TurnRunning",
+    "Unanswered",
+    "Usage",
+    "ValueTooLarge",
+]

@@ -7,6 +7,7 @@
     ├── DatabaseTooNew         written by a newer version of the bot
     ├── MigrationFailed        the tables could not be brought up to date; a copy was kept
     ├── StoreUnavailable       machinery down: disk full, locked, unreadable; nothing was written
+    ├── Conflict               a unique key is taken already; another writer was first
     ├── TurnRunning            caller's fault: the chat has a running turn already
     └── ValueTooLarge          caller's fault: longer than the column allows
 """
@@ -35,6 +36,10 @@ class MigrationFailed(StoreError):
 
 class StoreUnavailable(StoreError):
     """The database cannot be reached or written now. Nothing of the refused work was kept."""
+
+
+class Conflict(StoreError):
+    """A unique key is taken already: another writer was first."""
 
 
 class TurnRunning(StoreError):

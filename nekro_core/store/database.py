@@ -1,0 +1,263 @@
+"""One database, one writer.
+
+Reads go straight to Tortoise's connection. Writes are handed to one task that takes all that are
+waiting and commits them together: under load a commit is shared by many (SQLite's cost is the
+commit, not the row), and alone a write is one statement without a wait. Order of `write` is order
+of commit, so what is seen in the database never has a gap that fills up later.
+
+SQL is written with ``?`` and kept to what SQLite and PostgreSQL both understand.
+"""
+
+import asyncio
+import sqlite3
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from tortoise.backends.base.client import BaseDBAsyncClient
+from tortoise.exceptions import BaseORMException, IntegrityError
+
+from nekro_core.store.errors import Conflict, StoreError, StoreUnavailable
+
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
+Value = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """An insert whose rows may share a statement. Its first column is unique and is what comes
+    back for each row that was taken; a row in conflict with a unique key is passed over."""
+
+    table: str
+    columns: tuple[str, ...]
+
+    def sql(self, rows: int) -> str:
+        """The statement for so many rows."""
+        one = f"({', '.join('?' * len(self.columns))})"
+        return (
+            f"INSERT INTO {self.table} ({', '.join(self.columns)}) "
+            f"VALUES {', '.join([one] * rows)} ON CONFLICT DO NOTHING RETURNING {self.columns[0]}"
+        )
+
+
+class Statement(NamedTuple):
+    """SQL with ``?`` where a value goes."""
+
+    sql: str | Insert
+    values: tuple[Value, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class _Write:
+    """Statements that are committed together, and who waits for them."""
+
+    statements: tuple[Statement, ...]
+    done: "asyncio.Future[list[Rows]]"
+    committed: Callable[[list[Rows]], None] | None
+    results: list[Rows] = field(default_factory=list)
+
+
+class _Runner(Protocol):
+    async def execute_query(
+        self, query: str, values: list[Any] | None = None
+    ) -> tuple[int, Rows]: ...
+
+
+class Database:
+    """Reads and writes on one Tortoise connection. `keep` must run while it is used."""
+
+    def __init__(self, connection: BaseDBAsyncClient, *, batch: int) -> None:
+        self._connection = connection
+        self._numbered = connection.capabilities.dialect == "postgres"
+        self._batch = batch
+        self._waiting: deque[_Write] = deque()
+        self._wake = asyncio.Event()
+        self._closing = False
+
+    @property
+    def dialect(self) -> str:
+        """``sqlite``, ``postgres``, ..."""
+        return str(self._connection.capabilities.dialect)
+
+    async def read(self, sql: str, *values: Value) -> Rows:
+        """Rows of a query. Raises `StoreUnavailable`."""
+        with _Translated():
+            return await self._run(self._connection, sql, self._clean(values))
+
+    def write(
+        self,
+        *statements: Statement,
+        committed: Callable[[list[Rows]], None] | None = None,
+    ) -> Awaitable[list[Rows]]:
+        """Put statements in line, to be committed together; their place is taken before this
+        returns. Awaiting gives each one's rows and raises `StoreError` where nothing was written.
+
+        ``committed`` is called in the order of commits, before the one who waits goes on, and also
+        where nobody waits any more. It must not raise.
+        """
+        done: asyncio.Future[list[Rows]] = asyncio.get_running_loop().create_future()
+        if self._closing:
+            done.set_exception(StoreUnavailable("the store is closed: nothing more is written"))
+        else:
+            clean = tuple(Statement(sql, self._clean(values)) for sql, values in statements)
+            self._waiting.append(_Write(clean, done, committed))
+            self._wake.set()
+        # The waiter may be cancelled; the write itself is not.
+        return asyncio.shield(done)
+
+    async def keep(self) -> None:
+        """Commit what is handed in until `close`."""
+        while self._waiting or not self._closing:
+            if not self._waiting:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            taken = [self._waiting.popleft() for _ in range(min(self._batch, len(self._waiting)))]
+            await self._commit(taken)
+
+    def close(self) -> None:
+        """Refuse new writes; `keep` ends when those in line are done."""
+        self._closing = True
+        self._wake.set()
+
+    async def _commit(self, writes: list[_Write]) -> None:
+        try:
+            with _Translated():
+                await self._transaction(writes)
+        except StoreError as error:
+            if len(writes) > 1 and not isinstance(error, StoreUnavailable):
+                # One of them is at fault; the others must not pay for it.
+                for write in writes:
+                    await self._commit([write])
+                return
+            for write in writes:
+                if not write.done.cancelled():
+                    write.done.set_exception(error)
+                    write.done.exception()  # Seen: who waited may be gone.
+            return
+        for write in writes:
+            if write.committed is not None:
+                write.committed(write.results)
+            if not write.done.cancelled():
+                write.done.set_result(write.results)
+
+    async def _transaction(self, writes: list[_Write]) -> None:
+        for write in writes:
+            write.results.clear()
+        groups = _grouped(writes)
+        if len(groups) == 1:
+            # A statement is a transaction of its own.
+            await self._apply(self._connection, groups[0])
+            return
+        try:
+            async with self._connection._in_transaction() as transaction:  # noqa: SLF001 (it has no public name that takes a connection)
+                for group in groups:
+                    await self._apply(transaction, group)
+        except BaseException:
+            await self._forget()
+            raise
+
+    async def _forget(self) -> None:
+        """Leave no transaction open behind a failed one. Tortoise begins each with a commit of
+        whatever is open, so a commit refused by a full disk would come true later."""
+        if self.dialect == "sqlite":
+            with suppress(BaseORMException, sqlite3.Error):
+                await self._connection.execute_query("ROLLBACK")
+
+    async def _apply(self, runner: _Runner, group: "_Group") -> None:
+        statement, members = group
+        if isinstance(statement, str):
+            ((write, values),) = members
+            write.results.append(await self._run(runner, statement, values))
+            return
+        flat = tuple(value for _, values in members for value in values)
+        rows = await self._run(runner, statement.sql(len(members)), flat)
+        taken = {row[statement.columns[0]]: row for row in rows}
+        for write, values in members:
+            row = taken.get(values[0])
+            write.results.append([row] if row is not None else [])
+
+    def _clean(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple(_storable(v, self._numbered) if isinstance(v, str) else v for v in values)
+
+    async def _run(self, runner: _Runner, sql: str, values: Sequence[Value]) -> Rows:
+        if self._numbered:
+            sql = _number(sql)
+        _, rows = await runner.execute_query(sql, list(values))
+        return rows
+
+
+_Group = tuple[str | Insert, list[tuple[_Write, tuple[Value, ...]]]]
+
+
+def _grouped(writes: Sequence[_Write]) -> list[_Group]:
+    """Statements in order, neighbouring rows for one table together."""
+    groups: list[_Group] = []
+    for write in writes:
+        for statement, values in write.statements:
+            if groups and isinstance(statement, Insert) and groups[-1][0] is statement:
+                groups[-1][1].append((write, values))
+            else:
+                groups.append((statement, [(write, values)]))
+    return groups
+
+
+def _storable(text: str, no_nul: bool) -> str:
+    """Half of a surrogate pair is no character and PostgreSQL has no NUL: both become U+FFFD."""
+    if text.isascii():
+        return text.replace("\0", "\ufffd") if no_nul else text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\0", "\ufffd") if no_nul else text
+
+
+def _number(sql: str) -> str:
+    head, *rest = sql.split("?")
+    return head + "".join(f"${number}{text}" for number, text in enumerate(rest, 1))
+
+
+class _Translated:
+    """What the drivers raise, in the store's own words."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        match error:
+            case IntegrityError() | sqlite3.IntegrityError():
+                raise Conflict(f"a unique key is taken already: {error}") from error
+            case sqlite3.ProgrammingError() | sqlite3.InterfaceError() | ValueError():
+                # ValueError has UnicodeEncodeError and what aiosqlite says of a closed connection.
+                raise StoreError(f"the database refused a value: {error}") from error
+            case OverflowError():
+                raise StoreError(f"the database refused a value: {error}") from error
+            case BaseORMException() | sqlite3.Error() | OSError():
+                raise StoreUnavailable(explain(str(error))) from error
+
+
+def explain(text: str) -> str:
+    """A driver's message with what to do about it."""
+    for sign, remedy in _REMEDIES:
+        if sign in text:
+            return f"{text}: {remedy}"
+    return f"the database did not answer: {text}"
+
+
+_REMEDIES = (
+    ("is full", "free space on the disk that holds the data folder; nothing was written"),
+    (
+        "is locked",
+        "another program holds the database (a backup, a database browser); close it and try again",
+    ),
+    ("readonly", "the data folder must be writable for the user that runs the bot"),
+    ("malformed", "the file is damaged; stop the bot and put back a copy from the data folder"),
+    ("not a database", "the file is no SQLite database; stop the bot and put back a copy"),
+    ("unable to open", "the data folder must exist and be writable for the user that runs the bot"),
+)
+
+__all__ = ["Database", "Insert", "Row", "Rows", "Statement", "Value"]

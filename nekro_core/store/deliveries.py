@@ -1,0 +1,150 @@
+"""What is to go out, and what became of it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from nekro_core.chat import ChatKey, DeliveryState, Record, decode_segments, encode_segments
+from nekro_core.store.database import Database, Insert, Row, Rows, Statement
+from nekro_core.store.messages import Messages, unique_id_of
+from nekro_core.store.values import DeliveryRow
+
+_INSERT = Insert(
+    "deliveries",
+    (
+        "delivery_id",
+        "chat_key",
+        "run_id",
+        "position",
+        "segments",
+        "state",
+        "message_id",
+        "reason",
+        "record_seq",
+        "created",
+        "changed",
+    ),
+)
+_SELECT = f"SELECT {', '.join(f'd.{c}' for c in _INSERT.columns)} FROM deliveries d"
+
+
+class Deliveries:
+    """A row for each platform call. Its state is committed before and after the call."""
+
+    def __init__(
+        self, database: Database, messages: Messages, *, clock: Callable[[], float]
+    ) -> None:
+        self._database = database
+        self._messages = messages
+        self._clock = clock
+
+    def add(
+        self,
+        rows: Sequence[DeliveryRow],
+        records: Sequence[Record],
+        *,
+        before: Sequence[Statement] = (),
+        stored: Callable[[], None] | None = None,
+    ) -> Awaitable[list[Rows]]:
+        """Keep the calls of one send and the history lines that show them, together."""
+        statements: list[Statement] = [*before]
+        statements += [Statement(_INSERT, _values(row)) for row in rows]
+        statements += [self._messages.inserted(record, None) for record in records]
+        return self._database.write(
+            *statements, committed=None if stored is None else lambda _: stored()
+        )
+
+    def mark(
+        self, row: DeliveryRow, state: DeliveryState, *, message_id: str = "", reason: str = ""
+    ) -> Awaitable[list[Rows]]:
+        """Write a new state, in the row and in the history line that shows it.
+
+        With the id that the platform gave, an echo of our own message is known as a duplicate; one
+        that was faster than the answer is marked as recalled, so that it shows once.
+        """
+        statements: list[Statement] = [
+            Statement(
+                "UPDATE deliveries SET state = ?, message_id = ?, reason = ?, changed = ? "
+                "WHERE delivery_id = ?",
+                (state.value, message_id, reason, self._clock(), row.delivery_id),
+            )
+        ]
+        if row.record_seq and message_id:
+            unique, instance = unique_id_of(message_id), row.chat_key.instance
+            statements += [
+                Statement(
+                    "UPDATE messages SET unique_id = NULL, recalled = ? WHERE instance = ? "
+                    "AND unique_id = ? AND author = 'bot' AND run_id = '' AND seq > ?",
+                    (True, instance, unique, row.record_seq),
+                ),
+                Statement(
+                    # A platform that gives an id twice must not undo the whole write.
+                    "UPDATE messages SET state = ?, message_id = ?, unique_id = CASE WHEN EXISTS "
+                    "(SELECT 1 FROM messages o WHERE o.instance = ? AND o.unique_id = ?) "
+                    "THEN unique_id ELSE ? END WHERE seq = ?",
+                    (state.value, message_id, instance, unique, unique, row.record_seq),
+                ),
+            ]
+        elif row.record_seq:
+            statements.append(
+                Statement(
+                    "UPDATE messages SET state = ? WHERE seq = ?", (state.value, row.record_seq)
+                )
+            )
+        return self._database.write(*statements)
+
+    async def get(self, delivery_id: str) -> DeliveryRow | None:
+        """One row."""
+        rows = await self._database.read(f"{_SELECT} WHERE d.delivery_id = ?", delivery_id)
+        return _row(rows[0]) if rows else None
+
+    async def in_state(self, *states: DeliveryState) -> list[DeliveryRow]:
+        """Rows in any of these states, in the order in which they were asked for."""
+        marks = ", ".join("?" * len(states))
+        rows = await self._database.read(
+            f"{_SELECT} WHERE d.state IN ({marks}) ORDER BY d.id", *(s.value for s in states)
+        )
+        return [_row(row) for row in rows]
+
+    async def of_run(self, run_id: str) -> list[DeliveryRow]:
+        """What a run sent, in order."""
+        rows = await self._database.read(f"{_SELECT} WHERE d.run_id = ? ORDER BY d.id", run_id)
+        return [_row(row) for row in rows]
+
+    async def of_turn(self, turn_id: int) -> list[DeliveryRow]:
+        """What all runs of a turn sent, in order."""
+        rows = await self._database.read(
+            f"{_SELECT} JOIN runs r ON r.run_id = d.run_id WHERE r.turn_id = ? ORDER BY d.id",
+            turn_id,
+        )
+        return [_row(row) for row in rows]
+
+
+def _values(row: DeliveryRow) -> tuple[str | int | float, ...]:
+    return (
+        row.delivery_id,
+        str(row.chat_key),
+        row.run_id,
+        row.position,
+        encode_segments(row.segments),
+        row.state.value,
+        row.message_id,
+        row.reason,
+        row.record_seq,
+        row.created,
+        row.changed,
+    )
+
+
+def _row(row: Row) -> DeliveryRow:
+    return DeliveryRow(
+        delivery_id=row["delivery_id"],
+        chat_key=ChatKey.parse(row["chat_key"]),
+        run_id=row["run_id"],
+        position=row["position"],
+        segments=decode_segments(row["segments"]),
+        state=DeliveryState(row["state"]),
+        message_id=row["message_id"],
+        reason=row["reason"],
+        record_seq=row["record_seq"],
+        created=row["created"],
+        changed=row["changed"],
+    )

@@ -1,0 +1,72 @@
+"""One bot process owns a data folder: two would each take up the other's turns."""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+from nekro_core.store.errors import DataFolderInUse
+
+FILE_NAME = "nekro.lock"
+
+
+class DataFolderLock:
+    """Held inside its ``with`` block. The kernel lets go of it however the process ends.
+
+    Raises `DataFolderInUse`, which names the owner. The folder is made where it is missing.
+    """
+
+    def __init__(self, data_dir: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self._path = data_dir / FILE_NAME
+        self._clock = clock
+        self._file: int | None = None
+
+    def __enter__(self) -> Self:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid, since = _owner(file)
+            os.close(file)
+            raise DataFolderInUse(
+                f"the data folder {self._path.parent} is in use by {_words(pid, since)}. "
+                "End that one, or give this one another folder with NEKRO_DATA_DIR.",
+                pid=pid,
+                since=since,
+            ) from None
+        except OSError:
+            os.close(file)
+            raise
+        os.ftruncate(file, 0)
+        os.pwrite(file, json.dumps({"pid": os.getpid(), "since": self._clock()}).encode(), 0)
+        self._file = file
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            # The file stays: taking it away would let two processes lock two files of one name.
+            with suppress(OSError):
+                os.ftruncate(self._file, 0)
+            os.close(self._file)
+            self._file = None
+
+
+def _owner(file: int) -> tuple[int | None, float | None]:
+    try:
+        said = json.loads(os.pread(file, 1024, 0))
+        return int(said["pid"]), float(said["since"])
+    except (ValueError, KeyError, TypeError, OSError):
+        return None, None  # The owner is between taking the lock and writing its name.
+
+
+def _words(pid: int | None, since: float | None) -> str:
+    if pid is None or since is None:
+        return "another process"
+    when = datetime.fromtimestamp(since, UTC).astimezone()
+    return f"process {pid}, since {when:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,172 @@
+"""A chat's history."""
+
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+
+from nekro_core.chat import (
+    Author,
+    ChatKey,
+    DeliveryState,
+    Record,
+    Role,
+    Sender,
+    decode_segments,
+    encode_segments,
+)
+from nekro_core.store.database import Database, Insert, Row, Rows, Statement, Value
+from nekro_core.store.models import MAX_ID
+
+INSERT = Insert(
+    "messages",
+    (
+        "seq",
+        "chat_key",
+        "instance",
+        "unique_id",
+        "message_id",
+        "author",
+        "user_id",
+        "user_name",
+        "role",
+        "segments",
+        "time",
+        "to_bot",
+        "from_history",
+        "recalled",
+        "run_id",
+        "state",
+    ),
+)
+SELECT = f"SELECT {', '.join(INSERT.columns)} FROM messages"
+
+
+class Messages:
+    """What was said, by whom, in the order in which it was heard."""
+
+    def __init__(self, database: Database, *, last_seq: int) -> None:
+        self._database = database
+        self._last_seq = last_seq
+
+    def reserve(self) -> int:
+        """The next sequence number. Never given twice, also where it is not used."""
+        self._last_seq += 1
+        return self._last_seq
+
+    def add(
+        self,
+        record: Record,
+        *,
+        unique_id: str | None,
+        before: Sequence[Statement] = (),
+        stored: Callable[[Record], None] | None = None,
+    ) -> Awaitable[list[Rows]]:
+        """Put a record in line to be stored; its place is taken before this returns.
+
+        The last of the awaited rows is empty where ``unique_id`` is known in this instance.
+        ``stored`` is called for a record that was new, in the order of the calls and also if
+        nobody waits any more. ``before`` is written in the same transaction.
+        """
+
+        def committed(results: list[Rows]) -> None:
+            if stored is not None and results[-1]:
+                stored(record)
+
+        return self._database.write(*before, self.inserted(record, unique_id), committed=committed)
+
+    @staticmethod
+    def inserted(record: Record, unique_id: str | None) -> Statement:
+        """The statement that stores a record."""
+        key = record.chat_key
+        values: tuple[Value, ...] = (
+            record.seq,
+            str(key),
+            key.instance,
+            unique_id,
+            record.message_id,
+            record.author.value,
+            record.sender.user_id,
+            record.sender.name,
+            record.sender.role.value,
+            encode_segments(record.segments),
+            record.time,
+            record.to_bot,
+            record.from_history,
+            record.recalled,
+            record.run_id,
+            record.state.value,
+        )
+        return Statement(INSERT, values)
+
+    async def after(self, chat_key: ChatKey | None, seq: int, limit: int) -> list[Record]:
+        """Records with a greater ``seq``, of one chat or of all, oldest first."""
+        if chat_key is None:
+            rows = await self._database.read(
+                f"{SELECT} WHERE seq > ? ORDER BY seq LIMIT ?", seq, limit
+            )
+        else:
+            rows = await self._database.read(
+                f"{SELECT} WHERE chat_key = ? AND seq > ? ORDER BY seq LIMIT ?",
+                str(chat_key),
+                seq,
+                limit,
+            )
+        return [record_of(row) for row in rows]
+
+    async def newest(self, chat_key: ChatKey, limit: int, *, before: int = 0) -> list[Record]:
+        """The newest records of a chat (with ``before``: that are older than it), oldest first."""
+        rows = await self._database.read(
+            f"{SELECT} WHERE chat_key = ? AND seq < ? ORDER BY seq DESC LIMIT ?",
+            str(chat_key),
+            before or self._last_seq + 1,
+            limit,
+        )
+        return [record_of(row) for row in reversed(rows)]
+
+    async def by_message_id(self, chat_key: ChatKey, message_id: str) -> Record | None:
+        """The record that the platform knows by this id."""
+        rows = await self._database.read(
+            f"{SELECT} WHERE instance = ? AND unique_id = ? AND chat_key = ?",
+            chat_key.instance,
+            unique_id_of(message_id),
+            str(chat_key),
+        )
+        return record_of(rows[0]) if rows else None
+
+    async def recall(self, chat_key: ChatKey, message_id: str) -> Record | None:
+        """Mark a message as taken back; the record as it is now, or nothing where none is known
+        or it was marked before."""
+        if not message_id:
+            return None
+        ((*rows,),) = await self._database.write(
+            Statement(
+                "UPDATE messages SET recalled = ? WHERE instance = ? AND unique_id = ? "
+                f"AND chat_key = ? AND recalled = ? RETURNING {', '.join(INSERT.columns)}",
+                (True, chat_key.instance, unique_id_of(message_id), str(chat_key), False),
+            )
+        )
+        return record_of(rows[0]) if rows else None
+
+
+def unique_id_of(message_id: str) -> str | None:
+    """What a platform's message id is known by: itself, or its digest where it is too long."""
+    if len(message_id) > MAX_ID:
+        return f"sha256:{hashlib.sha256(message_id.encode(errors='replace')).hexdigest()}"
+    return message_id or None
+
+
+def record_of(row: Row) -> Record:
+    """The record in a row."""
+    return Record(
+        seq=row["seq"],
+        chat_key=ChatKey.parse(row["chat_key"]),
+        author=Author(row["author"]),
+        segments=decode_segments(row["segments"]),
+        time=row["time"],
+        message_id=row["message_id"],
+        sender=Sender(row["user_id"], row["user_name"], Role(row["role"])),
+        to_bot=bool(row["to_bot"]),
+        from_history=bool(row["from_history"]),
+        recalled=bool(row["recalled"]),
+        run_id=row["run_id"],
+        state=DeliveryState(row["state"]),
+    )

@@ -1,0 +1,205 @@
+"""The tables. The repositories read and write them with their own SQL (see `database`); what
+stands here is what Tortoise makes migrations from.
+
+Three habits. Times are seconds since 1970 as floats. There are no foreign keys: a migration that
+rebuilds a table on SQLite would follow them. Where two writers could race, a unique key decides.
+
+No semicolon in a docstring here: Tortoise writes it into the DDL and splits that at semicolons.
+"""
+
+from tortoise import fields
+from tortoise.indexes import Index
+from tortoise.models import Model
+
+from nekro_core.chat import MAX_KEY_LENGTH
+
+MAX_ID = 255
+"""Longest id that a platform may give: what a unique VARCHAR holds on every database we know."""
+
+
+class Account(Model):
+    """A bot identity and the instance part of its chat keys. Bound once, never moved."""
+
+    id = fields.IntField(primary_key=True)
+    adapter = fields.CharField(max_length=64)
+    account = fields.CharField(max_length=MAX_ID)
+    instance = fields.CharField(max_length=128, unique=True)
+    bound = fields.FloatField()
+
+    class Meta:
+        table = "accounts"
+        unique_together = (("adapter", "account"),)
+
+
+class Chat(Model):
+    """A chat that was heard of. ``handled_seq`` is the newest record that was dealt with."""
+
+    chat_key = fields.CharField(max_length=MAX_KEY_LENGTH, primary_key=True)
+    instance = fields.CharField(max_length=128, db_index=True)
+    first_seen = fields.FloatField()
+    handled_seq = fields.BigIntField()
+
+    class Meta:
+        table = "chats"
+
+
+class User(Model):
+    """A person on one platform account's side."""
+
+    id = fields.BigIntField(primary_key=True)
+    instance = fields.CharField(max_length=128)
+    user_id = fields.CharField(max_length=MAX_ID)
+    name = fields.TextField()
+    first_seen = fields.FloatField()
+
+    class Meta:
+        table = "users"
+        unique_together = (("instance", "user_id"),)
+
+
+class Message(Model):
+    """One line of a chat's history.
+
+    ``unique_id`` is what duplicates are known by: the platform's message id, or a digest for a
+    notice, and null for lines that no platform named.
+    """
+
+    seq = fields.BigIntField(primary_key=True)
+    chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
+    instance = fields.CharField(max_length=128)
+    unique_id = fields.CharField(max_length=MAX_ID, null=True)
+    message_id = fields.TextField()
+    author = fields.CharField(max_length=16)
+    user_id = fields.CharField(max_length=MAX_ID)
+    user_name = fields.TextField()
+    role = fields.CharField(max_length=16)
+    segments = fields.TextField()
+    time = fields.FloatField()
+    to_bot = fields.BooleanField()
+    from_history = fields.BooleanField()
+    recalled = fields.BooleanField()
+    run_id = fields.CharField(max_length=64)
+    state = fields.CharField(max_length=16)
+
+    class Meta:
+        table = "messages"
+        unique_together = (("instance", "unique_id"),)
+        indexes = (
+            Index(fields=("chat_key", "seq"), name="messages_chat_seq"),
+            Index(fields=("time",), name="messages_time"),
+        )
+
+
+class Turn(Model):
+    """One turn. ``running_chat`` is the chat while it runs and null after, so that its unique key
+    lets a chat have one running turn and any number of ended ones."""
+
+    id = fields.BigIntField(primary_key=True)
+    chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
+    running_chat = fields.CharField(max_length=MAX_KEY_LENGTH, null=True, unique=True)
+    trigger_seq = fields.BigIntField()
+    through_seq = fields.BigIntField()
+    user_id = fields.CharField(max_length=MAX_ID)
+    stop = fields.TextField()
+    attempts = fields.IntField()
+    started = fields.FloatField()
+    ended = fields.FloatField()
+
+    class Meta:
+        table = "turns"
+        indexes = (Index(fields=("chat_key", "id"), name="turns_chat_id"),)
+
+
+class Step(Model):
+    """One model reply of a turn, with the tail that did not run and what it cost."""
+
+    id = fields.BigIntField(primary_key=True)
+    turn_id = fields.BigIntField()
+    chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
+    user_id = fields.CharField(max_length=MAX_ID)
+    position = fields.IntField()
+    reply = fields.TextField()
+    tail = fields.TextField()
+    model = fields.TextField()
+    prompt_tokens = fields.BigIntField()
+    cached_tokens = fields.BigIntField()
+    completion_tokens = fields.BigIntField()
+    estimated = fields.BooleanField()
+    cost = fields.FloatField()
+    started = fields.FloatField()
+    seconds = fields.FloatField()
+
+    class Meta:
+        table = "steps"
+        unique_together = (("turn_id", "position"),)
+        indexes = (Index(fields=("started",), name="steps_started"),)
+
+
+class Run(Model):
+    """One execution of a reply's code. ``stop`` is empty while it runs."""
+
+    run_id = fields.CharField(max_length=64, primary_key=True)
+    chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
+    turn_id = fields.BigIntField(db_index=True)
+    step = fields.IntField()
+    code = fields.TextField()
+    output = fields.TextField()
+    stop = fields.TextField()
+    error = fields.TextField()
+    started = fields.FloatField()
+    seconds = fields.FloatField()
+
+    class Meta:
+        table = "runs"
+
+
+class ToolCall(Model):
+    """One call of a tool by a run."""
+
+    id = fields.BigIntField(primary_key=True)
+    run_id = fields.CharField(max_length=64)
+    position = fields.IntField()
+    name = fields.TextField()
+    arguments = fields.TextField()
+    outcome = fields.TextField()
+    started = fields.FloatField()
+    seconds = fields.FloatField()
+
+    class Meta:
+        table = "tool_calls"
+        unique_together = (("run_id", "position"),)
+
+
+class Delivery(Model):
+    """One platform call. ``id`` keeps the order in which they were asked for."""
+
+    id = fields.BigIntField(primary_key=True)
+    delivery_id = fields.CharField(max_length=64, unique=True)
+    chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
+    run_id = fields.CharField(max_length=64, db_index=True)
+    position = fields.IntField()
+    segments = fields.TextField()
+    state = fields.CharField(max_length=16, db_index=True)
+    message_id = fields.TextField()
+    reason = fields.TextField()
+    record_seq = fields.BigIntField()
+    created = fields.FloatField()
+    changed = fields.FloatField()
+
+    class Meta:
+        table = "deliveries"
+
+
+class PluginData(Model):
+    """What a plugin keeps, by chat, person and its own key. An empty key means all of them."""
+
+    id = fields.BigIntField(primary_key=True)
+    plugin = fields.CharField(max_length=128)
+    chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
+    user_key = fields.CharField(max_length=MAX_ID)
+    store_key = fields.CharField(max_length=MAX_ID)
+    value = fields.TextField()
+
+    class Meta:
+        table = "plugin_data"
+        unique_together = (("plugin", "chat_key", "user_key", "store_key"),)

@@ -1,0 +1,191 @@
+"""Who and where: the bot's accounts, the chats, the persons in them."""
+
+import hashlib
+import re
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+
+import anyio
+
+from nekro_core.chat import ChatKey, ChatKind, Sender
+from nekro_core.store.database import Database, Statement
+from nekro_core.store.errors import Conflict, ValueTooLarge
+from nekro_core.store.models import MAX_ID
+from nekro_core.store.values import Account
+
+_KNOWN_USERS = 20_000
+"""Names kept in memory to see a change without a read: about 4 MB."""
+
+
+class Accounts:
+    """Which account an instance of a chat key means. All of them are few, so they are in memory."""
+
+    def __init__(
+        self, database: Database, *, accounts: list[Account], clock: Callable[[], float]
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._binding = anyio.Lock()
+        self._by_instance: dict[str, Account] = {}
+        self._of_adapter: defaultdict[str, dict[str, Account]] = defaultdict(dict)
+        for account in accounts:
+            self._remember(account)
+
+    def of(self, instance: str) -> Account | None:
+        """The account that an instance is bound to."""
+        return self._by_instance.get(instance)
+
+    def own(self, instance: str) -> frozenset[str]:
+        """Ids of all our accounts on the platform of an instance."""
+        account = self._by_instance.get(instance)
+        return frozenset(self._of_adapter[account.adapter]) if account else frozenset()
+
+    async def bind(self, adapter: str, account: str, *, name: str = "") -> str:
+        """The instance of an account, made at first sight: ``name`` where the operator gave one,
+        else the adapter's own name for its first account, then ``adapter.account``.
+
+        Raises `Conflict` where ``name`` is another account's, `ChatKeyError` where it cannot stand
+        in a chat key.
+        """
+        async with self._binding:
+            if known := self._of_adapter[adapter].get(account):
+                return known.instance
+            if len(account) > MAX_ID:
+                raise ValueTooLarge(f"account id of {len(account)} characters: at most {MAX_ID}")
+            instance = name or self._free_instance(adapter, account)
+            ChatKey(instance, ChatKind.PRIVATE, "0")  # Says what is wrong with a name.
+            ((*taken,),) = await self._database.write(
+                Statement(
+                    "INSERT INTO accounts (adapter, account, instance, bound) VALUES (?, ?, ?, ?) "
+                    "ON CONFLICT DO NOTHING RETURNING instance",
+                    (adapter, account, instance, self._clock()),
+                )
+            )
+            if not taken:
+                owner = self._by_instance.get(instance)
+                raise Conflict(
+                    f"instance {instance!r} belongs to account {owner.account if owner else '?'}: "
+                    f"give account {account} another name"
+                )
+            self._remember(Account(adapter=adapter, account=account, instance=instance))
+            return instance
+
+    def _free_instance(self, adapter: str, account: str) -> str:
+        if not self._of_adapter[adapter] and adapter not in self._by_instance:
+            return adapter
+        clean = re.sub(r"[^A-Za-z0-9_.]", "_", account)[:64]
+        instance = f"{adapter}.{clean}"
+        if clean != account or instance in self._by_instance:
+            digest = hashlib.sha256(account.encode(errors="replace")).hexdigest()[:8]
+            instance = f"{instance}.{digest}"
+        return instance
+
+    def _remember(self, account: Account) -> None:
+        self._by_instance[account.instance] = account
+        self._of_adapter[account.adapter][account.account] = account
+
+
+class Chats:
+    """The chats that were heard of."""
+
+    def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
+        self._database = database
+        self._clock = clock
+        self._known: set[ChatKey] = set()
+
+    def seen(self, chat_key: ChatKey) -> tuple[Statement, ...]:
+        """What must be written so that the chat is known; nothing where it is."""
+        if chat_key in self._known:
+            return ()
+        return (
+            Statement(
+                "INSERT INTO chats (chat_key, instance, first_seen, handled_seq) "
+                "VALUES (?, ?, ?, 0) ON CONFLICT DO NOTHING",
+                (str(chat_key), chat_key.instance, self._clock()),
+            ),
+        )
+
+    def written(self, chat_key: ChatKey) -> None:
+        """What `seen` asked for is in the database."""
+        self._known.add(chat_key)
+
+    async def all(self) -> list[ChatKey]:
+        """Every chat, newest activity first."""
+        rows = await self._database.read(
+            "SELECT chat_key, (SELECT MAX(seq) FROM messages m WHERE m.chat_key = c.chat_key) "
+            "AS newest FROM chats c ORDER BY newest DESC"
+        )
+        return [ChatKey.parse(row["chat_key"]) for row in rows]
+
+    async def of_instance(self, instance: str) -> list[ChatKey]:
+        """One account's chats, newest activity first."""
+        rows = await self._database.read(
+            "SELECT chat_key, (SELECT MAX(seq) FROM messages m WHERE m.chat_key = c.chat_key) "
+            "AS newest FROM chats c WHERE instance = ? ORDER BY newest DESC",
+            instance,
+        )
+        return [ChatKey.parse(row["chat_key"]) for row in rows]
+
+    async def newest_times(self, instance: str) -> dict[ChatKey, float]:
+        """For each chat, the platform's time of the last message that was heard there."""
+        rows = await self._database.read(
+            "SELECT chat_key, (SELECT time FROM messages m WHERE m.chat_key = c.chat_key "
+            "AND m.author = ? ORDER BY seq DESC LIMIT 1) AS newest FROM chats c WHERE instance = ?",
+            "person",
+            instance,
+        )
+        return {
+            ChatKey.parse(row["chat_key"]): row["newest"]
+            for row in rows
+            if row["newest"] is not None
+        }
+
+    async def mark_handled(self, chat_key: ChatKey, seq: int) -> None:
+        """Everything through ``seq`` was dealt with, as far as a restart is concerned."""
+        await self._database.write(handled(str(chat_key), seq))
+
+
+def handled(chat_key: str, seq: int) -> Statement:
+    """The statement behind `Chats.mark_handled`; never goes back."""
+    return Statement(
+        "UPDATE chats SET handled_seq = ? WHERE chat_key = ? AND handled_seq < ?",
+        (seq, chat_key, seq),
+    )
+
+
+class Users:
+    """The persons who wrote, by account."""
+
+    def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
+        self._database = database
+        self._clock = clock
+        self._names: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    def seen(self, instance: str, sender: Sender) -> tuple[Statement, ...]:
+        """What must be written so that the person is known by this name; nothing where so."""
+        known = self._names.get((instance, sender.user_id))
+        if not sender.user_id or known == sender.name or (known is not None and not sender.name):
+            return ()
+        # A notice often has no name: it must not blank the one that is known.
+        return (
+            Statement(
+                "INSERT INTO users (instance, user_id, name, first_seen) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT (instance, user_id) DO UPDATE SET name = CASE WHEN excluded.name = '' "
+                "THEN users.name ELSE excluded.name END",
+                (instance, sender.user_id, sender.name, self._clock()),
+            ),
+        )
+
+    def written(self, instance: str, sender: Sender) -> None:
+        """What `seen` asked for is in the database."""
+        self._names[instance, sender.user_id] = sender.name
+        self._names.move_to_end((instance, sender.user_id))
+        if len(self._names) > _KNOWN_USERS:
+            self._names.popitem(last=False)
+
+    async def name(self, instance: str, user_id: str) -> str:
+        """The name last seen, or an empty text."""
+        rows = await self._database.read(
+            "SELECT name FROM users WHERE instance = ? AND user_id = ?", instance, user_id
+        )
+        return str(rows[0]["name"]) if rows else ""

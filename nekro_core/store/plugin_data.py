@@ -1,0 +1,68 @@
+"""What plugins keep."""
+
+from nekro_core.chat import MAX_KEY_LENGTH
+from nekro_core.store.database import Database, Statement
+from nekro_core.store.errors import ValueTooLarge
+from nekro_core.store.models import MAX_ID
+
+_WHERE = "WHERE plugin = ? AND chat_key = ? AND user_key = ? AND store_key = ?"
+
+
+class PluginData:
+    """Texts by plugin, chat, person and key. An empty chat or person means all of them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(
+        self, plugin: str, *, chat_key: str = "", user_key: str = "", store_key: str = ""
+    ) -> str | None:
+        """The text kept there."""
+        key = _key(plugin, chat_key, user_key, store_key)
+        rows = await self._database.read(f"SELECT value FROM plugin_data {_WHERE}", *key)
+        return str(rows[0]["value"]) if rows else None
+
+    async def set(
+        self,
+        plugin: str,
+        value: str,
+        *,
+        chat_key: str = "",
+        user_key: str = "",
+        store_key: str = "",
+    ) -> int:
+        """Keep a text: 0 where it was created, 1 where one was replaced. Writers may race; none is
+        lost unseen and each is told the truth."""
+        key = _key(plugin, chat_key, user_key, store_key)
+        created, _ = await self._database.write(
+            Statement(
+                "INSERT INTO plugin_data (plugin, chat_key, user_key, store_key, value) "
+                "VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id",
+                (*key, value),
+            ),
+            Statement(f"UPDATE plugin_data SET value = ? {_WHERE}", (value, *key)),
+        )
+        return 0 if created else 1
+
+    async def delete(
+        self, plugin: str, *, chat_key: str = "", user_key: str = "", store_key: str = ""
+    ) -> int:
+        """Forget a text: 0 where there was one, 1 where there was none."""
+        key = _key(plugin, chat_key, user_key, store_key)
+        ((*gone,),) = await self._database.write(
+            Statement(f"DELETE FROM plugin_data {_WHERE} RETURNING id", key)
+        )
+        return 0 if gone else 1
+
+
+def _key(plugin: str, chat_key: str, user_key: str, store_key: str) -> tuple[str, str, str, str]:
+    bounds = {
+        "plugin": (plugin, 128),
+        "chat_key": (chat_key, MAX_KEY_LENGTH),
+        "user_key": (user_key, MAX_ID),
+        "store_key": (store_key, MAX_ID),
+    }
+    for name, (text, most) in bounds.items():
+        if len(text) > most:
+            raise ValueTooLarge(f"{name} of {len(text)} characters: at most {most}")
+    return plugin, chat_key, user_key, store_key

@@ -1,0 +1,119 @@
+"""Runs of code and the tools that they called."""
+
+from collections.abc import Callable
+
+from nekro_core.chat import ChatKey, RunRecord
+from nekro_core.store.database import Database, Row, Statement
+from nekro_core.store.values import ToolCall
+
+MAX_ARGUMENTS = 16_384
+"""Characters kept of a call's arguments: enough to see what was meant; a picture is not kept."""
+
+
+class Runs:
+    """The code behind each answer."""
+
+    def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def begin(
+        self, run_id: str, chat_key: ChatKey, *, code: str, turn_id: int = 0, step: int = 0
+    ) -> None:
+        """A run starts. ``turn_id`` 0 is a run that no turn asked for. Raises `Conflict`."""
+        await self._database.write(
+            Statement(
+                "INSERT INTO runs (run_id, chat_key, turn_id, step, code, output, stop, error, "
+                "started, seconds) VALUES (?, ?, ?, ?, ?, '', '', '', ?, 0)",
+                (run_id, str(chat_key), turn_id, step, code, self._clock()),
+            )
+        )
+
+    async def end(
+        self,
+        run_id: str,
+        *,
+        output: str,
+        stop: str,
+        error: str = "",
+        seconds: float,
+        code: str | None = None,
+    ) -> None:
+        """The run is over. ``code`` replaces what was known at its begin: the code of a streamed
+        reply is whole only now."""
+        values = (output, stop, error, seconds)
+        await self._database.write(
+            Statement(
+                "UPDATE runs SET output = ?, stop = ?, error = ?, seconds = ? WHERE run_id = ?",
+                (*values, run_id),
+            )
+            if code is None
+            else Statement(
+                "UPDATE runs SET output = ?, stop = ?, error = ?, seconds = ?, code = ? "
+                "WHERE run_id = ?",
+                (*values, code, run_id),
+            )
+        )
+
+    async def get(self, run_id: str) -> RunRecord | None:
+        """One run; its ``stop`` is empty while it runs, or where the process died in it."""
+        rows = await self._database.read("SELECT * FROM runs WHERE run_id = ?", run_id)
+        return _run(rows[0]) if rows else None
+
+    async def of_turn(self, turn_id: int) -> list[RunRecord]:
+        """The runs of a turn, in order."""
+        rows = await self._database.read(
+            "SELECT * FROM runs WHERE turn_id = ? ORDER BY step, started", turn_id
+        )
+        return [_run(row) for row in rows]
+
+    async def add_call(self, run_id: str, call: ToolCall) -> None:
+        """Keep one call of a tool. Raises `Conflict` where that position is taken."""
+        arguments = call.arguments
+        if len(arguments) > MAX_ARGUMENTS:
+            arguments = f"{arguments[:MAX_ARGUMENTS]}… ({len(arguments)} characters)"
+        await self._database.write(
+            Statement(
+                "INSERT INTO tool_calls (run_id, position, name, arguments, outcome, started, "
+                "seconds) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    run_id,
+                    call.position,
+                    call.name,
+                    arguments,
+                    call.outcome,
+                    call.started,
+                    call.seconds,
+                ),
+            )
+        )
+
+    async def calls(self, run_id: str) -> list[ToolCall]:
+        """The run's calls, in order."""
+        rows = await self._database.read(
+            "SELECT * FROM tool_calls WHERE run_id = ? ORDER BY position", run_id
+        )
+        return [
+            ToolCall(
+                position=row["position"],
+                name=row["name"],
+                arguments=row["arguments"],
+                outcome=row["outcome"],
+                started=row["started"],
+                seconds=row["seconds"],
+            )
+            for row in rows
+        ]
+
+
+def _run(row: Row) -> RunRecord:
+    return RunRecord(
+        run_id=row["run_id"],
+        chat_key=ChatKey.parse(row["chat_key"]),
+        code=row["code"],
+        output=row["output"],
+        stop=row["stop"],
+        error=row["error"],
+        started=row["started"],
+        seconds=row["seconds"],
+    )

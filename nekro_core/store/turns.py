@@ -1,0 +1,227 @@
+"""Turns, their steps, and what a dead process left undone."""
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from nekro_core.chat import Author, ChatKey, Record
+from nekro_core.store.database import Database, Row, Statement, Value
+from nekro_core.store.errors import StoreError, TurnRunning
+from nekro_core.store.messages import INSERT, record_of
+from nekro_core.store.values import Step, Turn, Unanswered, Usage
+
+_COLUMNS = (
+    "id, chat_key, running_chat, trigger_seq, through_seq, user_id, stop, attempts, started, ended"
+)
+_SELECT = f"SELECT {_COLUMNS} FROM turns"
+_MOST_UNANSWERED = 100_000
+"""Records looked at after a restart: ten minutes of 160 messages a second."""
+
+
+class Turns:
+    """At most one running turn a chat, and a trace of all."""
+
+    def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def begin(
+        self, chat_key: ChatKey, *, trigger_seq: int, through_seq: int, user_id: str = ""
+    ) -> Turn:
+        """Write down that a turn starts. Raises `TurnRunning` where the chat has one."""
+        ((*rows,),) = await self._database.write(
+            Statement(
+                "INSERT INTO turns (chat_key, running_chat, trigger_seq, through_seq, user_id, "
+                "stop, attempts, started, ended) VALUES (?, ?, ?, ?, ?, '', 1, ?, 0) "
+                f"ON CONFLICT DO NOTHING RETURNING {_COLUMNS}",
+                (
+                    str(chat_key),
+                    str(chat_key),
+                    trigger_seq,
+                    through_seq,
+                    user_id,
+                    self._clock(),
+                ),
+            )
+        )
+        if not rows:
+            raise TurnRunning(f"{chat_key} has a running turn already: end or resume that one")
+        return _turn(rows[0])
+
+    async def seen(self, turn_id: int, through_seq: int) -> None:
+        """A step of the turn has seen the records through ``through_seq``."""
+        await self._database.write(
+            Statement(
+                "UPDATE turns SET through_seq = ? WHERE id = ? AND through_seq < ?",
+                (through_seq, turn_id, through_seq),
+            )
+        )
+
+    async def resume(self, turn_id: int) -> Turn:
+        """Take an interrupted turn up once more: its ``attempts`` grow by one first, so that a
+        turn that kills the process is not taken up for ever."""
+        ((*rows,),) = await self._database.write(
+            Statement(
+                "UPDATE turns SET attempts = attempts + 1 WHERE id = ? "
+                f"AND running_chat IS NOT NULL RETURNING {_COLUMNS}",
+                (turn_id,),
+            )
+        )
+        if not rows:
+            raise StoreError(f"turn {turn_id} does not run: there is nothing to resume")
+        return _turn(rows[0])
+
+    async def end(self, turn_id: int, *, stop: str) -> None:
+        """The turn is over, and what it has seen is dealt with. ``stop`` says why."""
+        through = "(SELECT through_seq FROM turns WHERE id = ?)"
+        handled = Statement(
+            f"UPDATE chats SET handled_seq = {through} "
+            "WHERE chat_key = (SELECT chat_key FROM turns WHERE id = ?) "
+            f"AND handled_seq < {through}",
+            (turn_id, turn_id, turn_id),
+        )
+        await self._database.write(
+            Statement(
+                "UPDATE turns SET running_chat = NULL, stop = ?, ended = ? "
+                "WHERE id = ? AND running_chat IS NOT NULL",
+                (stop, self._clock(), turn_id),
+            ),
+            handled,
+        )
+
+    async def interrupted(self) -> list[Turn]:
+        """Turns that no process ended, oldest first. Ask before any turn begins."""
+        rows = await self._database.read(f"{_SELECT} WHERE running_chat IS NOT NULL ORDER BY id")
+        return [_turn(row) for row in rows]
+
+    async def unanswered(self, *, since: float, limit_per_chat: int = 100) -> list[Unanswered]:
+        """What people said (platform's time ``since`` or later) that no turn has seen and nobody
+        marked as handled. Chats with an interrupted turn are left out: that turn will see it."""
+        columns = ", ".join(f"m.{column}" for column in INSERT.columns)
+        rows = await self._database.read(
+            f"SELECT {columns}, c.handled_seq FROM messages m "
+            "JOIN chats c ON c.chat_key = m.chat_key "
+            "WHERE m.time >= ? AND m.seq > c.handled_seq AND m.author = ? AND m.recalled = ? "
+            "AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.running_chat = m.chat_key) "
+            "ORDER BY m.seq DESC LIMIT ?",
+            since,
+            Author.PERSON.value,
+            False,
+            _MOST_UNANSWERED,
+        )
+        handled: dict[str, int] = {}
+        records: defaultdict[str, list[Record]] = defaultdict(list)
+        for row in rows:
+            chat = row["chat_key"]
+            if len(records[chat]) < limit_per_chat:
+                handled[chat] = row["handled_seq"]
+                records[chat].append(record_of(row))
+        return [
+            Unanswered(
+                chat_key=ChatKey.parse(chat),
+                handled_seq=handled[chat],
+                records=tuple(reversed(found)),
+            )
+            for chat, found in reversed(records.items())
+        ]
+
+    async def get(self, turn_id: int) -> Turn | None:
+        """One turn."""
+        rows = await self._database.read(f"{_SELECT} WHERE id = ?", turn_id)
+        return _turn(rows[0]) if rows else None
+
+    async def latest(self, chat_key: ChatKey, limit: int = 20) -> list[Turn]:
+        """A chat's newest turns, oldest first."""
+        rows = await self._database.read(
+            f"{_SELECT} WHERE chat_key = ? ORDER BY id DESC LIMIT ?", str(chat_key), limit
+        )
+        return [_turn(row) for row in reversed(rows)]
+
+    async def add_step(self, turn_id: int, step: Step) -> None:
+        """Keep one model reply. Raises `Conflict` where that position is taken."""
+        of_turn = "(SELECT {} FROM turns WHERE id = ?)"
+        await self._database.write(
+            Statement(
+                "INSERT INTO steps (turn_id, chat_key, user_id, position, reply, tail, model, "
+                "prompt_tokens, cached_tokens, completion_tokens, estimated, cost, started, "
+                f"seconds) VALUES (?, {of_turn.format('chat_key')}, {of_turn.format('user_id')}, "
+                "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    turn_id,
+                    turn_id,
+                    turn_id,
+                    step.position,
+                    step.reply,
+                    step.tail,
+                    step.model,
+                    step.prompt_tokens,
+                    step.cached_tokens,
+                    step.completion_tokens,
+                    step.estimated,
+                    step.cost,
+                    step.started,
+                    step.seconds,
+                ),
+            )
+        )
+
+    async def steps(self, turn_id: int) -> list[Step]:
+        """The turn's model replies, in order."""
+        rows = await self._database.read(
+            "SELECT * FROM steps WHERE turn_id = ? ORDER BY position", turn_id
+        )
+        return [_step(row) for row in rows]
+
+    async def usage(
+        self, *, since: float, chat_key: ChatKey | None = None, user_id: str | None = None
+    ) -> Usage:
+        """What replies begun ``since`` then cost together: of all, of a chat, of a person."""
+        sql = (
+            "SELECT COUNT(*) AS steps, COALESCE(SUM(prompt_tokens), 0) AS prompt, "
+            "COALESCE(SUM(completion_tokens), 0) AS completion, COALESCE(SUM(cost), 0.0) AS cost "
+            "FROM steps WHERE started >= ?"
+        )
+        values: list[Value] = [since]
+        if chat_key is not None:
+            sql += " AND chat_key = ?"
+            values.append(str(chat_key))
+        if user_id is not None:
+            sql += " AND user_id = ?"
+            values.append(user_id)
+        (row,) = await self._database.read(sql, *values)
+        return Usage(
+            steps=row["steps"],
+            prompt_tokens=int(row["prompt"]),
+            completion_tokens=int(row["completion"]),
+            cost=row["cost"],
+        )
+
+
+def _turn(row: Row) -> Turn:
+    return Turn(
+        turn_id=row["id"],
+        chat_key=ChatKey.parse(row["chat_key"]),
+        trigger_seq=row["trigger_seq"],
+        through_seq=row["through_seq"],
+        user_id=row["user_id"],
+        running=row["running_chat"] is not None,
+        stop=row["stop"],
+        attempts=row["attempts"],
+        started=row["started"],
+        ended=row["ended"],
+    )
+
+
+def _step(row: Row) -> Step:
+    return Step(
+        position=row["position"],
+        reply=row["reply"],
+        tail=row["tail"],
+        model=row["model"],
+        prompt_tokens=row["prompt_tokens"],
+        cached_tokens=row["cached_tokens"],
+        completion_tokens=row["completion_tokens"],
+        estimated=bool(row["estimated"]),
+        cost=row["cost"],
+        started=row["started"],
+        seconds=row["seconds"],
+    )

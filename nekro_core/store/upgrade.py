@@ -1,0 +1,162 @@
+"""Bring a database's tables up to date, or refuse one of a newer version.
+
+A SQLite file is migrated as a copy that then takes the original's place: Tortoise runs DDL as
+scripts, which commit, and notes a migration only after it, so a process killed in between would
+leave tables that neither version can use. The original stays under ``copies/``.
+"""
+
+import os
+import pkgutil
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from anyio import to_thread
+from tortoise.backends.base.client import BaseDBAsyncClient
+from tortoise.context import TortoiseContext
+from tortoise.migrations.executor import MigrationExecutor
+from tortoise.migrations.recorder import MigrationRecorder
+
+from nekro_core.store import migrations
+from nekro_core.store.database import explain
+from nekro_core.store.errors import DatabaseTooNew, MigrationFailed, StoreUnavailable
+
+APP = "store"
+APPS: dict[str, dict[str, Any]] = {
+    APP: {
+        "models": ["nekro_core.store.models"],
+        "default_connection": "default",
+        "migrations": migrations.__name__,
+    }
+}
+
+
+def known_migrations() -> list[str]:
+    """Names of this version's migrations, oldest first."""
+    return sorted(module.name for module in pkgutil.iter_modules(migrations.__path__))
+
+
+def configuration(engine: str, credentials: dict[str, Any]) -> dict[str, Any]:
+    """What Tortoise wants to be told."""
+    connection = {"engine": engine, "credentials": credentials}
+    return {"connections": {"default": connection}, "apps": APPS}
+
+
+async def upgrade_file(path: Path, *, copies: int, clock: Callable[[], float]) -> None:
+    """Make or migrate a SQLite file. ``copies`` is how many older ones are kept beside it.
+
+    Raises `DatabaseTooNew`, `MigrationFailed`, `StoreUnavailable`; the file is then as it was.
+    """
+    applied = await to_thread.run_sync(_applied_in_file, path)
+    pending = _pending(applied, str(path))
+    if not pending:
+        return
+    fresh = path.with_name(f"{path.name}.new")
+    try:
+        await to_thread.run_sync(_copy_database, path, fresh)
+        async with TortoiseContext() as context:
+            credentials = {"file_path": str(fresh)}
+            await context.init(configuration("tortoise.backends.sqlite", credentials))
+            await _migrate(context.db())
+        await to_thread.run_sync(_take_place, path, fresh, pending[0], copies, clock())
+    except Exception as error:
+        raise MigrationFailed(
+            f"{path.name} could not be brought to {pending[-1]}: {explain(str(error))}. "
+            "It is unchanged; mend the cause and start again."
+        ) from error
+
+
+async def upgrade_server(connection: BaseDBAsyncClient) -> None:
+    """Migrate a database that is no file of ours, or one in memory. Same errors."""
+    keys = await MigrationRecorder(connection).applied_migrations()
+    pending = _pending([key.name for key in keys if key.app_label == APP], "the database")
+    if not pending:
+        return
+    try:
+        await _migrate(connection)
+    except Exception as error:
+        raise MigrationFailed(
+            f"the database could not be brought to {pending[-1]}: {explain(str(error))}. "
+            "Put back the server's own backup before the next start."
+        ) from error
+
+
+async def _migrate(connection: BaseDBAsyncClient) -> None:
+    await MigrationExecutor(connection, APPS).migrate(direction="forward")
+
+
+def _pending(applied: list[str], where: str) -> list[str]:
+    known = known_migrations()
+    if unknown := [name for name in applied if name not in known]:
+        raise DatabaseTooNew(
+            f"{where} was written by a newer version: it has {', '.join(unknown)}, this version "
+            f"ends at {known[-1]}. Install the newer version again, or put back the copy from "
+            "before its migration (folder 'copies' beside the database)."
+        )
+    return [name for name in known if name not in applied]
+
+
+def _applied_in_file(path: Path) -> list[str]:
+    if not path.exists() or path.stat().st_size == 0:
+        return []
+    try:
+        with closing(sqlite3.connect(path)) as database:
+            tables = database.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+            ).fetchall()
+            if not tables:
+                return []
+            if ("tortoise_migrations",) not in tables:
+                raise StoreUnavailable(
+                    f"{path.name} holds other tables than the bot's: name another file in "
+                    "NEKRO_DATABASE_URL"
+                )
+            rows = database.execute("SELECT name FROM tortoise_migrations WHERE app = ?", (APP,))
+            return [name for (name,) in rows]
+    except sqlite3.Error as error:
+        raise StoreUnavailable(f"{path.name}: {explain(str(error))}") from error
+
+
+def _copy_database(path: Path, fresh: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for name in _files(fresh):
+        name.unlink(missing_ok=True)
+    if not path.exists():
+        return
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(fresh)) as target:
+        source.backup(target)
+
+
+def _take_place(path: Path, fresh: Path, first: str, copies: int, now: float) -> None:
+    if leftovers := [name.name for name in _files(fresh)[1:] + _files(path)[1:] if name.exists()]:
+        # SQLite takes its side files away when the last user closes: somebody has it open.
+        raise OSError(f"another program has the database open ({', '.join(leftovers)})")
+    with fresh.open("rb") as file:
+        os.fsync(file.fileno())
+    if path.exists() and path.stat().st_size:
+        folder = path.parent / "copies"
+        folder.mkdir(exist_ok=True)
+        stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
+        copy = folder / f"{path.stem}-{stamp}-before-{first}{path.suffix}"
+        copy.unlink(missing_ok=True)
+        try:
+            copy.hardlink_to(path)
+        except OSError:  # A file system without hard links.
+            shutil.copy2(path, copy)
+        kept = sorted(folder.glob(f"{path.stem}-*-before-*{path.suffix}"))
+        for old in kept[:-copies]:
+            old.unlink()
+    fresh.replace(path)
+    folder_file = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder_file)
+    finally:
+        os.close(folder_file)
+
+
+def _files(path: Path) -> list[Path]:
+    return [path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")]
