@@ -1,8 +1,7 @@
 """A model's reply, read while it is written: prose here, statements to run there.
 
 Blocks fenced as nothing, ``python``, ``py`` or ``python3`` are code; blocks with other names are
-prose with their fences. A fence inside a string literal is part of the string. What a reasoning
-model puts between ``<think>`` and ``</think>`` at the beginning is neither.
+prose with their fences. A fence inside a string literal is part of the string.
 """
 
 import re
@@ -19,7 +18,6 @@ _OPENING_LATE = re.compile(
 )
 _REOPENING = re.compile(r"`{3,}(?:python3?|py)[ \t]*\n\Z", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_THINK, _THINK_END = "<think>", "</think>"
 _DEEPEST_INDENT = 12
 _PEEK = 64  # characters of an unfinished line that may decide the statement before it
 
@@ -36,8 +34,6 @@ Event = Prose | Statement
 
 
 class _Mode(Enum):
-    START = auto()
-    THINKING = auto()
     PROSE = auto()
     CODE = auto()
     OTHER_BLOCK = auto()
@@ -52,7 +48,7 @@ class CodeStream:
     """
 
     def __init__(self, *, bare_code: bool = False) -> None:
-        self._mode = _Mode.CODE if bare_code else _Mode.START
+        self._mode = _Mode.CODE if bare_code else _Mode.PROSE
         self._scanner = StatementScanner()
         self._parts: list[str] = []
         self._part_length = 0
@@ -103,16 +99,8 @@ class CodeStream:
         return events
 
     def _line(self, text: str) -> list[Event]:
-        if self._mode is _Mode.START:
+        if self._number == 1:
             text = text.removeprefix("\ufeff")
-            if text.strip():
-                thinking = text.lstrip().startswith(_THINK)
-                self._mode = _Mode.THINKING if thinking else _Mode.PROSE
-        if self._mode is _Mode.THINKING:
-            _, end, text = text.partition(_THINK_END)
-            if not end:
-                return []
-            self._mode = _Mode.PROSE
         if self._mode is _Mode.CODE:
             return self._code_line(text)
         if self._mode is _Mode.OTHER_BLOCK:

@@ -263,8 +263,6 @@ def test_what_can_never_be_python_is_handed_over_at_the_end_of_its_line(wrong: s
         ("- ```python\n  x\n  y\n  ```\n", [(2, "x\n"), (3, "y\n")], "- \n"),
         ("Sure:```python\nx\n```", [(2, "x\n")], "Sure:\n"),
         ("use ```x``` here\n", [], "use ```x``` here\n"),
-        ("<think>\n```\nbad()\n```\n</think>\nHi", [], "\nHi"),
-        ("<think>a</think>```python\nx\n```", [(2, "x\n")], ""),
         ("```\n```\n", [], ""),
     ],
 )

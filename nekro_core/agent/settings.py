@@ -1,0 +1,93 @@
+"""The agent's settings, under ``NEKRO_AGENT__`` and ``NEKRO_TRIGGER__``."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class TriggerSettings(BaseModel):
+    """When the bot answers. Times are seconds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    debounce_s: float = Field(default=0.9, ge=0, le=60)
+    """How long to wait for the rest of what a person is typing."""
+    longest_wait_s: float = Field(default=6.0, ge=0, le=600)
+    """However much somebody goes on typing, an answer begins after this."""
+    history_age_s: float = Field(default=600.0, ge=0)
+    """What was said while the bot was away is answered only if it is younger."""
+    recover_age_s: float = Field(default=3600.0, ge=0)
+    """What was stored but not answered before a restart gets its turn only if it is younger."""
+    private: bool = True
+    """Answer every message of a private chat."""
+
+
+class PromptSettings(BaseModel):
+    """Bounds of what the model is shown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    history: int = Field(default=40, ge=1, le=500)
+    """Messages of the chat before the one that is answered."""
+    message_chars: int = Field(default=3000, ge=200)
+    """A longer message loses its middle."""
+    observation_chars: int = Field(default=12_000, ge=500)
+    """Of a run's output, a traceback or a tool's observation; longer ones lose their middle."""
+    images: int = Field(default=4, ge=0, le=32)
+    """Newest pictures given to a model that sees."""
+    image_pixels: int = Field(default=1024, ge=64, le=4096)
+    """Longer side; larger pictures cost more tokens and show a model nothing more."""
+
+
+class TurnSettings(BaseModel):
+    """Limits of one turn."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_steps: int = Field(default=10, ge=1, le=100)
+    """Model replies. A turn that needs more is going in circles."""
+    max_seconds: float = Field(default=600.0, gt=0)
+    """From its beginning, everything included."""
+    max_tokens: int = Field(default=200_000, ge=1000)
+    """Prompt and completion of all its steps together."""
+    max_repairs: int = Field(default=3, ge=0, le=20)
+    """Replies in a row whose code failed, after the first."""
+    max_calls: int = Field(default=200, ge=1)
+    """Tool calls of one run."""
+    run_seconds: float = Field(default=60.0, gt=0)
+    """The guest's own time in one run; waiting for tools and for the model does not count."""
+    reply_tokens: int = Field(default=4096, ge=64)
+    """Completion tokens that one reply may have."""
+    reply_chars: int = Field(default=200_000, ge=1000)
+    """A provider that ignores the bound above is cut off here."""
+    prose_chars: int = Field(default=6000, ge=100)
+    """Of a reply without code that goes to the chat."""
+
+
+class AgentSettings(BaseModel):
+    """How the agent works."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    mode: Literal["code"] = "code"
+    """The model answers by writing Python."""
+    stream_code: bool = True
+    """Run statements while the model still writes; else only whole replies."""
+    names: tuple[str, ...] = ("Nekro",)
+    """What people call the bot; a message with one of them is answered. The first is its own."""
+    persona: str = ""
+    """Who the bot is, in the operator's words."""
+    language: Literal["", "en", "zh", "ja"] = ""
+    """Of the bot's own notices; empty follows the people of the chat."""
+    timezone: str = ""
+    """IANA name for times in prompts, for example ``Asia/Tokyo``; empty is the machine's."""
+    concurrent_turns: int = Field(default=8, ge=1, le=256)
+    """Turns of all chats at one time."""
+    warm_boxes: int = Field(default=16, ge=1, le=1024)
+    """Boxes kept between turns; over it the one unused longest is saved and ended."""
+    box_idle_s: float = Field(default=600.0, gt=0)
+    """A box unused for this long is saved and ended."""
+    session_idle_s: float = Field(default=60.0, gt=0)
+    """A chat silent for this long is forgotten until it speaks again."""
+    prompt: PromptSettings = PromptSettings()
+    turn: TurnSettings = TurnSettings()

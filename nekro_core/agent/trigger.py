@@ -1,0 +1,110 @@
+"""Whether a message is answered, and when. Pure: records and times in, decisions out."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nekro_core.agent.settings import TriggerSettings
+from nekro_core.chat import Author, ChatKind, Notice, Record, Text, Voice
+
+POKE = "poke"
+"""The one notice that is answered, where it is meant for us."""
+
+_INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\u00ad]")
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A record and when it reached us, on the clock that decisions are made by (seconds)."""
+
+    record: Record
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Begin a turn. ``record`` is what woke it, ``why`` one word for the log."""
+
+    record: Record
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """Nothing here asks for an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Somebody may still be typing: decide again in so many seconds."""
+
+    seconds: float
+
+
+Decision = Answer | Silent | Wait
+
+
+def decide(
+    heard: Sequence[Heard],
+    *,
+    now: float,
+    wall: float,
+    settings: TriggerSettings,
+    names: Sequence[str],
+) -> Decision:
+    """What to do about what was heard since the last turn, oldest first.
+
+    ``now`` is on the clock of `Heard.at`, ``wall`` in seconds since 1970. Only the person who asks
+    is waited for: in a busy group somebody else is always typing.
+    """
+    for item in heard:
+        why = reason(item.record, wall=wall, settings=settings, names=names)
+        if not why:
+            continue
+        asker = item.record.sender.user_id
+        last = max(other.at for other in heard if other.record.sender.user_id == asker)
+        due = min(last + settings.debounce_s, item.at + settings.longest_wait_s)
+        return Wait(due - now) if due > now else Answer(item.record, why)
+    return Silent()
+
+
+def reason(record: Record, *, wall: float, settings: TriggerSettings, names: Sequence[str]) -> str:
+    """Why this record is to be answered, in a word; empty where it is not.
+
+    Our own accounts' messages (`Author.BOT`) and the framework's lines never are.
+    """
+    if record.author is not Author.PERSON or record.recalled:
+        return ""
+    if record.from_history and wall - record.time > settings.history_age_s:
+        return ""
+    notices = [segment for segment in record.segments if isinstance(segment, Notice)]
+    if notices:
+        return "poke" if record.to_bot and notices[0].kind == POKE else ""
+    if not record.segments:
+        return ""
+    if record.chat_key.kind is ChatKind.PRIVATE:
+        return "private" if settings.private else ""
+    if record.to_bot:
+        return "addressed"
+    return "named" if called(record, names) else ""
+
+
+def called(record: Record, names: Sequence[str]) -> bool:
+    """Whether one of the names stands in what the person wrote or said."""
+    words = folded(
+        " ".join(part.text for part in record.segments if isinstance(part, Text | Voice))
+    )
+    return any(_contains(words, folded(name)) for name in names if folded(name))
+
+
+def folded(text: str) -> str:
+    """The text without differences of case, width and invisible characters."""
+    return _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).casefold().strip()
+
+
+def _contains(words: str, name: str) -> bool:
+    if not name.isascii():
+        return name in words  # scripts that put no space between words
+    # A name inside a longer Latin word is another word; beside Chinese or Japanese it is the name.
+    return re.search(rf"(?<![a-z0-9_]){re.escape(name)}(?![a-z0-9_])", words) is not None

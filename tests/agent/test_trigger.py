@@ -1,0 +1,129 @@
+"""When the bot answers, waits or stays silent."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nekro_core.agent.settings import TriggerSettings
+from nekro_core.agent.trigger import Answer, Heard, Silent, Wait, called, decide, reason
+from nekro_core.chat import (
+    Author,
+    ChatKey,
+    Image,
+    Media,
+    Mention,
+    Notice,
+    Record,
+    Segment,
+    Sender,
+    Text,
+    Voice,
+)
+
+GROUP = ChatKey.parse("onebot_v11-group_30003")
+PRIVATE = ChatKey.parse("web-private_lin")
+NOW = 1_700_000_000.0
+SETTINGS = TriggerSettings()
+NAMES = ("Nekro", "喵喵")
+
+
+def record(*segments: Segment | str, chat: ChatKey = GROUP, by: str = "lin", **more: Any) -> Record:
+    parts = tuple(Text(part) if isinstance(part, str) else part for part in segments)
+    values: dict[str, Any] = {"author": Author.PERSON, "time": NOW, "seq": 1} | more
+    return Record(chat_key=chat, segments=parts, sender=Sender(by), **values)
+
+
+PICTURE = Image(Media(path="/x.png"))
+
+
+@pytest.mark.parametrize(
+    ("heard", "why"),
+    [
+        (record("hello"), ""),
+        (record("hello", chat=PRIVATE), "private"),
+        (record(PICTURE, chat=PRIVATE), "private"),
+        (record(Mention("10001"), to_bot=True), "addressed"),
+        (record("so?", to_bot=True), "addressed"),
+        (record("hello nekro!"), "named"),
+        (record(Voice(Media(), text="hello Nekro")), "named"),
+        (record("nekromancer"), ""),
+        (record("hello", chat=PRIVATE, author=Author.BOT), ""),
+        (record("nekro", author=Author.BOT, to_bot=True), ""),
+        (record("nekro", author=Author.SYSTEM, to_bot=True), ""),
+        (record("nekro", recalled=True), ""),
+        (record(Notice("poke"), to_bot=True), "poke"),
+        (record(Notice("poke")), ""),
+        (record(Notice("join"), to_bot=True), ""),
+        (record(Notice("leave"), chat=PRIVATE, to_bot=True), ""),
+        (record("nekro", from_history=True, time=NOW - 599), "named"),
+        (record("nekro", from_history=True, time=NOW - 601), ""),
+        (record("nekro", time=NOW - 601), "named"),
+        (record(chat=PRIVATE), ""),
+    ],
+)
+def test_what_is_answered(heard: Record, why: str) -> None:
+    assert reason(heard, wall=NOW, settings=SETTINGS, names=NAMES) == why
+
+
+@pytest.mark.parametrize(
+    ("words", "is_called"),
+    [
+        ("Nekro", True),
+        ("NEKRO,", True),
+        ("ＮＥＫＲＯ", True),
+        ("ne\u200bkro", True),
+        ("nekro几点了", True),
+        ("今天喵喵在吗", True),
+        ("nekro_core", False),
+        ("nekro2", False),
+        ("喵", False),
+        ("", False),
+    ],
+)
+def test_names_in_any_spelling_but_not_inside_a_word(words: str, is_called: bool) -> None:
+    assert called(record(words), NAMES) is is_called
+
+
+def test_an_empty_name_calls_nobody() -> None:
+    assert not called(record("anything"), ["", " ", "\u200b"])
+
+
+def choose(*heard: Heard, now: float) -> object:
+    return decide(heard, now=now, wall=NOW, settings=SETTINGS, names=NAMES)
+
+
+def test_the_rest_of_what_a_person_types_is_waited_for() -> None:
+    first, second = Heard(record("nekro"), 10.0), Heard(record("are you there?"), 10.8)
+    assert choose(first, now=10.0) == Wait(pytest.approx(0.9))
+    assert choose(first, second, now=10.9) == Wait(pytest.approx(0.8))
+    assert choose(first, second, now=11.75) == Answer(first.record, "named")
+
+
+def test_others_who_type_are_not_waited_for() -> None:
+    asked, other = Heard(record("nekro"), 10.0), Heard(record("ha", by="mei"), 10.8)
+    assert choose(asked, other, now=10.95) == Answer(asked.record, "named")
+
+
+def test_somebody_who_never_stops_typing_is_answered_in_the_end() -> None:
+    heard = [Heard(record("nekro"), 10.0), *(Heard(record("..."), 10 + n / 2) for n in range(13))]
+    assert choose(*heard, now=15.9) == Wait(pytest.approx(0.1))
+    assert choose(*heard, now=16.05) == Answer(heard[0].record, "named")
+
+
+def test_talk_of_others_is_left_alone() -> None:
+    assert choose(Heard(record("hi"), 1.0), Heard(record("ho"), 2.0), now=9.0) == Silent()
+    assert choose(now=0.0) == Silent()
+
+
+@given(st.lists(st.tuples(st.sampled_from(["nekro", "hm"]), st.floats(0, 5)), max_size=8))
+def test_a_wait_always_ends(said: list[tuple[str, float]]) -> None:
+    heard = [Heard(record(words), at) for words, at in sorted(said, key=lambda pair: pair[1])]
+    now = 5.0
+    decision = choose(*heard, now=now)
+    if isinstance(decision, Wait):
+        assert 0 < decision.seconds <= SETTINGS.longest_wait_s
+        decision = choose(*heard, now=now + decision.seconds + 1e-6)
+    assert not isinstance(decision, Wait)
+    assert isinstance(decision, Answer) == any(words == "nekro" for words, _ in said)
