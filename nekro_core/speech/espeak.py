@@ -1,0 +1,120 @@
+"""espeak-ng: small, offline, any language; not pretty."""
+
+import difflib
+from collections.abc import Sequence
+
+from nekro_core.speech import japanese
+from nekro_core.speech.speaker import (
+    EngineUnavailable,
+    Speech,
+    TextUnspeakable,
+    VoiceInfo,
+    VoiceUnknown,
+)
+from nekro_core.speech.text import clean_text, language_of
+from nekro_core.speech.wav import Sound, write_wav
+from nekro_core.speech.worker import Worker
+
+_WORDS_A_MINUTE = 165
+"""Slower than espeak's own 175: what it says is then followed more easily."""
+_MOST_SECONDS = 600.0
+"""Two thousand digits, read as one number, take longer than anybody listens."""
+
+_FIRST = ("en-us", "cmn", "ja", "en-gb", "ko", "yue", "ru", "de", "fr", "es")
+_CODES = {"en": "en-us", "zh": "cmn", "zh-cn": "cmn", "zh-tw": "cmn", "zh-hk": "yue", "pt": "pt-br"}
+"""Where espeak's code is not the tag that people (and `language_of`) use."""
+_TAGS = {"en-us": "en-US", "cmn": "zh", "en-gb": "en-GB", "pt-br": "pt-BR"}
+
+
+class EspeakSpeaker:
+    """A `Speaker` on espeak-ng's C library, in a process of its own: the library is global to its
+    process and not thread-safe.
+
+    A voice is named by its language (``en-us``, ``cmn``, ``ja``; ``zh`` and ``zh-CN`` are
+    understood), with a variant after a plus where another person shall speak: ``en-us+f3``.
+    Japanese is read through a dictionary (see `nekro_core.speech.japanese`); without it kanji
+    raise `EngineUnavailable` rather than being spelled.
+    """
+
+    name = "espeak"
+
+    def __init__(self, *, voice: str | None = None) -> None:
+        self._default = voice
+        self._worker = Worker("nekro_core.speech.espeak_worker")
+        self._voices: tuple[VoiceInfo, ...] = ()
+        self._variants: frozenset[str] = frozenset()
+
+    async def voices(self) -> tuple[VoiceInfo, ...]:
+        """One voice a language."""
+        if not self._voices:
+            answer, _ = await self._worker.ask({"do": "voices"})
+            _require_engine(answer)
+            rank = {name: number for number, name in enumerate(_FIRST)}
+            names = sorted(set(answer["voices"]), key=lambda n: (rank.get(n, len(rank)), n))
+            self._voices = tuple(
+                VoiceInfo(name=name, language=_TAGS.get(name, name)) for name in names
+            )
+            self._variants = frozenset(answer["variants"])
+        return self._voices
+
+    async def speak(self, text: str, *, voice: str | None = None, speed: float = 1.0) -> Speech:
+        """Say it; see `Speaker.speak`."""
+        text = clean_text(text)
+        chosen = await self._choose(voice or self._default, text)
+        to_kana = chosen.startswith("ja")
+        if to_kana and not japanese.can_read():
+            raise EngineUnavailable(
+                "Japanese needs its dictionary: pip install fugashi ipadic, then start again"
+            )
+        answer, pcm = await self._worker.ask(
+            {
+                "do": "speak",
+                "text": text,
+                "voice": chosen,
+                "words_a_minute": round(_WORDS_A_MINUTE * min(2.0, max(0.5, speed))),
+                "most_seconds": _MOST_SECONDS,
+                "to_kana": to_kana,
+            }
+        )
+        _require_engine(answer)
+        sound = Sound(pcm, answer["rate"])
+        if sound.seconds > _MOST_SECONDS:
+            raise TextUnspeakable(f"speaking this takes over {_MOST_SECONDS / 60:.0f} minutes")
+        if not sound.peak:
+            raise TextUnspeakable(f"the voice {chosen!r} has no sound for this text")
+        return Speech(wav=write_wav(sound), seconds=sound.seconds, voice=chosen)
+
+    async def aclose(self) -> None:
+        """End the process."""
+        await self._worker.aclose()
+
+    async def _choose(self, voice: str | None, text: str) -> str:
+        names = [info.name for info in await self.voices()]
+        if voice is None:
+            # A language without a voice is read by the English one: better heard oddly than not.
+            return _find(language_of(text), names) or _find("en", names) or names[0]
+        base, plus, variant = voice.strip().replace("_", "-").partition("+")
+        found = _find(base.lower(), names)
+        variants = {name.lower(): name for name in self._variants}
+        if found is None or (plus and variant.lower() not in variants):
+            near = difflib.get_close_matches(base.lower(), names, 3)
+            some = ", ".join(dict.fromkeys((*near, *_FIRST[:6])))
+            raise VoiceUnknown(
+                f"no voice {voice[:80]!r}. Name a language, for example {some}, "
+                "or leave it out: the text's language chooses"
+            )
+        return f"{found}+{variants[variant.lower()]}" if plus else found
+
+
+def _find(tag: str, names: Sequence[str]) -> str | None:
+    """The voice for a language tag: itself, its plain language, or any region's of it."""
+    plain = tag.partition("-")[0]
+    for wanted in (_CODES.get(tag, tag), _CODES.get(plain, plain)):
+        if wanted in names:
+            return wanted
+    return next((name for name in names if name.startswith(f"{plain}-")), None)
+
+
+def _require_engine(answer: dict[str, object]) -> None:
+    if missing := answer.get("missing"):
+        raise EngineUnavailable(f"{missing}. Install it again: pip install espeakng-loader")

@@ -1,0 +1,109 @@
+"""espeak-ng through ctypes: a program, run by `nekro_core.speech.espeak` and by nobody else.
+
+Source of names and numbers: ``speak_lib.h`` of espeak-ng 1.52.
+"""
+
+import ctypes
+import importlib
+from pathlib import Path
+from typing import Any
+
+from nekro_core.speech.japanese import to_kana
+from nekro_core.speech.worker_loop import Answer, serve
+
+_SYNCHRONOUS = 2  # AUDIO_OUTPUT_SYNCHRONOUS: samples come to the callback, within the call
+_DO_NOT_EXIT = 0x8000  # espeakINITIALIZE_DONT_EXIT: report a failure instead of ending us
+_UTF8 = 1  # espeakCHARS_UTF8
+_CHARACTERS = 1  # POS_CHARACTER
+_RATE = 1  # espeakRATE, words a minute
+_OK = 0
+
+_Callback = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p
+)
+
+
+class _Voice(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("languages", ctypes.c_char_p),
+        ("identifier", ctypes.c_char_p),
+        ("gender", ctypes.c_ubyte),
+        ("age", ctypes.c_ubyte),
+        ("variant", ctypes.c_ubyte),
+        ("xx1", ctypes.c_ubyte),
+        ("score", ctypes.c_int),
+        ("spare", ctypes.c_void_p),
+    )
+
+
+class Library:
+    """The C library, which is global to its process."""
+
+    def __init__(self, path: str, data: str) -> None:
+        self._library = ctypes.CDLL(path)
+        self.rate = self._library.espeak_Initialize(_SYNCHRONOUS, 0, data.encode(), _DO_NOT_EXIT)
+        if self.rate <= 0:
+            raise OSError(f"espeak-ng does not start with the data in {data}")
+        self._samples = bytearray()
+        self._most_bytes = 0
+        # ctypes keeps no reference of its own: a collected callback would be a call into nowhere.
+        self._callback = _Callback(self._receive)
+        self._library.espeak_SetSynthCallback(self._callback)
+        self._library.espeak_ListVoices.restype = ctypes.POINTER(ctypes.POINTER(_Voice))
+
+    def voices(self) -> list[str]:
+        """Language codes, by which voices are asked for."""
+        listed = self._library.espeak_ListVoices(None)
+        names: list[str] = []
+        position = 0
+        while listed[position]:
+            # One priority byte, then the code.
+            names.append(listed[position].contents.languages[1:].decode("ascii", "replace"))
+            position += 1
+        return names
+
+    def speak(self, text: str, voice: str, words_a_minute: int, most_seconds: float) -> bytes:
+        """16-bit PCM; a little over ``most_seconds`` at most."""
+        if self._library.espeak_SetVoiceByName(voice.encode()) != _OK:
+            raise LookupError(voice)
+        self._library.espeak_SetParameter(_RATE, words_a_minute, 0)
+        self._samples.clear()
+        self._most_bytes = int(most_seconds * self.rate) * 2
+        encoded = text.encode() + b"\0"
+        self._library.espeak_Synth(
+            encoded, ctypes.c_size_t(len(encoded)), 0, _CHARACTERS, 0, _UTF8, None, None
+        )
+        return bytes(self._samples)
+
+    def _receive(self, samples: Any, count: int, _events: Any) -> int:
+        if samples and count > 0:
+            self._samples += ctypes.string_at(samples, count * 2)
+        return int(len(self._samples) > self._most_bytes)
+
+
+def main() -> None:
+    """Serve requests ``voices`` and ``speak``."""
+    try:
+        loader = importlib.import_module("espeakng_loader")
+        library = Library(loader.get_library_path(), loader.get_data_path())
+    except (ImportError, OSError, RuntimeError) as error:
+        missing = f"espeak-ng cannot be loaded: {error}"
+        return serve(lambda _request: ({"missing": missing}, b""))
+    folder = Path(loader.get_data_path(), "voices", "!v")
+    variants = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+    def handle(request: dict[str, Any]) -> Answer:
+        if request["do"] == "voices":
+            return {"voices": library.voices(), "variants": variants}, b""
+        text = to_kana(request["text"]) if request["to_kana"] else request["text"]
+        pcm = library.speak(
+            text, request["voice"], request["words_a_minute"], request["most_seconds"]
+        )
+        return {"rate": library.rate}, pcm
+
+    return serve(handle)
+
+
+if __name__ == "__main__":
+    main()

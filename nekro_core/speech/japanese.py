@@ -1,0 +1,73 @@
+"""Kanji to kana, for engines that cannot read Japanese.
+
+espeak-ng spells a kanji as "Chinese letter", and kana beside it too. MeCab with the IPA dictionary
+knows the readings, and where は is "wa" and へ is "e". It guesses names and some counters wrong.
+"""
+
+import importlib
+import re
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+_HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\u3005-\u3007\U00020000-\U0003ffff]")
+_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
+_PRONUNCIATION = 8
+_LEANS_ON_THE_WORD_BEFORE = {"助詞", "助動詞"}
+_DIGITS = "〇一二三四五六七八九"
+_TENS = ("", "十", "百", "千")
+_MYRIADS = ("", "万", "億", "兆")
+
+
+def can_read() -> bool:
+    """Whether the dictionary is installed."""
+    return find_spec("fugashi") is not None and find_spec("ipadic") is not None
+
+
+def to_kana(text: str) -> str:
+    """The text as it is pronounced, words apart by spaces. What has no reading is left out."""
+    words: list[str] = []
+    for token in _tagger()(_NUMBER.sub(lambda found: number_in_kanji(found.group()), text)):
+        surface, feature = str(token), token.feature
+        known = len(feature) > _PRONUNCIATION and feature[_PRONUNCIATION] != "*"
+        sound = feature[_PRONUNCIATION] if known else _HAN.sub("", surface)
+        leans = feature[0] in _LEANS_ON_THE_WORD_BEFORE or "接尾" in feature[:3]
+        words.append(sound if leans or feature[0] == "記号" else f" {sound}")
+    return "".join(words).strip()
+
+
+def number_in_kanji(digits: str) -> str:
+    """``1024`` as 千二十四, so that the dictionary reads it; beyond 16 digits one by one."""
+    whole, point, fraction = digits.replace(",", "").partition(".")
+    spelled = _whole_in_kanji(whole) if len(whole) <= 16 else _one_by_one(whole)
+    return f"{spelled}点{_one_by_one(fraction)}" if point else spelled
+
+
+def _one_by_one(digits: str) -> str:
+    return "".join(_DIGITS[int(digit)] for digit in digits)
+
+
+def _whole_in_kanji(digits: str) -> str:
+    if not digits.strip("0"):
+        return "零"
+    groups: list[str] = []
+    for power in range(4):
+        group = digits[max(0, len(digits) - 4 * power - 4) : len(digits) - 4 * power]
+        if len(digits) <= 4 * power:
+            break
+        spelled = ""
+        for place, digit in enumerate(reversed(group)):
+            if digit == "0":
+                continue
+            # One is said before 万 but not before 十, 百 and 千.
+            numeral = "" if digit == "1" and place else _DIGITS[int(digit)]
+            spelled = f"{numeral}{_TENS[place]}{spelled}"
+        groups.append(f"{spelled}{_MYRIADS[power]}" if spelled else "")
+    return "".join(reversed(groups))
+
+
+@cache
+def _tagger() -> Any:
+    fugashi = importlib.import_module("fugashi")
+    ipadic = importlib.import_module("ipadic")
+    return fugashi.GenericTagger(ipadic.MECAB_ARGS)
