@@ -1,0 +1,212 @@
+"""The whole bot over loopback: a fake OneBot implementation on one side, a scripted model on the
+other. The floor is a bare NoneBot that echoes, through the same peer in the same run."""
+
+import asyncio
+import os
+import socket
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+
+from bench.figure import Figure, percentiles
+from tests.e2e.bot_process import ROOT, BotProcess, running_bot
+from tests.peers.onebot_v11 import OneBotPeer
+from tests.peers.scripted_model import Answer, Asked, ScriptedModelServer
+
+DEBOUNCE_S = 0.05
+ROUNDS = 100
+FLOOD = 2000
+CHATS = 1000
+TOKEN = "bench-token"
+
+
+class Clocked:
+    """A model that notes when it was asked, and finishes its one statement when told to."""
+
+    def __init__(self) -> None:
+        self.asked_at = 0.0
+        self.asked = anyio.Event()
+        self.go = anyio.Event()
+
+    def __call__(self, asked: Asked) -> Answer:
+        self.asked_at = time.perf_counter()
+        self.asked.set()
+        # The last chunk follows a second later: the send must not wait for it.
+        return Answer(
+            chunks=["```python\n", 'send_channel_message("hi")', self.go, "\n", 1.0, "```"]
+        )
+
+    def again(self) -> None:
+        """Forget the last round."""
+        self.asked, self.go = anyio.Event(), anyio.Event()
+
+
+async def figures() -> list[Figure]:
+    """Everything that issue "First light" asks of the whole bot."""
+    with tempfile.TemporaryDirectory() as folder:
+        bare_start, echo_ms, bare_rate, bare_mib = await _bare(Path(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        return await _bot(Path(folder), bare_start, echo_ms, bare_rate, bare_mib)
+
+
+async def _bot(
+    folder: Path, bare_start: float, echo_ms: list[float], bare_rate: float, bare_mib: float
+) -> list[Figure]:
+    mind = Clocked()
+    async with ScriptedModelServer(mind) as model:
+        settings = {
+            "NEKRO_LLM__BASE_URL": model.base_url,
+            "NEKRO_LLM__MODEL": "scripted",
+            "NEKRO_TRIGGER__DEBOUNCE_S": str(DEBOUNCE_S),
+            # The bench itself says one thing a hundred times to one chat.
+            "NEKRO_DELIVERY__SENDS_PER_WINDOW": "100000",
+            "ONEBOT_ACCESS_TOKEN": TOKEN,
+            "LOG_LEVEL": "WARNING",
+        }
+        async with running_bot(folder, **settings) as bot:
+            assert bot.process is not None
+            idle_mib = _resident_mib(bot.process.pid)
+            async with OneBotPeer("20002", TOKEN, bot.onebot_url) as peer:
+                await peer.wait_connected()
+                to_prompt, to_wire = await _rounds(peer, mind)
+                rate = await _flood(bot, peer, model)
+                for group in range(CHATS):
+                    await peer.say_in_group(50000 + group, 10001, "hello")
+                await _stored(bot, ROUNDS + 1 + FLOOD + CHATS)
+                full_mib = _resident_mib(bot.process.pid)
+            started = [bot.started_in]
+            for _ in range(4):
+                await bot.stop()
+                await bot.start()
+                started.append(bot.started_in)
+    echo = percentiles(echo_ms)[0]
+    return [
+        _figure("message in -> prompt sent", "ms", to_prompt, echo, "bare echo", 5.0),
+        _figure("statement complete -> on the wire", "ms", to_wire, echo, "bare echo", 5.0),
+        _figure("start -> ready, without model", "s", started, bare_start, "bare NoneBot", 2.5),
+        Figure(
+            name="resident, idle", unit="MiB", p50=idle_mib, floor=bare_mib,
+            floor_name="bare NoneBot", target=150.0,
+        ),
+        Figure(
+            name=f"resident, {CHATS:,} chats", unit="MiB", p50=full_mib, floor=bare_mib,
+            floor_name="bare NoneBot",
+        ),
+        Figure(
+            name="ingest", unit="messages/s", p50=rate, floor=bare_rate,
+            floor_name="bare echo", target=bare_rate / 2, more_is_better=True,
+        ),
+    ]  # fmt: skip
+
+
+async def _rounds(peer: OneBotPeer, mind: Clocked) -> tuple[list[float], list[float]]:
+    to_prompt, to_wire = [], []
+    for number in range(ROUNDS + 1):
+        mind.again()
+        said = time.perf_counter()
+        await peer.say_in_group(30003, 10001, f"question {number}", at_me=True)
+        await mind.asked.wait()
+        to_prompt.append((mind.asked_at - said - DEBOUNCE_S) * 1000)
+        await anyio.sleep(0.02)
+        complete = time.perf_counter()
+        mind.go.set()
+        await peer.next_send()
+        to_wire.append((time.perf_counter() - complete) * 1000)
+        await anyio.sleep(1.1)
+    return to_prompt[1:], to_wire[1:]
+
+
+async def _flood(bot: BotProcess, peer: OneBotPeer, model: ScriptedModelServer) -> float:
+    """Messages a second that reach the store, none of them addressed to the bot."""
+    before = _count(bot)
+    began = time.perf_counter()
+    for number in range(FLOOD):
+        await peer.say_in_group(40000 + number % 50, 10001, f"small talk {number}")
+    await _stored(bot, before + FLOOD)
+    return FLOOD / (time.perf_counter() - began)
+
+
+async def _stored(bot: BotProcess, wanted: int) -> None:
+    with anyio.fail_after(60):
+        while _count(bot) < wanted:
+            await anyio.sleep(0.01)
+
+
+def _count(bot: BotProcess) -> int:
+    connection = sqlite3.connect(f"file:{bot.data / 'nekro.sqlite3'}?mode=ro", uri=True)
+    try:
+        query = "SELECT count(*) FROM messages WHERE author = 'person'"
+        return int(connection.execute(query).fetchone()[0])
+    finally:
+        connection.close()
+
+
+async def _bare(folder: Path) -> tuple[float, list[float], float, float]:
+    async with _echo_bot(folder) as (url, started, pid):
+        async with OneBotPeer("20002", None, url) as peer:
+            await peer.wait_connected()
+            mib = _resident_mib(pid)
+            echo_ms = []
+            for number in range(ROUNDS):
+                said = time.perf_counter()
+                await peer.say_in_group(30003, 10001, f"question {number}")
+                await peer.next_send()
+                echo_ms.append((time.perf_counter() - said) * 1000)
+            began = time.perf_counter()
+            for number in range(FLOOD):
+                await peer.say_in_group(40000 + number % 50, 10001, f"small talk {number}")
+            await peer.until(lambda: len(peer.sends) >= ROUNDS + FLOOD, 60)
+            return started, echo_ms, FLOOD / (time.perf_counter() - began), mib
+
+
+@asynccontextmanager
+async def _echo_bot(folder: Path) -> AsyncIterator[tuple[str, float, int]]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    began = time.perf_counter()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(ROOT / "bench" / "echo_bot.py"),
+        cwd=folder,
+        env={**os.environ, "PORT": str(port)},
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        with anyio.fail_after(30):
+            while True:
+                with anyio.move_on_after(1):
+                    try:
+                        stream = await anyio.connect_tcp("127.0.0.1", port)
+                    except OSError:
+                        await anyio.sleep(0.01)
+                    else:
+                        await stream.aclose()
+                        break
+        yield f"ws://127.0.0.1:{port}/onebot/v11/ws", time.perf_counter() - began, process.pid
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+def _resident_mib(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise AssertionError(f"process {pid} has no resident memory")
+
+
+def _figure(
+    name: str, unit: str, samples: list[float], floor: float, floor_name: str, target: float
+) -> Figure:
+    p50, p99 = percentiles(samples)
+    return Figure(
+        name=name, unit=unit, p50=p50, p99=p99, floor=floor, floor_name=floor_name, target=target
+    )

@@ -1,0 +1,21 @@
+"""A bare NoneBot that echoes: the least that a bot on these libraries can cost. Run by bench.bot."""
+
+import nonebot
+from nonebot import on_message
+from nonebot.adapters.onebot.v11 import Adapter, Bot, MessageEvent
+
+
+def main() -> None:
+    nonebot.init(driver="~fastapi+~httpx+~websockets", log_level="WARNING")
+    nonebot.get_driver().register_adapter(Adapter)
+    echo = on_message()
+
+    @echo.handle()
+    async def _answer(bot: Bot, event: MessageEvent) -> None:
+        await bot.send(event, event.message)
+
+    nonebot.run()
+
+
+if __name__ == "__main__":
+    main()
