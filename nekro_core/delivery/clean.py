@@ -1,0 +1,55 @@
+"""Make values storable and sendable whatever a peer put into them.
+
+JSON can spell half of a surrogate pair (``"\\ud83d"``), Python can hold it, and neither a database
+nor a socket can take it: it becomes U+FFFD here, once, at the door.
+"""
+
+from typing import TypeVar
+
+import msgspec
+
+from nekro_core.chat import ChatMessage, Sender, decode_segments, encode_segments
+from nekro_core.chat.segments import Segments
+
+_Value = TypeVar("_Value")
+
+
+def clean_text(text: str) -> str:
+    """The text with each lone surrogate replaced."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def clean_segments(segments: Segments) -> Segments:
+    """Segments whose every text can be encoded; the same object where all could."""
+    try:
+        encode_segments(segments)
+    except UnicodeEncodeError:
+        repaired = _repair(msgspec.to_builtins(segments))
+        return decode_segments(msgspec.json.encode(repaired))
+    return segments
+
+
+def clean_message(message: ChatMessage) -> ChatMessage:
+    """The message with the texts of its sender, ids and segments cleaned."""
+    sender = message.sender
+    return msgspec.structs.replace(
+        message,
+        message_id=clean_text(message.message_id),
+        sender=Sender(clean_text(sender.user_id)[:255], clean_text(sender.name)[:255], sender.role),
+        segments=clean_segments(message.segments),
+    )
+
+
+def _repair(value: _Value) -> _Value:
+    match value:
+        case str():
+            return clean_text(value)  # type: ignore[return-value]
+        case list() | tuple():
+            return [_repair(item) for item in value]  # type: ignore[return-value]
+        case dict():
+            return {key: _repair(item) for key, item in value.items()}  # type: ignore[return-value]
+    return value

@@ -1,0 +1,20 @@
+"""Errors of sending. What a platform answers is no error but a `Receipt`.
+
+::
+
+    DeliveryError
+    ├── NothingToSend     caller's fault: no text, no medium
+    └── TooManySends      caller's fault: the run has sent its share
+"""
+
+
+class DeliveryError(Exception):
+    """A send was not begun; nothing of it left."""
+
+
+class NothingToSend(DeliveryError):
+    """There is nothing that a person could see or hear."""
+
+
+class TooManySends(DeliveryError):
+    """The run has sent as many messages as one run may; says the limit and what to do instead."""

@@ -1,0 +1,114 @@
+"""The way in: in order, once, and stored before anything reacts."""
+
+import hashlib
+import time
+from collections.abc import Callable
+
+import msgspec
+from loguru import logger
+
+from nekro_core.chat import Author, ChatKey, ChatMessage, Record, Text
+from nekro_core.delivery.clean import clean_message, clean_text
+from nekro_core.delivery.host import Recorded
+from nekro_core.delivery.watch import Broadcast
+from nekro_core.store import Store
+from nekro_core.store.messages import unique_id_of
+
+Listener = Callable[[Record], None]
+
+
+class Inbox:
+    """Where every adapter hands its messages."""
+
+    def __init__(
+        self, store: Store, activity: Broadcast, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store = store
+        self._activity = activity
+        self._clock = clock
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Be told of each new record, in the order in which they were stored; the agent's sessions
+        live on this. ``listener`` must only take note: it is called inside the store's own loop.
+        Returns what ends it."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    async def accept(self, message: ChatMessage) -> Record | None:
+        """Take a message or a notice; nothing comes back for one that was known already.
+
+        Known means: the same message id in the same instance, or for a notice, which has none, the
+        same chat, time, kind and people. The order of calls is the order kept, since the place is
+        taken before the first await. A message of one of our own accounts is recorded as
+        `Author.BOT`, which never triggers. Once this was called the message will be stored and
+        told of, also where the caller is cancelled. Raises `StoreUnavailable`: nothing was kept.
+        """
+        message = clean_message(message)
+        store, key, sender = self._store, message.chat_key, message.sender
+        own = sender.user_id == message.account or sender.user_id in store.accounts.own(
+            key.instance
+        )
+        record = Record(
+            seq=store.messages.reserve(),
+            chat_key=key,
+            author=Author.BOT if own else Author.PERSON,
+            segments=message.segments,
+            time=message.time,
+            message_id=message.message_id,
+            sender=sender,
+            to_bot=message.to_bot and not own,
+            from_history=message.from_history,
+        )
+        unique = unique_id_of(message.message_id) or _notice_digest(message)
+        before = (*store.chats.seen(key), *store.users.seen(key.instance, sender))
+
+        def stored(stored_record: Record) -> None:
+            store.chats.written(key)
+            if sender.name:
+                store.users.written(key.instance, sender)
+            self._tell(stored_record)
+
+        results = await store.messages.add(record, unique_id=unique, before=before, stored=stored)
+        return record if results[-1] else None
+
+    async def note(self, chat_key: ChatKey, text: str, *, run_id: str = "") -> Record:
+        """Add a system line to a chat's history: for the model and the pages, not sent."""
+        store = self._store
+        record = Record(
+            seq=store.messages.reserve(),
+            chat_key=chat_key,
+            author=Author.SYSTEM,
+            segments=(Text(clean_text(text)),),
+            time=self._clock(),
+            run_id=run_id,
+        )
+        await store.messages.add(
+            record, unique_id=None, before=store.chats.seen(chat_key), stored=self._tell
+        )
+        return record
+
+    async def recall(self, chat_key: ChatKey, message_id: str) -> Record | None:
+        """A message was taken back on the platform: it leaves the prompt and the pages."""
+        record = await self._store.messages.recall(chat_key, clean_text(message_id))
+        if record is not None:
+            self._activity.publish(Recorded(record))
+        return record
+
+    def _tell(self, record: Record) -> None:
+        for listener in [*self._listeners]:
+            try:
+                listener(record)
+            except Exception:  # noqa: BLE001 (one listener's fault must not stop the others or the store)
+                logger.exception(
+                    "a listener failed on record {} of {}", record.seq, record.chat_key
+                )
+        self._activity.publish(Recorded(record))
+
+
+def _notice_digest(message: ChatMessage) -> str | None:
+    notice = message.notice
+    if notice is None:
+        return None
+    parts = (str(message.chat_key), message.time, *msgspec.structs.astuple(notice))
+    return f"notice:{hashlib.sha256(msgspec.json.encode(parts)).hexdigest()}"

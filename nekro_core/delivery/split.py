@@ -1,0 +1,131 @@
+"""Cut a message into what the platform's calls can carry."""
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from nekro_core.chat import Image, Mention, Reply, Segment, Segments, Text, plain_text
+from nekro_core.delivery.adapter import Capabilities
+
+_PLACES = ("\n\n", "\n", "。", "！", "？", ". ", "! ", "? ", "；", "; ", "，", ", ", "、", " ")
+"""Where a text is cut, best first: paragraph, line, sentence, clause, word; any script's."""
+
+_LEAST = 0.5
+"""A good place in the first half of a piece is passed over for a worse one further on: many small
+pieces are worse than one unlucky cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one platform call carries, or why none can."""
+
+    segments: Segments
+    problem: str = ""
+
+
+def split(segments: Iterable[Segment], capabilities: Capabilities) -> tuple[Piece, ...]:
+    """Pieces in the order of their segments, none for what holds nothing to see.
+
+    A reply stays with the first piece that can carry it. Where the platform has no mentions they
+    become text, where it has no replies they are left out; any other type that it has not is a
+    piece with a problem.
+    """
+    return _Splitter(capabilities).split(segments)
+
+
+@dataclass(slots=True)
+class _Splitter:
+    capabilities: Capabilities
+    pieces: list[Piece] = field(default_factory=list)
+    open: list[Segment] = field(default_factory=list)
+
+    def split(self, segments: Iterable[Segment]) -> tuple[Piece, ...]:
+        for segment in segments:
+            self._add(segment)
+        self._flush()
+        return tuple(self.pieces)
+
+    def _add(self, segment: Segment) -> None:
+        can = self.capabilities
+        if type(segment) in can.alone:
+            self._flush()
+            self.pieces.append(Piece((segment,)))
+        elif isinstance(segment, Text) and Text in can.inline:
+            self._add_text(segment.text)
+        elif type(segment) in can.inline:
+            self._add_inline(segment)
+        elif isinstance(segment, Mention) and Text in can.inline:
+            self._add_text(plain_text((segment,)))
+        elif not isinstance(segment, Reply):
+            kind = type(segment).__name__.lower()
+            self._flush()
+            self.pieces.append(Piece((segment,), f"this platform cannot send a {kind}"))
+
+    def _add_inline(self, segment: Segment) -> None:
+        full = isinstance(segment, Image) and self._images() >= self.capabilities.images_per_call
+        if full or len(plain_text((segment,))) > self._room():
+            self._flush()
+        self.open.append(segment)
+
+    def _add_text(self, text: str) -> None:
+        while len(text) > self._room():
+            room = self._room()
+            if room < self.capabilities.text_length * _LEAST and _visible(self.open):
+                self._flush()
+                continue
+            place = _cut(text, max(room, 1))
+            self.open.append(Text(text[:place].rstrip()))
+            self._flush()
+            text = text[place:].lstrip("\n ")
+        if text:
+            self.open.append(Text(text))
+
+    def _room(self) -> int:
+        # A picture's place holder in the plain text is not on the wire.
+        words = [s for s in self.open if isinstance(s, Text | Mention)]
+        return self.capabilities.text_length - len(plain_text(words))
+
+    def _images(self) -> int:
+        return sum(isinstance(segment, Image) for segment in self.open)
+
+    def _flush(self) -> None:
+        if _visible(self.open):
+            self.pieces.append(Piece(tuple(self.open)))
+            self.open = []
+        else:
+            # A reply alone says nothing: it waits for the next piece that says something.
+            self.open = [segment for segment in self.open if isinstance(segment, Reply)]
+
+
+def _visible(segments: Iterable[Segment]) -> bool:
+    return any(
+        bool(segment.text.strip()) if isinstance(segment, Text) else not isinstance(segment, Reply)
+        for segment in segments
+    )
+
+
+def _cut(text: str, room: int) -> int:
+    """Where to end a piece of at most ``room`` characters, at least 1."""
+    for mark in _PLACES:
+        place = text.rfind(mark, 0, room)
+        if place >= room * _LEAST:
+            return place + len(mark) if place + len(mark) <= room else place or room
+    for place in range(room, max(room - 32, 0), -1):
+        if _between_characters(text, place):
+            return place
+    return room
+
+
+def _between_characters(text: str, place: int) -> bool:
+    """Whether what a reader sees as one character is left whole (most of them: accents, skin tones,
+    emoji joined by U+200D)."""
+    if place >= len(text):
+        return True
+    after, before = text[place], text[place - 1]
+    joins = "\u200d\ufe0e\ufe0f\u20e3"
+    return not (
+        after in joins
+        or before == "\u200d"
+        or unicodedata.category(after).startswith("M")
+        or "\U0001f3fb" <= after <= "\U0001f3ff"
+    )

@@ -1,0 +1,61 @@
+"""Who wants to see what happens in the chats as it happens: pages, streams, tests."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.streams.memory import MemoryObjectSendStream
+
+from nekro_core.chat import ChatKey
+from nekro_core.delivery.host import Activity, Recorded, Working
+
+QUEUE = 1024
+"""Activities that a follower may lag behind: a minute of a very lively chat. Whoever is slower is
+ended, so that a stalled browser tab costs no memory; it starts again from the last id it saw."""
+
+
+class Broadcast:
+    """Hands each activity to every follower, in order, and waits for none."""
+
+    def __init__(self, *, queue: int = QUEUE) -> None:
+        self._queue = queue
+        self._followers: dict[MemoryObjectSendStream[Activity], ChatKey | None] = {}
+
+    def publish(self, activity: Activity) -> None:
+        """Tell all who follow this chat. Never waits, never raises."""
+        chat_key = _chat_of(activity)
+        for follower, wanted in [*self._followers.items()]:
+            if wanted is None or wanted == chat_key:
+                try:
+                    follower.send_nowait(activity)
+                except (anyio.WouldBlock, anyio.BrokenResourceError):
+                    # It reads what is queued and then sees the end.
+                    self._followers.pop(follower, None)
+                    follower.close()
+
+    @asynccontextmanager
+    async def watch(
+        self, chat_key: ChatKey | None = None
+    ) -> AsyncIterator[AsyncIterator[Activity]]:
+        """Follow one chat, or all. The iterator ends for a follower that is too slow."""
+        send, receive = anyio.create_memory_object_stream[Activity](self._queue)
+        self._followers[send] = chat_key
+        try:
+            yield receive
+        finally:
+            self._followers.pop(send, None)
+            send.close()
+            receive.close()
+
+    @property
+    def followers(self) -> int:
+        """How many follow now."""
+        return len(self._followers)
+
+
+def _chat_of(activity: Activity) -> ChatKey:
+    match activity:
+        case Recorded(record):
+            return record.chat_key
+        case Working(chat_key):
+            return chat_key
