@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from nekro_core.chat import ChatKey, ChatMessage, Media, Record, RunRecord
 
@@ -27,14 +27,22 @@ class Working:
 Activity = Recorded | Working
 
 
-class MediaKeeper(Protocol):
-    """Bounded, sniffed storage of what a chat received. What cannot be had comes back as a
-    `Media` with a ``problem`` in words; nothing is raised for it."""
+Expected = Literal["", "image", "audio", "video", "file"]
+"""What a medium must turn out to be; ``file`` is anything, an empty text what its name claims."""
 
-    async def keep_bytes(self, chat_key: ChatKey, data: bytes, *, name: str = "") -> Media:
+
+class MediaKeeper(Protocol):
+    """Bounded, sniffed storage of what a chat received. What cannot be had, or is not what was
+    expected, comes back as a `Media` with a ``problem`` in words; nothing is raised for it."""
+
+    async def keep_bytes(
+        self, chat_key: ChatKey, data: bytes, *, name: str = "", expect: Expected = ""
+    ) -> Media:
         """Store bytes that are already here."""
 
-    async def keep_url(self, chat_key: ChatKey, url: str, *, name: str = "") -> Media:
+    async def keep_url(
+        self, chat_key: ChatKey, url: str, *, name: str = "", expect: Expected = ""
+    ) -> Media:
         """Fetch ``http(s)``, ``data:`` or ``base64://`` and store it."""
 
 
