@@ -1,0 +1,206 @@
+"""Pictures, voices and files that a chat received or is sent: bounded, looked into, kept.
+
+They lie under ``uploads/<chat>/<hash>.<ending>``. Hash and ending are ours; nothing that came from
+outside is ever a part of a path. Over a chat's quota its oldest files go.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import unicodedata
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from anyio import CapacityLimiter, to_thread
+from loguru import logger
+
+from nekro_core.chat import ChatKey, Media
+from nekro_core.delivery.fetch import Fetcher, NotFetched
+from nekro_core.delivery.host import Expected
+from nekro_core.delivery.picture import problem_with
+from nekro_core.delivery.settings import MediaSettings
+from nekro_core.delivery.sniff import HEAD, claim_of, sniff
+
+_OURS = re.compile(r"[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")
+_LEAST_FREE = 64 * 1024 * 1024
+"""Room left on the disk: the database needs it more than one picture more."""
+_MAX_NAME = 120
+
+
+class MediaStore:
+    """Keeps media under a data folder. An async context manager; implements `MediaKeeper`."""
+
+    def __init__(self, data_dir: Path, settings: MediaSettings | None = None) -> None:
+        self._folder = data_dir.absolute() / "uploads"
+        self._settings = settings or MediaSettings()
+        self._fetcher = Fetcher(self._settings)
+        self._used: dict[ChatKey, int] = {}
+        # One decoded picture at a time: it may take 144 MB. Fetching waits on the network instead.
+        self._one = CapacityLimiter(1)
+
+    async def __aenter__(self) -> Self:
+        await self._fetcher.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._fetcher.__aexit__(*_)
+
+    async def keep_bytes(
+        self, chat_key: ChatKey, data: bytes, *, name: str = "", expect: Expected = ""
+    ) -> Media:
+        """Store bytes that are already here. See `MediaKeeper`."""
+        if len(data) > self._settings.max_bytes:
+            limit = self._settings.max_bytes // 1024 // 1024
+            return _nothing(name, f"larger than {limit} MiB", size=len(data))
+        return await self._keep(chat_key, data, name, expect)
+
+    async def keep_url(
+        self, chat_key: ChatKey, url: str, *, name: str = "", expect: Expected = ""
+    ) -> Media:
+        """Fetch ``http(s)``, ``data:`` or ``base64://`` and store it. See `MediaKeeper`."""
+        try:
+            data = await self._fetcher.fetch(url)
+        except NotFetched as error:
+            return _nothing(name, str(error), url=url)
+        return await self._keep(chat_key, data, name, expect, url=url)
+
+    async def keep_file(self, chat_key: ChatKey, media: Media) -> Media:
+        """Our own copy of a file of this machine that goes out, so that it is still there for a
+        late send and for the page. The path must come from the operator's side."""
+        path = Path(media.path)
+        if self._inside(chat_key, media.path) is not None:
+            return media
+        try:
+            data = await to_thread.run_sync(_read_bounded, path, self._settings.max_bytes)
+        except OSError as error:
+            return _nothing(media.name or path.name, f"cannot be read: {error.strerror}")
+        if data is None:
+            limit = self._settings.max_bytes // 1024 // 1024
+            return _nothing(media.name or path.name, f"larger than {limit} MiB")
+        return await self._keep(chat_key, data, media.name or path.name, "file")
+
+    async def read(self, chat_key: ChatKey, path: str) -> bytes | None:
+        """The bytes of this chat's medium by its `Media.path`; nothing where it is another chat's,
+        no medium, or gone by quota."""
+        inside = self._inside(chat_key, path)
+        if inside is None:
+            return None
+        return await to_thread.run_sync(_read_plain, inside)
+
+    def _inside(self, chat_key: ChatKey, path: str) -> Path | None:
+        name = path.rpartition("/")[2]
+        inside = self._folder / chat_key.file_name / name
+        return inside if _OURS.match(name) and str(inside) == path else None
+
+    async def _keep(
+        self, chat_key: ChatKey, data: bytes, name: str, expect: Expected, url: str = ""
+    ) -> Media:
+        if not data:
+            return _nothing(name, "empty", url=url)
+        work = partial(self._write, chat_key, data, name, expect)
+        try:
+            path, mime, digest, problem = await to_thread.run_sync(work, limiter=self._one)
+        except OSError as error:
+            logger.error("a medium of {} cannot be stored: {}", chat_key, error)
+            return _nothing(name, f"cannot be stored: {error.strerror}", url=url)
+        if problem:
+            return _nothing(name, problem, url=url, mime=mime, size=len(data))
+        return Media(
+            path=str(path),
+            url=_shown_url(url),
+            name=safe_name(name) or path.name,
+            mime=mime,
+            size=len(data),
+            sha256=digest,
+        )
+
+    def _write(
+        self, chat_key: ChatKey, data: bytes, name: str, expect: Expected
+    ) -> tuple[Path, str, str, str]:
+        mime, ending = sniff(data[:HEAD])
+        digest = hashlib.sha256(data).hexdigest()
+        folder = self._folder / chat_key.file_name
+        path = folder / f"{digest[:32]}.{ending}"
+        wanted = expect or claim_of(name)
+        kind = mime.partition("/")[0]
+        if wanted not in {"", "file", kind} and not (wanted == "audio" and kind == "video"):
+            return path, mime, digest, f"it should be {wanted} and is {mime}"
+        if path.exists():
+            os.utime(path)  # Used again: not the oldest.
+            return path, mime, digest, ""
+        folder.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(folder).free - len(data) < _LEAST_FREE:
+            return path, mime, digest, "the disk of the data folder is full"
+        partial_path = path.with_suffix(".part")
+        try:
+            partial_path.write_bytes(data)
+            if wanted == "image" or (kind == "image" and wanted != "file"):
+                problem = problem_with(partial_path, mime, max_pixels=self._settings.max_pixels)
+                if problem:
+                    return path, mime, digest, problem
+            partial_path.replace(path)
+        finally:
+            partial_path.unlink(missing_ok=True)
+        self._count(chat_key, folder, len(data), newest=path)
+        return path, mime, digest, ""
+
+    def _count(self, chat_key: ChatKey, folder: Path, size: int, newest: Path) -> None:
+        """Keep to the quota; one thread at a time."""
+        if chat_key in self._used:
+            self._used[chat_key] += size
+        else:
+            self._used[chat_key] = sum(entry.stat().st_size for entry in os.scandir(folder))
+        if self._used[chat_key] <= self._settings.chat_quota_bytes:
+            return
+        aged = sorted((entry.stat().st_mtime, Path(entry.path)) for entry in os.scandir(folder))
+        for _, path in aged:
+            # Some room more, so that not every medium from here on has to look again.
+            if self._used[chat_key] <= self._settings.chat_quota_bytes * 0.9:
+                break
+            if path != newest:
+                self._used[chat_key] -= path.stat().st_size
+                path.unlink()
+
+
+def safe_name(name: str) -> str:
+    """A stranger's file name as people may see it: its last part, no controls, no direction
+    marks that make ``exe`` look like ``png``, at most 120 characters."""
+    last = re.split(r"[/\\]", name)[-1]
+    shown = "".join(c for c in last if unicodedata.category(c)[0] != "C").strip()
+    if len(shown) > _MAX_NAME:
+        stem, dot, ending = shown.rpartition(".")
+        keep = f"{dot}{ending}" if dot and len(ending) <= 10 else ""
+        shown = f"{(stem if keep else shown)[: _MAX_NAME - len(keep)]}{keep}"
+    return "" if shown in {".", ".."} else shown
+
+
+def _nothing(name: str, problem: str, *, url: str = "", mime: str = "", size: int = 0) -> Media:
+    return Media(
+        name=safe_name(name),
+        url=_shown_url(url),
+        mime=mime or "application/octet-stream",
+        size=size,
+        problem=problem,
+    )
+
+
+def _shown_url(url: str) -> str:
+    """A URL to keep beside the medium; one that is the medium itself is not kept."""
+    return url[:2048] if url.lower().startswith(("http://", "https://")) else ""
+
+
+def _read_bounded(path: Path, most: int) -> bytes | None:
+    with path.open("rb") as file:
+        data = file.read(most + 1)
+    return data if len(data) <= most else None
+
+
+def _read_plain(path: Path) -> bytes | None:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(file, "rb") as opened:
+        return opened.read()

@@ -1,0 +1,81 @@
+"""What bytes are, by what they hold. Names and declared types are claims of strangers."""
+
+from typing import Final
+
+HEAD = 4096
+"""Bytes from the beginning that are enough to tell."""
+
+OCTETS: Final = ("application/octet-stream", "bin")
+
+_SIGNS: Final = (
+    (0, b"\x89PNG\r\n\x1a\n", "image/png", "png"),
+    (0, b"\xff\xd8\xff", "image/jpeg", "jpg"),
+    (0, b"GIF87a", "image/gif", "gif"),
+    (0, b"GIF89a", "image/gif", "gif"),
+    (8, b"WEBP", "image/webp", "webp"),
+    (0, b"BM", "image/bmp", "bmp"),
+    (8, b"WAVE", "audio/wav", "wav"),
+    (8, b"AVI ", "video/x-msvideo", "avi"),
+    (0, b"ID3", "audio/mpeg", "mp3"),
+    (0, b"OggS", "audio/ogg", "ogg"),
+    (0, b"fLaC", "audio/flac", "flac"),
+    (0, b"#!AMR", "audio/amr", "amr"),
+    (0, b"\x02#!SILK_V3", "audio/silk", "silk"),
+    (0, b"#!SILK_V3", "audio/silk", "silk"),
+    (4, b"ftypM4A", "audio/mp4", "m4a"),
+    (4, b"ftypavif", "image/avif", "avif"),
+    (4, b"ftypheic", "image/heic", "heic"),
+    (4, b"ftyp", "video/mp4", "mp4"),
+    (0, b"\x1aE\xdf\xa3", "video/webm", "webm"),
+    (0, b"%PDF-", "application/pdf", "pdf"),
+    (0, b"PK\x03\x04", "application/zip", "zip"),
+    (0, b"\x1f\x8b", "application/gzip", "gz"),
+    (0, b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed", "7z"),
+    (0, b"Rar!\x1a\x07", "application/vnd.rar", "rar"),
+)
+_RIFF = frozenset({"image/webp", "audio/wav", "video/x-msvideo"})
+_MARKUP = (
+    (b"<!doctype html", "text/html", "html"),
+    (b"<html", "text/html", "html"),
+    (b"<head", "text/html", "html"),
+    (b"<script", "text/html", "html"),
+    (b"<svg", "image/svg+xml", "svg"),
+    (b"<?xml", "text/xml", "xml"),
+)
+
+
+def sniff(head: bytes) -> tuple[str, str]:
+    """Media type and a file extension of ours for the beginning of a file."""
+    for offset, sign, mime, extension in _SIGNS:
+        if head.startswith(sign, offset) and (mime not in _RIFF or head.startswith(b"RIFF")):
+            return mime, extension
+    if len(head) > 1 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2:  # An MPEG audio frame, layer 3
+        return "audio/mpeg", "mp3"
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:512].lower()
+    for sign, mime, extension in _MARKUP:
+        if start.startswith(sign):
+            return mime, extension
+    return ("text/plain", "txt") if _is_text(head) else OCTETS
+
+
+def claim_of(name: str) -> str:
+    """``image``, ``audio`` or ``video`` where a name's ending says so, else nothing."""
+    return _ENDINGS.get(name.rpartition(".")[2].lower(), "") if "." in name else ""
+
+
+def _is_text(head: bytes) -> bool:
+    if not head or b"\0" in head:
+        return False
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        # The head may end inside a character.
+        return len(head) >= HEAD and error.start >= len(head) - 3
+    return True
+
+
+_ENDINGS = {
+    **dict.fromkeys(("png", "jpg", "jpeg", "gif", "webp", "bmp"), "image"),
+    **dict.fromkeys(("wav", "mp3", "ogg", "flac", "amr", "silk", "m4a"), "audio"),
+    **dict.fromkeys(("mp4", "webm", "avi"), "video"),
+}
