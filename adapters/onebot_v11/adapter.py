@@ -1,0 +1,95 @@
+"""The adapter itself: what the bot asks for, put together from the parts beside it."""
+
+from contextlib import AsyncExitStack
+
+import anyio
+from loguru import logger
+from nonebot.drivers import Driver
+
+from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, Receipt
+
+from .access import refuse_open_doors
+from .connection import CallRefused, NotConnected, OutcomeUnknown
+from .gateway import Gateway
+from .intake import Intake
+from .outgoing import CAPABILITIES, CannotSend, call_for
+
+SEND_S = 30.0
+"""Seconds for a message until its outcome counts as unknown. NoneBot's own ``API_TIMEOUT``."""
+UPLOAD_S = 120.0
+"""The same for a file: the implementation passes it on to the platform before it answers."""
+DRAIN_S = 1.0
+"""Seconds at the end for messages that were read and not yet stored. What does not make it is
+fetched from the history at the next connection."""
+
+
+class OneBotV11:
+    """`Adapter` for OneBot v11. ``start`` and ``aclose`` are called from one task."""
+
+    name = "onebot_v11"
+
+    def __init__(self, host: Host, driver: Driver, gateway: Gateway) -> None:
+        self._host = host
+        self._driver = driver
+        self._gateway = gateway
+        self._stack = AsyncExitStack()
+
+    def capabilities(self, _chat_key: ChatKey) -> Capabilities:
+        """The same for groups and private chats."""
+        return CAPABILITIES
+
+    async def start(self) -> None:
+        """Let implementations connect, and connect to those named in ``ONEBOT_V11_WS_URLS``.
+
+        Raises `RuntimeError` where somebody has opened a way in past the token meanwhile.
+        """
+        refuse_open_doors(self._driver)
+        tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        intake = Intake(self._host, tasks, name=self.name)
+
+        async def end() -> None:
+            await self._gateway.shut()
+            with anyio.move_on_after(DRAIN_S):
+                await intake.drain()
+            tasks.cancel_scope.cancel()
+
+        self._stack.push_async_callback(end)
+        self._gateway.open(intake, tasks)
+
+    async def aclose(self) -> None:
+        """Close every connection; messages in flight become unknown."""
+        await self._stack.aclose()
+
+    async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
+        """Every account of ours that was ever connected, and the one that this chat belongs to."""
+        bound = await self._host.account_of(chat_key.instance)
+        return frozenset(self._gateway.accounts | ({bound} if bound else set()))
+
+    async def send(self, delivery: Delivery) -> Receipt:
+        """Make the one call. It goes out by the chat's own account or not at all."""
+        account = await self._host.account_of(delivery.chat_key.instance)
+        if account is None:
+            return _rejected(f"no account is bound to {delivery.chat_key.instance!r}")
+        try:
+            call = await call_for(delivery)
+        except CannotSend as error:
+            return _rejected(str(error))
+        seconds = UPLOAD_S if call.action.startswith("upload_") else SEND_S
+        try:
+            data = await self._gateway.call(account, call.action, call.params, seconds=seconds)
+        except NotConnected as error:
+            return Receipt(state=DeliveryState.PENDING, reason=str(error))
+        except CallRefused as error:
+            return _rejected(str(error))
+        except OutcomeUnknown as error:
+            logger.warning("{}: outcome unknown: {}", delivery.chat_key, error)
+            return Receipt(state=DeliveryState.UNKNOWN, reason=str(error))
+        message_id = data.get("message_id") if isinstance(data, dict) else None
+        return Receipt(
+            state=DeliveryState.SENT, message_id="" if message_id is None else str(message_id)
+        )
+
+
+def _rejected(reason: str) -> Receipt:
+    return Receipt(state=DeliveryState.REJECTED, reason=reason)

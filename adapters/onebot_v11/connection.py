@@ -1,0 +1,197 @@
+"""One WebSocket to one account: calls out, answers and events in.
+
+Calls fail in one of three ways, and a sender needs to know which::
+
+    CallError
+    ├── NotConnected     it surely never left
+    ├── CallRefused      the implementation said no
+    └── OutcomeUnknown   nobody can know: no answer in time, ``async``, connection lost meanwhile
+"""
+
+import itertools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import anyio
+from loguru import logger
+from nonebot.exception import WebSocketClosed
+from nonebot.utils import DataclassEncoder
+
+Json = dict[str, Any]
+
+MISSED_HEARTBEATS = 3
+"""Announced heartbeats that may fail to come before the connection counts as dead. NapCat's come
+every 30 s; OneBot implementations skip one when their client is busy."""
+
+
+class CallError(Exception):
+    """A call brought no result. The text is the reason, for a person to read."""
+
+
+class NotConnected(CallError):
+    """The call surely never left."""
+
+
+class CallRefused(CallError):
+    """The implementation answered ``failed``."""
+
+    def __init__(self, answer: Mapping[str, Any]) -> None:
+        words = answer.get("wording") or answer.get("message") or answer.get("msg")
+        self.answer = dict(answer)
+        super().__init__(f"{words or 'refused without a reason'} (code {answer.get('retcode')})")
+
+
+class OutcomeUnknown(CallError):
+    """It may have been carried out or not."""
+
+
+class Wire(Protocol):
+    """What is asked of a WebSocket of either direction."""
+
+    async def receive(self) -> str | bytes:
+        """The next frame. Raises `WebSocketClosed` at the end."""
+
+    async def send(self, data: str) -> None:
+        """Write one frame."""
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        """Close politely."""
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    scope: anyio.CancelScope
+    answer: Json | None = None
+
+
+@dataclass(eq=False)
+class Connection:
+    """A live WebSocket. ``account`` is empty until a forward connection's peer has said who it is.
+
+    ``source`` tells people where it came from.
+    """
+
+    wire: Wire
+    source: str
+    account: str = ""
+    lost: str = ""
+    """Why it is over; empty while it lives."""
+    _echoes: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+    _waiting: dict[str, _Waiting] = field(default_factory=dict)
+    _reading: anyio.CancelScope | None = None
+    _patience: float | None = None
+
+    async def call(self, action: str, params: Mapping[str, Any], *, seconds: float) -> Any:
+        """Call an action and return the ``data`` of its answer.
+
+        ``seconds`` limits writing the frame and waiting together. Raises `CallError`.
+        """
+        if self.lost:
+            raise NotConnected(self.lost)
+        echo = str(next(self._echoes))
+        frame = json.dumps({"action": action, "params": params, "echo": echo}, cls=DataclassEncoder)
+        with anyio.move_on_after(seconds) as scope:
+            waiting = self._waiting[echo] = _Waiting(scope)
+            try:
+                await self._write(frame)
+                await anyio.sleep_forever()
+            finally:
+                del self._waiting[echo]
+        if waiting.answer is None:
+            raise self._unanswered(f"no answer to {action} within {seconds:g} s")
+        return _data_of(waiting.answer)
+
+    async def next_event(self) -> Json | None:
+        """The next event, or nothing once the connection is over. Answers are handed to their
+        calls on the way; what is no frame of OneBot is logged and passed over."""
+        while not self.lost:
+            with anyio.move_on_after(self._patience) as self._reading:
+                try:
+                    data = await self.wire.receive()
+                except (WebSocketClosed, RuntimeError, OSError) as error:
+                    self.lose(f"connection closed: {error!r}")
+                    return None
+            if self._reading.cancelled_caught:
+                self.lose(f"silent for {self._patience} s although it announced heartbeats")
+                return None
+            frame = self._parse(data)
+            if frame is None:
+                continue
+            if "post_type" in frame:
+                self._notice_heartbeat(frame)
+                return frame
+            self._take_answer(frame)
+        return None
+
+    def lose(self, reason: str) -> None:
+        """Declare it dead: every call in flight ends now, and reading stops.
+
+        A dead socket by itself would leave each caller waiting for the whole time-out.
+        """
+        if self.lost:
+            return
+        self.lost = reason
+        for waiting in self._waiting.values():
+            waiting.scope.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        """Lose it, and tell the peer so where it still listens. Bounded, never raises."""
+        self.lose(reason or "closed by us")
+        with anyio.move_on_after(1):
+            try:
+                await self.wire.close(code, reason)
+            except Exception as error:  # noqa: BLE001 - whatever a dying transport raises
+                logger.debug("closing {}: {!r}", self.source, error)
+
+    def _unanswered(self, otherwise: str) -> OutcomeUnknown:
+        return OutcomeUnknown(self.lost or otherwise)
+
+    async def _write(self, frame: str) -> None:
+        try:
+            await self.wire.send(frame)
+        except Exception as error:  # noqa: BLE001 - of any transport; part of the frame may have left
+            self.lose(f"connection lost while writing: {error!r}")
+
+    def _parse(self, data: str | bytes) -> Json | None:
+        try:
+            frame = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            logger.warning("{} sent {!r}, which is no JSON: {}", self.source, data[:200], error)
+            return None
+        if not isinstance(frame, dict):
+            logger.warning("{} sent {!r}: expected a JSON object", self.source, data[:200])
+            return None
+        return frame
+
+    def _take_answer(self, frame: Json) -> None:
+        waiting = self._waiting.get(str(frame.get("echo")))
+        if waiting is not None:
+            waiting.answer = frame
+            waiting.scope.cancel()
+        elif frame.get("echo") is None:
+            logger.warning("{} says: {}", self.source, str(frame)[:300])
+        else:
+            logger.info("{} answered too late: {}", self.source, str(frame)[:300])
+
+    def _notice_heartbeat(self, frame: Json) -> None:
+        interval = frame.get("interval")
+        if frame.get("meta_event_type") == "heartbeat" and isinstance(interval, int | float):
+            self._patience = max(MISSED_HEARTBEATS * interval / 1000, 5.0)
+
+
+def _data_of(answer: Json) -> Any:
+    # The status decides: retcode 200 is a failure on NapCat's HTTP side and 1 is "async" on ours.
+    match answer.get("status"):
+        case "failed":
+            raise CallRefused(answer)
+        case "async":
+            raise OutcomeUnknown("the implementation took it without promising a result (async)")
+        case "ok":
+            return answer.get("data")
+    if answer.get("retcode") == 0:
+        return answer.get("data")
+    raise OutcomeUnknown(f"the answer has no status that we know: {str(answer)[:200]}")

@@ -1,0 +1,228 @@
+"""NoneBot's OneBot v11 adapter, with its connections held the way a bot that is never off needs.
+
+What differs from nonebot-adapter-onebot 2.4.6 (each difference has its regression test):
+no HTTP routes, which ask for no token; the token is looked at first; a second connection of an
+account replaces the first instead of bouncing off a half-open one; a frame that is no JSON costs
+nothing; calls in flight end with their connection; a forward connection takes frames over 1 MiB;
+events reach `Intake` in the order of their arrival, and NoneBot's matchers, where an operator has
+loaded any, beside it.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from loguru import logger
+from nonebot.adapters import Bot as BaseBot
+from nonebot.adapters.onebot.v11 import Adapter as StockAdapter
+from nonebot.adapters.onebot.v11 import Bot, Event
+from nonebot.adapters.onebot.v11.config import Config
+from nonebot.adapters.onebot.v11.exception import ActionFailed, ApiNotAvailable, NetworkError
+from nonebot.drivers import URL, ASGIMixin, Driver, Request, WebSocket, WebSocketServerSetup
+from nonebot.drivers.websockets import WebSocket as ClientWebSocket
+from nonebot.matcher import matchers
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidURI, WebSocketException
+
+from .access import offers
+from .connection import CallRefused, Connection, Json, NotConnected, OutcomeUnknown
+from .intake import Intake
+
+PATHS = ("/onebot/v11/", "/onebot/v11/ws", "/onebot/v11/ws/")
+FRAME_BYTES = 64 * 1024 * 1024
+"""Largest frame taken: a report of 30 MiB of media is 40 MiB in base64."""
+BACKLOG = 4096
+"""Events of one connection that may wait. Past it the socket is no longer read, and the peer
+waits."""
+START_S = 10.0
+"""How long a connection that comes while the bot starts is kept waiting."""
+RECONNECT_S = 3.0
+ACCOUNT_LENGTH = 64
+
+
+class Gateway(StockAdapter):
+    """Holds the connections. Made once, before the web server runs; `open` and `shut` by the
+    adapter that owns it."""
+
+    def __init__(self, driver: Driver, config: Config, *, reconnect_s: float = RECONNECT_S) -> None:
+        # Past the parent's own: it reads the process-wide driver and adds the HTTP routes.
+        super(StockAdapter, self).__init__(driver)
+        self.onebot_config = config
+        self.accounts: set[str] = set()
+        """Every account that was ever connected."""
+        self._token = config.onebot_access_token or ""
+        if not self._token:
+            raise RuntimeError("no access token: without one anybody could speak as any account")
+        self._reconnect_s = reconnect_s
+        self._connections: dict[str, Connection] = {}
+        self._tasks: TaskGroup | None = None
+        self._intake: Intake | None = None
+        self._open = anyio.Event()
+        if isinstance(driver, ASGIMixin):
+            for path in PATHS:
+                name = f"{self.get_name()} {path}"
+                self.setup_websocket_server(WebSocketServerSetup(URL(path), name, self._handle_ws))
+
+    def open(self, intake: Intake, tasks: TaskGroup) -> None:
+        """Let connections in, and begin those that we make. Tasks are owned by ``tasks``."""
+        self._intake, self._tasks = intake, tasks
+        self._open.set()
+        for url in self.onebot_config.onebot_ws_urls:
+            tasks.start_soon(self._keep_connected, str(url))
+
+    async def shut(self) -> None:
+        """Close every connection and take no more."""
+        self._tasks = None
+        async with anyio.create_task_group() as closing:
+            for connection in list(self._connections.values()):
+                closing.start_soon(connection.close, 1001, "the bot ends")
+
+    async def call(
+        self, account: str, action: str, params: Mapping[str, Any], *, seconds: float
+    ) -> Any:
+        """Call an action of exactly this account, never of another. Raises `CallError`."""
+        connection = self._connections.get(account)
+        if connection is None:
+            raise NotConnected(f"account {account} is not connected")
+        return await connection.call(action, params, seconds=seconds)
+
+    async def _handle_ws(self, websocket: WebSocket) -> None:
+        """A reverse connection: the implementation came to us."""
+        account = str(websocket.request.headers.get("x-self-id") or "")
+        refusal = self._refusal(websocket.request, account)
+        with anyio.move_on_after(START_S):
+            await self._open.wait()
+        if refusal or self._tasks is None:
+            logger.warning("OneBot v11: connection refused: {}", refusal or "the bot is not up")
+            await websocket.close(1008, refusal)
+            return
+        await websocket.accept()
+        await self._listen(Connection(websocket, f"account {account}", account))
+
+    def _refusal(self, request: Request, account: str) -> str:
+        if not offers(request, self._token):
+            return "wrong or missing access token"
+        if not account.isprintable() or not 0 < len(account) <= ACCOUNT_LENGTH:
+            return f"X-Self-ID {account[:ACCOUNT_LENGTH]!r}: expected the account's number"
+        role = str(request.headers.get("x-client-role") or "universal").lower()
+        if role != "universal":
+            return f"X-Client-Role {role!r}: only 'Universal' connections are taken"
+        return ""
+
+    async def _keep_connected(self, url: str) -> None:
+        """A forward connection: we go to the implementation, again and again."""
+        while True:
+            try:
+                async with self._connect(url) as websocket:
+                    wire = ClientWebSocket(request=Request("GET", url), websocket=websocket)
+                    await self._listen(Connection(wire, url))
+            except InvalidURI as error:
+                logger.error("ONEBOT_V11_WS_URLS: {}", error)
+                return
+            except (OSError, WebSocketException) as error:
+                logger.warning("OneBot v11: {} cannot be reached: {}", url, error)
+            await anyio.sleep(self._reconnect_s)
+
+    def _connect(self, url: str) -> AbstractAsyncContextManager[ClientConnection]:
+        # NoneBot's own client leaves max_size at 1 MiB: one picture in base64 would end it.
+        return connect(
+            url,
+            additional_headers={"Authorization": f"Bearer {self._token}"},
+            max_size=FRAME_BYTES,
+            compression=None,
+            open_timeout=30,
+            close_timeout=1,
+        )
+
+    async def _listen(self, connection: Connection) -> None:
+        """Hear a connection out."""
+        try:
+            first = None
+            if not connection.account:
+                first = await connection.next_event()
+                connection.account = str((first or {}).get("self_id") or "")
+            if connection.account and self._admit(connection):
+                await self._hear(connection, first)
+        finally:
+            connection.lose("connection closed")
+            with anyio.CancelScope(shield=True):
+                await connection.close()
+
+    async def _hear(self, connection: Connection, event: Json | None) -> None:
+        assert self._tasks is not None
+        assert self._intake is not None
+        bot = Bot(self, connection.account)
+        self._register(bot)
+        sender, receiver = anyio.create_memory_object_stream[Json](BACKLOG)
+        self._tasks.start_soon(self._intake.take, connection, receiver)
+        try:
+            async with sender:
+                event = event or await connection.next_event()
+                while event is not None:
+                    await sender.send(event)
+                    self._offer_to_matchers(bot, event)
+                    event = await connection.next_event()
+        except anyio.BrokenResourceError:
+            connection.lose("what it says can no longer be taken in")
+        finally:
+            logger.warning("OneBot v11: account {}: {}", connection.account, connection.lost)
+            if self._connections.get(connection.account) is connection:
+                del self._connections[connection.account]
+            if self.bots.get(bot.self_id) is bot:
+                self.bot_disconnect(bot)
+
+    def _admit(self, connection: Connection) -> bool:
+        """Make it the connection of its account. One that came to us takes the place of an older
+        one, which is half-open as a rule; one that we made yields, or the two would take turns."""
+        account = connection.account
+        older = self._connections.get(account)
+        if older is not None and not older.lost:
+            if connection.source != f"account {account}":
+                logger.warning("{}: account {} is connected already", connection.source, account)
+                return False
+            logger.warning(
+                "OneBot v11: a new connection of account {} replaces the old one. If this repeats, "
+                "two programs are logged in to that account",
+                account,
+            )
+            older.lose("replaced by a newer connection of the account")
+        self._connections[account] = connection
+        self.accounts.add(account)
+        logger.info("OneBot v11: account {} is connected ({})", account, connection.source)
+        return True
+
+    def _register(self, bot: Bot) -> None:
+        older = self.bots.get(bot.self_id)
+        if older is not None:
+            self.bot_disconnect(older)
+        try:
+            self.bot_connect(bot)
+        except RuntimeError as error:  # another adapter's bot has the same number
+            logger.warning("NoneBot's plugins will not see account {}: {}", bot.self_id, error)
+
+    def _offer_to_matchers(self, bot: Bot, event: Json) -> None:
+        """NoneBot's own dispatch, only where there is somebody to dispatch to."""
+        if any(matchers.values()) and self._tasks is not None:
+            parsed = self.json_to_event(event)
+            if parsed is not None:
+                self._tasks.start_soon(self._run_matchers, bot, parsed)
+
+    async def _run_matchers(self, bot: Bot, event: Event) -> None:
+        try:
+            await bot.handle_event(event)
+        except Exception:  # noqa: BLE001 - a stranger's matcher; its failure is its own
+            logger.exception("a NoneBot matcher failed on {}", event.get_event_name())
+
+    async def _call_api(self, bot: BaseBot, api: str, **data: Any) -> Any:
+        """What NoneBot's plugins call, over the same connection. Raises NoneBot's errors."""
+        seconds = float(data.pop("_timeout", None) or self.config.api_timeout or 30)
+        try:
+            return await self.call(bot.self_id, api, data, seconds=seconds)
+        except NotConnected as error:
+            raise ApiNotAvailable from error
+        except CallRefused as error:
+            raise ActionFailed(**error.answer) from error  # type: ignore[no-untyped-call]
+        except OutcomeUnknown as error:
+            raise NetworkError(str(error)) from error

@@ -1,0 +1,127 @@
+"""What was said while we were away, asked for at every (re)connect."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loguru import logger
+
+from nekro_core.api.chat import ChatKind
+
+from .connection import CallError, Connection
+from .incoming import Json, words
+
+QUESTION_S = 10.0
+"""Seconds for one page or list."""
+PAGE = 100
+"""Messages asked for at once. NapCat's own default is 20."""
+PAGES = 20
+"""Most pages of one chat: 2,000 messages. Who was away longer starts from there."""
+CHATS = 200
+"""Most chats that are looked through for a message from somebody whom we have not heard before."""
+OVERLAP_S = 60.0
+"""How far before the newest message of all a new chat is searched: two chats' messages may have
+been stored in another order than they were sent."""
+
+Place = tuple[ChatKind, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A chat of which messages since ``since`` (seconds since 1970, inclusive) may be missing."""
+
+    place: Place
+    since: float
+
+
+async def find_gaps(connection: Connection, known: Mapping[Place, float]) -> list[Gap]:
+    """The chats to look through: every known one, and new ones that spoke since we last heard
+    anything. Nothing where nothing was ever heard: a new account starts with the present."""
+    if not known:
+        return []
+    since = max(known.values()) - OVERLAP_S
+    new = [place for place in await _recent_places(connection, since) if place not in known]
+    return [*(Gap(place, heard) for place, heard in known.items()), *(Gap(p, since) for p in new)]
+
+
+async def missed(connection: Connection, gap: Gap) -> list[Json]:
+    """Message events of the gap, oldest first; empty where the implementation has no history."""
+    kind, native = gap.place
+    action = "get_group_msg_history" if kind is ChatKind.GROUP else "get_friend_msg_history"
+    where = {"group_id" if kind is ChatKind.GROUP else "user_id": _id(native)}
+    found: dict[str, Json] = {}
+    before: Any = None
+    for _ in range(PAGES):
+        # Both spellings of the order are in use; the default of each is "the newest".
+        question = {**where, "count": PAGE} | ({} if before is None else {"message_seq": before})
+        answer = await _ask(connection, action, question)
+        page = answer.get("messages") if isinstance(answer, Mapping) else None
+        if not isinstance(page, list):
+            break
+        fresh = {
+            words(event.get("message_id")): event
+            for event in page
+            if isinstance(event, Mapping) and words(event.get("message_id")) not in found
+        }
+        if not fresh:
+            break
+        found = {**fresh, **found}
+        oldest = min(fresh.values(), key=_time)
+        if _time(oldest) < gap.since:
+            break
+        before = oldest.get("message_seq") or oldest.get("message_id")
+    # Stable: the implementation's own order stands among messages of one second.
+    events = [event for event in found.values() if _time(event) >= gap.since]
+    return sorted(events, key=_time)
+
+
+async def _recent_places(connection: Connection, since: float) -> list[Place]:
+    """Chats with news, by the vendors' list of recent contacts, else all groups and friends."""
+    recent = await _ask(connection, "get_recent_contact", {"count": CHATS})
+    if isinstance(recent, list):
+        return [
+            (_KINDS[str(entry.get("chatType"))], words(entry.get("peerUin")))
+            for entry in recent
+            if isinstance(entry, Mapping)
+            and str(entry.get("chatType")) in _KINDS
+            and entry.get("peerUin")
+            and _stamp(entry.get("msgTime")) >= since
+        ]
+    groups = await _ask(connection, "get_group_list", {})
+    friends = await _ask(connection, "get_friend_list", {})
+    return [
+        (kind, words(entry[key]))
+        for kind, key, entries in (
+            (ChatKind.GROUP, "group_id", groups),
+            (ChatKind.PRIVATE, "user_id", friends),
+        )
+        for entry in (entries if isinstance(entries, list) else [])[:CHATS]
+        if isinstance(entry, Mapping) and entry.get(key)
+    ]
+
+
+_KINDS = {"1": ChatKind.PRIVATE, "2": ChatKind.GROUP}
+"""NTQQ's ``chatType``."""
+
+
+async def _ask(connection: Connection, action: str, params: Mapping[str, Any]) -> Any:
+    try:
+        return await connection.call(action, params, seconds=QUESTION_S)
+    except CallError as error:
+        logger.info("{}: {} brought nothing: {}", connection.source, action, error)
+        return None
+
+
+def _time(event: Json) -> float:
+    return _stamp(event.get("time"))
+
+
+def _stamp(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return 0.0
+
+
+def _id(native: str) -> int | str:
+    return int(native) if native.lstrip("-").isdecimal() else native

@@ -1,0 +1,168 @@
+"""OneBot v11 segments and events, read into ours. Tolerant: implementations differ."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from nonebot.adapters.onebot.v11 import Message as CodedMessage
+
+from nekro_core.api.chat import (
+    EVERYONE,
+    ChatKind,
+    File,
+    Forward,
+    Image,
+    Media,
+    Mention,
+    Notice,
+    Reply,
+    Role,
+    Segment,
+    Segments,
+    Sender,
+    Text,
+    Unknown,
+    Video,
+    Voice,
+)
+
+Json = Mapping[str, Any]
+
+SUMMARY_LENGTH = 200
+"""Characters kept of a segment that we have no word for."""
+
+NOT_FOR_THE_RECORD = frozenset({"input_status", "client_status", "bot_offline", "profile_like"})
+"""Notices of a client's state, not of anything that happened in the chat. NapCat sends
+``input_status`` for each key that a friend presses."""
+
+
+class Lookups(Protocol):
+    """What a segment alone does not say and the implementation must be asked for."""
+
+    async def media(self, kind: str, data: Json) -> Media:
+        """Our own copy of an ``image``, ``record``, ``video`` or ``file``."""
+
+    async def quoted(self, message_id: str) -> Reply:
+        """What is known of the message that was replied to."""
+
+    async def bundle(self, data: Json) -> Forward | Unknown:
+        """A forwarded bundle with its messages."""
+
+
+async def read_segments(message: Any, lookups: Lookups) -> Segments:
+    """Our segments for a message as it stands on the wire: a list, or a string of CQ codes."""
+    return tuple([await _read(kind, data, lookups) for kind, data in raw_segments(message)])
+
+
+def raw_segments(message: Any) -> list[tuple[str, Json]]:
+    """Type and data of each segment. What has neither becomes a ``malformed`` one."""
+    if isinstance(message, str):
+        return [(segment.type, segment.data) for segment in CodedMessage(message)]
+    if isinstance(message, Mapping):
+        message = [message]
+    if not isinstance(message, list):
+        return [] if message is None else [("malformed", {"summary": repr(message)})]
+    return [
+        (str(segment["type"]), segment["data"] if isinstance(segment.get("data"), Mapping) else {})
+        if isinstance(segment, Mapping) and segment.get("type")
+        else ("malformed", {"summary": repr(segment)})
+        for segment in message
+    ]
+
+
+async def _read(kind: str, data: Json, lookups: Lookups) -> Segment:
+    match kind:
+        case "text":
+            return Text(words(data.get("text")))
+        case "at":
+            user = words(data.get("qq"))
+            return Mention(EVERYONE if user == "all" else user, words(data.get("name")))
+        case "reply":
+            return await lookups.quoted(words(data.get("id")))
+        case "image":
+            return Image(await lookups.media(kind, data))
+        case "record":
+            return Voice(await lookups.media(kind, data))
+        case "video":
+            return Video(await lookups.media(kind, data))
+        case "file":
+            return File(await lookups.media(kind, data))
+        case "forward" | "node":
+            return await lookups.bundle(data)
+        case "poke":
+            return Notice("poke", target_id=words(data.get("id") or data.get("qq")))
+    return Unknown(kind, summary_of(data))
+
+
+def summary_of(data: Json) -> str:
+    """A line for people about a segment that we have no word for."""
+    for key in ("summary", "text", "title", "prompt", "result"):
+        if data.get(key):
+            return words(data[key])[:SUMMARY_LENGTH]
+    return words(json.dumps(data, ensure_ascii=False, default=repr))[:SUMMARY_LENGTH]
+
+
+def words(value: Any) -> str:
+    """A text that every store and wire can carry: what a peer sent may hold half a surrogate pair
+    or a NUL, which UTF-8 and PostgreSQL refuse."""
+    if value is None:
+        return ""
+    text = str(value).replace("\0", "\N{REPLACEMENT CHARACTER}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def place_of(frame: Json) -> tuple[ChatKind, str] | None:
+    """Which chat an event belongs to, or nothing where it belongs to none that we know."""
+    kind = frame.get("message_type")
+    group, user = words(frame.get("group_id")), person_of(frame)
+    if kind == "group" or (kind is None and group):
+        return (ChatKind.GROUP, group) if group else None
+    if kind == "private" or (kind is None and user):
+        return (ChatKind.PRIVATE, user) if user else None
+    return None
+
+
+def person_of(frame: Json) -> str:
+    """The platform id of whoever did it; empty where the event does not say."""
+    sender = frame.get("sender")
+    inner = sender.get("user_id") if isinstance(sender, Mapping) else None
+    return words(frame.get("user_id") if frame.get("user_id") is not None else inner)
+
+
+def sender_of(frame: Json) -> Sender:
+    """Who wrote, under the name that the chat shows."""
+    found = frame.get("sender")
+    sender: Json = found if isinstance(found, Mapping) else {}
+    anonymous = frame.get("anonymous")
+    name = anonymous.get("name") if isinstance(anonymous, Mapping) else None
+    name = name or sender.get("card") or sender.get("nickname")
+    role = {"owner": Role.OWNER, "admin": Role.ADMIN}.get(str(sender.get("role")), Role.MEMBER)
+    return Sender(person_of(frame), words(name), role)
+
+
+def time_of(frame: Json, now: float) -> float:
+    """Seconds since 1970 of an event; ``now`` where it has none. Some send milliseconds."""
+    try:
+        stamp = float(frame.get("time") or now)
+    except (TypeError, ValueError):
+        return now
+    return stamp / 1000 if stamp > 1e11 else stamp
+
+
+def read_notice(frame: Json) -> Notice | None:
+    """The notice that an event tells of; nothing for what is no matter of the chat."""
+    kind, detail = words(frame.get("notice_type")), words(frame.get("sub_type"))
+    if kind == "notify":
+        kind, detail = detail or kind, ""
+    if kind in NOT_FOR_THE_RECORD:
+        return None
+    kind = {"group_increase": "join", "group_decrease": "leave"}.get(kind, kind)
+    actor, target = words(frame.get("operator_id")), words(frame.get("target_id"))
+    user = person_of(frame)
+    if kind == "poke" or target:
+        return Notice(kind, user, target, detail)
+    return Notice(kind, actor or user, user, detail)

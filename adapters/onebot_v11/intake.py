@@ -1,0 +1,187 @@
+"""From frames to `Host.accept`, in the order of arrival within each chat.
+
+NoneBot would start a task for each event and ask the network before any handler sees it, so that
+two messages can change places (run: 12 before 11). Here a frame takes its place in its chat's lane
+when it is read from the socket; what has to be asked for is asked inside the lane.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectReceiveStream
+from loguru import logger
+
+from nekro_core.api.adapter import Host
+from nekro_core.api.chat import (
+    ChatKey,
+    ChatKeyError,
+    ChatKind,
+    ChatMessage,
+    File,
+    Mention,
+    Reply,
+    Segments,
+    Sender,
+)
+
+from .connection import Connection
+from .history import Gap, Place, find_gaps, missed
+from .incoming import (
+    Json,
+    person_of,
+    place_of,
+    read_notice,
+    read_segments,
+    sender_of,
+    time_of,
+    words,
+)
+from .lanes import Lanes
+from .lookups import Enquiry
+
+RECALLS = ("group_recall", "friend_recall")
+
+
+class Intake:
+    """Takes in what the connections bring. ``name`` is the adapter's, for instances."""
+
+    def __init__(
+        self, host: Host, tasks: TaskGroup, *, name: str, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._host = host
+        self._name = name
+        self._clock = clock
+        self._lanes = Lanes(tasks)
+
+    async def take(self, connection: Connection, events: MemoryObjectReceiveStream[Json]) -> None:
+        """Take in all of a connection, until its stream ends. What was missed goes first.
+
+        Where that fails (a database that is down), the connection is closed: its peer comes back,
+        and then what it said meanwhile is fetched from the history.
+        """
+        with events:
+            try:
+                await self._take(connection, events)
+            except Exception as error:  # noqa: BLE001 - whatever the host raises
+                logger.exception("OneBot v11: account {} cannot be heard", connection.account)
+                await connection.close(1011, f"cannot be heard: {error!r}"[:100])
+
+    async def _take(self, connection: Connection, events: MemoryObjectReceiveStream[Json]) -> None:
+        instance = await self._host.instance_of(self._name, connection.account)
+        for gap in await self._gaps(connection, instance):
+            key = ChatKey(instance, *gap.place)
+            await self._lanes.submit(key, partial(self._fill, connection, key, gap))
+        async for event in events:
+            await self._sort(connection, instance, event)
+
+    async def drain(self) -> None:
+        """Wait until everything that was read is handed over."""
+        await self._lanes.idle()
+
+    async def _gaps(self, connection: Connection, instance: str) -> list[Gap]:
+        heard = await self._host.newest_times(instance)
+        known: dict[Place, float] = {(key.kind, key.native_id): at for key, at in heard.items()}
+        return await find_gaps(connection, known)
+
+    async def _fill(self, connection: Connection, key: ChatKey, gap: Gap) -> None:
+        for event in await missed(connection, gap):
+            await self._accept_message(connection, key, event, from_history=True)
+
+    async def _sort(self, connection: Connection, instance: str, event: Json) -> None:
+        """Put an event into the lane of its chat."""
+        kind = event.get("post_type")
+        if kind not in ("message", "notice"):
+            if kind == "request":
+                logger.info("{}: a request nobody here decides: {}", connection.source, event)
+            return
+        place = place_of(event)
+        try:
+            key = ChatKey(instance, *place) if place else None
+        except ChatKeyError as error:
+            logger.warning("{}: an event of no chat: {}", connection.source, error)
+            return
+        if key is None:
+            logger.debug("{}: an event of no chat: {}", connection.source, str(event)[:300])
+            return
+        if kind == "message":
+            job = partial(self._accept_message, connection, key, event)
+        elif event.get("notice_type") in RECALLS:
+            job = partial(self._host.recall, key, words(event.get("message_id")))
+        else:
+            job = partial(self._accept_notice, connection, key, event)
+        await self._lanes.submit(key, job)
+
+    async def _accept_message(
+        self, connection: Connection, key: ChatKey, event: Json, *, from_history: bool = False
+    ) -> None:
+        sender = sender_of(event)
+        if event.get("post_type") == "message_sent" or sender.user_id == connection.account:
+            return  # The echo of our own message: the outbox has recorded it.
+        enquiry = Enquiry(connection, self._host.media, key)
+        segments = await read_segments(event.get("message"), enquiry)
+        await self._accept(
+            connection,
+            key,
+            event,
+            sender,
+            segments,
+            message_id=words(event.get("message_id")),
+            to_bot=key.kind is ChatKind.PRIVATE or _addressed(segments, connection.account),
+            from_history=from_history,
+        )
+
+    async def _accept_notice(self, connection: Connection, key: ChatKey, event: Json) -> None:
+        ours = person_of(event) == connection.account
+        if event.get("notice_type") == "group_upload":
+            if ours:
+                return  # As with messages: the outbox has recorded what we uploaded.
+            found = event.get("file")
+            enquiry = Enquiry(connection, self._host.media, key)
+            media = await enquiry.media("file", found if isinstance(found, dict) else {})
+            segments: Segments = (File(media),)
+            to_bot = False
+        else:
+            notice = read_notice(event)
+            if notice is None or (ours and notice.kind == "poke"):
+                return
+            segments = (notice,)
+            to_bot = notice.kind == "poke" and notice.target_id == connection.account
+        await self._accept(
+            connection, key, event, Sender(person_of(event)), segments, to_bot=to_bot
+        )
+
+    async def _accept(
+        self,
+        connection: Connection,
+        key: ChatKey,
+        event: Json,
+        sender: Sender,
+        segments: Segments,
+        *,
+        message_id: str = "",
+        to_bot: bool = False,
+        from_history: bool = False,
+    ) -> None:
+        await self._host.accept(
+            ChatMessage(
+                chat_key=key,
+                message_id=message_id,
+                sender=sender,
+                segments=segments,
+                time=time_of(event, self._clock()),
+                account=connection.account,
+                to_bot=to_bot,
+                from_history=from_history,
+            )
+        )
+
+
+def _addressed(segments: Segments, account: str) -> bool:
+    """Whether the platform itself says that we are meant: a mention of us, a reply to us."""
+    return any(
+        (isinstance(segment, Mention) and segment.user_id == account)
+        or (isinstance(segment, Reply) and segment.sender_id == account)
+        for segment in segments
+    )

@@ -1,0 +1,182 @@
+"""What has to be asked for before a message is complete: media, quoted messages, bundles."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+from loguru import logger
+
+from nekro_core.api.adapter import MediaKeeper
+from nekro_core.api.chat import (
+    ChatKey,
+    ChatKind,
+    Forward,
+    ForwardedMessage,
+    Media,
+    Reply,
+    Unknown,
+    plain_text,
+)
+
+from .connection import CallError, Connection
+from .incoming import Json, person_of, read_segments, words
+
+LOOKUP_S = 5.0
+"""Seconds for one question to the implementation."""
+MESSAGE_S = 30.0
+"""Seconds for everything that one message needs; the chat's next message waits meanwhile."""
+MEDIA_PER_MESSAGE = 20
+"""QQ lets a person send 20 pictures at once; more only come in a bundle, or from an attacker."""
+BUNDLE_MESSAGES = 100
+BUNDLE_DEPTH = 3
+QUOTED_LENGTH = 500
+"""Characters kept of a message that was replied to."""
+
+_ACTIONS = {"image": "get_image", "record": "get_record", "video": "get_file", "file": "get_file"}
+
+
+class Enquiry:
+    """The `Lookups` of one message. Bounded in number and, together, in time; never raises: what
+    cannot be had is said in the value."""
+
+    def __init__(
+        self, connection: Connection, media: MediaKeeper, chat_key: ChatKey, *, depth: int = 0
+    ) -> None:
+        self._connection = connection
+        self._keeper = media
+        self._chat_key = chat_key
+        self._depth = depth
+        self._media_left = MEDIA_PER_MESSAGE
+        self._deadline = anyio.current_time() + MESSAGE_S
+
+    async def media(self, kind: str, data: Json) -> Media:
+        """Fetch through the address that the segment has, or else ask for one."""
+        name = words(data.get("name") or data.get("file") or data.get("file_id"))
+        if name.startswith(("base64://", "data:", "http://", "https://")):
+            name = ""
+        if self._media_left <= 0:
+            return Media(name=name, problem=f"only {MEDIA_PER_MESSAGE} media of a message are kept")
+        self._media_left -= 1
+        with anyio.move_on_after(self._deadline - anyio.current_time()):
+            address = _address(data) or await self._ask_for_address(kind, data)
+            if not address:
+                return Media(
+                    name=name,
+                    problem="the OneBot implementation offers no address to fetch it from",
+                )
+            return await self._keeper.keep_url(self._chat_key, address, name=name)
+        return Media(name=name, problem=f"not fetched within {MESSAGE_S:g} s")
+
+    async def quoted(self, message_id: str) -> Reply:
+        """Ask ``get_msg``; where that fails, the id alone is known."""
+        found = await self._ask("get_msg", {"message_id": _number(message_id)})
+        if not isinstance(found, Mapping):
+            return Reply(message_id)
+        # Its media are not fetched for a quotation: their names are enough.
+        segments = await read_segments(found.get("message"), _NamesOnly())
+        return Reply(message_id, person_of(found), plain_text(segments)[:QUOTED_LENGTH])
+
+    async def bundle(self, data: Json) -> Forward | Unknown:
+        """Messages of a bundle: inline where the implementation has them so, else asked for."""
+        identity = words(data.get("id"))
+        if self._depth >= BUNDLE_DEPTH:
+            return Unknown("forward", f"nested deeper than {BUNDLE_DEPTH}")
+        content = data.get("content")
+        if not isinstance(content, list):
+            # go-cqhttp names the parameter message_id, the standard id; NapCat takes both.
+            found = await self._ask("get_forward_msg", {"message_id": identity, "id": identity})
+            content = (
+                (found.get("messages") or found.get("message"))
+                if isinstance(found, Mapping)
+                else None
+            )
+        if not isinstance(content, list):
+            return Unknown("forward", identity)
+        self._depth += 1
+        messages = [
+            await self._forwarded(node)
+            for node in content[:BUNDLE_MESSAGES]
+            if isinstance(node, Mapping)
+        ]
+        self._depth -= 1
+        return Forward(tuple(messages))
+
+    async def _forwarded(self, node: Json) -> ForwardedMessage:
+        # A standard node has its parts under data; vendors send whole messages.
+        inner = node.get("data")
+        part: Json = inner if isinstance(inner, Mapping) else node
+        found = part.get("sender")
+        sender: Json = found if isinstance(found, Mapping) else {}
+        message = part.get("content") if part.get("content") is not None else part.get("message")
+        stamp = part.get("time")
+        return ForwardedMessage(
+            person_of(part) or words(part.get("uin")),
+            words(sender.get("card") or sender.get("nickname") or part.get("nickname")),
+            await read_segments(message, self),
+            float(stamp) if isinstance(stamp, int | float) else 0.0,
+        )
+
+    async def _ask_for_address(self, kind: str, data: Json) -> str:
+        file_id = words(data.get("file_id") or data.get("id"))
+        file = words(data.get("file"))
+        if kind == "file" and file_id:
+            group = self._chat_key.kind is ChatKind.GROUP
+            place = "group_id" if group else "user_id"
+            found = await self._ask(
+                "get_group_file_url" if group else "get_private_file_url",
+                {
+                    place: _number(self._chat_key.native_id),
+                    "file_id": file_id,
+                    "busid": data.get("busid"),
+                },
+            )
+            if address := _address(found):
+                return address
+        question = {"file": file, "file_id": file_id or file}
+        if kind == "record":
+            question["out_format"] = "wav"
+        return _address(await self._ask(_ACTIONS.get(kind, "get_file"), question))
+
+    async def _ask(self, action: str, params: Mapping[str, Any]) -> Any:
+        seconds = min(LOOKUP_S, self._deadline - anyio.current_time())
+        if seconds <= 0:
+            return None
+        try:
+            return await self._connection.call(action, params, seconds=seconds)
+        except CallError as error:
+            logger.info("{}: {} brought nothing: {}", self._chat_key, action, error)
+            return None
+
+
+class _NamesOnly:
+    """`Lookups` that ask nobody."""
+
+    async def media(self, _kind: str, data: Json) -> Media:
+        return Media(name=words(data.get("name") or data.get("file"))[:QUOTED_LENGTH])
+
+    async def quoted(self, message_id: str) -> Reply:
+        return Reply(message_id)
+
+    async def bundle(self, data: Json) -> Forward | Unknown:
+        return Unknown("forward", words(data.get("id")))
+
+
+def _address(data: Any) -> str:
+    """An address that can be fetched. A path is the implementation's, on its own machine, and is
+    not looked at: whoever names a path must not be able to have any file of ours sent."""
+    if not isinstance(data, Mapping):
+        return ""
+    encoded = data.get("base64")
+    if isinstance(encoded, str) and encoded:
+        return f"base64://{encoded}"
+    for key in ("url", "file"):
+        value = data.get(key)
+        if isinstance(value, str) and value.startswith(
+            ("http://", "https://", "base64://", "data:")
+        ):
+            return value
+    return ""
+
+
+def _number(value: str) -> int | str:
+    return int(value) if value.lstrip("-").isdecimal() else value

@@ -1,0 +1,144 @@
+"""A `Delivery` as the one call that carries it."""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from nekro_core.api.adapter import Capabilities
+from nekro_core.api.chat import (
+    EVERYONE,
+    ChatKey,
+    ChatKind,
+    Delivery,
+    File,
+    Image,
+    Media,
+    Mention,
+    Reply,
+    Segment,
+    Text,
+    Video,
+    Voice,
+)
+
+INLINE_BYTES = 10 * 1024 * 1024
+"""Largest medium sent inside a call."""
+CALL_BYTES = 30 * 1024 * 1024
+"""Most bytes of media in one call: base64 makes 40 MiB of them, and NapCat's client drops the
+connection at a frame of 50 MiB."""
+
+CAPABILITIES = Capabilities(
+    inline=frozenset({Text, Mention, Reply, Image}),
+    alone=frozenset({Voice, Video, File}),
+    text_length=4000,
+    images_per_call=9,
+)
+
+Json = dict[str, Any]
+
+
+class CannotSend(ValueError):
+    """OneBot v11 has no call that carries this. The text is the reason, for a person to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiCall:
+    """One call to the implementation."""
+
+    action: str
+    params: Mapping[str, Any]
+
+
+async def call_for(delivery: Delivery) -> ApiCall:
+    """The call that carries a delivery. Raises `CannotSend`."""
+    key = delivery.chat_key
+    group = key.kind is ChatKind.GROUP
+    where = _where(key)
+    match delivery.segments:
+        case (File(media),):
+            file = await _inline(media)
+            action = "upload_group_file" if group else "upload_private_file"
+            return ApiCall(action, {**where, "file": file, "name": media.name or "file"})
+    segments = _in_sending_order(delivery.segments)
+    _refuse_mixtures(segments)
+    _refuse_size(segments)
+    message = [await _written(segment) for segment in segments]
+    return ApiCall("send_group_msg" if group else "send_private_msg", {**where, "message": message})
+
+
+def _where(key: ChatKey) -> Json:
+    if key.kind is ChatKind.CHANNEL or key.thread is not None:
+        raise CannotSend(f"{key}: OneBot v11 has groups and private chats, no channels or threads")
+    number = key.native_id.lstrip("-").isdecimal()
+    native = int(key.native_id) if number else key.native_id
+    return {"group_id" if key.kind is ChatKind.GROUP else "user_id": native}
+
+
+def _in_sending_order(segments: tuple[Segment, ...]) -> list[Segment]:
+    # QQ shows a reply only where it leads the message.
+    wanted = [segment for segment in segments if segment != Text("")]
+    replies = [segment for segment in wanted if isinstance(segment, Reply)][:1]
+    return replies + [segment for segment in wanted if not isinstance(segment, Reply)]
+
+
+def _refuse_mixtures(segments: list[Segment]) -> None:
+    if not any(not isinstance(segment, Reply) for segment in segments):
+        raise CannotSend("the message is empty")
+    for segment in segments:
+        if type(segment) not in CAPABILITIES.inline | CAPABILITIES.alone:
+            raise CannotSend(f"a {_kind(segment)} cannot be sent over OneBot v11")
+        if type(segment) in CAPABILITIES.alone and len(segments) > 1:
+            raise CannotSend(f"a {_kind(segment)} must be a message of its own")
+
+
+def _refuse_size(segments: list[Segment]) -> None:
+    total = sum(
+        segment.media.size for segment in segments if isinstance(segment, Image | Voice | Video)
+    )
+    if total > CALL_BYTES:
+        raise CannotSend(
+            f"{total} bytes of media in one message: at most {CALL_BYTES}; send them one by one"
+        )
+
+
+async def _written(segment: Segment) -> Json:
+    match segment:
+        case Text(text):
+            return {"type": "text", "data": {"text": text}}
+        case Mention(user_id):
+            return {"type": "at", "data": {"qq": "all" if user_id == EVERYONE else user_id}}
+        case Reply(message_id):
+            return {"type": "reply", "data": {"id": message_id}}
+        case Image(media):
+            return {"type": "image", "data": {"file": await _inline(media)}}
+        case Voice(media):
+            return {"type": "record", "data": {"file": await _inline(media)}}
+        case Video(media):
+            return {"type": "video", "data": {"file": await _inline(media)}}
+    raise CannotSend(f"a {_kind(segment)} cannot be sent over OneBot v11")
+
+
+async def _inline(media: Media) -> str:
+    """The bytes as ``base64://``: a path would be looked for on the implementation's machine."""
+    name = media.name or "the file"
+    try:
+        path = anyio.Path(media.path)
+        size = (await path.stat()).st_size
+        if size > INLINE_BYTES:
+            raise CannotSend(
+                f"{name} has {size} bytes: at most {INLINE_BYTES} go over OneBot v11. "
+                "Send a smaller file, or a link to it"
+            )
+        data = await path.read_bytes()
+    except OSError as error:
+        raise CannotSend(f"{name} cannot be read: {error.strerror or error}") from None
+    if not data:
+        raise CannotSend(f"{name} is empty")
+    return f"base64://{base64.b64encode(data).decode()}"
+
+
+def _kind(segment: Segment) -> str:
+    return type(segment).__name__.lower()

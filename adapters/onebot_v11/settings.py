@@ -1,0 +1,60 @@
+"""What an operator may set, under the names that NoneBot's users know."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from loguru import logger
+from nonebot.adapters.onebot.v11.config import Config
+from nonebot.drivers import ASGIMixin, Driver
+from pydantic import ValidationError
+
+from nekro_core.api.adapter import Host
+
+from .access import kept_token, refuse_open_doors
+from .adapter import OneBotV11
+from .gateway import FRAME_BYTES, Gateway
+
+SERVER_OPTIONS: Mapping[str, Any] = {
+    "ws_max_size": FRAME_BYTES,
+    # A pong cannot overtake a frame: 40 MiB at 1 MB/s keep it waiting for 40 s.
+    "ws_ping_interval": 20.0,
+    "ws_ping_timeout": 60.0,
+}
+"""What the web server must be run with: at uvicorn's 16 MiB and 20 s a picture in base64 would
+take the account offline."""
+
+
+def create(host: Host, driver: Driver) -> OneBotV11:
+    """The adapter, with its routes. Raises `RuntimeError` where it cannot be run safely,
+    `TypeError` for a driver that serves nothing, `ValueError` for a setting that cannot be read."""
+    if not isinstance(driver, ASGIMixin):
+        raise TypeError(f"driver {driver.type} serves no web application; ~fastapi does")
+    refuse_open_doors(driver)
+    config = read_config(host.settings)
+    if not config.onebot_access_token:
+        config.onebot_access_token = kept_token(host.data_dir)
+    if config.onebot_api_roots:
+        logger.warning("ONEBOT_API_ROOTS is not used: calls go over the WebSocket")
+    return OneBotV11(host, driver, Gateway(driver, config))
+
+
+def read_config(settings: Mapping[str, Any]) -> Config:
+    """OneBot's own settings among all. In the process environment a list is written as JSON."""
+    found: dict[str, Any] = {}
+    for name in ("access_token", "secret", "ws_urls", "api_roots"):
+        value = settings.get(f"onebot_v11_{name}") or settings.get(f"onebot_{name}")
+        if value and isinstance(value, str) and name in ("ws_urls", "api_roots"):
+            try:
+                value = json.loads(value)
+            except ValueError:
+                raise ValueError(
+                    f"ONEBOT_V11_{name.upper()}={value!r}: expected JSON, "
+                    'for example ["ws://127.0.0.1:3001"]'
+                ) from None
+        if value:
+            found[f"onebot_{name}"] = str(value) if name == "access_token" else value
+    try:
+        return Config.model_validate(found)
+    except ValidationError as error:
+        raise ValueError(f"the OneBot v11 settings: {error}") from None
