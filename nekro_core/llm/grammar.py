@@ -18,6 +18,8 @@ MAX_CALLS = 4
 """Calls of one reply: more is a model repeating itself."""
 MAX_TEXT = 400
 """Characters of one string literal."""
+MAX_INNER_TEXT = 60
+"""Characters of a string inside a list or a mapping: labels, names."""
 MAX_ITEMS = 24
 """Elements of one list or mapping."""
 MAX_DEPTH = 6
@@ -34,7 +36,7 @@ _SHARED: Mapping[str, Rule] = {
     "natural": choice("0", seq(Chars((("1", "9"),)), Repeat(_DIGITS, 0, 8))),
     "decimal": seq(Ref("natural"), optional(seq(".", Repeat(_DIGITS, 1, 6)))),
     "scalar": choice(
-        seq('"', Repeat(Ref("char"), 1, MAX_TEXT), '"'),
+        seq('"', Repeat(Ref("char"), 1, MAX_INNER_TEXT), '"'),
         seq(optional("-"), Ref("decimal")),
         "True",
         "False",
@@ -86,8 +88,7 @@ class _Arguments:
         self._prefix = prefix
         self._parameters = [each for each in parameters if not each.variadic]
         for place, parameter in enumerate(self._parameters):
-            value = _Values(parameter.schema).rule(parameter.schema)
-            self.rules[f"{prefix}-v{place}"] = value
+            self.rules |= _Values(f"{prefix}-v{place}", parameter.schema).rules
         self.start = self._from(0, _Written.NOTHING)
 
     def _from(self, place: int, written: _Written) -> Rule:
@@ -112,36 +113,44 @@ class _Arguments:
 
 
 class _Values:
-    """Literals of one parameter's schema, whose ``$defs`` its references are looked up in."""
+    """Literals of one parameter's schema, whose ``$defs`` its references are looked up in.
 
-    def __init__(self, schema: Mapping[str, Any]) -> None:
+    Each repetition gets a rule of its own: llama.cpp writes repetitions out, and nested in one
+    rule their bounds would multiply to more than it takes.
+    """
+
+    def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
+        self._name = name
         self._definitions: Mapping[str, Any] = schema.get("$defs", {})
+        self.rules: dict[str, Rule] = {}
+        # Its name is taken first: those of its parts are counted from it.
+        self.rules[name] = Text("")
+        self.rules[name] = self._rule(schema, 0, MAX_TEXT)
 
-    def rule(self, schema: Mapping[str, Any], depth: int = 0) -> Rule:
+    def _rule(self, schema: Mapping[str, Any], depth: int, longest: int) -> Rule:
         """Python literals of the values that a JSON Schema describes."""
         if depth > MAX_DEPTH:
             return Ref("scalar")
         if "$ref" in schema:
             name = str(schema["$ref"]).rpartition("/")[2]
-            return self.rule(self._definitions.get(name, {}), depth + 1)
+            return self._rule(self._definitions.get(name, {}), depth + 1, longest)
         if "const" in schema:
             return Text(_literal(schema["const"]))
         if "enum" in schema:
             return choice(*map(_literal, schema["enum"]))
-        for word in ("anyOf", "oneOf"):
-            if word in schema:
-                return choice(*(self.rule(option, depth + 1) for option in schema[word]))
+        options = schema.get("anyOf") or schema.get("oneOf")
         if isinstance(kinds := schema.get("type"), list):
-            return choice(*(self.rule({**schema, "type": kind}, depth + 1) for kind in kinds))
-        return self._typed(schema, depth)
+            options = [{**schema, "type": kind} for kind in kinds]
+        if options:
+            return choice(*(self._rule(option, depth + 1, longest) for option in options))
+        return self._typed(schema, depth, longest)
 
-    def _typed(self, schema: Mapping[str, Any], depth: int) -> Rule:
+    def _typed(self, schema: Mapping[str, Any], depth: int, longest: int) -> Rule:
         match schema.get("type"):
             case "string":
-                most = min(schema.get("maxLength", MAX_TEXT), MAX_TEXT)
+                most = min(schema.get("maxLength", longest), longest)
                 # A small model that writes "" has lost its thread.
-                least = min(max(schema.get("minLength", 1), 1), most)
-                return seq('"', Repeat(Ref("char"), least, most), '"')
+                return self._text(min(max(schema.get("minLength", 1), 1), most), most)
             case "integer":
                 return seq(_sign(schema), Ref("natural"))
             case "number":
@@ -155,38 +164,45 @@ class _Values:
             case "object":
                 return self._object(schema, depth)
             case _:
-                listed = _listed(Ref("scalar"), 0, MAX_ITEMS)
-                return choice(Ref("scalar"), seq("[", listed, "]"))
+                scalars = self._listed(Ref("scalar"), 0, MAX_ITEMS)
+                return choice(Ref("scalar"), seq("[", scalars, "]"))
 
     def _array(self, schema: Mapping[str, Any], depth: int) -> Rule:
-        if "prefixItems" in schema:
-            items = [self.rule(item, depth + 1) for item in schema["prefixItems"]]
-            separated = [seq(", ", item) for item in items[1:]]
-            return seq("[", *items[:1], *separated, "]")
-        item = self.rule(schema.get("items", {}), depth + 1)
+        if items := schema.get("prefixItems"):
+            rules = [self._rule(item, depth + 1, MAX_INNER_TEXT) for item in items]
+            return seq("[", rules[0], *(seq(", ", rule) for rule in rules[1:]), "]")
+        item = self._rule(schema.get("items", {}), depth + 1, MAX_INNER_TEXT)
         most = min(schema.get("maxItems", MAX_ITEMS), MAX_ITEMS)
-        return seq("[", _listed(item, min(schema.get("minItems", 1), most), most), "]")
+        return seq("[", self._listed(item, min(schema.get("minItems", 1), most), most), "]")
 
     def _object(self, schema: Mapping[str, Any], depth: int) -> Rule:
         if properties := schema.get("properties"):
-            # Fixed order, all of them: a record of known fields is cheap to write in full.
+            # In their order and all of them: a record of known fields is cheap to write in full.
             pairs = [
-                seq(f"{_literal(name)}: ", self.rule(each, depth + 1))
+                seq(f"{_literal(name)}: ", self._rule(each, depth + 1, MAX_INNER_TEXT))
                 for name, each in properties.items()
             ]
             return seq("{", pairs[0], *(seq(", ", pair) for pair in pairs[1:]), "}")
-        values = schema.get("additionalProperties", {})
-        value = self.rule(values if isinstance(values, Mapping) else {}, depth + 1)
-        key = seq('"', Repeat(Ref("char"), 1, MAX_TEXT), '"')
-        return seq("{", _listed(seq(key, ": ", value), 1, MAX_ITEMS), "}")
+        values = schema.get("additionalProperties")
+        value = self._rule(values if isinstance(values, Mapping) else {}, depth + 1, MAX_INNER_TEXT)
+        pair = seq(self._text(1, MAX_INNER_TEXT), ": ", value)
+        return seq("{", self._listed(pair, 1, MAX_ITEMS), "}")
 
+    def _text(self, least: int, most: int) -> Rule:
+        return self._apart(seq('"', Repeat(Ref("char"), least, most), '"'))
 
-def _listed(item: Rule, least: int, most: int) -> Rule:
-    """``least`` to ``most`` items with commas between."""
-    if most == 0:
-        return Text("")
-    filled = seq(item, Repeat(seq(", ", item), max(least - 1, 0), most - 1))
-    return filled if least else optional(filled)
+    def _listed(self, item: Rule, least: int, most: int) -> Rule:
+        """``least`` to ``most`` items with commas between."""
+        if most == 0:
+            return Text("")
+        more = Repeat(self._apart(seq(", ", item)), max(least - 1, 0), most - 1)
+        filled = self._apart(seq(item, more))
+        return filled if least else optional(filled)
+
+    def _apart(self, rule: Rule) -> Rule:
+        name = f"{self._name}-{len(self.rules)}"
+        self.rules[name] = rule
+        return Ref(name)
 
 
 def _sign(schema: Mapping[str, Any]) -> Rule:
