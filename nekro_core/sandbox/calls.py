@@ -1,0 +1,94 @@
+"""Reading what a guest sends: a call's arguments as plain data, within limits, or an error.
+
+Strict on purpose: one decoder, no duplicate keys, no NaN or infinity, whole numbers of 64 bits,
+bounded depth, and every piece of the body referred to must lie inside it. Nothing is unpickled.
+"""
+
+import json
+import math
+from typing import Any
+
+from nekro_core.sandbox.box import GuestCall
+
+_DEPTH = 64
+_INT_DIGITS = 20
+
+
+class BadCall(ValueError):
+    """A guest sent what no honest guest sends."""
+
+
+def decode_call(text: bytes, body: bytes) -> GuestCall:
+    """The call in a frame. Raises `BadCall`."""
+    try:
+        decoded = _decoder(memoryview(body)).decode(text.decode())
+    except RecursionError as error:
+        raise BadCall("arguments nested too deep") from error
+    except ValueError as error:
+        raise BadCall(f"arguments that cannot be read: {error}") from error
+    if text.count(b"[") + text.count(b"{") > _DEPTH:
+        _check_depth(decoded)
+    match decoded:
+        case [str(name), list(args), dict(kwargs)]:
+            return GuestCall(name=name, args=tuple(args), kwargs=kwargs)
+    raise BadCall("a call must be a name, a list and a dict")
+
+
+def _decoder(body: memoryview) -> json.JSONDecoder:
+    def pairs(found: list[tuple[str, Any]]) -> Any:
+        if len(found) == 1:
+            mark, value = found[0]
+            if mark.startswith("$"):
+                return _special(mark, value, body)
+        result = dict(found)
+        if len(result) != len(found):
+            raise BadCall("a key that stands twice in a dict")
+        return result
+
+    return json.JSONDecoder(
+        object_pairs_hook=pairs, parse_int=_whole, parse_float=_real, parse_constant=_constant
+    )
+
+
+def _special(mark: str, value: Any, body: memoryview) -> Any:
+    match mark, value:
+        case "$d", [[str(key), inner]]:
+            return {key: inner}
+        case (("$b" | "$t"), [int(offset), int(length)]):
+            if not (0 <= offset and 0 <= length and offset + length <= len(body)):
+                raise BadCall("a piece outside the body")
+            piece = bytes(body[offset : offset + length])
+            return piece if mark == "$b" else piece.decode()
+    raise BadCall("an unknown mark")
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _INT_DIGITS or not -(2**63) <= (number := int(digits)) < 2**64:
+        raise BadCall("a whole number beyond 64 bits")
+    return number
+
+
+def _real(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise BadCall("a number that is not finite")
+    return number
+
+
+def _constant(name: str) -> Any:
+    raise BadCall(f"the number {name}")
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(_DEPTH):
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, list):
+                inner += [part for part in item if isinstance(part, list | dict)]
+            elif isinstance(item, dict):
+                inner += [part for part in item.values() if isinstance(part, list | dict)]
+        if not inner:
+            return
+        level = inner
+    raise BadCall("arguments nested too deep")

@@ -1,0 +1,69 @@
+"""The host's end of a box's channel: frames in by callback, frames out without waiting."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import cast
+
+from nekro_core.sandbox.guest import guest_wire as wire
+
+_BODY_LIMIT = 256 * 1024 * 1024
+"""Of one frame of an agent: the largest value there may be, and then some."""
+
+
+class Channel(asyncio.Protocol):
+    """Frames over a stream. Whoever opens it learns of each frame, and once of the end."""
+
+    def __init__(
+        self, on_frame: Callable[[wire.Frame], None], on_lost: Callable[[str], None]
+    ) -> None:
+        self._on_frame = on_frame
+        self._on_lost = on_lost
+        self._buffer = bytearray()
+        self._transport: asyncio.WriteTransport | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        sock: socket.socket,
+        on_frame: Callable[[wire.Frame], None],
+        on_lost: Callable[[str], None],
+    ) -> "Channel":
+        """Take over a connected socket."""
+        loop = asyncio.get_running_loop()
+        _, channel = await loop.create_unix_connection(lambda: cls(on_frame, on_lost), sock=sock)
+        return channel
+
+    def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
+        """Send a frame. On a channel that is lost it does nothing: the loss is told elsewhere."""
+        if self._transport is not None and not self._transport.is_closing():
+            if len(body) < 65536:
+                self._transport.write(wire.frame(kind, number, text, body))
+            else:
+                head = wire.HEAD.pack(kind, number, len(text), len(body))
+                self._transport.writelines((head + text, body))
+
+    def close(self) -> None:
+        """Give up the channel; the agent ends when it sees that."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Asyncio: the stream is there."""
+        self._transport = cast(asyncio.WriteTransport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Asyncio: some bytes came."""
+        self._buffer += data
+        try:
+            while found := wire.split(self._buffer, _BODY_LIMIT):
+                self._on_frame(found)
+        except wire.ProtocolError as error:
+            self._buffer.clear()
+            self.close()
+            self._on_lost(f"its agent sent {error}")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Asyncio: the stream is gone."""
+        self._transport = None
+        self._on_lost("its processes ended" if exc is None else f"its channel broke: {exc}")

@@ -1,0 +1,80 @@
+"""Frames between a run, the agent of its box, and the host. Imported by both sides.
+
+A frame is 16 bytes (kind, number, length of its text, length of its body, each 32 bits, network
+order), then a JSON text, then raw bytes. The agent reads only the 16 bytes of what a run sends:
+one decoder alone, the host's, ever parses it.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Optional, Tuple
+
+HEAD = struct.Struct("!IIII")
+
+# From the host.
+START, FEED, FINISH, ANSWER, CANCEL, FILE, CHUNK = range(1, 8)
+# From the agent; CALL, DONE and END come from a run.
+READY, CALL, DONE, RESULT, FILE_DONE, END = range(16, 22)
+
+# Bits of the number of a RESULT.
+TRUNCATED, SAID_BY_RUN = 1, 2
+
+TEXT_LIMIT = 1024 * 1024
+"""Of the JSON text of one frame. Longer texts and all bytes travel in the body."""
+
+UNLIMITED = 0xFFFFFFFF
+
+Frame = Tuple[int, int, bytes, bytes]
+
+
+class ProtocolError(Exception):
+    """The other side sent what no frame looks like."""
+
+
+def frame(kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> bytes:
+    """The bytes of one frame."""
+    return b"".join((HEAD.pack(kind, number, len(text), len(body)), text, body))
+
+
+def split(buffer: bytearray, body_limit: int, text_limit: int = TEXT_LIMIT) -> Optional[Frame]:
+    """Take the first whole frame off ``buffer``: (kind, number, text, body), or None.
+
+    Raises `ProtocolError` as soon as a head announces more than the limits.
+    """
+    if len(buffer) < HEAD.size:
+        return None
+    kind, number, text_length, body_length = HEAD.unpack_from(buffer)
+    if text_length > text_limit or body_length > body_limit:
+        raise ProtocolError(f"a frame of {text_length} + {body_length} bytes")
+    middle = HEAD.size + text_length
+    end = middle + body_length
+    if len(buffer) < end:
+        return None
+    text, body = bytes(buffer[HEAD.size : middle]), bytes(buffer[middle:end])
+    del buffer[:end]
+    return kind, number, text, body
+
+
+class Channel:
+    """Blocking frames over a socket whose other side is trusted to send whole ones."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.buffer = bytearray()
+
+    def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
+        """Send one frame, waiting until it is taken."""
+        self.sock.sendall(frame(kind, number, text, body))
+
+    def receive(self) -> Frame:
+        """The next frame. Raises EOFError when the other side is gone."""
+        while True:
+            found = split(self.buffer, UNLIMITED, UNLIMITED)
+            if found:
+                return found
+            received = self.sock.recv(262144)
+            if not received:
+                raise EOFError
+            self.buffer += received

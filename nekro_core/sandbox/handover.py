@@ -1,0 +1,116 @@
+"""Values into a box: pickles that a guest without our packages can read.
+
+What the guest can import (the standard library, and what its template lists) goes as it is. Anything
+else arrives as plain data: an enum as its value, a subclass of ``str`` or ``dict`` as that, any other
+object as a view of its fields under its class's name.
+"""
+
+import copy
+import copyreg
+import dataclasses
+import io
+import pickle
+import sys
+from enum import Enum
+from typing import Any
+
+_PROTOCOL = 4  # the guest may be as old as Python 3.9
+
+
+class HandoverError(Exception):
+    """A value cannot be handed to a box; the message names its type."""
+
+
+def make_view(module: str, name: str) -> Any:
+    """Stand in the pickles for the guest's own function of this name; never called here."""
+    raise NotImplementedError(f"views are made in the guest: {module}.{name}")
+
+
+def dump(value: Any, guest_modules: frozenset[str] = frozenset()) -> bytes:
+    """Pickle ``value`` for a guest that has the standard library and ``guest_modules``.
+
+    Raises `HandoverError` where it cannot be pickled.
+    """
+    buffer = io.BytesIO()
+    try:
+        _Pickler(buffer, guest_modules).dump(value)
+    except Exception as error:
+        # Whatever a strange __reduce__ raises is a value that does not pickle.
+        raise HandoverError(f"{type(value).__name__} cannot be handed over: {error}") from error
+    return buffer.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, guest_modules: frozenset[str]) -> None:
+        super().__init__(file, _PROTOCOL)
+        self._guest_modules = guest_modules
+
+    def reducer_override(self, value: Any) -> Any:
+        """How `pickle` asks for every object that is not of a plain type."""
+        cls = type(value)
+        if isinstance(value, type) or cls.__name__ in ("function", "builtin_function_or_method"):
+            if self._known(getattr(value, "__module__", None)):
+                return NotImplemented
+            name = getattr(value, "__qualname__", value.__name__)
+            return make_view, (value.__module__ or "", name)
+        if self._known(cls.__module__):
+            return NotImplemented
+        if isinstance(value, Enum):
+            return copy.copy, (
+                value.value,
+            )  # a function of the standard library that gives it back
+        return _plain_base(value) or _view(value)
+
+    def _known(self, module: str | None) -> bool:
+        root = (module or "builtins").partition(".")[0]
+        known = root in sys.stdlib_module_names or root in self._guest_modules
+        return known and root != "__main__"
+
+
+def _plain_base(value: Any) -> tuple[Any, ...] | None:
+    """How to make the plain value that a subclass of a plain type is underneath."""
+    if isinstance(value, str):
+        return str, (str.__str__(value),)
+    if isinstance(value, int):
+        return int, (int.__int__(value),)
+    if isinstance(value, float):
+        return float, (float.__float__(value),)
+    if isinstance(value, bytes | bytearray):
+        return bytes, (bytes(memoryview(value)),)
+    if isinstance(value, dict):
+        return dict, (), None, None, iter(list(dict.items(value)))
+    if isinstance(value, list):
+        return list, (), None, list.__iter__(value)
+    if isinstance(value, set | frozenset):
+        return set, (list(value),)
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return tuple, (list(value),)
+    return None
+
+
+def _view(value: Any) -> tuple[Any, ...]:
+    cls = type(value)
+    return make_view, (cls.__module__, cls.__qualname__), _fields(value)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    if isinstance(value, tuple):  # a named tuple: any other tuple is plain
+        return dict(zip(type(value)._fields, value, strict=False))
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    reduced = value.__reduce_ex__(_PROTOCOL)
+    if not isinstance(reduced, tuple):
+        raise TypeError("it pickles as a global name")
+    function, args = reduced[0], reduced[1]
+    state = reduced[2] if len(reduced) > 2 else None
+    if function is copyreg.__dict__["__newobj__"]:
+        args = args[1:]
+    fields: dict[str, Any] = {"args": args} if args else {}
+    for part in state if isinstance(state, tuple) else (state,):
+        if isinstance(part, dict) and "__pydantic_fields_set__" in part:
+            fields |= part["__dict__"] | (part.get("__pydantic_extra__") or {})
+        elif isinstance(part, dict):
+            fields |= part
+        elif part is not None:
+            fields["value"] = part
+    return fields

@@ -1,0 +1,126 @@
+"""How bubblewrap is told to make a box: the whole view that a guest has of a machine."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from nekro_core.sandbox.box import BoxSpec
+from nekro_core.sandbox.jail.interpreter import Interpreter
+from nekro_core.sandbox.jail.runtime_folder import RuntimeFolder
+
+GUEST = "/run/guest"
+
+_ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": "/home/user",
+    "USER": "user",
+    "LANG": "C.UTF-8",
+    "TMPDIR": "/tmp",  # noqa: S108 - the box's own
+    "PYTHONDONTWRITEBYTECODE": "1",
+    # Each arena of glibc reserves 64 MB of address space.
+    "MALLOC_ARENA_MAX": "2",
+}
+
+# Read-only, where the host has them. Not /usr as a whole: containers keep applications in /usr/src
+# and elsewhere below it.
+_SYSTEM = ("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec")
+_SYSTEM_DATA = (
+    "/usr/share/zoneinfo",
+    "/usr/share/misc",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/etc/alternatives",
+)
+_TOP_LEVEL = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
+
+# Of /proc: a fresh one shows the box's own processes, but these are the kernel's.
+_HIDDEN_FOLDERS = ("sys", "irq", "bus", "fs", "acpi", "scsi", "asound", "driver", "sysvipc")
+_HIDDEN_FILES = (
+    "sysrq-trigger",
+    "kcore",
+    "keys",
+    "key-users",
+    "timer_list",
+    "kallsyms",
+    "kmsg",
+    "sched_debug",
+    "latency_stats",
+    "kpagecount",
+    "kpageflags",
+    "kpagecgroup",
+    "vmallocinfo",
+    "slabinfo",
+    "modules",
+    "interrupts",
+    "iomem",
+    "ioports",
+    "config.gz",
+)
+
+
+def box_arguments(
+    spec: BoxSpec, interpreter: Interpreter, folder: RuntimeFolder, uploads: Path, seccomp: int
+) -> list[str]:
+    """Bubblewrap's options for one box, in the order in which it carries them out."""
+    return [
+        *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
+        "--unshare-cgroup-try",
+        *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
+        *("--uid", "1000", "--gid", "1000", "--hostname", "box"),
+        "--clearenv",
+        *(part for pair in _ENVIRONMENT.items() for part in ("--setenv", *pair)),
+        *_system(interpreter),
+        *_proc(folder),
+        *_own(spec, folder, uploads),
+        *("--remount-ro", "/"),
+        *("--chdir", "/home/user"),
+        *("--seccomp", str(seccomp)),
+    ]
+
+
+def _system(interpreter: Interpreter) -> Iterator[str]:
+    bound = [path for path in _SYSTEM if Path(path).is_dir() and not Path(path).is_symlink()]
+    if interpreter.prefix == "/usr/local":
+        bound += ["/usr/local/bin", "/usr/local/lib"]
+    elif interpreter.prefix != "/usr":
+        bound.append(interpreter.prefix)
+    for path in bound:
+        yield from ("--ro-bind-try", path, path)
+    for path in _SYSTEM_DATA:
+        yield from ("--ro-bind-try", path, path)
+    for path in _TOP_LEVEL:
+        if Path(path).is_symlink():
+            yield from ("--symlink", str(Path(path).readlink()), path)
+        elif Path(path).is_dir():
+            yield from ("--ro-bind", path, path)
+    for path in interpreter.hidden:
+        if any(path.startswith(f"{root}/") for root in bound):
+            yield from _empty(path)
+
+
+def _proc(folder: RuntimeFolder) -> Iterator[str]:
+    yield from ("--proc", "/proc")
+    for name in _HIDDEN_FOLDERS:
+        if Path("/proc", name).is_dir():
+            yield from _empty(f"/proc/{name}")
+    for name in _HIDDEN_FILES:
+        if os.path.lexists(f"/proc/{name}"):
+            yield from ("--ro-bind", str(folder.path / "empty"), f"/proc/{name}")
+
+
+def _own(spec: BoxSpec, folder: RuntimeFolder, uploads: Path) -> Iterator[str]:
+    quarter = str(max(spec.disk_bytes // 4, 1024 * 1024))
+    # Bubblewrap's /dev is a tmpfs without a size; what may be written there gets one of its own.
+    yield from ("--dev", "/dev", "--perms", "1777", "--size", quarter, "--tmpfs", "/dev/shm")  # noqa: S108
+    yield from ("--remount-ro", "/dev")
+    yield from ("--perms", "1777", "--size", quarter, "--tmpfs", "/tmp")  # noqa: S108
+    yield from ("--perms", "0755", "--size", str(spec.disk_bytes), "--tmpfs", "/home/user")
+    yield from ("--dir", "/app", "--symlink", "/home/user", "/app/shared")
+    yield from ("--ro-bind", str(uploads), "/app/uploads")
+    yield from ("--ro-bind", str(folder.guest), GUEST)
+    yield from ("--ro-bind", str(folder.path / "passwd"), "/etc/passwd")
+    yield from ("--ro-bind", str(folder.path / "group"), "/etc/group")
+
+
+def _empty(path: str) -> Iterator[str]:
+    yield from ("--size", "4096", "--tmpfs", path, "--remount-ro", path)

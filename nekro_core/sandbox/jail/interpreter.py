@@ -1,0 +1,99 @@
+"""Which Python runs inside: one that the box's user can reach, with its whole standard library."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROBE = """
+import asyncio, ctypes, json, os, pickle, resource, sys, sysconfig, tarfile
+paths = sysconfig.get_paths()
+hidden = {paths["purelib"], paths["platlib"], *(p for p in sys.path if p.endswith("-packages"))}
+version = "%d.%d" % sys.version_info[:2]
+for root in {"/usr", "/usr/local", sys.base_prefix}:
+    for name in ("python3", "python" + version):
+        hidden |= {"%s/lib/%s/%s-packages" % (root, name, kind) for kind in ("site", "dist")}
+print(json.dumps({"version": list(sys.version_info[:2]), "prefix": sys.base_prefix,
+    "executable": os.path.realpath(sys.executable), "hidden": sorted(filter(os.path.isdir, hidden))}))
+"""
+
+_OLDEST = (3, 9)
+_SYSTEM = (Path("/usr/bin/python3"), Path("/usr/local/bin/python3"))
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whom a process runs as: None where the host is an ordinary user and stays itself."""
+
+    uid: int | None = None
+
+    def popen_arguments(self) -> dict[str, object]:
+        """What `subprocess` needs to become it, before anything else of the process runs."""
+        if self.uid is None:
+            return {}
+        return {"user": self.uid, "group": self.uid, "extra_groups": ()}
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python for boxes. ``hidden`` are folders of installed packages, which no box shall see."""
+
+    executable: str
+    prefix: str
+    version: tuple[int, int]
+    hidden: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InterpreterSearch:
+    """What was found, or why each candidate was not taken."""
+
+    found: Interpreter | None
+    refused: tuple[str, ...]
+
+
+def candidates(wanted: Path | None) -> Iterable[Path]:
+    """Where to look, best first: what the operator named alone, else the system's, else ours."""
+    if wanted is not None:
+        yield wanted
+        return
+    yield from _SYSTEM
+    yield Path(sys.base_prefix) / "bin" / "python3"
+
+
+def find_interpreter(wanted: Path | None, identity: Identity) -> InterpreterSearch:
+    """Try the candidates as the user that boxes will have. Blocks for some 0.1 s."""
+    refused: list[str] = []
+    for path in candidates(wanted):
+        try:
+            done = subprocess.run(  # type: ignore[call-overload]
+                [path, "-I", "-S", "-c", _PROBE],
+                capture_output=True,
+                timeout=20,
+                check=True,
+                env={"LANG": "C.UTF-8"},
+                cwd="/",
+                **identity.popen_arguments(),
+            )
+            found = json.loads(done.stdout)
+        except subprocess.CalledProcessError as error:
+            refused.append(f"{path}: {error.stderr.decode(errors='replace').strip()[-200:]}")
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            refused.append(f"{path}: {error}")
+        else:
+            version = (found["version"][0], found["version"][1])
+            if version >= _OLDEST:
+                chosen = Interpreter(
+                    found["executable"], found["prefix"], version, tuple(found["hidden"])
+                )
+                return InterpreterSearch(chosen, tuple(refused))
+            refused.append(f"{path}: Python {version[0]}.{version[1]} is older than 3.9")
+    return InterpreterSearch(None, tuple(refused))
+
+
+def is_root() -> bool:
+    """Whether this process can, and therefore must, give boxes other user ids than its own."""
+    return os.geteuid() == 0

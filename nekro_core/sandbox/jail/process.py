@@ -1,0 +1,125 @@
+"""The processes of one box: started by the main thread, watched by descriptor, ended for good."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from typing import IO
+
+import anyio
+
+from nekro_core.sandbox.box import BackendUnavailable
+from nekro_core.sandbox.jail import process_tree
+from nekro_core.sandbox.jail.interpreter import Identity
+
+_GONE_TIMEOUT_S = 5.0
+
+
+class JailProcesses:
+    """A launcher and everything below it. Dies with this process, whatever ends that."""
+
+    def __init__(
+        self, launched: subprocess.Popen[bytes], complaints: IO[bytes], free: Callable[[], None]
+    ) -> None:
+        self.pid = launched.pid
+        self._launched = launched
+        self._complaints = complaints
+        self._free = free
+        self._inner: int | None = None
+        self._inner_process: int | None = None
+        self._freed = False
+
+    @classmethod
+    def start(
+        cls,
+        command: Sequence[str],
+        *,
+        identity: Identity,
+        descriptors: Sequence[int],
+        free: Callable[[], None],
+    ) -> "JailProcesses":
+        """Start the launcher. ``free`` is called once when nothing of it is left.
+
+        Blocks for a few milliseconds, on purpose: "die with the parent" is a signal of the
+        *thread* that forked, so no worker thread may do it. Raises `BackendUnavailable`.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            raise BackendUnavailable(
+                "boxes end with the thread that starts them: run the event loop in the main thread"
+            )
+        complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the box
+        try:
+            launched = subprocess.Popen(  # type: ignore[call-overload]
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=complaints,
+                pass_fds=tuple(descriptors),
+                env={},
+                cwd="/",
+                **identity.popen_arguments(),
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            complaints.close()
+            raise BackendUnavailable(f"the launcher cannot be started: {error}") from error
+        return cls(launched, complaints, free)
+
+    def complaint(self) -> str:
+        """What the launcher said before it ended."""
+        size = os.fstat(self._complaints.fileno()).st_size
+        said = os.pread(self._complaints.fileno(), 2000, max(size - 2000, 0))
+        return said.decode(errors="replace").strip()
+
+    def note_inner(self) -> None:
+        """Once the box is up: remember the first process of its namespace, the last to go."""
+        children = process_tree.children(self.pid)
+        if children:
+            self._inner = children[0]
+            with contextlib.suppress(ProcessLookupError):
+                self._inner_process = os.pidfd_open(children[0])
+
+    def tree(self) -> list[int]:
+        """The ids of the box's processes, as the host numbers them."""
+        return process_tree.descendants(self._inner) if self._inner is not None else []
+
+    def kill(self) -> None:
+        """End everything now; see `Processes.kill`. The launcher was not reaped, so the id is its."""
+        if self._launched.poll() is None:
+            self._launched.send_signal(signal.SIGKILL)
+        if self._inner_process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._inner_process, signal.SIGKILL)
+
+    async def gone(self) -> None:
+        """Wait until nothing is left; see `Processes.gone`."""
+        self.kill()
+        with anyio.move_on_after(_GONE_TIMEOUT_S):
+            launcher = os.pidfd_open(self.pid) if self._launched.poll() is None else None
+            for process in (launcher, self._inner_process):
+                if process is not None:
+                    await _ended(process)
+            if launcher is not None:
+                os.close(launcher)
+        if not self._freed:
+            self._freed = True
+            self._launched.poll()
+            self._complaints.close()
+            if self._inner_process is not None:
+                os.close(self._inner_process)
+                self._inner_process = None
+            self._free()
+
+
+async def _ended(process: int) -> None:
+    """Wait until a process, given by descriptor, is a zombie or gone."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(process, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(process)

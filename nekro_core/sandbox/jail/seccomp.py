@@ -1,0 +1,168 @@
+"""The filter of system calls that every box gets, as a BPF program for bubblewrap's ``--seccomp``.
+
+What a namespace already confines stays allowed; denied is what reaches around one, what has been the
+way into kernels, and memory that no limit counts. ``EPERM`` says "you may not"; ``ENOSYS`` says "this
+kernel has none", so that libraries fall back (glibc from ``clone3`` to ``clone``, where the flags can
+be read). Sources: `man 2 seccomp`, the kernel's ``syscall_64.tbl`` and ``asm-generic/unistd.h``.
+"""
+
+import errno
+import struct
+from dataclasses import dataclass
+
+_X32_BIT = 0x40000000
+
+# Named, x86_64, aarch64. None: this processor's kernel never had it.
+_NOT_PERMITTED: tuple[tuple[str, int | None, int | None], ...] = (
+    ("mount", 165, 40),
+    ("umount2", 166, 39),
+    ("pivot_root", 155, 41),
+    ("chroot", 161, 51),
+    ("unshare", 272, 97),
+    ("setns", 308, 268),
+    ("ptrace", 101, 117),
+    ("process_vm_readv", 310, 270),
+    ("process_vm_writev", 311, 271),
+    ("pidfd_getfd", 438, 438),
+    ("kcmp", 312, 272),
+    ("process_madvise", 440, 440),
+    ("bpf", 321, 280),
+    ("keyctl", 250, 219),
+    ("add_key", 248, 217),
+    ("request_key", 249, 218),
+    ("kexec_load", 246, 104),
+    ("kexec_file_load", 320, 294),
+    ("init_module", 175, 105),
+    ("finit_module", 313, 273),
+    ("delete_module", 176, 106),
+    ("reboot", 169, 142),
+    ("swapon", 167, 224),
+    ("swapoff", 168, 225),
+    ("sethostname", 170, 161),
+    ("setdomainname", 171, 162),
+    ("syslog", 103, 116),
+    ("acct", 163, 89),
+    ("quotactl", 179, 60),
+    ("quotactl_fd", 443, 443),
+    ("nfsservctl", 180, 42),
+    ("iopl", 172, None),
+    ("ioperm", 173, None),
+    ("modify_ldt", 154, None),
+    ("settimeofday", 164, 170),
+    ("clock_settime", 227, 112),
+    ("clock_adjtime", 305, 266),
+    ("adjtimex", 159, 171),
+    ("lookup_dcookie", 212, 18),
+    ("mknod", 133, None),
+    ("vhangup", 153, 58),
+    ("fanotify_init", 300, 262),
+)
+
+_NOT_THERE: tuple[tuple[str, int | None, int | None], ...] = (
+    ("clone3", 435, 435),
+    ("fsopen", 430, 430),
+    ("fsmount", 432, 432),
+    ("fsconfig", 431, 431),
+    ("fspick", 433, 433),
+    ("move_mount", 429, 429),
+    ("open_tree", 428, 428),
+    ("mount_setattr", 442, 442),
+    ("perf_event_open", 298, 241),
+    ("userfaultfd", 323, 282),
+    ("io_uring_setup", 425, 425),
+    ("io_uring_enter", 426, 426),
+    ("io_uring_register", 427, 427),
+    ("open_by_handle_at", 304, 265),
+    ("name_to_handle_at", 303, 264),
+    # Memory that stays when nobody has it mapped: no limit of ours would count it.
+    ("memfd_create", 319, 279),
+    ("memfd_secret", 447, 447),
+    ("shmget", 29, 194),
+    ("msgget", 68, 186),
+    ("semget", 64, 190),
+    ("mq_open", 240, 180),
+)
+
+_CLONE_NEW = 0x7E020000  # every CLONE_NEW* flag that clone() can carry
+_FAMILIES = (1, 2, 10)  # AF_UNIX, AF_INET, AF_INET6: the network namespace confines these
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_PERSONALITY_QUERY = 0xFFFFFFFF
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _GIVE = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_NUMBER, _ARCHITECTURE = 0, 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    audit: int
+    column: int
+    clone: int
+    socket: int
+    socketpair: int
+    ioctl: int
+    personality: int
+
+
+_MACHINES = {
+    "x86_64": _Machine(
+        0xC000003E, 1, clone=56, socket=41, socketpair=53, ioctl=16, personality=135
+    ),
+    "aarch64": _Machine(
+        0xC00000B7, 2, clone=220, socket=198, socketpair=199, ioctl=29, personality=92
+    ),
+}
+
+MACHINES = tuple(_MACHINES)
+"""The processors whose system calls are known here, as `os.uname` names them."""
+
+
+def build_filter(machine: str) -> bytes:
+    """The program for a processor. Raises `KeyError` for one that is not in `MACHINES`."""
+    known = _MACHINES[machine]
+    program = [
+        _op(_LOAD, _ARCHITECTURE),
+        _op(_EQUAL, known.audit, 1, 0),
+        _op(_GIVE, _KILL),
+        _op(_LOAD, _NUMBER),
+    ]
+    if machine == "x86_64":
+        program += [_op(_AT_LEAST, _X32_BIT, 0, 1), _op(_GIVE, _KILL)]
+    for table, error in ((_NOT_PERMITTED, errno.EPERM), (_NOT_THERE, errno.ENOSYS)):
+        for row in table:
+            number = row[known.column]
+            if isinstance(number, int):
+                program += [_op(_EQUAL, number, 0, 1), _op(_GIVE, _ERRNO | error)]
+    program += _check_argument(known.clone, 0, [_op(_ANY_BIT, _CLONE_NEW, 0, 1), *_deny()])
+    for number in (known.socket, known.socketpair):
+        program += _check_argument(number, 0, _only(_FAMILIES, errno.EAFNOSUPPORT))
+    terminal = [_op(_EQUAL, _TIOCSTI, 1, 0), _op(_EQUAL, _TIOCLINUX, 0, 1), *_deny()]
+    program += _check_argument(known.ioctl, 1, terminal)
+    program += _check_argument(known.personality, 0, _only((0, _PERSONALITY_QUERY), errno.EPERM))
+    program.append(_op(_GIVE, _ALLOW))
+    return b"".join(program)
+
+
+def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return struct.pack("HBBI", code, if_true, if_false, value)
+
+
+def _deny(error: int = errno.EPERM) -> list[bytes]:
+    return [_op(_GIVE, _ERRNO | error)]
+
+
+def _only(values: tuple[int, ...], error: int) -> list[bytes]:
+    """Instructions that deny unless the loaded argument is one of ``values``."""
+    count = len(values)
+    return [_op(_EQUAL, value, count - place, 0) for place, value in enumerate(values)] + _deny(
+        error
+    )
+
+
+def _check_argument(number: int, argument: int, check: list[bytes]) -> list[bytes]:
+    """For one system call: load the low half of an argument, run ``check``, then allow.
+
+    The kernel reads these arguments as 32 bits, so the high half cannot matter.
+    """
+    body = [_op(_LOAD, 16 + 8 * argument), *check, _op(_GIVE, _ALLOW)]
+    return [_op(_EQUAL, number, 0, len(body)), *body]

@@ -1,0 +1,62 @@
+"""The uploads of one box: a folder of the host's that the box sees read-only."""
+
+import os
+import secrets
+import shutil
+from pathlib import Path, PurePosixPath
+
+from nekro_core.sandbox.agent_box import UPLOADS
+from nekro_core.sandbox.box import BoxFileError
+
+
+class UploadsFolder:
+    """Nothing inside a box can write here, so plain paths are safe once their names are."""
+
+    def __init__(self, path: Path, limit: int) -> None:
+        self._path = path
+        self._limit = limit
+
+    @classmethod
+    def make(cls, path: Path, *, group: int | None, limit: int) -> "UploadsFolder":
+        """Make the folder; with ``group``, that group and nobody else may read it."""
+        path.mkdir(mode=0o750)
+        if group is not None:
+            os.chown(path, -1, group)
+        path.chmod(0o750)
+        return cls(path, limit)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Replace a file; see `Uploads.write`."""
+        parts = PurePosixPath(path).relative_to(UPLOADS).parts
+        if (
+            not parts
+            or ".." in parts
+            or "\0" in path
+            or any(len(part.encode()) > 255 for part in parts)
+        ):
+            raise BoxFileError("invalid_input", f"not a path below {UPLOADS}: {path[:200]!r}")
+        target = self._path.joinpath(*parts)
+        try:
+            old = target.stat().st_size if target.is_file() else 0
+            if self._used() - old + len(data) > self._limit:
+                raise BoxFileError(
+                    "too_large", f"uploads of a box hold {self._limit} bytes at most"
+                )
+            if target.is_dir():
+                raise BoxFileError("is_a_directory", f"{path} is a folder")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary = target.with_name(f".{secrets.token_hex(8)}")
+            temporary.write_bytes(data)
+            temporary.chmod(0o444)
+            temporary.replace(target)
+        except (NotADirectoryError, FileExistsError) as error:
+            raise BoxFileError("invalid_input", f"a part of {path} is a file") from error
+        except OSError as error:
+            raise BoxFileError("too_large", f"{path}: {os.strerror(error.errno or 0)}") from error
+
+    def remove(self) -> None:
+        """Delete it with all that is in it."""
+        shutil.rmtree(self._path, ignore_errors=True)
+
+    def _used(self) -> int:
+        return sum(file.stat().st_size for file in self._path.rglob("*") if file.is_file())

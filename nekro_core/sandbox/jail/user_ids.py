@@ -1,0 +1,60 @@
+"""User ids for boxes where the host is root: one each, so that no box can touch another's."""
+
+import secrets
+from pathlib import Path
+
+from nekro_core.sandbox.box import BackendUnavailable
+from nekro_core.sandbox.jail.interpreter import Identity, is_root
+
+_HIGHEST = 2**31 - 2
+_RESERVED_BELOW = 100_000  # systems give ids below to people and services
+
+
+def mapped_ids() -> tuple[int, int]:
+    """The last range of user ids that exist in this process's user namespace: first, end."""
+    first, end = 0, 0
+    for line in Path("/proc/self/uid_map").read_text().splitlines():
+        inside, _, count = (int(part) for part in line.split())
+        if inside + count > end:
+            first, end = inside, inside + count
+    return first, min(end, _HIGHEST)
+
+
+class UserIds:
+    """Gives each box an id that no other living box of this process has."""
+
+    def __init__(self, start: int | None, count: int) -> None:
+        self._taken: set[int] = set()
+        if not is_root():
+            return
+        first, end = mapped_ids()
+        if start is None:
+            # The top of what there is: users and services are numbered from below.
+            start = max(first, end - count)
+            count = end - start
+        if start < _RESERVED_BELOW and end > _RESERVED_BELOW + count:
+            start = _RESERVED_BELOW
+        if not (first <= start and start + count <= end and start > 0 and count > 0):
+            raise BackendUnavailable(
+                f"the user ids {start} to {start + count - 1} do not exist here (there are {first} "
+                f"to {end - 1}); set NEKRO_SANDBOX__UID_START and __UID_COUNT to some that do"
+            )
+        self._start, self._count = start, count
+
+    def take(self) -> Identity:
+        """An id for a new box; none where the host is an ordinary user."""
+        if not is_root():
+            return Identity()
+        if len(self._taken) >= self._count:
+            raise BackendUnavailable(f"all {self._count} user ids for boxes are in use")
+        while True:
+            # At random, so that two bots on one machine hardly ever share one.
+            uid = self._start + secrets.randbelow(self._count)
+            if uid not in self._taken:
+                self._taken.add(uid)
+                return Identity(uid)
+
+    def give_back(self, identity: Identity) -> None:
+        """The box is gone with all its processes."""
+        if identity.uid is not None:
+            self._taken.discard(identity.uid)

@@ -1,0 +1,82 @@
+"""A few boxes that are ready before anyone asks, so that nobody waits for an interpreter."""
+
+import logging
+from collections import deque
+from types import TracebackType
+from typing import Self
+
+import anyio
+import anyio.abc
+
+from nekro_core.sandbox.box import Backend, Box, BoxSpec, SandboxError
+
+_log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
+
+
+class BoxPool:
+    """Keeps ``size`` ready boxes of one sort. An async context manager; leaving it ends them.
+
+    A box that was taken belongs to its taker for good: it is never given to a second one, and it is
+    the taker who destroys it (closing the backend does too).
+    """
+
+    def __init__(self, backend: Backend, spec: BoxSpec, size: int) -> None:
+        self._backend = backend
+        self._spec = spec
+        self._size = size
+        self._ready: deque[Box] = deque()
+        self._wanted = anyio.Event()
+        self._tasks: anyio.abc.TaskGroup | None = None
+
+    @property
+    def ready(self) -> int:
+        """How many living boxes wait."""
+        return sum(box.alive for box in self._ready)
+
+    async def take(self) -> Box:
+        """A ready box, or a fresh one where none is. Raises `BackendUnavailable`."""
+        while self._ready:
+            box = self._ready.popleft()
+            self._wanted.set()
+            if box.alive:
+                return box
+            await box.destroy()
+        return await self._backend.create(self._spec)
+
+    async def __aenter__(self) -> Self:
+        self._tasks = await anyio.create_task_group().__aenter__()
+        self._tasks.start_soon(self._refill, name="refill of the boxes' pool")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        assert self._tasks is not None
+        self._tasks.cancel_scope.cancel()
+        try:
+            return await self._tasks.__aexit__(kind, error, traceback)
+        finally:
+            with anyio.CancelScope(shield=True):
+                while self._ready:
+                    await self._ready.popleft().destroy()
+
+    async def _refill(self) -> None:
+        pause = _FIRST_PAUSE_S
+        while True:
+            self._wanted = anyio.Event()
+            if len(self._ready) >= self._size:
+                await self._wanted.wait()
+                continue
+            try:
+                self._ready.append(await self._backend.create(self._spec))
+                pause = _FIRST_PAUSE_S
+            except SandboxError as error:
+                _log.warning("no box for the pool, next try in %g s: %s", pause, error)
+                await anyio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE_S)

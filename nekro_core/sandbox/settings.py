@@ -1,0 +1,67 @@
+"""Settings of this room: ``NEKRO_SANDBOX__...``."""
+
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from nekro_core.sandbox.box import BoxSpec, RunLimits
+
+_MIB = 1024 * 1024
+
+
+class BackendName(StrEnum):
+    """What makes the boxes."""
+
+    AUTO = "auto"
+    """The first that passes its own self-check."""
+    JAIL = "jail"
+    DOCKER = "docker"
+
+
+class SandboxSettings(BaseModel):
+    """How boxes are made and what bounds them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    backend: BackendName = BackendName.AUTO
+    pool_size: int = Field(default=2, ge=0, le=64)
+    """Ready boxes that wait for a chat. Each costs about 10 MB."""
+    memory_mb: int = Field(default=512, ge=64)
+    """Of a box's whole process tree."""
+    disk_mb: int = Field(default=256, ge=8)
+    """Of ``/home/user``; ``/tmp`` has a quarter of it besides. It is memory: a tmpfs."""
+    processes: int = Field(default=64, ge=8)
+    run_seconds: float = Field(default=60.0, gt=0)
+    """Of a run's own time; waiting for the model and for tools does not count."""
+    output_kb: int = Field(default=256, ge=1)
+    calls: int = Field(default=1000, ge=1)
+    """Tool calls of one run."""
+    value_mb: int = Field(default=16, ge=1)
+    """Of one call's arguments, or of one result."""
+    uid_start: int | None = None
+    """Where the host is root, each box gets a user id from here on; unset: the highest that fit."""
+    uid_count: int = Field(default=50_000, ge=1)
+    interpreter: Path | None = None
+    """The Python that boxes run; unset: the system's. Its folder must be readable by anyone."""
+    runtime_dir: Path | None = None
+    """Where what boxes need is laid out while the bot runs; must allow execution."""
+
+    @property
+    def spec(self) -> BoxSpec:
+        """The box that these settings describe."""
+        return BoxSpec(
+            memory_bytes=self.memory_mb * _MIB,
+            disk_bytes=self.disk_mb * _MIB,
+            processes=self.processes,
+        )
+
+    @property
+    def limits(self) -> RunLimits:
+        """The bounds of one run that these settings describe."""
+        return RunLimits(
+            seconds=self.run_seconds,
+            output_bytes=self.output_kb * 1024,
+            calls=self.calls,
+            value_bytes=self.value_mb * _MIB,
+        )
