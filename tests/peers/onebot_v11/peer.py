@@ -3,8 +3,8 @@
 import json
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -270,34 +270,30 @@ class OneBotPeer:
             await anyio.sleep(self.reconnect_s)
 
     async def _talk(self, wire: Connection) -> None:
+        beating = anyio.CancelScope()
         try:
             await self._send(wire, self._meta("lifecycle", sub_type="connect"))
             self._wire = wire
             self._note()
-            async with self._beating(wire):
-                async for data in wire:
-                    await self._hear(wire, data)
+            if self.heartbeat_s:
+                self._tasks.start_soon(self._beat, wire, self.heartbeat_s, beating)
+            async for data in wire:
+                await self._hear(wire, data)
         except ConnectionClosed:
             pass
         finally:
+            beating.cancel()
             if self._wire is wire:
                 self._wire = None
             self._note()
 
-    @asynccontextmanager
-    async def _beating(self, wire: Connection) -> AsyncIterator[None]:
-        async def beat(interval: float) -> None:
+    async def _beat(self, wire: Connection, interval: float, scope: anyio.CancelScope) -> None:
+        with scope:
             while True:
                 await anyio.sleep(interval)
                 status = {"online": True, "good": True}
                 beat = self._meta("heartbeat", status=status, interval=int(interval * 1000))
                 await self._send(wire, beat)
-
-        async with anyio.create_task_group() as tasks:
-            if self.heartbeat_s:
-                tasks.start_soon(beat, self.heartbeat_s)
-            yield
-            tasks.cancel_scope.cancel()
 
     def _meta(self, kind: str, **fields: Any) -> Json:
         return {
@@ -311,12 +307,13 @@ class OneBotPeer:
     async def _send(self, wire: Connection, frame: Json) -> None:
         # Logged before it is written: what is lost in the socket was said all the same.
         self._write_log(outbound=True, frame=frame)
+        data = json.dumps(frame, ensure_ascii=False)
         try:
-            await wire.send(json.dumps(frame, ensure_ascii=False))
-        except UnicodeEncodeError:  # a lone surrogate travels as an escape
-            await wire.send(json.dumps(frame))
-        except ConnectionClosed:
-            pass
+            data.encode()
+        except UnicodeEncodeError:  # half a surrogate pair can travel as an escape only
+            data = json.dumps(frame)
+        with suppress(ConnectionClosed):
+            await wire.send(data)
 
     def _write_log(self, *, outbound: bool, frame: Json) -> None:
         entry = WireFrame(time.monotonic(), outbound, frame)

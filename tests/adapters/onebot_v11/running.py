@@ -1,0 +1,92 @@
+"""The adapter in a real web server on a free port of this machine."""
+
+import itertools
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import uvicorn
+from nonebot.config import Config, Env
+from nonebot.drivers.fastapi import Driver
+
+from adapters.onebot_v11 import SERVER_OPTIONS, OneBotV11, create
+from nekro_core.api.adapter import Host
+from nekro_core.api.chat import ChatKey, Delivery, Receipt, Segment, Text
+from tests.adapters.onebot_v11.memory_host import MemoryHost
+from tests.peers.onebot_v11 import OneBotPeer
+
+TOKEN = "a token for tests"
+GROUP = ChatKey.parse("onebot_v11-group_30003")
+FRIEND = ChatKey.parse("onebot_v11-private_10001")
+
+
+@dataclass
+class Bot:
+    host: MemoryHost
+    adapter: OneBotV11
+    driver: Driver
+    port: int
+    deliveries: "itertools.count[int]"
+
+    @property
+    def url(self) -> str:
+        return f"ws://127.0.0.1:{self.port}/onebot/v11/ws"
+
+    def peer(self, self_id: str = "20002", **options: Any) -> OneBotPeer:
+        """An implementation that connects here."""
+        return OneBotPeer(**{"self_id": self_id, "url": self.url, "token": TOKEN, **options})
+
+    async def send(self, chat_key: ChatKey, *segments: Segment | str) -> Receipt:
+        parts = tuple(Text(part) if isinstance(part, str) else part for part in segments)
+        return await self.adapter.send(
+            Delivery(delivery_id=f"d{next(self.deliveries)}", chat_key=chat_key, segments=parts)
+        )
+
+    async def hear_from(self, account: str = "20002") -> None:
+        """Wait until the account is bound to its instance."""
+        with anyio.fail_after(10):
+            while account not in await self.adapter.own_accounts(GROUP):
+                await anyio.sleep(0.005)
+            await self.host.instance_of("onebot_v11", account)
+
+
+def new_driver() -> Driver:
+    """A driver of our own: `nonebot.init` is for a whole process and would serve one test only."""
+    return Driver(Env(environment="test"), Config(_env_file=None))
+
+
+@asynccontextmanager
+async def serving(driver: Driver, **options: Any) -> AsyncIterator[int]:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(
+            driver.server_app,
+            log_config=None,
+            timeout_graceful_shutdown=1,
+            **{**SERVER_OPTIONS, **options},
+        )
+        server = uvicorn.Server(config)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.serve, [listener])
+            while not server.started:
+                await anyio.sleep(0.002)
+            yield listener.getsockname()[1]
+            server.should_exit = True
+
+
+@asynccontextmanager
+async def running(folder: Path, host: Host | None = None, **settings: Any) -> AsyncIterator[Bot]:
+    """A started adapter behind its server."""
+    host = host or MemoryHost(folder, {"onebot_access_token": TOKEN, **settings})
+    driver = new_driver()
+    adapter = create(host, driver)
+    async with serving(driver) as port:
+        await adapter.start()
+        try:
+            yield Bot(host, adapter, driver, port, itertools.count(1))
+        finally:
+            await adapter.aclose()
