@@ -1,1 +1,5 @@
-"""What a plugin author writes against, and what loads and calls it."""
+"""The plugin object, its context, what loads it and what it may reach."""
+
+from nekro_core.plugin.settings import PluginSettings
+
+__all__ = ["PluginSettings"]

@@ -42,7 +42,9 @@ class Parameter:
     """One parameter as the model sees it; the context parameter is never among them.
 
     ``annotation`` is the live type that arguments are converted to (`Any` where the author gave
-    none), ``type_text`` how it is written in the stub, ``schema`` its JSON Schema.
+    none), ``type_text`` how it is written in the stub, ``schema`` its JSON Schema. ``convert``
+    makes a value of that type from what came, or raises `pydantic.ValidationError`. A
+    ``variadic`` parameter is ``*args``, or ``**kwargs`` where it is ``keyword_only`` too.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Parameter:
     default: Any = REQUIRED
     keyword_only: bool = False
     variadic: bool = False
+    convert: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
 
     @property
     def required(self) -> bool:

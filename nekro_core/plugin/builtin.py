@@ -1,0 +1,67 @@
+"""Where the built-in adapters and plugins lie, and how they are imported.
+
+They are found by path, in the checkout or in the wheel, and imported as ``nekro_builtin.adapters.*``
+and ``nekro_builtin.plugins.*``: a plain ``import plugins`` would take any folder of that name in
+the working directory.
+"""
+
+import importlib
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Literal
+
+import nekro_core
+
+Sort = Literal["adapters", "plugins"]
+
+NAMESPACE = "nekro_builtin"
+
+
+def builtin_folder(sort: Sort) -> Path:
+    """Where the built-in ones lie. Raises `FileNotFoundError` where the installation is broken."""
+    package = Path(nekro_core.__file__).parent
+    for folder in (package / "_builtin" / sort, package.parent / sort):
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError(f"no built-in {sort} beside {package}: install nekro-core again")
+
+
+def builtin_adapters() -> tuple[str, ...]:
+    """The names of the built-in adapters, sorted."""
+    return items_in(builtin_folder("adapters"))
+
+
+def load_adapter(name: str) -> ModuleType:
+    """Import a built-in adapter. Its module has ``create``, an `AdapterFactory`."""
+    package = namespace(f"{NAMESPACE}.adapters", builtin_folder("adapters"))
+    return importlib.import_module(f"{package}.{name}")
+
+
+def items_in(folder: Path) -> tuple[str, ...]:
+    """The names of what can be imported from a folder: ``x.py`` and ``x/__init__.py``, sorted."""
+    if not folder.is_dir():
+        return ()
+    found = {path.stem for path in folder.glob("*.py")}
+    found |= {path.parent.name for path in folder.glob("*/__init__.py")}
+    return tuple(sorted(name for name in found if not name.startswith(("_", "."))))
+
+
+def namespace(name: str, folder: Path) -> str:
+    """Make the package ``name``, and those above it, whose modules lie in ``folder``."""
+    above, _, _ = name.rpartition(".")
+    if above and above not in sys.modules:
+        sys.modules[above] = _package(above, [])
+    module = sys.modules.get(name)
+    if module is None or list(module.__path__) != [str(folder)]:
+        sys.modules[name] = _package(name, [str(folder)])
+    importlib.invalidate_caches()
+    return name
+
+
+def _package(name: str, path: list[str]) -> ModuleType:
+    module = ModuleType(name)
+    module.__spec__ = ModuleSpec(name, None, is_package=True)
+    module.__path__ = path
+    return module

@@ -1,0 +1,62 @@
+"""One call of a tool: validated, bounded in time, checked, and every failure in our own words."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anyio
+from loguru import logger
+
+from nekro_core.plugin.context import AgentCtx
+from nekro_core.tools.arguments import ArgumentError, bind_arguments
+from nekro_core.tools.outcome import Failed, Outcome, ToolFailure, outcome_of
+from nekro_core.tools.tool import Tool
+
+_MAX_MESSAGE = 600
+_TELLING = (ValueError, LookupError, ArithmeticError)
+"""Exceptions about values: their text explains, and is the model's to mend. Others are about the
+world, and their text may hold the host's paths, addresses and keys."""
+
+
+async def call(
+    tool: Tool, ctx: AgentCtx, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+) -> Outcome:
+    """Call a tool's handler with arguments as they came from a box.
+
+    Never raises for what the handler does: wrong arguments, an exception, a wrong result and a call
+    over ``tool.timeout_s`` are `Failed`. The log has the whole story, the message none of the host.
+    """
+    try:
+        bound = bind_arguments(tool, args, kwargs or {})
+    except ArgumentError as error:
+        return Failed(str(error))
+    try:
+        with anyio.fail_after(tool.timeout_s) as limit:
+            value = await tool.handler(ctx.called_for(tool.owner), *bound.args, **bound.kwargs)
+    except ToolFailure as error:
+        return Failed(_bounded(f"{tool.name}: {error}"))
+    except TimeoutError as error:
+        if limit.cancelled_caught:
+            logger.warning("{} ({}) ran over {} s", tool.name, tool.where, tool.timeout_s)
+            return Failed(f"{tool.name} took longer than {tool.timeout_s:g} s and was stopped")
+        return _broken(tool, error)
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # Nobody cancelled this call: the handler awaited something that was cancelled elsewhere.
+        return _broken(tool, error)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything
+        return _broken(tool, error)
+    return outcome_of(tool, value)
+
+
+def _broken(tool: Tool, error: BaseException) -> Failed:
+    logger.opt(exception=error).error("{} ({}) failed", tool.name, tool.where)
+    text = " ".join(str(error).split()) if isinstance(error, _TELLING) else ""
+    told = f": {text}" if text else "; the operator finds the details in the log"
+    return Failed(_bounded(f"{tool.name} failed with {type(error).__name__}{told}"))
+
+
+def _bounded(text: str) -> str:
+    return text if len(text) <= _MAX_MESSAGE else f"{text[: _MAX_MESSAGE - 3]}..."

@@ -1,0 +1,176 @@
+"""`AgentCtx`: what a tool's handler is told of who asks and where, and its way back to them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nekro_core.chat import (
+    ChatKey,
+    ChatKeyError,
+    DeliveryState,
+    File,
+    Image,
+    Media,
+    Receipt,
+    Record,
+    Segment,
+    Text,
+    Voice,
+)
+from nekro_core.plugin.files import BoxFileSystem, is_url
+from nekro_core.plugin.services import BoxFiles, Services
+from nekro_core.tools.outcome import ToolFailure
+
+_MAX_RECORDS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentCtx:
+    """Made by the host for each run and handed to every handler; nothing in it is the model's word.
+
+    ``chat`` is where it happens, ``from_user_id`` the platform id of who asked (empty where nobody
+    did, a timer for example), ``run_id`` the run whose code calls. ``owner`` is the key of the
+    plugin that is called. ``box`` are the files of that run's box, where there is one.
+    """
+
+    services: Services = field(repr=False, compare=False)
+    chat: ChatKey
+    from_user_id: str = ""
+    from_user_name: str = ""
+    message_id: str = ""
+    """The platform's id of the message that asks."""
+    channel_name: str = ""
+    run_id: str = ""
+    owner: str = ""
+    box: BoxFiles | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def chat_key(self) -> str:
+        """The key of the chat as text."""
+        return str(self.chat)
+
+    @property
+    def from_chat_key(self) -> str:
+        """The same."""
+        return str(self.chat)
+
+    @property
+    def from_platform_userid(self) -> str:
+        """The same as ``from_user_id``."""
+        return self.from_user_id
+
+    @property
+    def adapter_key(self) -> str:
+        """The adapter through which the chat is reached."""
+        return self.services.adapter_of(self.chat.instance)
+
+    @property
+    def channel_id(self) -> str:
+        """The chat's kind and the platform's id for it: ``group_30003``."""
+        return self.chat_key.partition("-")[2]
+
+    @property
+    def channel_type(self) -> str:
+        """``group``, ``private`` or ``channel``."""
+        return self.chat.kind.value
+
+    @property
+    def fs(self) -> BoxFileSystem:
+        """The files of the run's box."""
+        return BoxFileSystem(self.box, self.services.media, self.chat)
+
+    def called_for(self, owner: str) -> "AgentCtx":
+        """The same context in the hands of one plugin."""
+        return replace(self, owner=owner)
+
+    async def send(
+        self, segments: Sequence[Segment], *, chat_key: ChatKey | str | None = None
+    ) -> tuple[Receipt, ...]:
+        """Send segments to the chat that asks.
+
+        A receipt may be ``unknown`` or still ``pending``; such a message must not be sent again.
+        Raises `ToolFailure` where the platform refuses, where the message is dropped, and for
+        another chat without the operator's permission.
+        """
+        receipts = await self.services.outgoing.send(
+            self._allowed(chat_key), segments, run_id=self.run_id
+        )
+        for receipt in receipts:
+            if receipt.state in (DeliveryState.REJECTED, DeliveryState.DROPPED):
+                raise ToolFailure(f"the message was {receipt.state.value}: {receipt.reason}")
+        return receipts
+
+    async def send_text(
+        self, content: str, *, chat_key: ChatKey | str | None = None
+    ) -> tuple[Receipt, ...]:
+        """Send words. Raises as `send`, and `ToolFailure` for a text without any."""
+        if not content.strip():
+            raise ToolFailure("the text is empty: there is nothing to send")
+        return await self.send((Text(content),), chat_key=chat_key)
+
+    async def send_image(
+        self, image: str | bytes | Path, *, chat_key: ChatKey | str | None = None
+    ) -> tuple[Receipt, ...]:
+        """Send a picture: a box path or URL (``str``), the plugin's own bytes, or its own file
+        (`pathlib.Path`, on the host: never made from what the model wrote)."""
+        medium = await self.medium(image, expect="image")
+        return await self.send((Image(medium),), chat_key=chat_key)
+
+    async def send_file(
+        self, file: str | bytes | Path, *, name: str = "", chat_key: ChatKey | str | None = None
+    ) -> tuple[Receipt, ...]:
+        """Send a file to keep; ``file`` as for `send_image`."""
+        medium = await self.medium(file, name=name)
+        return await self.send((File(medium),), chat_key=chat_key)
+
+    async def send_voice(self, wav: bytes, *, text: str = "") -> tuple[Receipt, ...]:
+        """Send a voice message: a WAV file, 16-bit PCM, and what is said in it."""
+        medium = await self.medium(wav, name="voice.wav", expect="audio")
+        return await self.send((Voice(medium, text),))
+
+    async def medium(
+        self, source: str | bytes | Path, *, name: str = "", expect: str = ""
+    ) -> Media:
+        """Our own kept copy of a picture, sound or file. Raises `ToolFailure` with the reason."""
+        keeper, options = self.services.media, {"name": name, "expect": expect}
+        if is_url(source):
+            medium = await keeper.keep_url(self.chat, source, **_given(options))
+        else:
+            if not isinstance(source, bytes):
+                options["name"] = name or str(source).replace("\\", "/").split("/")[-1]
+            data = await self.fs.read(source)
+            medium = await keeper.keep_bytes(self.chat, data, **_given(options))
+        if medium.problem:
+            raise ToolFailure(medium.problem)
+        return msgspec.structs.replace(medium, name=options["name"] or medium.name)
+
+    async def push_system(self, message: str, trigger_agent: bool = False) -> None:
+        """Add a system line to the chat's record; with ``trigger_agent`` the agent answers it."""
+        await self.services.journal.note(
+            self.chat, message, run_id=self.run_id, trigger=trigger_agent
+        )
+
+    async def recent_records(self, limit: int = 20) -> list[Record]:
+        """The newest records of the chat, at most 500, oldest first."""
+        return await self.services.journal.newest(self.chat, max(1, min(limit, _MAX_RECORDS)))
+
+    def _allowed(self, chat_key: ChatKey | str | None) -> ChatKey:
+        if chat_key is None:
+            return self.chat
+        try:
+            key = ChatKey.parse(chat_key) if isinstance(chat_key, str) else chat_key
+        except ChatKeyError as error:
+            raise ToolFailure(str(error)) from None
+        if key != self.chat and self.owner not in self.services.may_send_elsewhere:
+            raise ToolFailure(
+                f"{key} is another chat than {self.chat}: the operator has not allowed "
+                f"{self.owner or 'this'} to write there (NEKRO_PLUGIN__MAY_SEND_ELSEWHERE)"
+            )
+        return key
+
+
+def _given(options: dict[str, str]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value}

@@ -1,0 +1,85 @@
+"""What a plugin can reach of the bot, as protocols: the app fills them, a test puts its own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from nekro_core.chat import ChatKey, Receipt, Record, Segment
+from nekro_core.delivery.host import MediaKeeper
+from nekro_core.speech.speaker import Speaker
+
+
+class Outgoing(Protocol):
+    """The way out (`nekro_core.delivery.Outbox`)."""
+
+    async def send(
+        self, chat_key: ChatKey, segments: Sequence[Segment], *, run_id: str = ""
+    ) -> tuple[Receipt, ...]:
+        """Send segments, one platform call or several, and say what the platform answered."""
+
+
+class Journal(Protocol):
+    """A chat's record."""
+
+    async def note(
+        self, chat_key: ChatKey, text: str, *, run_id: str = "", trigger: bool = False
+    ) -> None:
+        """Add a system line; with ``trigger`` the agent of the chat answers it."""
+
+    async def newest(self, chat_key: ChatKey, limit: int) -> list[Record]:
+        """The newest records, oldest first."""
+
+
+class BoxFiles(Protocol):
+    """The files of the box that a run has (`nekro_core.sandbox.Box`); paths are the box's own."""
+
+    async def read_file(self, path: str, *, limit: int) -> bytes:
+        """The bytes of a file. Raises `BoxFileError`."""
+
+    async def write_file(self, path: str, data: bytes, *, read_only: bool = False) -> None:
+        """Replace a file. Raises `BoxFileError`."""
+
+
+class PluginDataKeeper(Protocol):
+    """What plugins keep (`nekro_core.store.Store.plugin_data`)."""
+
+    async def get(
+        self, plugin: str, *, chat_key: str = "", user_key: str = "", store_key: str = ""
+    ) -> str | None:
+        """The text kept there."""
+
+    async def set(
+        self,
+        plugin: str,
+        value: str,
+        *,
+        chat_key: str = "",
+        user_key: str = "",
+        store_key: str = "",
+    ) -> int:
+        """Keep a text: 0 where it was created, 1 where one was replaced."""
+
+    async def delete(
+        self, plugin: str, *, chat_key: str = "", user_key: str = "", store_key: str = ""
+    ) -> int:
+        """Forget a text: 0 where there was one, 1 where there was none."""
+
+
+def _adapter_of(instance: str) -> str:
+    return instance.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Everything at once. ``adapter_of`` names the adapter of an instance, ``may_send_elsewhere``
+    the plugins that may write to other chats than the one that asks."""
+
+    outgoing: Outgoing
+    journal: Journal
+    media: MediaKeeper
+    plugin_data: PluginDataKeeper
+    speaker: Speaker
+    data_dir: Path
+    adapter_of: Callable[[str], str] = _adapter_of
+    may_send_elsewhere: frozenset[str] = frozenset()

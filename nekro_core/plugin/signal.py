@@ -1,0 +1,26 @@
+"""What a plugin wants done with a message."""
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+
+class MsgSignal(IntEnum):
+    """The answer of a message hook. The numbers are those that existing plugins know."""
+
+    FORCE_TRIGGER = -1
+    """The bot answers, whatever its triggers say."""
+    CONTINUE = 0
+    """The plugin has no opinion."""
+    BLOCK_TRIGGER = 1
+    """The message is recorded, but wakes nobody."""
+    BLOCK_ALL = 2
+    """The message is not shown to the model at all."""
+
+    @classmethod
+    def merged(cls, signals: Iterable["MsgSignal"]) -> "MsgSignal":
+        """One out of many: the strictest block, then a forced trigger, then the rest."""
+        given = set(signals)
+        for signal in (cls.BLOCK_ALL, cls.FORCE_TRIGGER, cls.BLOCK_TRIGGER):
+            if signal in given:
+                return signal
+        return cls.CONTINUE

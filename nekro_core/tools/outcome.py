@@ -1,0 +1,89 @@
+"""What became of a call: the value that a handler returned, checked against its tool's kind."""
+
+import inspect
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from nekro_core.tools.content import Content, ContentError, contents
+from nekro_core.tools.tool import Tool, ToolKind
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A ``TOOL`` worked: the calling code gets the value, the turn is untouched."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A ``BEHAVIOR`` worked: the code gets the text, and the chat's record too."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """An ``AGENT`` worked: the run ends and the text opens a new step."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RichObservation:
+    """A ``MULTIMODAL_AGENT`` worked: the run ends and the parts open a new step."""
+
+    parts: tuple[Content, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The call did not work. The code gets a ``ToolError`` with this message, and the record says
+    so. It never holds anything of the host that its plugin did not mean to tell."""
+
+    message: str
+
+
+Outcome = Returned | Recorded | Observation | RichObservation | Failed
+
+
+class ToolFailure(Exception):
+    """Raised by a handler to tell the calling code why it cannot do what was asked.
+
+    Its message reaches the model as it stands. Other exceptions are reported by their type, for
+    their text may hold paths and keys of the host.
+    """
+
+
+def outcome_of(tool: Tool, value: Any) -> Outcome:
+    """What a handler's return value means for its tool's kind; `Failed` where it must not be."""
+    if inspect.isawaitable(value) or inspect.isasyncgen(value):
+        if inspect.iscoroutine(value):
+            value.close()
+        return Failed(
+            f"{tool.name} returned {_type_name(value)} instead of a result: "
+            "its author forgot an await"
+        )
+    match tool.kind:
+        case ToolKind.TOOL:
+            return Returned(value)
+        case ToolKind.BEHAVIOR | ToolKind.AGENT if not isinstance(value, str):
+            return Failed(
+                f"{tool.name} returned {_type_name(value)}: a tool of kind {tool.kind.value} "
+                "must return str"
+            )
+        case ToolKind.BEHAVIOR:
+            return Recorded(value)
+        case ToolKind.AGENT:
+            return Observation(value)
+        case ToolKind.MULTIMODAL_AGENT:
+            try:
+                return RichObservation(contents(value))
+            except ContentError as error:
+                return Failed(f"{tool.name} returned malformed content: {error}")
+        case _:
+            assert_never(tool.kind)
+
+
+def _type_name(value: Any) -> str:
+    return "None" if value is None else type(value).__name__

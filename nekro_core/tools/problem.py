@@ -1,0 +1,26 @@
+"""What is wrong with a plugin, for its operator and its author to read."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """Whether something does not work, or works and could be better."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One finding. ``where`` is ``file:line``, ``remedy`` what to do."""
+
+    severity: Severity
+    message: str
+    where: str = ""
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        remedy = f" ({self.remedy})" if self.remedy else ""
+        return f"{place}{self.message}{remedy}"

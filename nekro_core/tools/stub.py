@@ -1,0 +1,90 @@
+"""A tool as Python: the signature, types and docstring that the model reads."""
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+
+from nekro_core.tools.tool import Parameter, Tool
+
+_INDENT = "    "
+
+
+def signature_text(tool: Tool, name: str = "") -> str:
+    """``name(text: str, speed: float = 1.0) -> str``."""
+    shown = name or (tool.name if tool.name.isidentifier() else tool.python_name)
+    return f"{shown}{parameters_text(tool)}"
+
+
+def parameters_text(tool: Tool) -> str:
+    """``(text: str, speed: float = 1.0) -> str``."""
+    returns = f" -> {tool.returns_type}" if tool.returns_type else ""
+    return f"({', '.join(_parameters(tool.parameters))}){returns}"
+
+
+def stub(tool: Tool, name: str = "") -> str:
+    """The tool as a Python function whose body is its documentation.
+
+    ``name`` is the bare name it is bound to, where that is not its own. The text always parses.
+    """
+    signature = signature_text(tool, name.rpartition(".")[2])
+    return f"def {signature}:\n{_INDENT}{_quoted(doc(tool))}"
+
+
+def doc(tool: Tool) -> str:
+    """Summary, details, arguments, result, errors and example, in Google style."""
+    sections = [tool.summary or tool.description or tool.name, tool.details]
+    described = [each for each in tool.parameters if each.description]
+    sections.append(_section("Args", (f"{each.name}: {each.description}" for each in described)))
+    sections.append(_section("Returns", (tool.returns,) if tool.returns else ()))
+    sections.append(_section("Raises", tool.raises))
+    sections.append(_section("Example", (tool.example,) if tool.example else ()))
+    return "\n\n".join(filter(None, sections))
+
+
+def _parameters(parameters: Sequence[Parameter]) -> Iterator[str]:
+    starred = False
+    for each in parameters:
+        if each.keyword_only and not each.variadic and not starred:
+            starred = True
+            yield "*"
+        starred = starred or (each.variadic and not each.keyword_only)
+        yield _parameter(each)
+
+
+def _parameter(parameter: Parameter) -> str:
+    stars = ("**" if parameter.keyword_only else "*") if parameter.variadic else ""
+    kind = f": {parameter.type_text}" if parameter.type_text else ""
+    text = f"{stars}{parameter.name}{kind}"
+    if parameter.required or parameter.variadic:
+        return text
+    equals = " = " if kind else "="
+    return f"{text}{equals}{default_text(parameter.default)}"
+
+
+def default_text(value: object) -> str:
+    """A default as Python source; ``...`` for what has no literal."""
+    plain = value.value if isinstance(value, Enum) else value
+    text = repr(plain)
+    try:
+        return text if ast.literal_eval(text) == plain else "..."
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return "..."
+
+
+def _section(title: str, lines: Iterable[str]) -> str:
+    body = "\n".join(line for entry in lines for line in entry.splitlines())
+    return f"{title}:\n{_indented(body)}" if body else ""
+
+
+def _indented(text: str, indent: str = _INDENT) -> str:
+    return "\n".join(f"{indent}{line}".rstrip() for line in text.splitlines())
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    if escaped.endswith('"'):
+        escaped = f'{escaped[:-1]}\\"'
+    first, *rest = escaped.splitlines() or [""]
+    if not rest:
+        return f'"""{first}"""'
+    return f'"""{first}\n{_indented(chr(10).join(rest))}\n{_INDENT}"""'
