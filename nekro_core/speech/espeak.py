@@ -30,6 +30,7 @@ class EspeakSpeaker:
     """A `Speaker` on espeak-ng's C library, in a process of its own: the library is global to its
     process and not thread-safe.
 
+    The default ``voice`` speaks texts of its own language; others choose theirs.
     A voice is named by its language (``en-us``, ``cmn``, ``ja``; ``zh`` and ``zh-CN`` are
     understood), with a variant after a plus where another person shall speak: ``en-us+f3``.
     Japanese is read through a dictionary (see `nekro_core.speech.japanese`); without it kanji
@@ -42,6 +43,7 @@ class EspeakSpeaker:
         self._default = voice
         self._worker = Worker("nekro_core.speech.espeak_worker")
         self._voices: tuple[VoiceInfo, ...] = ()
+        self._identifiers: dict[str, str] = {}
         self._variants: frozenset[str] = frozenset()
 
     async def voices(self) -> tuple[VoiceInfo, ...]:
@@ -51,6 +53,7 @@ class EspeakSpeaker:
             _require_engine(answer)
             rank = {name: number for number, name in enumerate(_FIRST)}
             names = sorted(set(answer["voices"]), key=lambda n: (rank.get(n, len(rank)), n))
+            self._identifiers = answer["voices"]
             self._voices = tuple(
                 VoiceInfo(name=name, language=_TAGS.get(name, name)) for name in names
             )
@@ -60,17 +63,18 @@ class EspeakSpeaker:
     async def speak(self, text: str, *, voice: str | None = None, speed: float = 1.0) -> Speech:
         """Say it; see `Speaker.speak`."""
         text = clean_text(text)
-        chosen = await self._choose(voice or self._default, text)
+        chosen = await self._choose(voice, text)
         to_kana = chosen.startswith("ja")
         if to_kana and not japanese.can_read():
             raise EngineUnavailable(
                 "Japanese needs its dictionary: pip install fugashi ipadic, then start again"
             )
+        base, plus, variant = chosen.partition("+")
         answer, pcm = await self._worker.ask(
             {
                 "do": "speak",
                 "text": text,
-                "voice": chosen,
+                "voice": f"{self._identifiers[base]}{plus}{variant}",
                 "words_a_minute": round(_WORDS_A_MINUTE * min(2.0, max(0.5, speed))),
                 "most_seconds": _MOST_SECONDS,
                 "to_kana": to_kana,
@@ -89,10 +93,19 @@ class EspeakSpeaker:
         await self._worker.aclose()
 
     async def _choose(self, voice: str | None, text: str) -> str:
-        names = [info.name for info in await self.voices()]
-        if voice is None:
-            # A language without a voice is read by the English one: better heard oddly than not.
-            return _find(language_of(text), names) or _find("en", names) or names[0]
+        languages = {info.name: info.language for info in await self.voices()}
+        names = list(languages)
+        if voice is not None:
+            return self._resolve(voice, names)
+        language = language_of(text)
+        if self._default is not None:
+            default = self._resolve(self._default, names)
+            if languages[default.partition("+")[0]].partition("-")[0] == language:
+                return default
+        # A language without a voice is read by the English one: better heard oddly than not.
+        return _find(language, names) or _find("en", names) or names[0]
+
+    def _resolve(self, voice: str, names: Sequence[str]) -> str:
         base, plus, variant = voice.strip().replace("_", "-").partition("+")
         found = _find(base.lower(), names)
         variants = {name.lower(): name for name in self._variants}
@@ -109,7 +122,7 @@ class EspeakSpeaker:
 def _find(tag: str, names: Sequence[str]) -> str | None:
     """The voice for a language tag: itself, its plain language, or any region's of it."""
     plain = tag.partition("-")[0]
-    for wanted in (_CODES.get(tag, tag), _CODES.get(plain, plain)):
+    for wanted in (_CODES.get(tag, tag), _CODES.get(plain, plain), f"{plain}-{plain}"):
         if wanted in names:
             return wanted
     return next((name for name in names if name.startswith(f"{plain}-")), None)

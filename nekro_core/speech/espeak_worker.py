@@ -52,14 +52,19 @@ class Library:
         self._library.espeak_SetSynthCallback(self._callback)
         self._library.espeak_ListVoices.restype = ctypes.POINTER(ctypes.POINTER(_Voice))
 
-    def voices(self) -> list[str]:
-        """Language codes, by which voices are asked for."""
+    def voices(self) -> dict[str, str]:
+        """Language codes, and the name by which each voice is loaded.
+
+        Asking by the code itself fails for some (``fr-fr``): the library compares file names.
+        """
         listed = self._library.espeak_ListVoices(None)
-        names: list[str] = []
+        names: dict[str, str] = {}
         position = 0
         while listed[position]:
+            voice = listed[position].contents
             # One priority byte, then the code.
-            names.append(listed[position].contents.languages[1:].decode("ascii", "replace"))
+            code = voice.languages[1:].decode("ascii", "replace")
+            names.setdefault(code, voice.identifier.decode("ascii", "replace"))
             position += 1
         return names
 

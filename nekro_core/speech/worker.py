@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any
@@ -21,6 +22,7 @@ import nekro_core
 from nekro_core.speech.speaker import EngineUnavailable
 
 _LONGEST_LINE = 1_000_000
+_FAREWELL_S = 0.3
 _GONE = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, OSError)
 
 
@@ -93,7 +95,14 @@ class Worker:
         process, self._process, self._reader = self._process, None, None
         if process is None:
             return
+        assert process.stdin is not None
         with anyio.CancelScope(shield=True):
+            # The end of its input ends it. Only then the hard way: to kill what has just died would
+            # reap it behind the event loop's back.
+            with suppress(*_GONE):
+                await process.stdin.aclose()
+            with anyio.move_on_after(_FAREWELL_S):
+                await process.wait()
             if process.returncode is None:
                 process.kill()
             await process.aclose()

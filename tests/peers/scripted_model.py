@@ -26,14 +26,16 @@ import re
 import tomllib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import anyio
 from anyio.abc import SocketStream, TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
+
+from tests.peers.listening import LoopbackServer, read_request
 
 PIECE = 12
 """Characters of a chunk where the script gives one whole text."""
@@ -94,7 +96,7 @@ Reply = str | Answer
 Script = Iterable[Reply] | Callable[[Asked], Reply]
 
 
-class ScriptedModelServer:
+class ScriptedModelServer(LoopbackServer):
     """The server, on 127.0.0.1. ``replies`` are taken in turn or made by a function for each
     request; a request beyond the script is answered with 500 and kept in ``unexpected``.
     ``refuses`` names request fields that it answers with 400, as some endpoints do.
@@ -103,29 +105,12 @@ class ScriptedModelServer:
     def __init__(
         self, replies: Script, *, port: int = 0, api_key: str = "", refuses: Iterable[str] = ()
     ) -> None:
+        super().__init__(port)
         self.requests: list[Asked] = []
         self.unexpected: list[Asked] = []
-        self.connections = 0
-        self.base_url = ""
         self._reply = replies if callable(replies) else self._in_turn(deque(replies))
-        self._port = port
         self._api_key = api_key
         self._refuses = frozenset(refuses)
-        self._stack = AsyncExitStack()
-        self._tasks: TaskGroup
-
-    async def __aenter__(self) -> Self:
-        listeners = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self._port)
-        await self._stack.enter_async_context(listeners)
-        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
-        port = listeners.listeners[0].extra(anyio.abc.SocketAttribute.local_port)
-        self.base_url = f"http://127.0.0.1:{port}/v1"
-        self._tasks.start_soon(listeners.serve, self._serve)
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        self._tasks.cancel_scope.cancel()
-        await self._stack.aclose()
 
     def _in_turn(self, replies: deque[Reply]) -> Callable[[Asked], Reply]:
         def reply(asked: Asked) -> Reply:
@@ -136,19 +121,10 @@ class ScriptedModelServer:
 
         return reply
 
-    async def _serve(self, stream: SocketStream) -> None:
-        self.connections += 1
-        async with stream:
-            reader = BufferedByteReceiveStream(stream)
-            # A client that goes, even in the middle of a request, is no error of ours.
-            with suppress(anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError):
-                while await self._answer(stream, reader, await _read_request(reader)):
-                    pass
-
-    async def _answer(
-        self, stream: SocketStream, reader: BufferedByteReceiveStream, asked: Asked
-    ) -> bool:
-        """Answer one request; whether the connection lives on."""
+    async def serve(self, stream: SocketStream, reader: BufferedByteReceiveStream) -> bool:
+        request = await read_request(reader)
+        body = json.loads(request.body) if request.body else {}
+        asked = Asked(request.path, request.headers, body)
         self.requests.append(asked)
         if self._api_key and asked.headers.get("authorization") != f"Bearer {self._api_key}":
             answer = Answer(status=401, error={"message": "Incorrect API key provided"})
@@ -176,14 +152,6 @@ class ScriptedModelServer:
 def pieces(text: str) -> list[str]:
     """A text in the chunks in which it is sent."""
     return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
-
-
-async def _read_request(reader: BufferedByteReceiveStream) -> Asked:
-    head = (await reader.receive_until(b"\r\n\r\n", 65_536)).decode("latin-1")
-    line, *fields = head.split("\r\n")
-    headers = {name.lower(): value.strip() for name, _, value in (f.partition(":") for f in fields)}
-    body = await reader.receive_exactly(int(headers.get("content-length", "0")))
-    return Asked(line.split(" ")[1], headers, json.loads(body) if body else {})
 
 
 async def _watch(reader: BufferedByteReceiveStream, asked: Asked, tasks: TaskGroup) -> None:

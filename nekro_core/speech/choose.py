@@ -1,0 +1,57 @@
+"""From settings to a speaker."""
+
+from collections.abc import Sequence
+
+from nekro_core.speech.edge import EdgeSpeaker
+from nekro_core.speech.espeak import EspeakSpeaker
+from nekro_core.speech.http import HttpSpeaker
+from nekro_core.speech.piper import PiperSpeaker
+from nekro_core.speech.settings import SpeechSettings
+from nekro_core.speech.speaker import Speaker, Speech, VoiceInfo, VoiceUnknown
+
+
+class SpeakerChain:
+    """A `Speaker` of several: the first that has the voice, or one for the text's language, speaks.
+
+    Only `VoiceUnknown` passes a text on. An engine that is broken says so rather than being
+    replaced unnoticed.
+    """
+
+    def __init__(self, speakers: Sequence[Speaker]) -> None:
+        if not speakers:
+            raise ValueError("a chain needs at least one speaker")
+        self._speakers = tuple(speakers)
+        self.name = "+".join(speaker.name for speaker in speakers)
+
+    async def voices(self) -> tuple[VoiceInfo, ...]:
+        """Those of all, in order."""
+        return tuple([info for speaker in self._speakers for info in await speaker.voices()])
+
+    async def speak(self, text: str, *, voice: str | None = None, speed: float = 1.0) -> Speech:
+        """Say it; see `Speaker.speak`."""
+        for speaker in self._speakers[:-1]:
+            try:
+                return await speaker.speak(text, voice=voice, speed=speed)
+            except VoiceUnknown:
+                continue
+        return await self._speakers[-1].speak(text, voice=voice, speed=speed)
+
+    async def aclose(self) -> None:
+        """Close all."""
+        for speaker in self._speakers:
+            await speaker.aclose()
+
+
+def open_speaker(settings: SpeechSettings) -> Speaker:
+    """The speaker that ``settings`` describe. Nothing is started before somebody speaks."""
+    voice = settings.voice or None
+    match settings.engine:
+        case "espeak":
+            return EspeakSpeaker(voice=voice)
+        case "piper":
+            piper = PiperSpeaker(folder=settings.piper_voices, voice=voice)
+            return SpeakerChain((piper, EspeakSpeaker()))
+        case "edge":
+            return EdgeSpeaker(voice=voice, timeout_s=settings.timeout_s)
+        case "http":
+            return HttpSpeaker(settings)

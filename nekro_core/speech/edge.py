@@ -1,0 +1,114 @@
+"""edge-tts: natural voices of many languages, online.
+
+The service answers MP3 alone, and we deliver WAV: so it also needs ffmpeg. Nothing is sent before
+both are found.
+"""
+
+import importlib
+import shutil
+from importlib.util import find_spec
+from subprocess import CalledProcessError
+from typing import Any
+
+import anyio
+
+from nekro_core.speech.speaker import (
+    EngineUnavailable,
+    Speech,
+    TextUnspeakable,
+    VoiceInfo,
+    VoiceUnknown,
+)
+from nekro_core.speech.text import clean_text, language_of
+from nekro_core.speech.wav import read_wav, write_wav
+
+_VOICES = {
+    "en": "en-US-AriaNeural",
+    "zh": "zh-CN-XiaoxiaoNeural",
+    "ja": "ja-JP-NanamiNeural",
+    "ko": "ko-KR-SunHiNeural",
+    "ru": "ru-RU-SvetlanaNeural",
+    "de": "de-DE-KatjaNeural",
+    "fr": "fr-FR-DeniseNeural",
+    "es": "es-ES-ElviraNeural",
+}
+
+
+class EdgeSpeaker:
+    """A `Speaker` on edge-tts. ``voices`` needs the network; asked for without it, it raises
+    `EngineUnavailable` as ``speak`` does."""
+
+    name = "edge"
+
+    def __init__(self, *, voice: str | None = None, timeout_s: float = 60.0) -> None:
+        self._default = voice
+        self._timeout_s = timeout_s
+        self._known: tuple[VoiceInfo, ...] = ()
+
+    async def voices(self) -> tuple[VoiceInfo, ...]:
+        """What the service lists, those we choose by ourselves first."""
+        if not self._known:
+            try:
+                with anyio.fail_after(self._timeout_s):
+                    listed = await _library().list_voices()
+            except (OSError, TimeoutError) as error:
+                raise _unreachable(error) from error
+            chosen = tuple(_VOICES.values())
+            listed.sort(key=lambda voice: (voice["ShortName"] not in chosen, voice["ShortName"]))
+            self._known = tuple(
+                VoiceInfo(name=voice["ShortName"], language=voice["Locale"]) for voice in listed
+            )
+        return self._known
+
+    async def speak(self, text: str, *, voice: str | None = None, speed: float = 1.0) -> Speech:
+        """Say it; see `Speaker.speak`."""
+        text = clean_text(text)
+        library = _library()
+        ffmpeg = shutil.which("ffmpeg")
+        if ffmpeg is None:
+            raise EngineUnavailable(
+                "edge-tts answers MP3, which needs ffmpeg: apt-get install ffmpeg"
+            )
+        known = {info.name for info in await self.voices()}
+        chosen = voice or self._default or _VOICES.get(language_of(text), _VOICES["en"])
+        if chosen not in known:
+            some = ", ".join(_VOICES.values())
+            raise VoiceUnknown(f"no voice {chosen[:80]!r}; for example {some}")
+        percent = round((min(2.0, max(0.5, speed)) - 1.0) * 100)
+        try:
+            with anyio.fail_after(self._timeout_s):
+                encoded = bytearray()
+                async for piece in library.Communicate(
+                    text, chosen, rate=f"{percent:+d}%"
+                ).stream():
+                    if piece["type"] == "audio":
+                        encoded += piece["data"]
+        except (OSError, TimeoutError, library.exceptions.EdgeTTSException) as error:
+            raise _unreachable(error) from error
+        if not encoded:
+            raise TextUnspeakable(f"the voice {chosen!r} has no sound for this text")
+        sound = read_wav(await _decode(ffmpeg, bytes(encoded)))
+        return Speech(wav=write_wav(sound), seconds=sound.seconds, voice=chosen)
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+
+def _library() -> Any:
+    if find_spec("edge_tts") is None:
+        raise EngineUnavailable("edge-tts is not installed: pip install 'nekro-core[edge]'")
+    return importlib.import_module("edge_tts")
+
+
+def _unreachable(error: BaseException) -> EngineUnavailable:
+    return EngineUnavailable(f"the edge voice service cannot be reached: {error!r}")
+
+
+async def _decode(ffmpeg: str, encoded: bytes) -> bytes:
+    command = (ffmpeg, "-v", "error", "-i", "pipe:0", "-ac", "1", "-c:a", "pcm_s16le")
+    try:
+        with anyio.fail_after(60):
+            done = await anyio.run_process((*command, "-f", "wav", "pipe:1"), input=encoded)
+    except (CalledProcessError, TimeoutError) as error:
+        raise EngineUnavailable(f"ffmpeg cannot decode what edge-tts sent: {error}") from error
+    return done.stdout

