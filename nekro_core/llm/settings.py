@@ -12,7 +12,7 @@ class LLMSettings(BaseModel):
     Times are seconds. ``api_key`` may stay empty for an endpoint of your own that asks for none.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     base_url: str = ""
     """Address of the API, most often ending in ``/v1``."""
@@ -52,6 +52,14 @@ class LLMSettings(BaseModel):
         if address.username or address.password:
             raise ValueError("holds a user name or password: put the key into api_key instead")
         return value
+
+    @field_validator("api_key")
+    @classmethod
+    def _check_key(cls, value: SecretStr) -> SecretStr:
+        key = value.get_secret_value().strip()
+        if not (key.isascii() and key.isprintable()):
+            raise ValueError("a key is printable ASCII: it was copied with something else in it")
+        return SecretStr(key)
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
