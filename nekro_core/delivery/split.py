@@ -4,7 +4,18 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from nekro_core.chat import Image, Mention, Reply, Segment, Segments, Text, plain_text
+from nekro_core.chat import (
+    File,
+    Image,
+    Mention,
+    Reply,
+    Segment,
+    Segments,
+    Text,
+    Video,
+    Voice,
+    plain_text,
+)
 from nekro_core.delivery.adapter import Capabilities
 
 _PLACES = ("\n\n", "\n", "。", "！", "？", ". ", "! ", "? ", "；", "; ", "，", ", ", "、", " ")
@@ -47,7 +58,10 @@ class _Splitter:
 
     def _add(self, segment: Segment) -> None:
         can = self.capabilities
-        if type(segment) in can.alone:
+        if isinstance(segment, Image | Voice | Video | File) and segment.media.problem:
+            name = segment.media.name or type(segment).__name__.lower()
+            self._refuse(segment, f"{name}: {segment.media.problem}")
+        elif type(segment) in can.alone:
             self._flush()
             self.pieces.append(Piece((segment,)))
         elif isinstance(segment, Text) and Text in can.inline:
@@ -58,8 +72,11 @@ class _Splitter:
             self._add_text(plain_text((segment,)))
         elif not isinstance(segment, Reply):
             kind = type(segment).__name__.lower()
-            self._flush()
-            self.pieces.append(Piece((segment,), f"this platform cannot send a {kind}"))
+            self._refuse(segment, f"this platform cannot send a {kind}")
+
+    def _refuse(self, segment: Segment, problem: str) -> None:
+        self._flush()
+        self.pieces.append(Piece((segment,), problem))
 
     def _add_inline(self, segment: Segment) -> None:
         full = isinstance(segment, Image) and self._images() >= self.capabilities.images_per_call

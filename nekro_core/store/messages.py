@@ -122,6 +122,11 @@ class Messages:
         )
         return [record_of(row) for row in reversed(rows)]
 
+    async def get(self, seq: int) -> Record | None:
+        """One record."""
+        rows = await self._database.read(f"{SELECT} WHERE seq = ?", seq)
+        return record_of(rows[0]) if rows else None
+
     async def by_message_id(self, chat_key: ChatKey, message_id: str) -> Record | None:
         """The record that the platform knows by this id."""
         rows = await self._database.read(

@@ -1,0 +1,171 @@
+"""The rows behind what goes out, and the history lines that show them."""
+
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import anyio
+import msgspec
+from loguru import logger
+
+from nekro_core.chat import (
+    Author,
+    ChatKey,
+    Delivery,
+    DeliveryState,
+    Receipt,
+    Record,
+    Sender,
+)
+from nekro_core.delivery.host import Recorded
+from nekro_core.delivery.split import Piece
+from nekro_core.delivery.watch import Broadcast
+from nekro_core.store import DeliveryRow, Store, StoreError
+
+_LAST_WORDS_S = 5.0
+"""Longest that a cancelled send may take to write down what became of it."""
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One platform call on its way. ``receipt`` is set once it is decided or put aside."""
+
+    row: DeliveryRow
+    record: Record | None
+    receipt: Receipt | None = None
+
+    @property
+    def delivery(self) -> Delivery:
+        """What the adapter is given."""
+        row = self.row
+        return Delivery(
+            delivery_id=row.delivery_id,
+            chat_key=row.chat_key,
+            segments=row.segments,
+            run_id=row.run_id,
+        )
+
+
+class Ledger:
+    """Writes each change of state down and tells who watches."""
+
+    def __init__(
+        self, store: Store, activity: Broadcast, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store = store
+        self._activity = activity
+        self.clock = clock
+
+    def open(
+        self, chat_key: ChatKey, pieces: Sequence[Piece], *, run_id: str, record: bool
+    ) -> tuple[list[Entry], Awaitable[Any]]:
+        """Put the rows of one send in line to be stored, their place taken before this returns,
+        and say when they are. What cannot be sent is born rejected."""
+        store, now = self._store, self.clock()
+        account = store.accounts.of(chat_key.instance)
+        sender = Sender(account.account if account else "")
+        entries: list[Entry] = []
+        for position, piece in enumerate(pieces):
+            state = DeliveryState.REJECTED if piece.problem else DeliveryState.PENDING
+            shown = (
+                Record(
+                    seq=store.messages.reserve(),
+                    chat_key=chat_key,
+                    author=Author.BOT,
+                    segments=piece.segments,
+                    time=now,
+                    sender=sender,
+                    run_id=run_id,
+                    state=state,
+                )
+                if record
+                else None
+            )
+            row = DeliveryRow(
+                delivery_id=uuid.uuid4().hex,
+                chat_key=chat_key,
+                run_id=run_id,
+                position=position,
+                segments=piece.segments,
+                state=state,
+                message_id="",
+                reason=piece.problem,
+                record_seq=shown.seq if shown else 0,
+                created=now,
+                changed=now,
+            )
+            receipt = Receipt(state=state, reason=piece.problem) if piece.problem else None
+            entries.append(Entry(row, shown, receipt))
+        records = [entry.record for entry in entries if entry.record is not None]
+
+        def stored() -> None:
+            store.chats.written(chat_key)
+            for each in records:
+                self._activity.publish(Recorded(each))
+
+        written = store.deliveries.add(
+            [entry.row for entry in entries],
+            records,
+            before=store.chats.seen(chat_key),
+            stored=stored,
+        )
+        return entries, written
+
+    async def begin_call(self, entry: Entry) -> None:
+        """Commit that the call is about to be made. Raises `StoreError`: then it must not be."""
+        await self._store.deliveries.mark(entry.row, DeliveryState.SENDING)
+        entry.row = replace(entry.row, state=DeliveryState.SENDING)
+        entry.receipt = None
+
+    async def decide(self, entry: Entry, receipt: Receipt) -> None:
+        """Write down what became of it. A failure to do so is logged and not raised: whoever asked
+        must not be told that a message failed which people have read. Such a row is still
+        ``sending``, and so unknown after a restart."""
+        entry.receipt = receipt
+        entry.row = replace(
+            entry.row,
+            state=receipt.state,
+            message_id=receipt.message_id,
+            reason=receipt.reason,
+        )
+        try:
+            await self._store.deliveries.mark(
+                entry.row, receipt.state, message_id=receipt.message_id, reason=receipt.reason
+            )
+        except StoreError as error:
+            logger.error(
+                "delivery {} is {} and that cannot be stored: {}",
+                entry.row.delivery_id,
+                receipt.state,
+                error,
+            )
+        if entry.record is not None:
+            entry.record = msgspec.structs.replace(
+                entry.record, state=receipt.state, message_id=receipt.message_id
+            )
+            self._activity.publish(Recorded(entry.record))
+
+    async def abandon(self, entries: Sequence[Entry], reason: str) -> None:
+        """The one who asked was cancelled: what is on its way becomes unknown, the rest dropped."""
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_LAST_WORDS_S):
+            for entry in entries:
+                if entry.receipt is None:
+                    called = entry.row.state is DeliveryState.SENDING
+                    state = DeliveryState.UNKNOWN if called else DeliveryState.DROPPED
+                    await self.decide(entry, Receipt(state=state, reason=reason))
+
+    async def leftovers(self) -> list[Entry]:
+        """What the last process left behind, in order. Calls that it was making are now unknown,
+        and not among them."""
+        store = self._store
+        for row in await store.deliveries.in_state(DeliveryState.SENDING):
+            reason = "the bot was stopped while it was sent; it may have arrived"
+            entry = Entry(row, await self._record_of(row))
+            await self.decide(entry, Receipt(state=DeliveryState.UNKNOWN, reason=reason))
+        pending = await store.deliveries.in_state(DeliveryState.PENDING)
+        return [Entry(row, await self._record_of(row)) for row in pending]
+
+    async def _record_of(self, row: DeliveryRow) -> Record | None:
+        return await self._store.messages.get(row.record_seq) if row.record_seq else None

@@ -1,0 +1,96 @@
+"""The `Host` of one process: what adapters see of the rooms here."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+from nekro_core.chat import ChatKey, ChatMessage, Record, RunRecord
+from nekro_core.delivery.host import Activity, MediaKeeper
+from nekro_core.delivery.inbox import Inbox
+from nekro_core.delivery.media import MediaStore
+from nekro_core.delivery.watch import Broadcast
+from nekro_core.store import Store
+
+
+class LocalHost:
+    """Implements `Host` on a store, an inbox and the rest of delivery.
+
+    ``stop`` ends a chat's running turn and says whether one ran: the agent's word, which this room
+    cannot know by itself. ``busy`` likewise says whether one runs.
+    """
+
+    def __init__(
+        self,
+        *,
+        data_dir: Path,
+        settings: Mapping[str, Any],
+        store: Store,
+        inbox: Inbox,
+        activity: Broadcast,
+        media: MediaStore,
+        stop: Callable[[ChatKey], Awaitable[bool]],
+        busy: Callable[[ChatKey], bool],
+    ) -> None:
+        self.data_dir = data_dir
+        self.settings = settings
+        self.media: MediaKeeper = media
+        self._uploads = media
+        self._store = store
+        self._inbox = inbox
+        self._activity = activity
+        self._stop = stop
+        self._busy = busy
+
+    async def accept(self, message: ChatMessage) -> None:
+        """See `Host.accept` and `Inbox.accept`."""
+        await self._inbox.accept(message)
+
+    async def recall(self, chat_key: ChatKey, message_id: str) -> None:
+        """See `Host.recall`."""
+        await self._inbox.recall(chat_key, message_id)
+
+    async def instance_of(self, adapter: str, account: str) -> str:
+        """See `Host.instance_of`."""
+        return await self._store.accounts.bind(adapter, account)
+
+    async def account_of(self, instance: str) -> str | None:
+        """See `Host.account_of`."""
+        bound = self._store.accounts.of(instance)
+        return bound.account if bound else None
+
+    async def stop(self, chat_key: ChatKey) -> bool:
+        """See `Host.stop`."""
+        return await self._stop(chat_key)
+
+    def working(self, chat_key: ChatKey) -> bool:
+        """See `Host.working`."""
+        return self._busy(chat_key)
+
+    def watch(
+        self, chat_key: ChatKey | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[Activity]]:
+        """See `Host.watch`."""
+        return self._activity.watch(chat_key)
+
+    async def records(self, chat_key: ChatKey, *, after: int = 0, limit: int = 200) -> list[Record]:
+        """See `Host.records`."""
+        if after:
+            return await self._store.messages.after(chat_key, after, limit)
+        return await self._store.messages.newest(chat_key, limit)
+
+    async def newest_times(self, instance: str) -> Mapping[ChatKey, float]:
+        """See `Host.newest_times`."""
+        return await self._store.chats.newest_times(instance)
+
+    async def chats(self, instance: str) -> list[ChatKey]:
+        """See `Host.chats`."""
+        return await self._store.chats.of_instance(instance)
+
+    async def run(self, run_id: str) -> RunRecord | None:
+        """See `Host.run`."""
+        return await self._store.runs.get(run_id)
+
+    async def read_upload(self, chat_key: ChatKey, path: str) -> bytes | None:
+        """See `Host.read_upload`."""
+        return await self._uploads.read(chat_key, path)

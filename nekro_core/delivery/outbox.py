@@ -1,0 +1,249 @@
+"""The way out: every platform call is a row whose state is committed before and after it."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+from loguru import logger
+
+from nekro_core.chat import ChatKey, DeliveryState, Receipt, Segment, Segments
+from nekro_core.delivery.adapter import Adapter
+from nekro_core.delivery.clean import clean_segments
+from nekro_core.delivery.errors import NothingToSend
+from nekro_core.delivery.lane import Lane, Lanes
+from nekro_core.delivery.ledger import Entry, Ledger
+from nekro_core.delivery.media import MediaStore
+from nekro_core.delivery.outgoing import keep_media
+from nekro_core.delivery.pace import RunBudget
+from nekro_core.delivery.settings import DeliverySettings
+from nekro_core.delivery.split import Piece, split
+from nekro_core.delivery.watch import Broadcast
+from nekro_core.store import Store, StoreError
+
+_ANSWERS = frozenset(
+    {
+        DeliveryState.SENT,
+        DeliveryState.REJECTED,
+        DeliveryState.UNKNOWN,
+        DeliveryState.PENDING,
+    }
+)
+"""What an adapter may answer; the other states are the outbox's own."""
+
+
+class Outbox:
+    """Where everything that the bot says goes through. An async context manager.
+
+    On entering, what a dead process left is found: calls that it was making become ``unknown`` and
+    are never repeated; those never handed over are sent in their old order, as soon as the account
+    can take them and unless they are older than ``resend_for_s``.
+
+    ``adapters`` is looked at for each send, by name, so one may be added later.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        adapters: Mapping[str, Adapter],
+        activity: Broadcast,
+        settings: DeliverySettings | None = None,
+        *,
+        media: MediaStore | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings or DeliverySettings()
+        self._store = store
+        self._adapters = adapters
+        self._media = media
+        self._ledger = Ledger(store, activity, clock=clock)
+        self._budget = RunBudget(self._settings)
+        self._lanes = Lanes(self._settings)
+        self._nudged = anyio.Event()
+        self._tasks: TaskGroup | None = None
+
+    async def __aenter__(self) -> Self:
+        for entry in await self._ledger.leftovers():
+            with self._lanes.use(entry.row.chat_key) as lane:
+                lane.parked.append(entry)
+        self._tasks = await anyio.create_task_group().__aenter__()
+        self._tasks.start_soon(self._resend)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._tasks is not None
+        self._tasks.cancel_scope.cancel()
+        # The body's error is the body's own: the group must not wrap it.
+        await self._tasks.__aexit__(None, None, None)
+
+    async def send(
+        self,
+        chat_key: ChatKey,
+        segments: Iterable[Segment],
+        *,
+        run_id: str = "",
+        record: bool = True,
+    ) -> tuple[Receipt, ...]:
+        """Send to a chat and say what became of each piece: one receipt a platform call.
+
+        The message is split by what the platform can carry; what it cannot is ``rejected`` with a
+        reason, and the rest is sent. Within a chat the order of calls is kept and there is one
+        platform call at a time. A chat that got 30 messages in a minute waits, and what would wait
+        over a minute is ``dropped``. ``pending`` says that the account is offline: it is sent when
+        it is back, within 10 minutes. ``record`` false leaves it out of the chat's history.
+
+        Raises `NothingToSend`, `TooManySends` (8 a run) and `StoreUnavailable`: nothing left then.
+        If the caller is cancelled, a call on its way becomes ``unknown`` and the rest ``dropped``.
+        """
+        clean = clean_segments(tuple(segments))
+        pieces = self._pieces(chat_key, clean)
+        if not pieces:
+            raise NothingToSend("the message is empty: give it a text or a medium")
+        self._budget.take(run_id, len(pieces))
+        asked = anyio.current_time()
+        with self._lanes.use(chat_key) as lane:
+            async with lane.door:
+                if self._media is not None and (
+                    kept := await keep_media(self._media, chat_key, clean)
+                ):
+                    pieces = self._pieces(chat_key, kept)
+                entries, written = self._ledger.open(chat_key, pieces, run_id=run_id, record=record)
+                ticket = lane.enter()
+            try:
+                async with ticket.turn():
+                    await written
+                    await self._send_all(lane, entries, asked)
+            except StoreError:
+                await self._ledger.abandon(entries, "the database could not be written")
+                raise
+            except anyio.get_cancelled_exc_class():
+                await self._ledger.abandon(entries, "the run that sent it was stopped")
+                raise
+        return tuple(entry.receipt for entry in entries if entry.receipt is not None)
+
+    def nudge(self) -> None:
+        """An account came online: try what waits now, not at the next round."""
+        self._nudged.set()
+
+    def _pieces(self, chat_key: ChatKey, segments: Segments) -> tuple[Piece, ...]:
+        adapter = self._adapter(chat_key)
+        if adapter is None:
+            return (Piece(segments, f"no adapter serves {chat_key.instance}"),) if segments else ()
+        return split(segments, adapter.capabilities(chat_key))
+
+    def _adapter(self, chat_key: ChatKey) -> Adapter | None:
+        account = self._store.accounts.of(chat_key.instance)
+        # An adapter without accounts of its own (a page) is found by the name itself.
+        name = account.adapter if account else chat_key.instance.partition(".")[0]
+        return self._adapters.get(name)
+
+    async def _send_all(self, lane: Lane, entries: list[Entry], asked: float) -> None:
+        for entry in entries:
+            if entry.receipt is not None:
+                continue
+            if lane.parked:
+                # Not before those that wait already.
+                reason = lane.parked[0].row.reason or "waits for the messages before it"
+                await self._ledger.decide(
+                    entry, Receipt(state=DeliveryState.PENDING, reason=reason)
+                )
+                lane.parked.append(entry)
+                self.nudge()
+            elif await self._wait_for_room(lane, entry, asked):
+                await self._call(lane, entry)
+                if entry.row.state is DeliveryState.PENDING:
+                    lane.parked.append(entry)
+
+    async def _wait_for_room(self, lane: Lane, entry: Entry, asked: float) -> bool:
+        now = anyio.current_time()
+        delay, settings = lane.window.delay(now), self._settings
+        if now - asked + delay > settings.longest_wait_s:
+            reason = (
+                f"{settings.sends_per_window} messages went to this chat within "
+                f"{settings.window_s:g} s; this one would have waited over "
+                f"{settings.longest_wait_s:g} s"
+            )
+            await self._ledger.decide(entry, Receipt(state=DeliveryState.DROPPED, reason=reason))
+            return False
+        await anyio.sleep(delay)
+        return True
+
+    async def _call(self, lane: Lane, entry: Entry) -> None:
+        """Make the one platform call, between its two commits."""
+        adapter = self._adapter(entry.row.chat_key)
+        if adapter is None:
+            receipt = Receipt(state=DeliveryState.PENDING, reason="its adapter is not loaded")
+            await self._ledger.decide(entry, receipt)
+            return
+        await self._ledger.begin_call(entry)
+        receipt = await self._ask(adapter, entry)
+        if receipt.state is not DeliveryState.PENDING:
+            lane.window.take(anyio.current_time())
+        await self._ledger.decide(entry, receipt)
+
+    async def _ask(self, adapter: Adapter, entry: Entry) -> Receipt:
+        unknown = DeliveryState.UNKNOWN
+        try:
+            with anyio.fail_after(self._settings.call_s):
+                receipt = await adapter.send(entry.delivery)
+        except TimeoutError:
+            limit = f"{self._settings.call_s:g} s"
+            return Receipt(state=unknown, reason=f"no answer within {limit}; it may have arrived")
+        except Exception as error:  # noqa: BLE001 (an adapter's fault is this message's alone)
+            logger.exception("adapter {} failed to send {}", adapter.name, entry.row.delivery_id)
+            return Receipt(state=unknown, reason=f"the adapter failed: {error}")
+        if receipt.state not in _ANSWERS:
+            reason = f"the adapter answered {receipt.state}, which it cannot know"
+            return Receipt(state=unknown, reason=reason)
+        return receipt
+
+    async def _flush(self, lane: Lane) -> None:
+        """Send what is parked, until one has to wait on. Called in the lane's turn."""
+        while lane.parked:
+            entry = lane.parked[0]
+            age = self._ledger.clock() - entry.row.created
+            if age > self._settings.resend_for_s:
+                reason = f"it waited {age:.0f} s for its account: too old to be said now"
+                receipt = Receipt(state=DeliveryState.DROPPED, reason=reason)
+                await self._ledger.decide(entry, receipt)
+            else:
+                await anyio.sleep(lane.window.delay(anyio.current_time()))
+                try:
+                    await self._call(lane, entry)
+                except anyio.get_cancelled_exc_class():
+                    if entry.row.state is DeliveryState.SENDING:
+                        lane.parked.popleft()
+                        await self._ledger.abandon([entry], "the bot was stopped while sending it")
+                    raise
+                if entry.row.state is DeliveryState.PENDING:
+                    return
+            lane.parked.popleft()
+
+    async def _resend(self) -> None:
+        """Try what is parked, again and again, each chat for itself."""
+        assert self._tasks is not None
+        while True:
+            for lane in self._lanes.parked():
+                lane.flushing = True
+                self._tasks.start_soon(self._flush_in_turn, lane.chat_key)
+            with anyio.move_on_after(self._settings.retry_s):
+                await self._nudged.wait()
+            self._nudged = anyio.Event()
+            self._lanes.forget_idle(anyio.current_time())
+
+    async def _flush_in_turn(self, chat_key: ChatKey) -> None:
+        with self._lanes.use(chat_key) as lane:
+            try:
+                async with lane.enter().turn():
+                    await self._flush(lane)
+            except StoreError as error:
+                logger.error("what waits for {} must wait on: {}", chat_key, error)
+            finally:
+                lane.flushing = False

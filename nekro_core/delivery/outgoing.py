@@ -1,0 +1,27 @@
+"""Make sure that what is sent is still there when it is sent late, or looked at tomorrow."""
+
+import msgspec
+
+from nekro_core.chat import ChatKey, File, Image, Segment, Segments, Video, Voice
+from nekro_core.delivery.media import MediaStore
+
+
+async def keep_media(media: MediaStore, chat_key: ChatKey, segments: Segments) -> Segments | None:
+    """The segments with their media copied into the chat's uploads; nothing where none has any.
+    What cannot be copied has a ``problem``, for which `split` sets it apart."""
+    if not any(isinstance(segment, Image | Voice | Video | File) for segment in segments):
+        return None
+    return tuple([await _keep(media, chat_key, segment) for segment in segments])
+
+
+async def _keep(media: MediaStore, chat_key: ChatKey, segment: Segment) -> Segment:
+    if not isinstance(segment, Image | Voice | Video | File) or segment.media.problem:
+        return segment
+    found = segment.media
+    if found.path:
+        copy = await media.keep_file(chat_key, found)
+    elif found.url:
+        copy = await media.keep_url(chat_key, found.url, name=found.name, expect="file")
+    else:
+        copy = msgspec.structs.replace(found, problem="it has neither a path nor a URL")
+    return msgspec.structs.replace(segment, media=copy)
