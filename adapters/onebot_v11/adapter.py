@@ -16,7 +16,7 @@ from .intake import Intake
 from .outgoing import CAPABILITIES, CannotSend, call_for
 
 SEND_S = 30.0
-"""Seconds for a message until its outcome counts as unknown. NoneBot's own ``API_TIMEOUT``."""
+"""Seconds for a message until its outcome counts as unknown, where ``API_TIMEOUT`` is not set."""
 UPLOAD_S = 120.0
 """The same for a file: the implementation passes it on to the platform before it answers."""
 DRAIN_S = 1.0
@@ -29,8 +29,11 @@ class OneBotV11:
 
     name = "onebot_v11"
 
-    def __init__(self, host: Host, driver: Driver, gateway: Gateway) -> None:
+    def __init__(
+        self, host: Host, driver: Driver, gateway: Gateway, *, send_s: float = SEND_S
+    ) -> None:
         self._host = host
+        self._send_s = send_s
         self._driver = driver
         self._gateway = gateway
         self._stack = AsyncExitStack()
@@ -75,7 +78,7 @@ class OneBotV11:
             call = await call_for(delivery)
         except CannotSend as error:
             return _rejected(str(error))
-        seconds = UPLOAD_S if call.action.startswith("upload_") else SEND_S
+        seconds = UPLOAD_S if call.action.startswith("upload_") else self._send_s
         try:
             data = await self._gateway.call(account, call.action, call.params, seconds=seconds)
         except NotConnected as error:

@@ -180,7 +180,7 @@ class Connection:
     def _notice_heartbeat(self, frame: Json) -> None:
         interval = frame.get("interval")
         if frame.get("meta_event_type") == "heartbeat" and isinstance(interval, int | float):
-            self._patience = max(MISSED_HEARTBEATS * interval / 1000, 5.0)
+            self._patience = max(MISSED_HEARTBEATS * interval / 1000, 1.0)
 
 
 def _data_of(answer: Json) -> Any:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from nekro_core.api.adapter import Host
 
 from .access import kept_token, refuse_open_doors
-from .adapter import OneBotV11
+from .adapter import SEND_S, OneBotV11
 from .gateway import FRAME_BYTES, Gateway
 
 SERVER_OPTIONS: Mapping[str, Any] = {
@@ -36,7 +36,8 @@ def create(host: Host, driver: Driver) -> OneBotV11:
         config.onebot_access_token = kept_token(host.data_dir)
     if config.onebot_api_roots:
         logger.warning("ONEBOT_API_ROOTS is not used: calls go over the WebSocket")
-    return OneBotV11(host, driver, Gateway(driver, config))
+    send_s = float(host.settings.get("api_timeout") or SEND_S)
+    return OneBotV11(host, driver, Gateway(driver, config), send_s=send_s)
 
 
 def read_config(settings: Mapping[str, Any]) -> Config:

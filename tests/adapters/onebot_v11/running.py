@@ -1,6 +1,7 @@
 """The adapter in a real web server on a free port of this machine."""
 
 import itertools
+import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -59,6 +60,17 @@ def new_driver() -> Driver:
     return Driver(Env(environment="test"), Config(_env_file=None))
 
 
+class Server(uvicorn.Server):
+    """uvicorn looks every 0.1 s whether it should end; tests need not wait for that."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ending = anyio.Event()
+
+    async def main_loop(self) -> None:
+        await self.ending.wait()
+
+
 @asynccontextmanager
 async def serving(driver: Driver, **options: Any) -> AsyncIterator[int]:
     with socket.socket() as listener:
@@ -69,13 +81,13 @@ async def serving(driver: Driver, **options: Any) -> AsyncIterator[int]:
             timeout_graceful_shutdown=1,
             **{**SERVER_OPTIONS, **options},
         )
-        server = uvicorn.Server(config)
+        server = Server(config)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             while not server.started:
                 await anyio.sleep(0.002)
             yield listener.getsockname()[1]
-            server.should_exit = True
+            server.ending.set()
 
 
 @asynccontextmanager
@@ -90,3 +102,21 @@ async def running(folder: Path, host: Host | None = None, **settings: Any) -> As
             yield Bot(host, adapter, driver, port, itertools.count(1))
         finally:
             await adapter.aclose()
+
+
+@asynccontextmanager
+async def bot_with_peer(folder: Path, direction: str) -> AsyncIterator[tuple[Bot, OneBotPeer]]:
+    """A bot and a peer, connected by either of the two."""
+    if direction == "reverse":
+        async with running(folder) as bot, bot.peer() as peer:
+            await peer.wait_connected()
+            await bot.hear_from(peer.self_id)
+            yield bot, peer
+    else:
+        async with (
+            OneBotPeer(token=TOKEN) as peer,
+            running(folder, onebot_v11_ws_urls=json.dumps([peer.address])) as bot,
+        ):
+            await peer.wait_connected()
+            await bot.hear_from(peer.self_id)
+            yield bot, peer

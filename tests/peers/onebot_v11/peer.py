@@ -115,6 +115,9 @@ class OneBotPeer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.reconnect_s = None
+        with anyio.CancelScope(shield=True):
+            await self.close()
         self._tasks.cancel_scope.cancel()
         await self._stack.aclose()
 
@@ -219,9 +222,12 @@ class OneBotPeer:
         self._wire.transport.pause_reading()
 
     async def close(self) -> None:
-        """Close politely."""
-        if self._wire is not None:
-            await self._wire.close()
+        """Close politely, or at least for good."""
+        wire = self._wire
+        if wire is not None:
+            with anyio.move_on_after(0.3):
+                await wire.close()
+            wire.transport.abort()
 
     # -- inside ----------------------------------------------------------------------------
 
