@@ -21,10 +21,10 @@ from nonebot.adapters.onebot.v11 import Bot, Event
 from nonebot.adapters.onebot.v11.config import Config
 from nonebot.adapters.onebot.v11.exception import ActionFailed, ApiNotAvailable, NetworkError
 from nonebot.drivers import URL, ASGIMixin, Driver, Request, WebSocket, WebSocketServerSetup
-from nonebot.drivers.websockets import WebSocket as ClientWebSocket
+from nonebot.exception import WebSocketClosed
 from nonebot.matcher import matchers
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import InvalidURI, WebSocketException
+from websockets.exceptions import ConnectionClosed, InvalidURI, WebSocketException
 
 from .access import offers
 from .connection import CallRefused, Connection, Json, NotConnected, OutcomeUnknown
@@ -40,6 +40,25 @@ START_S = 10.0
 """How long a connection that comes while the bot starts is kept waiting."""
 RECONNECT_S = 3.0
 ACCOUNT_LENGTH = 64
+
+
+class ClientWire:
+    """A WebSocket that we opened, as a `Wire`."""
+
+    def __init__(self, websocket: ClientConnection) -> None:
+        self._websocket = websocket
+        self.send = websocket.send
+        self.close = websocket.close
+
+    async def receive(self) -> str | bytes:
+        """The next frame. Raises `WebSocketClosed` at the end."""
+        try:
+            return await self._websocket.recv()
+        except ConnectionClosed as closed:
+            received = closed.rcvd
+            raise WebSocketClosed(
+                received.code if received else 1006, received.reason if received else None
+            ) from closed
 
 
 class Gateway(StockAdapter):
@@ -116,8 +135,7 @@ class Gateway(StockAdapter):
         while True:
             try:
                 async with self._connect(url) as websocket:
-                    wire = ClientWebSocket(request=Request("GET", url), websocket=websocket)
-                    await self._listen(Connection(wire, url))
+                    await self._listen(Connection(ClientWire(websocket), url))
             except InvalidURI as error:
                 logger.error("ONEBOT_V11_WS_URLS: {}", error)
                 return

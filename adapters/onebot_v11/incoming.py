@@ -57,13 +57,16 @@ async def read_segments(message: Any, lookups: Lookups) -> Segments:
 def raw_segments(message: Any) -> list[tuple[str, Json]]:
     """Type and data of each segment. What has neither becomes a ``malformed`` one."""
     if isinstance(message, str):
-        return [(segment.type, segment.data) for segment in CodedMessage(message)]
+        return [(words(segment.type), segment.data) for segment in CodedMessage(message)]
     if isinstance(message, Mapping):
         message = [message]
     if not isinstance(message, list):
         return [] if message is None else [("malformed", {"summary": repr(message)})]
     return [
-        (str(segment["type"]), segment["data"] if isinstance(segment.get("data"), Mapping) else {})
+        (
+            words(segment["type"]),
+            segment["data"] if isinstance(segment.get("data"), Mapping) else {},
+        )
         if isinstance(segment, Mapping) and segment.get("type")
         else ("malformed", {"summary": repr(segment)})
         for segment in message

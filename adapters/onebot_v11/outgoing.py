@@ -89,9 +89,9 @@ def _refuse_mixtures(segments: list[Segment]) -> None:
         raise CannotSend("the message is empty")
     for segment in segments:
         if type(segment) not in CAPABILITIES.inline | CAPABILITIES.alone:
-            raise CannotSend(f"a {_kind(segment)} cannot be sent over OneBot v11")
+            raise CannotSend(f"OneBot v11 cannot send a segment of type {_kind(segment)}")
         if type(segment) in CAPABILITIES.alone and len(segments) > 1:
-            raise CannotSend(f"a {_kind(segment)} must be a message of its own")
+            raise CannotSend(f"a segment of type {_kind(segment)} must be a message of its own")
 
 
 def _refuse_size(segments: list[Segment]) -> None:
@@ -118,7 +118,7 @@ async def _written(segment: Segment) -> Json:
             return {"type": "record", "data": {"file": await _inline(media)}}
         case Video(media):
             return {"type": "video", "data": {"file": await _inline(media)}}
-    raise CannotSend(f"a {_kind(segment)} cannot be sent over OneBot v11")
+    raise CannotSend(f"OneBot v11 cannot send a segment of type {_kind(segment)}")
 
 
 async def _inline(media: Media) -> str:

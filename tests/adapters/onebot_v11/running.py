@@ -95,7 +95,7 @@ async def running(folder: Path, host: Host | None = None, **settings: Any) -> As
     """A started adapter behind its server."""
     host = host or MemoryHost(folder, {"onebot_access_token": TOKEN, **settings})
     driver = new_driver()
-    adapter = create(host, driver)
+    adapter = create(host, driver, reconnect_s=0.2)
     async with serving(driver) as port:
         await adapter.start()
         try:

@@ -1,0 +1,126 @@
+"""What was said while the bot was away."""
+
+import time
+from pathlib import Path
+
+import anyio
+
+from nekro_core.api.chat import ChatMessage
+from tests.adapters.onebot_v11.running import FRIEND, GROUP, TOKEN, Bot, bot_with_peer, running
+from tests.peers.onebot_v11 import OneBotPeer
+
+
+def said_in(bot: Bot, *texts: str) -> list[ChatMessage]:
+    return [message for message in bot.host.accepted if message.text in texts]
+
+
+async def test_what_was_missed_is_fetched_in_its_order(bot: Bot) -> None:
+    async with bot.peer(reconnect_s=0.4) as peer:
+        await peer.wait_connected()
+        await peer.say_in_group(30003, 10001, "before")
+        await peer.say_in_private(10001, "before too")
+        await bot.host.heard(2)
+        peer.abort()
+        await peer.wait_disconnected()
+        missed = [await peer.say_in_group(30003, 10001, f"missed {n}") for n in range(3)]
+        await peer.say_in_private(10001, "missed too")
+        await peer.say_in_group(30003, peer.self_id, "our own")
+        await peer.say_in_group(30099, 10005, "a chat never heard of", at_me=True)
+        await peer.wait_connected()
+        await peer.say_in_group(30003, 10001, "after")
+        await bot.host.until(lambda: said_in(bot, "after") != [])
+        await bot.host.until(lambda: len(said_in(bot, "missed too")) == 1)
+        await bot.host.until(
+            lambda: any(m.chat_key.native_id == "30099" for m in bot.host.accepted)
+        )
+
+    there = [m for m in bot.host.accepted if m.chat_key == GROUP]
+    # Messages of the newest second are fetched again: the inbox knows them by their ids.
+    once = list(dict.fromkeys(m.text for m in there))
+    assert once == ["before", "missed 0", "missed 1", "missed 2", "after"]
+    late = said_in(bot, "missed 0", "missed 1", "missed 2")
+    assert [m.message_id for m in late] == [str(n) for n in missed]
+    assert all(m.from_history for m in late)
+    assert said_in(bot, "missed too")[0].chat_key == FRIEND
+    (new,) = (m for m in bot.host.accepted if m.chat_key.native_id == "30099")
+    assert new.to_bot
+    assert new.from_history
+
+
+async def test_a_long_absence_is_fetched_page_by_page(bot: Bot) -> None:
+    async with bot.peer(reconnect_s=0.3) as peer:
+        await peer.wait_connected()
+        now = time.time()
+        await peer.say_in_group(30003, 10001, "old and unheard", at_time=now - 2000)
+        await bot.host.heard(1)
+        peer.abort()
+        await peer.wait_disconnected()
+        for number in range(450):
+            await peer.say_in_group(30003, 10001, str(number), at_time=now - 1000 + number)
+        await bot.host.until(lambda: bot.host.accepted[-1].text == "449")
+        texts = [m.text for m in bot.host.accepted if m.text.isdecimal()]
+        assert texts == [str(number) for number in range(450)]
+        pages = [call for call in peer.calls if call.action == "get_group_msg_history"]
+        assert len(pages) <= 6
+
+
+async def test_a_new_account_starts_with_the_present(bot: Bot) -> None:
+    peer = bot.peer()
+    await peer.say_in_group(30003, 10001, "long ago")
+    async with peer:
+        await peer.wait_connected()
+        await peer.say_in_group(30003, 10001, "now")
+        assert (await bot.host.next_message()).text == "now"
+        assert [call.action for call in peer.calls] == []
+
+
+async def test_an_implementation_without_history_is_heard_all_the_same(bot: Bot) -> None:
+    async with bot.peer(has_history=False) as peer:
+        await peer.wait_connected()
+        await peer.say_in_group(30003, 10001, "before")
+        await bot.host.heard(1)
+        peer.abort()
+        await peer.wait_disconnected()
+        await peer.wait_connected()
+        await peer.say_in_group(30003, 10001, "after")
+        assert (await bot.host.heard(2))[1].text == "after"
+        assert {"get_group_list", "get_friend_list"} <= {call.action for call in peer.calls}
+
+
+async def test_a_forward_connection_comes_back_and_catches_up(tmp_path: Path) -> None:
+    async with bot_with_peer(tmp_path, "forward") as (bot, peer):
+        await peer.say_in_group(30003, 10001, "before", at_me=True)
+        assert (await bot.host.next_message()).chat_key == GROUP
+        assert (await bot.send(GROUP, "hello")).ok
+        peer.abort()
+        await peer.wait_disconnected()
+        await peer.say_in_group(30003, 10001, "missed")
+        await bot.host.until(lambda: said_in(bot, "missed") != [])
+
+
+async def test_a_forward_connection_with_a_wrong_token_is_no_connection(tmp_path: Path) -> None:
+    async with (
+        OneBotPeer(token="another token") as peer,
+        running(tmp_path, onebot_v11_ws_urls=[peer.address]) as bot,
+    ):
+        with anyio.fail_after(10):
+            while not peer.refusals:
+                await anyio.sleep(0.01)
+        assert await bot.adapter.own_accounts(GROUP) == frozenset()
+
+
+async def test_one_account_over_both_directions_keeps_the_first(tmp_path: Path) -> None:
+    async with (
+        OneBotPeer(token=TOKEN) as forward,
+        running(tmp_path, onebot_v11_ws_urls=[forward.address]) as bot,
+    ):
+        await forward.wait_connected()
+        await bot.hear_from()
+        async with bot.peer() as reverse:  # came to us: takes over
+            await reverse.wait_connected()
+            await forward.wait_disconnected()
+            await forward.wait_connected()  # goes there again, and yields
+            await forward.wait_disconnected()
+            assert (await bot.send(GROUP, "hello")).ok
+            assert (await reverse.next_send()).text == "hello"
+            assert reverse.connected
