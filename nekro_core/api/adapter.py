@@ -5,7 +5,7 @@ A built-in adapter is a package `adapters/<name>`; its ``__init__`` has ``create
 run with for the adapter's sake.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from nonebot.drivers import Driver
 
@@ -30,6 +30,18 @@ class AdapterFactory(Protocol):
         """The adapter, not yet started."""
 
 
+@runtime_checkable
+class Page(Protocol):
+    """An adapter whose chats are reached with a browser: what the operator is shown at the start."""
+
+    @property
+    def access_token(self) -> str:
+        """The token of its HTTP API."""
+
+    def login_link(self, address: str) -> str:
+        """A link below ``address`` that logs a browser in, once."""
+
+
 __all__ = [
     "Activity",
     "Adapter",
@@ -37,6 +49,7 @@ __all__ = [
     "Capabilities",
     "Host",
     "MediaKeeper",
+    "Page",
     "Recorded",
     "Working",
 ]
