@@ -1,5 +1,22 @@
 """The agent of a chat: when it answers, what the model is told, and how its code is run."""
 
+from nekro_core.agent.boxes import BoxSource, ChatBoxes
+from nekro_core.agent.journal import ChatJournal
+from nekro_core.agent.pictures import Pictures
+from nekro_core.agent.ports import Plugins, Ports
+from nekro_core.agent.sessions import Sessions
 from nekro_core.agent.settings import AgentSettings, PromptSettings, TriggerSettings, TurnSettings
 
-__all__ = ["AgentSettings", "PromptSettings", "TriggerSettings", "TurnSettings"]
+__all__ = [
+    "AgentSettings",
+    "BoxSource",
+    "ChatBoxes",
+    "ChatJournal",
+    "Pictures",
+    "Plugins",
+    "Ports",
+    "PromptSettings",
+    "Sessions",
+    "TriggerSettings",
+    "TurnSettings",
+]

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from nekro_core.agent.settings import TriggerSettings
@@ -52,14 +52,18 @@ def decide(
     wall: float,
     settings: TriggerSettings,
     names: Sequence[str],
+    forced: Collection[int] = (),
 ) -> Decision:
     """What to do about what was heard since the last turn, oldest first.
 
     ``now`` is on the clock of `Heard.at`, ``wall`` in seconds since 1970. Only the person who asks
-    is waited for: in a busy group somebody else is always typing.
+    is waited for: in a busy group somebody else is always typing. ``forced`` are sequence numbers
+    of records that are answered whatever they are.
     """
     for item in heard:
         why = reason(item.record, wall=wall, settings=settings, names=names)
+        if item.record.seq in forced:
+            why = "forced"
         if not why:
             continue
         asker = item.record.sender.user_id

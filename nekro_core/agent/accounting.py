@@ -1,0 +1,116 @@
+"""What a turn did and cost, written down as it goes, so that it is known after a crash too."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nekro_core.agent.reply import Reply
+from nekro_core.agent.run_calls import RunCalls
+from nekro_core.chat import ChatKey
+from nekro_core.llm.model import Usage
+from nekro_core.store import DeliveryRow, Step, Store, Turn
+
+SAID = "said"
+"""`RunRecord.stop` of a run without code: a reply's prose went to the chat."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCost:
+    """When a step began and what it cost. Times: seconds since 1970, seconds."""
+
+    started: float
+    seconds: float
+    usage: Usage
+    model: str
+
+
+class TurnBook:
+    """The store's pages of one turn."""
+
+    def __init__(self, store: Store, turn: Turn, *, wall: Callable[[], float]) -> None:
+        self._store = store
+        self._turn = turn
+        self._wall = wall
+        self._through = turn.through_seq
+        self._position = 0
+        self._chat_key: ChatKey = turn.chat_key
+
+    @property
+    def turn_id(self) -> int:
+        """The turn's number."""
+        return self._turn.turn_id
+
+    @property
+    def through_seq(self) -> int:
+        """The newest record that a step has seen."""
+        return self._through
+
+    async def continue_after(self, steps: list[Step]) -> None:
+        """The turn is taken up again: number the steps on from what it has."""
+        self._position = max((step.position + 1 for step in steps), default=0)
+
+    async def seen(self, seq: int) -> None:
+        """The next step sees records through ``seq``."""
+        if seq > self._through:
+            self._through = seq
+            await self._store.turns.seen(self.turn_id, seq)
+
+    async def begin_run(self, run_id: str, code: str = "") -> None:
+        """Code begins, or prose is about to be sent."""
+        await self._store.runs.begin(
+            run_id, self._chat_key, turn_id=self.turn_id, step=self._position, code=code
+        )
+
+    async def said(self, run_id: str) -> None:
+        """The prose was sent."""
+        await self._store.runs.end(run_id, output="", stop=SAID, seconds=0.0)
+
+    async def end_run(self, run_id: str, reply: Reply, calls: RunCalls) -> None:
+        """Code is over."""
+        result = reply.result
+        for call in calls.made:
+            await self._store.runs.add_call(run_id, call)
+        await self._store.runs.end(
+            run_id,
+            code=reply.code,
+            output=result.output if result else "",
+            stop=result.stop.value if result else "box_lost",
+            error=result.error if result else str(reply.box_error or ""),
+            seconds=result.seconds if result else 0.0,
+        )
+
+    async def cut_run(self, run_id: str, calls: RunCalls) -> None:
+        """Code was stopped from outside; what it was stays as it was begun."""
+        for call in calls.made:
+            await self._store.runs.add_call(run_id, call)
+        await self._store.runs.end(run_id, output="", stop="cancelled", seconds=0.0)
+
+    async def end_step(self, kept: str, tail: str, cost: StepCost) -> None:
+        """A reply was paid for."""
+        await self._store.turns.add_step(
+            self.turn_id,
+            Step(
+                position=self._position,
+                reply=kept + tail,
+                tail=tail,
+                model=cost.model,
+                prompt_tokens=cost.usage.prompt_tokens,
+                cached_tokens=cost.usage.cached_tokens,
+                completion_tokens=cost.usage.completion_tokens,
+                estimated=cost.usage.estimated,
+                started=cost.started,
+                seconds=cost.seconds,
+            ),
+        )
+        self._position += 1
+
+    async def sent(self) -> list[DeliveryRow]:
+        """Everything that the turn sent so far."""
+        return await self._store.deliveries.of_turn(self.turn_id)
+
+    async def sent_by(self, run_id: str) -> list[DeliveryRow]:
+        """What one run sent."""
+        return await self._store.deliveries.of_run(run_id)
+
+    async def end(self, stop: str) -> None:
+        """The turn is over."""
+        await self._store.turns.end(self.turn_id, stop=stop)

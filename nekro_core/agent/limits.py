@@ -1,0 +1,108 @@
+"""What bounds a turn. Each limit counts one thing; all raise the same error."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from nekro_core.agent.settings import TurnSettings
+from nekro_core.llm.model import Usage
+
+
+class LimitExceeded(Exception):
+    """A turn reached a bound: ``kind`` names it, ``value`` is what was counted."""
+
+    def __init__(self, kind: str, value: float, limit: float) -> None:
+        super().__init__(f"{kind}: {value:g} of at most {limit:g}")
+        self.kind = kind
+        self.value = value
+        self.limit = limit
+
+
+class Limit(Protocol):
+    """One bound. It is looked at before each reply is asked for, so what was paid for is used."""
+
+    def check(self) -> None:
+        """Raises `LimitExceeded` where another step would pass the bound."""
+
+    def spend(self, usage: Usage) -> None:
+        """A reply was paid for."""
+
+
+@dataclass(slots=True)
+class StepLimit:
+    """Model replies."""
+
+    limit: int
+    taken: int = 0
+
+    def check(self) -> None:
+        """See `Limit.check`."""
+        if self.taken >= self.limit:
+            raise LimitExceeded("steps", self.taken, self.limit)
+
+    def spend(self, _usage: Usage) -> None:
+        """See `Limit.spend`."""
+        self.taken += 1
+
+
+@dataclass(slots=True)
+class TokenLimit:
+    """Prompt and completion tokens together."""
+
+    limit: int
+    taken: int = 0
+
+    def check(self) -> None:
+        """See `Limit.check`."""
+        if self.taken >= self.limit:
+            raise LimitExceeded("tokens", self.taken, self.limit)
+
+    def spend(self, usage: Usage) -> None:
+        """See `Limit.spend`."""
+        self.taken += usage.prompt_tokens + usage.completion_tokens
+
+
+@dataclass(slots=True)
+class TimeLimit:
+    """Seconds since the turn began. The turn is also cut at that moment; see `Turn.run`."""
+
+    limit: float
+    clock: Callable[[], float]
+    began: float
+
+    def check(self) -> None:
+        """See `Limit.check`."""
+        passed = self.clock() - self.began
+        if passed >= self.limit:
+            raise LimitExceeded("seconds", passed, self.limit)
+
+    def spend(self, usage: Usage) -> None:
+        """Time passes by itself."""
+
+
+class Limits:
+    """Several limits as one."""
+
+    def __init__(self, limits: Iterable[Limit]) -> None:
+        self._limits = tuple(limits)
+
+    def check(self) -> None:
+        """Raises `LimitExceeded` for the first that is reached."""
+        for limit in self._limits:
+            limit.check()
+
+    def spend(self, usage: Usage) -> None:
+        """Tell each of them."""
+        for limit in self._limits:
+            limit.spend(usage)
+
+
+def turn_limits(settings: TurnSettings, clock: Callable[[], float]) -> Limits:
+    """The limits of a turn that begins now. ``clock`` is monotonic."""
+    return Limits(
+        (
+            StepLimit(settings.max_steps),
+            TokenLimit(settings.max_tokens),
+            TimeLimit(settings.max_seconds, clock, clock()),
+        )
+    )

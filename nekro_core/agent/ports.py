@@ -1,0 +1,65 @@
+"""What the agent needs of the rest of the bot, handed in by whoever composes it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from nekro_core.agent.boxes import ChatBoxes
+from nekro_core.agent.journal import ChatJournal
+from nekro_core.agent.pictures import Pictures
+from nekro_core.agent.settings import AgentSettings, TriggerSettings
+from nekro_core.catalogue import Catalogue
+from nekro_core.chat import ChatKey, ChatMessage
+from nekro_core.delivery import Broadcast, Inbox, Outbox
+from nekro_core.llm.model import ChatModel
+from nekro_core.plugin.context import AgentCtx
+from nekro_core.plugin.registry import PromptInjection
+from nekro_core.plugin.services import BoxFiles
+from nekro_core.plugin.signal import MsgSignal
+from nekro_core.store import Store
+from nekro_core.tools.names import ToolSet
+
+
+class Plugins(Protocol):
+    """What the plugins add to a turn (`nekro_core.plugin.PluginRegistry`)."""
+
+    def tools_for(self, chat_key: ChatKey) -> ToolSet:
+        """The tools that code of this chat may call."""
+
+    def context_for(
+        self,
+        chat_key: ChatKey,
+        *,
+        user_id: str = "",
+        user_name: str = "",
+        message_id: str = "",
+        run_id: str = "",
+        box: BoxFiles | None = None,
+    ) -> AgentCtx:
+        """The context of one run."""
+
+    async def prompt_injections(self, ctx: AgentCtx) -> tuple[PromptInjection, ...]:
+        """What plugins add to the prompt."""
+
+    async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
+        """What plugins want done with a message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """Everything at once. ``clock`` is monotonic, ``wall`` counts seconds since 1970."""
+
+    store: Store
+    inbox: Inbox
+    outbox: Outbox
+    activity: Broadcast
+    model: ChatModel
+    plugins: Plugins
+    boxes: ChatBoxes
+    journal: ChatJournal
+    catalogue: Catalogue
+    pictures: Pictures
+    settings: AgentSettings
+    trigger: TriggerSettings
+    clock: Callable[[], float]
+    wall: Callable[[], float]

@@ -1,0 +1,35 @@
+"""Looking at a model's Python without running it."""
+
+import ast
+import warnings
+
+from nekro_core.tools.names import ToolSet
+
+
+def parsed(source: str) -> ast.Module | None:
+    """The source as a tree; nothing where it is no Python."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "\\d" in somebody else's string is no news to our log
+        try:
+            return ast.parse(source)
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            return None
+
+
+def count_statements(source: str) -> int:
+    """Statements as the guest counts them: ``a; b`` is two, what does not parse is one."""
+    tree = parsed(source)
+    return 1 if tree is None else len(tree.body)
+
+
+def is_call(text: str, tools: ToolSet) -> bool:
+    """Whether a whole reply is Python that calls a tool at its top level."""
+    tree = parsed(text)
+    if tree is None:
+        return False
+    calls = [node.value for node in tree.body if isinstance(node, ast.Expr)]
+    calls = [node.value if isinstance(node, ast.Await) else node for node in calls]
+    return any(
+        isinstance(node, ast.Call) and tools.resolve(ast.unparse(node.func)) is not None
+        for node in calls
+    )

@@ -1,0 +1,100 @@
+"""What became of a step, told to the model before its next one.
+
+Output, tracebacks and results may hold anything that somebody in the chat or on the net wrote, so
+their lines stand behind ``>`` like those of the history.
+"""
+
+from collections.abc import Sequence
+
+from nekro_core.agent.reply import Reply
+from nekro_core.agent.run_calls import RunCalls
+from nekro_core.agent.transcript import quoted, visible
+from nekro_core.chat import DeliveryState, plain_text
+from nekro_core.llm.model import Part, TextPart
+from nekro_core.sandbox.box import StopReason
+from nekro_core.store import DeliveryRow
+
+LEFT = frozenset(
+    {DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.SENT, DeliveryState.UNKNOWN}
+)
+"""States of what is on its way, may be there or is: it must not be said again."""
+
+_STATES = {
+    DeliveryState.PENDING: "not sent yet, will be",
+    DeliveryState.SENDING: "unknown whether it arrived",
+    DeliveryState.SENT: "sent",
+    DeliveryState.REJECTED: "refused by the platform",
+    DeliveryState.UNKNOWN: "unknown whether it arrived",
+    DeliveryState.DROPPED: "never sent",
+}
+_STOPS = {
+    StopReason.ERROR: "Your code raised an error:",
+    StopReason.TIMEOUT: "Your code ran too long and was stopped.",
+    StopReason.OUT_OF_MEMORY: "Your code needed too much memory and was stopped.",
+    StopReason.TOO_MANY_CALLS: "Your code made too many calls and was stopped.",
+    StopReason.PROTOCOL_ERROR: "Your code broke its connection to the functions.",
+    StopReason.DIED: "The process of your code ended.",
+    StopReason.CANCELLED: "Your code was stopped.",
+}
+
+
+def report(reply: Reply, calls: RunCalls, sent: Sequence[DeliveryRow]) -> tuple[Part, ...]:
+    """All that the next step needs to know of this one."""
+    lines: list[str] = []
+    if reply.result is not None:
+        if reply.result.stop in _STOPS:
+            lines.append(f"[error] {_STOPS[reply.result.stop]}")
+            lines += marked(reply.result.error)
+        if reply.result.output.strip():
+            cut = " (its end is missing: too much)" if reply.result.output_truncated else ""
+            lines += [f"[output] printed by your code{cut}:", *marked(reply.result.output)]
+    if reply.box_error is not None:
+        lines.append("[error] The box was lost. You have a fresh one with the files saved last.")
+    lines += _ended(reply)
+    lines += [f"[recorded] {quoted(text)}" for text in calls.recorded]
+    lines += sent_lines(sent)
+    parts: list[Part] = []
+    for name, observed in calls.observed:
+        lines.append(f"[result] of {name}:")
+        for part in observed:
+            if isinstance(part, TextPart):
+                lines += marked(part.text)
+            else:
+                parts += [TextPart("\n".join(lines)), part]
+                lines = []
+    lines.append("[task] Go on, if there is more to do.")
+    return (*parts, TextPart("\n".join(lines)))
+
+
+def empty_report() -> tuple[Part, ...]:
+    """For a reply in which there was nothing."""
+    return (TextPart("[error] Your reply was empty. Reply with a block fenced as ```python."),)
+
+
+def sent_lines(rows: Sequence[DeliveryRow]) -> list[str]:
+    """Each message that went out, and what is known of it."""
+    if not rows:
+        return []
+    lines = ["[sent] People got this from you already; do not send it again:"]
+    if not any(row.state in LEFT for row in rows):
+        lines = ["[sent] Nothing reached the people:"]
+    for row in rows:
+        why = f" ({quoted(row.reason)})" if row.reason and row.state not in LEFT else ""
+        lines.append(f"+ {_STATES[row.state]}{why}: {quoted(plain_text(row.segments), 600)}")
+    return lines
+
+
+def marked(text: str) -> list[str]:
+    """The text with each line behind the mark of what is not ours."""
+    return [f"> {line}" for line in visible(text).rstrip("\n").split("\n")]
+
+
+def _ended(reply: Reply) -> list[str]:
+    number = reply.kept.count("\n") + 1
+    if reply.end == "length":
+        return ["[error] Your reply was too long and was cut off; be shorter."]
+    if reply.end == "broken":
+        return ["[error] Your reply broke off in the middle."]
+    if reply.tail.strip():
+        return [f"[note] What you wrote from line {number} on did not run."]
+    return []

@@ -1,0 +1,267 @@
+"""The live agent of one chat: hears records, decides, takes its turns one after another."""
+
+import re
+from collections.abc import Awaitable, Callable
+
+import anyio
+from loguru import logger
+
+from nekro_core.agent.accounting import TurnBook
+from nekro_core.agent.ports import Ports
+from nekro_core.agent.trigger import Answer, Heard, Silent, Wait, decide, reason
+from nekro_core.agent.turn import Task, Turn, say
+from nekro_core.chat import Author, ChatKey, ChatKind, ChatMessage, Mention, Record, Text
+from nekro_core.delivery import Working
+from nekro_core.plugin.signal import MsgSignal
+from nekro_core.store import StoreError
+from nekro_core.store import Turn as StoredTurn
+
+_MOST_HEARD = 1000
+"""Records kept in mind between turns; a flood beyond it is still in the store and the history."""
+_STOP_WORD = re.compile(r"[/／]stop\s*", re.IGNORECASE)
+
+
+class Session:
+    """One chat. Everything but `hear` and `stop` runs in the task of `live`."""
+
+    def __init__(self, chat_key: ChatKey, ports: Ports, slots: anyio.CapacityLimiter) -> None:
+        self.chat_key = chat_key
+        self._ports = ports
+        self._slots = slots
+        self._fresh: list[Heard] = []
+        self._heard: list[Heard] = []
+        self._forced: set[int] = set()
+        self._hidden: set[int] = set()
+        self._interrupted: StoredTurn | None = None
+        self._news = anyio.Event()
+        self._turn_scope: anyio.CancelScope | None = None
+        self._stopped_at: int | None = None
+
+    @property
+    def working(self) -> bool:
+        """Whether a turn runs, or waits for one of the slots."""
+        return self._turn_scope is not None
+
+    @property
+    def idle(self) -> bool:
+        """Whether it can be forgotten."""
+        return not (self.working or self._fresh or self._heard or self._interrupted)
+
+    def hear(self, record: Record, *, forced: bool = False) -> None:
+        """Take note of a record. ``forced`` wakes the agent whatever its triggers say."""
+        if record.author is Author.BOT or (record.author is Author.SYSTEM and not forced):
+            return
+        if self.working and is_stop(record):
+            self.stop(record.seq)
+            return
+        if forced:
+            self._forced.add(record.seq)
+        self._fresh.append(Heard(record, self._ports.clock()))
+        self._news.set()
+
+    def take_up(self, turn: StoredTurn) -> None:
+        """A turn that a dead process left; it comes before everything else."""
+        self._interrupted = turn
+        self._news.set()
+
+    def stop(self, seq: int = 0) -> bool:
+        """End the running turn at once, and forget what was asked before record ``seq``. False
+        where none runs."""
+        if self._turn_scope is None:
+            return False
+        self._stopped_at = seq
+        self._turn_scope.cancel()
+        return True
+
+    async def live(self) -> None:
+        """Answer until the chat has been silent for a while."""
+        while True:
+            self._news = anyio.Event()
+            await self._listen()
+            if self._interrupted is not None:
+                turn, self._interrupted = self._interrupted, None
+                await self._resume(turn)
+                continue
+            decision = decide(
+                self._heard,
+                now=self._ports.clock(),
+                wall=self._ports.wall(),
+                settings=self._ports.trigger,
+                names=self._ports.settings.names,
+                forced=self._forced,
+            )
+            match decision:
+                case Answer(record, why):
+                    await self._answer(record, why)
+                case Wait(seconds):
+                    with anyio.move_on_after(seconds):
+                        await self._news.wait()
+                case Silent():
+                    self._forget()
+                    with anyio.move_on_after(self._ports.settings.session_idle_s) as silence:
+                        await self._news.wait()
+                    if silence.cancelled_caught and self.idle:
+                        return
+
+    async def _listen(self) -> None:
+        """Take what is new: commands first, then what plugins say about it."""
+        fresh, self._fresh = self._fresh, []
+        for heard in fresh:
+            record = heard.record
+            if is_stop(record):
+                await self._stop_command(record)
+                continue
+            signal = MsgSignal.CONTINUE
+            if record.author is Author.PERSON:
+                signal = await self._signal(record)
+            if signal is MsgSignal.BLOCK_ALL:
+                self._hidden.add(record.seq)
+            elif signal is not MsgSignal.BLOCK_TRIGGER:
+                if signal is MsgSignal.FORCE_TRIGGER:
+                    self._forced.add(record.seq)
+                self._heard.append(heard)
+        del self._heard[:-_MOST_HEARD]
+
+    async def _signal(self, record: Record) -> MsgSignal:
+        plugins = self._ports.plugins
+        sender = record.sender
+        ctx = plugins.context_for(
+            self.chat_key,
+            user_id=sender.user_id,
+            user_name=sender.name,
+            message_id=record.message_id,
+        )
+        account = self._ports.store.accounts.of(self.chat_key.instance)
+        message = ChatMessage(
+            chat_key=record.chat_key,
+            message_id=record.message_id,
+            sender=sender,
+            segments=record.segments,
+            time=record.time,
+            account=account.account if account else "",
+            to_bot=record.to_bot,
+            from_history=record.from_history,
+        )
+        return await plugins.on_user_message(ctx, message)
+
+    async def _stop_command(self, record: Record) -> None:
+        """``/stop`` while no turn runs: what was asked and is still waited for is dropped."""
+        waiting = any(self._asks(heard.record) for heard in self._heard)
+        self._forget()
+        await self._ports.store.chats.mark_handled(self.chat_key, record.seq)
+        if waiting:
+            await say(self._ports, self.chat_key, [record], "turn.stopped")
+        elif record.to_bot or self.chat_key.kind is ChatKind.PRIVATE:
+            await say(self._ports, self.chat_key, [record], "turn.nothing_to_stop")
+
+    def _forget(self) -> None:
+        """Nothing that was heard asks for an answer, nor will it."""
+        self._heard.clear()
+        self._forced.clear()
+
+    async def _answer(self, record: Record, why: str) -> None:
+        """One turn, for all that was heard so far."""
+        seen = {heard.record.seq for heard in self._heard}
+
+        async def begin() -> TurnBook:
+            logger.info("{}: a turn for record {} ({})", self.chat_key, record.seq, why)
+            turn = await self._ports.store.turns.begin(
+                self.chat_key,
+                trigger_seq=record.seq,
+                through_seq=max(seen),
+                user_id=record.sender.user_id,
+            )
+            return TurnBook(self._ports.store, turn, wall=self._ports.wall)
+
+        first = min(seen)
+        task = Task(
+            chat_key=self.chat_key,
+            asks=record,
+            is_unanswered=lambda other: other.seq >= first and self._asks(other),
+            hidden=self._hidden,
+        )
+        await self._take_turn(task, begin)
+
+    async def _resume(self, stored: StoredTurn) -> None:
+        """Take up what a dead process left, once."""
+        store = self._ports.store
+        record = await self._record(stored.trigger_seq)
+        if stored.attempts > 1 or record is None:
+            await store.turns.end(stored.turn_id, stop="given_up")
+            await say(self._ports, self.chat_key, [record] if record else [], "turn.failed")
+            return
+        if self._ports.wall() - stored.started > self._ports.trigger.recover_age_s:
+            await store.turns.end(stored.turn_id, stop="too_old")
+            return
+
+        async def begin() -> TurnBook:
+            turn = await store.turns.resume(stored.turn_id)
+            logger.info("{}: turn {} is taken up again", self.chat_key, turn.turn_id)
+            return TurnBook(store, turn, wall=self._ports.wall)
+
+        task = Task(
+            chat_key=self.chat_key,
+            asks=record,
+            is_unanswered=lambda other: other.seq >= record.seq and self._asks(other),
+            hidden=self._hidden,
+            resumed=True,
+        )
+        await self._take_turn(task, begin)
+
+    async def _record(self, seq: int) -> Record | None:
+        found = await self._ports.store.messages.after(self.chat_key, seq - 1, 1)
+        return found[0] if found and found[0].seq == seq else None
+
+    def _asks(self, record: Record) -> bool:
+        wall, ports = self._ports.wall(), self._ports
+        return record.seq in self._forced or bool(
+            reason(record, wall=wall, settings=ports.trigger, names=ports.settings.names)
+        )
+
+    async def _take_turn(self, task: Task, begin: Callable[[], Awaitable[TurnBook]]) -> None:
+        """Run one turn to its end, however it ends. One that is cut off by the end of the process
+        stays open in the store, and is found at the next start."""
+        book: TurnBook | None = None
+        stop = "stopped"
+        self._stopped_at = None
+        self._turn_scope = scope = anyio.CancelScope()
+        self._ports.activity.publish(Working(self.chat_key, busy=True))
+        try:
+            with scope:
+                async with self._slots:
+                    book = await begin()
+                    stop = await Turn(self._ports, task, book).run()
+        except Exception:  # noqa: BLE001 (one turn's fault must not end the chat)
+            logger.exception("{}: the turn failed", self.chat_key)
+            stop = "internal"
+        finally:
+            self._turn_scope = None
+            self._ports.activity.publish(Working(self.chat_key, busy=False))
+        await self._close_turn(task, book, stop)
+
+    async def _close_turn(self, task: Task, book: TurnBook | None, stop: str) -> None:
+        through = max(heard.record.seq for heard in [*self._heard, Heard(task.asks, 0.0)])
+        try:
+            if book is not None:
+                through = max(book.through_seq, task.asks.seq)
+                await book.end(stop)
+                if stop == "internal" and not await book.sent():
+                    await say(self._ports, self.chat_key, [task.asks], "turn.internal")
+            if self._stopped_at is not None:
+                through = max(through, self._stopped_at)
+                await self._ports.store.chats.mark_handled(self.chat_key, through)
+                await say(self._ports, self.chat_key, [task.asks], "turn.stopped")
+        except StoreError as error:
+            logger.error("{}: the end of a turn was not written: {}", self.chat_key, error)
+        self._heard = [heard for heard in self._heard if heard.record.seq > through]
+        self._fresh = [heard for heard in self._fresh if heard.record.seq > through]
+        self._forced = {seq for seq in self._forced if seq > through}
+
+
+def is_stop(record: Record) -> bool:
+    """Whether somebody wrote ``/stop`` and nothing else, with or without a mention before it."""
+    words = [segment for segment in record.segments if not isinstance(segment, Mention)]
+    match words:
+        case [Text(text)] if record.author is Author.PERSON and not record.from_history:
+            return _STOP_WORD.fullmatch(text.strip()) is not None
+    return False

@@ -1,0 +1,112 @@
+"""All chats that are awake, and the tasks that they live in."""
+
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+from loguru import logger
+
+from nekro_core.agent.ports import Ports
+from nekro_core.agent.session import Session
+from nekro_core.chat import ChatKey, Record
+
+_SWEEP_S = 30.0
+"""How often unused boxes are looked for."""
+_AFTER_FAULT_S = 1.0
+
+
+class Sessions:
+    """Hears every record of the inbox and answers where it should. An async context manager.
+
+    At most one session a chat; a session is forgotten when its chat is silent. Turns of all chats
+    share ``settings.concurrent_turns`` slots. Leaving stops all turns where they are; they stay
+    open in the store, and `recover` of the next process takes them up.
+    """
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._sessions: dict[ChatKey, Session] = {}
+        self._slots = anyio.CapacityLimiter(ports.settings.concurrent_turns)
+        self._tasks: TaskGroup | None = None
+
+    async def __aenter__(self) -> Self:
+        self._tasks = await anyio.create_task_group().__aenter__()
+        self._tasks.start_soon(self._sweep, name="end of idle boxes")
+        self._leave = [self._ports.inbox.listen(self.hear), self._ports.journal.attach(self.wake)]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._tasks is not None
+        for leave in self._leave:
+            leave()
+        self._tasks.cancel_scope.cancel()
+        # The body's error is the body's own: the group must not wrap it.
+        await self._tasks.__aexit__(None, None, None)
+        await self._ports.boxes.aclose()
+
+    async def recover(self) -> None:
+        """Take up what a dead process left: its open turns, then what nobody has answered. Called
+        once, after the outbox is open and before the adapters start."""
+        store, now = self._ports.store, self._ports.wall()
+        for turn in await store.turns.interrupted():
+            self._session(turn.chat_key).take_up(turn)
+        waiting = await store.turns.unanswered(since=now - self._ports.trigger.recover_age_s)
+        for chat in waiting:
+            for record in chat.records:
+                self._session(chat.chat_key).hear(record)
+
+    def hear(self, record: Record) -> None:
+        """Take note of a new record; the inbox calls this."""
+        self._session(record.chat_key).hear(record)
+
+    def wake(self, record: Record) -> None:
+        """Have the agent answer this record whatever its triggers say."""
+        self._session(record.chat_key).hear(record, forced=True)
+
+    async def stop(self, chat_key: ChatKey) -> bool:
+        """Stop the chat's running turn and say so there. False where none runs."""
+        session = self._sessions.get(chat_key)
+        return session is not None and session.stop()
+
+    def working(self, chat_key: ChatKey) -> bool:
+        """Whether a turn of the chat runs."""
+        session = self._sessions.get(chat_key)
+        return session is not None and session.working
+
+    @property
+    def awake(self) -> int:
+        """How many chats have a live session."""
+        return len(self._sessions)
+
+    def _session(self, chat_key: ChatKey) -> Session:
+        session = self._sessions.get(chat_key)
+        if session is None:
+            assert self._tasks is not None, "enter the sessions first"
+            session = Session(chat_key, self._ports, self._slots)
+            self._sessions[chat_key] = session
+            self._tasks.start_soon(self._live, session, name=f"session of {chat_key}")
+        return session
+
+    async def _live(self, session: Session) -> None:
+        try:
+            while True:
+                try:
+                    await session.live()
+                except Exception:  # noqa: BLE001 (one chat's fault must not end the others)
+                    logger.exception("{}: the session failed and goes on", session.chat_key)
+                    await anyio.sleep(_AFTER_FAULT_S)
+                else:
+                    return
+        finally:
+            self._sessions.pop(session.chat_key, None)
+
+    async def _sweep(self) -> None:
+        while True:
+            await anyio.sleep(_SWEEP_S)
+            await self._ports.boxes.end_idle()

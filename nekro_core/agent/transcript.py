@@ -1,0 +1,186 @@
+"""A chat's history as text that nobody in the chat can forge.
+
+Three kinds of lines, told apart by how they begin::
+
+    [message 81] from "Lin" (user 10001) at 11-22 14:02:33, to you, unanswered
+    > what a person wrote, each of its lines behind this mark
+    + image /app/uploads/3fa9.png (image/png, 120 kB)
+
+What people choose (names, texts, file names) stands behind a mark or inside JSON quotes, never at
+the beginning of a line, and what cannot be seen is written out; so no text looks like one of ours.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime, tzinfo
+from pathlib import PurePath
+
+from nekro_core.chat import (
+    Author,
+    DeliveryState,
+    File,
+    Forward,
+    Image,
+    Media,
+    Mention,
+    Notice,
+    Record,
+    Reply,
+    Segment,
+    Text,
+    Unknown,
+    Video,
+    Voice,
+    plain_text,
+)
+
+UPLOADS = "/app/uploads"
+"""Where a box has what the chat received."""
+
+_QUOTED = 200  # characters of a name, a quoted message or a forwarded one
+_FORWARDED = 20  # messages of a bundle that are shown
+_LINE_END = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+# Controls, direction marks, what has no width. The two joiners stay: scripts and emoji need them.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_STATES = {
+    DeliveryState.PENDING: "not sent yet",
+    DeliveryState.SENDING: "being sent",
+    DeliveryState.REJECTED: "refused by the platform",
+    DeliveryState.UNKNOWN: "unknown whether it arrived",
+    DeliveryState.DROPPED: "never sent",
+}
+
+
+def visible(text: str) -> str:
+    """The text with every character that cannot be seen written as its escape."""
+    text = _SURROGATE.sub("\ufffd", _LINE_END.sub("\n", text))
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+def quoted(text: str, limit: int = _QUOTED) -> str:
+    """The text in JSON quotes on one line."""
+    return json.dumps(shortened(visible(text), limit, mark=" ... "), ensure_ascii=False)
+
+
+def shortened(text: str, limit: int, mark: str = "") -> str:
+    """At most about ``limit`` characters: the middle of a longer text is left out and counted."""
+    if len(text) <= limit:
+        return text
+    head = limit * 2 // 3
+    tail = limit - head
+    mark = mark or f"\n[... {len(text) - limit} characters left out ...]\n"
+    return f"{text[:head]}{mark}{text[len(text) - tail :]}"
+
+
+def box_path(media: Media) -> str:
+    """Where a box has its copy of a received medium; empty where we have none."""
+    return f"{UPLOADS}/{PurePath(media.path).name}" if media.path else ""
+
+
+def media_of(record: Record) -> list[Media]:
+    """Everything received with a record that we have a copy of."""
+    return [
+        segment.media
+        for segment in record.segments
+        if isinstance(segment, Image | Voice | Video | File) and segment.media.path
+    ]
+
+
+def transcript(
+    records: Sequence[Record],
+    *,
+    zone: tzinfo | None,
+    limit: int,
+    unanswered: Collection[int] = (),
+    own: Collection[str] = (),
+) -> list[str]:
+    """Each record as its lines. ``limit`` counts the characters of one message, ``unanswered`` are
+    sequence numbers, ``own`` are platform ids of our own accounts."""
+    return [
+        "\n".join(_lines(record, zone, limit, record.seq in unanswered, own)) for record in records
+    ]
+
+
+def _lines(
+    record: Record, zone: tzinfo | None, limit: int, unanswered: bool, own: Collection[str]
+) -> Iterator[str]:
+    yield _header(record, zone, unanswered)
+    words = shortened(visible("".join(_inline(part, own) for part in record.segments)), limit)
+    if words.strip():
+        yield from (f"> {line}" for line in words.split("\n"))
+    for segment in record.segments:
+        yield from (f"+ {line}" for line in _attached(segment))
+
+
+def _header(record: Record, zone: tzinfo | None, unanswered: bool) -> str:
+    time = datetime.fromtimestamp(record.time, zone).strftime("%m-%d %H:%M:%S")
+    name = f"message {_identifier(record.message_id)}" if record.message_id else "message"
+    match record.author:
+        case Author.SYSTEM:
+            return f"[system] at {time}"
+        case Author.BOT:
+            head = f"[{name}] from you at {time}"
+            return f"{head}, {_STATES[record.state]}" if record.state in _STATES else head
+    sender = f"{quoted(record.sender.name, 60)} (user {_identifier(record.sender.user_id)})"
+    marks = [f"[{name}] from {sender} at {time}"]
+    if record.to_bot:
+        marks.append("to you")
+    if unanswered:
+        marks.append("unanswered")
+    return ", ".join(marks)
+
+
+def _identifier(text: str) -> str:
+    """A platform's id, which may be any text, on one line and without our brackets."""
+    if re.fullmatch(r"[\w.:@=/+-]{1,120}", text):
+        return text
+    return quoted(text, 120)
+
+
+def _inline(segment: Segment, own: Collection[str]) -> str:
+    match segment:
+        case Text():
+            return segment.text
+        case Mention() if segment.user_id in own:
+            return "@you "
+        case Mention():
+            return f"@{segment.name or segment.user_id} "
+        case Voice() if segment.text:
+            return segment.text
+    return ""
+
+
+def _attached(segment: Segment) -> Iterator[str]:
+    match segment:
+        case Image(media) | Voice(media) | Video(media) | File(media):
+            yield _medium(type(segment).__name__.lower(), media)
+        case Mention() if segment.name:
+            yield f"@{quoted(segment.name, 60)} is user {_identifier(segment.user_id)}"
+        case Reply():
+            by = f" by user {_identifier(segment.sender_id)}" if segment.sender_id else ""
+            text = f": {quoted(segment.text)}" if segment.text else ""
+            yield f"answers message {_identifier(segment.message_id)}{by}{text}"
+        case Forward(messages):
+            yield f"{len(messages)} forwarded messages"
+            for message in messages[:_FORWARDED]:
+                said = quoted(plain_text(message.segments))
+                yield f"  {quoted(message.sender_name or message.sender_id, 60)}: {said}"
+        case Notice():
+            people = [segment.actor_id and f"by user {_identifier(segment.actor_id)}"]
+            people.append(segment.target_id and f"to user {_identifier(segment.target_id)}")
+            yield " ".join(filter(None, [f"notice {_identifier(segment.kind)}", *people]))
+        case Unknown():
+            yield f"something of kind {quoted(segment.kind, 40)}: {quoted(segment.summary)}"
+
+
+def _medium(kind: str, media: Media) -> str:
+    name = f" {quoted(media.name, 80)}" if media.name else ""
+    if not media.path:
+        return f"{kind}{name}, not available: {quoted(media.problem or 'it was not kept')}"
+    size = f"{media.size / 1000:.0f} kB" if media.size >= 1000 else f"{media.size} bytes"
+    return f"{kind} {box_path(media)}{name} ({_identifier(media.mime)}, {size})"
