@@ -151,7 +151,7 @@ class AgentBox:
 
     async def import_files(self, archive: bytes) -> None:
         """See `Box.import_files`."""
-        await self._file_operation({"operation": "import"}, archive)
+        await self._file_operation({"operation": "restore"}, archive)
 
     async def destroy(self) -> None:
         """End every process and free every file."""

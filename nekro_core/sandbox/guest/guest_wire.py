@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import socket
 import struct
-from typing import Optional, Tuple
 
 HEAD = struct.Struct("!IIII")
 
@@ -26,7 +25,7 @@ TEXT_LIMIT = 1024 * 1024
 
 UNLIMITED = 0xFFFFFFFF
 
-Frame = Tuple[int, int, bytes, bytes]
+Frame = tuple[int, int, bytes, bytes]
 
 
 class ProtocolError(Exception):
@@ -38,8 +37,10 @@ def frame(kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> b
     return b"".join((HEAD.pack(kind, number, len(text), len(body)), text, body))
 
 
-def split(buffer: bytearray, body_limit: int, text_limit: int = TEXT_LIMIT) -> Optional[Frame]:
-    """Take the first whole frame off ``buffer``: (kind, number, text, body), or None.
+def measure(
+    buffer: bytearray, body_limit: int, text_limit: int = TEXT_LIMIT
+) -> tuple[int, int, int, int] | None:
+    """The kind, number, length of text and end of the first frame if it is whole, or None.
 
     Raises `ProtocolError` as soon as a head announces more than the limits.
     """
@@ -48,10 +49,17 @@ def split(buffer: bytearray, body_limit: int, text_limit: int = TEXT_LIMIT) -> O
     kind, number, text_length, body_length = HEAD.unpack_from(buffer)
     if text_length > text_limit or body_length > body_limit:
         raise ProtocolError(f"a frame of {text_length} + {body_length} bytes")
-    middle = HEAD.size + text_length
-    end = middle + body_length
-    if len(buffer) < end:
+    end = HEAD.size + text_length + body_length
+    return (kind, number, text_length, end) if len(buffer) >= end else None
+
+
+def split(buffer: bytearray, body_limit: int, text_limit: int = TEXT_LIMIT) -> Frame | None:
+    """Take the first whole frame off ``buffer``: (kind, number, text, body), or None."""
+    found = measure(buffer, body_limit, text_limit)
+    if found is None:
         return None
+    kind, number, text_length, end = found
+    middle = HEAD.size + text_length
     text, body = bytes(buffer[HEAD.size : middle]), bytes(buffer[middle:end])
     del buffer[:end]
     return kind, number, text, body
