@@ -1,0 +1,257 @@
+"""A small bot for conversations: everything real but the platform and the model."""
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from nekro_core.agent import (
+    AgentSettings,
+    ChatBoxes,
+    ChatJournal,
+    Pictures,
+    Ports,
+    Sessions,
+    TriggerSettings,
+)
+from nekro_core.agent.boxes import BoxSource
+from nekro_core.catalogue import Catalogue
+from nekro_core.chat import ChatKey, Record, plain_text
+from nekro_core.delivery import Broadcast, Inbox, MediaStore, Outbox, Working
+from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
+from nekro_core.plugin import AgentCtx, MsgSignal, PromptInjection, Services
+from nekro_core.sandbox.box import BackendUnavailable, Box
+from nekro_core.store import Store
+from nekro_core.store import Turn as StoredTurn
+from nekro_core.tools.describe import describe
+from nekro_core.tools.names import ToolSet, tool_set
+from nekro_core.tools.tool import ToolKind
+from tests.delivery.fakes import FakeAdapter, message
+
+LIN = ChatKey.parse("fake-private_lin")
+GROUP = ChatKey.parse("fake-group_30003")
+
+
+async def send_channel_message(_ctx: AgentCtx, text: str) -> str:
+    """Say something.
+
+    Args:
+        text: The words.
+    """
+    (receipt, *_) = await _ctx.send_text(text)
+    return receipt.state.value
+
+
+def fence(code: str) -> str:
+    """A reply of code alone."""
+    return f"```python\n{code}\n```"
+
+
+def text_of(request: ChatRequest, *, from_message: int = 0) -> str:
+    """All words of a prompt."""
+    return "\n".join(
+        part.text
+        for message in request.messages[from_message:]
+        for part in message.parts
+        if isinstance(part, TextPart)
+    )
+
+
+def kind_of(kind: str, name: str = "", **options: Any) -> Callable[[Any], tuple[Any, Any]]:
+    """Mark a handler of a test with its kind."""
+
+    def mark(handler: Any) -> tuple[Any, Any]:
+        return handler, (ToolKind(kind), name or handler.__name__, options)
+
+    return mark
+
+
+class NoBoxes:
+    """A machine on which no backend works."""
+
+    async def take(self) -> Box:
+        raise BackendUnavailable("user namespaces are forbidden here")
+
+
+class FakePlugins:
+    """Tools of one plugin, and hooks where a test wants them."""
+
+    def __init__(self, services: Services, tools: ToolSet) -> None:
+        self.services = services
+        self.tools = tools
+        self.signal: Callable[[Any], MsgSignal] = lambda _message: MsgSignal.CONTINUE
+        self.injections: tuple[PromptInjection, ...] = ()
+        self.contexts: list[AgentCtx] = []
+
+    def tools_for(self, chat_key: ChatKey) -> ToolSet:
+        return self.tools
+
+    def context_for(self, chat_key: ChatKey, **known: Any) -> AgentCtx:
+        names = {"user_id": "from_user_id", "user_name": "from_user_name"}
+        ctx = AgentCtx(
+            services=self.services,
+            chat=chat_key,
+            **{names.get(name, name): value for name, value in known.items()},
+        )
+        self.contexts.append(ctx)
+        return ctx
+
+    async def prompt_injections(self, ctx: AgentCtx) -> tuple[PromptInjection, ...]:
+        return self.injections
+
+    async def on_user_message(self, ctx: AgentCtx, message: Any) -> MsgSignal:
+        return self.signal(message)
+
+
+@dataclass
+class Bot:
+    """What a test talks to."""
+
+    store: Store
+    inbox: Inbox
+    outbox: Outbox
+    adapter: FakeAdapter
+    activity: Broadcast
+    journal: ChatJournal
+    plugins: FakePlugins
+    sessions: Sessions
+    model: Any
+    clock: Callable[[], float]
+    _count: int = 0
+
+    async def say(self, text: str, chat: ChatKey = LIN, **more: Any) -> Record:
+        """Somebody writes."""
+        self._count += 1
+        known = {"message_id": f"m{self._count}", "time": time.time()} | more
+        record = await self.inbox.accept(message(chat, text, **known))
+        assert record is not None
+        return record
+
+    async def ask(self, text: str, chat: ChatKey = LIN, **more: Any) -> list[str]:
+        """Somebody writes, and the turn that it wakes ends: what the chat got."""
+        before = len(self.adapter.said(chat))
+        async with self.turn(chat):
+            await self.say(text, chat, **more)
+        return self.said(chat)[before:]
+
+    @asynccontextmanager
+    async def turn(self, chat: ChatKey = LIN) -> AsyncIterator[None]:
+        """What is inside wakes a turn; leaving waits for its end."""
+        async with self.activity.watch(chat) as activities:
+            yield
+            with anyio.fail_after(20):
+                async for activity in activities:
+                    if activity == Working(chat, busy=False):
+                        break
+                await self.settled(chat)
+
+    async def settled(self, chat: ChatKey = LIN) -> None:
+        """The newest turn is closed in the store."""
+        while any(turn.running for turn in await self.turns(chat)):
+            await anyio.sleep(0.005)
+
+    def said(self, chat: ChatKey = LIN) -> list[str]:
+        """What the chat saw of the bot."""
+        return [plain_text(segments) for segments in self.adapter.said(chat)]
+
+    async def turns(self, chat: ChatKey = LIN) -> list[StoredTurn]:
+        """The chat's turns in the store."""
+        return await self.store.turns.latest(chat)
+
+    async def last_turn(self, chat: ChatKey = LIN) -> StoredTurn:
+        """The newest of them."""
+        return (await self.turns(chat))[-1]
+
+    def prompt(self, index: int = -1) -> str:
+        """What the model was shown after the system text."""
+        return text_of(self.model.requests[index], from_message=1)
+
+
+def tools_of(handlers: Iterable[Any]) -> ToolSet:
+    """Handlers as a plugin would mount them; a bare one is a ``tool``."""
+    tools = []
+    for each in handlers:
+        handler, (kind, name, options) = (
+            each if isinstance(each, tuple) else (each, (ToolKind.TOOL, each.__name__, {}))
+        )
+        described = describe(
+            handler, kind, name=name, module="chat", owner="nekro.chat", **options
+        )
+        assert described.tool is not None, described.problems
+        tools.append(described.tool)
+    return tool_set(tools)
+
+
+@asynccontextmanager
+async def running_bot(
+    folder: Path,
+    boxes: BoxSource,
+    model: ChatModel,
+    *,
+    tools: Sequence[Any] = (),
+    settings: AgentSettings | None = None,
+    trigger: TriggerSettings | None = None,
+    adapter: FakeAdapter | None = None,
+    recover: bool = False,
+) -> AsyncIterator[Bot]:
+    """A bot with its data in ``folder``."""
+    settings = settings or AgentSettings()
+    trigger = trigger or TriggerSettings(debounce_s=0)
+    adapter = adapter or FakeAdapter(text_length=4000)
+    activity = Broadcast()
+    folder.mkdir(exist_ok=True)
+    async with (
+        Store.open(f"sqlite://{folder / 'nekro.sqlite3'}") as store,
+        MediaStore(folder) as media,
+        Outbox(store, {"fake": adapter}, activity, media=media) as outbox,
+    ):
+        await store.accounts.bind("fake", "bot")
+        inbox = Inbox(store, activity)
+        journal = ChatJournal(store, inbox)
+        services = Services(
+            outgoing=outbox,
+            journal=journal,
+            media=media,
+            plugin_data=store.plugin_data,
+            speaker=None,
+            data_dir=folder,
+        )
+        plugins = FakePlugins(services, tools_of([send_channel_message, *tools]))
+        ports = Ports(
+            store=store,
+            inbox=inbox,
+            outbox=outbox,
+            activity=activity,
+            model=model,
+            plugins=plugins,
+            boxes=ChatBoxes(boxes, folder / "boxes", settings, clock=time.monotonic),
+            journal=journal,
+            catalogue=Catalogue.load(),
+            pictures=Pictures(longer_side=settings.prompt.image_pixels),
+            settings=settings,
+            trigger=trigger,
+            clock=time.monotonic,
+            wall=time.time,
+        )
+        async with Sessions(ports) as sessions:
+            if recover:
+                await sessions.recover()
+            yield Bot(
+                store=store,
+                inbox=inbox,
+                outbox=outbox,
+                adapter=adapter,
+                activity=activity,
+                journal=journal,
+                plugins=plugins,
+                sessions=sessions,
+                model=model,
+                clock=time.monotonic,
+            )
+
+
+BotMaker = Callable[..., Awaitable[Any]]
