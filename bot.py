@@ -1,6 +1,8 @@
 """The entry point in NoneBot's manner: ``python bot.py``."""
 
-from nekro_core.app import run
+import sys
+
+from nekro_core.gateway import run
 
 if __name__ == "__main__":
-    run()
+    sys.exit(run())

@@ -16,11 +16,11 @@ from pydantic import Field, IPvAnyAddress, ValidationError
 
 from nekro_core.agent import AgentSettings, TriggerSettings
 from nekro_core.delivery import DeliverySettings
-from nekro_core.llm import LLMSettings
 from nekro_core.llm.embedded import EmbeddedSettings
+from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugin import PluginSettings
-from nekro_core.sandbox import SandboxSettings
-from nekro_core.speech import SpeechSettings
+from nekro_core.sandbox.settings import SandboxSettings
+from nekro_core.speech.settings import SpeechSettings
 from nekro_core.store import StoreSettings
 
 ADAPTER_PREFIXES = ("onebot_", "web_")
@@ -73,7 +73,7 @@ class Settings(BaseSettings):
             raise SettingsError(_in_words(error)) from None
 
 
-def adapter_settings(folder: Path = Path()) -> dict[str, Any]:
+def adapter_settings() -> dict[str, Any]:
     """Adapters' names that stand in the process environment, for ``nonebot.init``."""
     return {
         name.lower(): value

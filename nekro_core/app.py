@@ -1,0 +1,174 @@
+"""The bot, composed: who is made from what, in which order, and ended in the reverse one.
+
+Nothing else builds a room's objects. NoneBot and the web server are not here (`nekro_core.gateway`
+has them), so a test opens an `App` of its own in a temporary folder, several in one process.
+"""
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from loguru import logger
+
+from nekro_core.agent import ChatBoxes, ChatJournal, Pictures, Ports, Sessions
+from nekro_core.catalogue import Catalogue
+from nekro_core.compat import legacy_imports
+from nekro_core.delivery import (
+    Adapter,
+    Broadcast,
+    Inbox,
+    LocalHost,
+    MediaStore,
+    Outbox,
+)
+from nekro_core.llm.embedded import EmbeddedModel, Progress
+from nekro_core.llm.model import ChatModel
+from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.plugin import PluginRegistry, Services
+from nekro_core.sandbox.supply import BoxSupply
+from nekro_core.settings import Settings
+from nekro_core.speech.choose import open_speaker
+from nekro_core.store import DataFolderLock, Store
+
+Report = Callable[[Progress], None]
+
+
+class App:
+    """A running bot without its platforms. Use `App.open`, then `add_adapter` and `start`."""
+
+    def __init__(
+        self,
+        *,
+        host: LocalHost,
+        sessions: Sessions,
+        plugins: PluginRegistry,
+        adapters: dict[str, Adapter],
+    ) -> None:
+        self.host = host
+        self.plugins = plugins
+        self._sessions = sessions
+        self._adapters = adapters
+        self._started: list[Adapter] = []
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        settings: Settings,
+        configuration: Mapping[str, Any],
+        *,
+        model: ChatModel | None = None,
+        report: Report = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> AsyncIterator[Self]:
+        """Open every room. ``configuration`` is what adapters read their settings from.
+
+        ``model`` replaces the one that the settings name. ``report`` is told of downloads. Raises
+        `DataFolderInUse`, `StoreError` and `SettingsError`; nothing is left open then.
+        """
+        data = settings.nekro_data_dir.absolute()
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        async with AsyncExitStack() as stack:
+            stack.enter_context(DataFolderLock(data))
+            store = await stack.enter_async_context(
+                Store.open(settings.database_url, settings.nekro_store, clock=wall)
+            )
+            activity = Broadcast()
+            media = await stack.enter_async_context(MediaStore(data, settings.nekro_delivery.media))
+            inbox = Inbox(store, activity)
+            adapters: dict[str, Adapter] = {}
+            outbox = await stack.enter_async_context(
+                Outbox(store, adapters, activity, settings.nekro_delivery, media=media, clock=wall)
+            )
+            journal = ChatJournal(store, inbox)
+            speaker = open_speaker(settings.nekro_speech)
+            stack.push_async_callback(speaker.aclose)
+            stack.enter_context(legacy_imports())
+            plugins = await stack.enter_async_context(
+                PluginRegistry.open(
+                    Services(
+                        outgoing=outbox,
+                        journal=journal,
+                        media=media,
+                        plugin_data=store.plugin_data,
+                        speaker=speaker,
+                        data_dir=data,
+                        may_send_elsewhere=settings.nekro_plugin.may_send_elsewhere,
+                    ),
+                    settings.nekro_plugin,
+                )
+            )
+            if model is None:
+                model = make_model(settings, data, report)
+                stack.push_async_callback(model.aclose)
+            supply = await stack.enter_async_context(
+                BoxSupply.open(settings.nekro_sandbox, clock=clock, report=_say_no_boxes)
+            )
+            sessions = await stack.enter_async_context(
+                Sessions(
+                    Ports(
+                        store=store,
+                        inbox=inbox,
+                        outbox=outbox,
+                        activity=activity,
+                        model=model,
+                        plugins=plugins,
+                        boxes=ChatBoxes(supply, data / "boxes", settings.nekro_agent, clock=clock),
+                        journal=journal,
+                        catalogue=Catalogue.load(),
+                        pictures=Pictures(longer_side=settings.nekro_agent.prompt.image_pixels),
+                        settings=settings.nekro_agent,
+                        trigger=settings.nekro_trigger,
+                        clock=clock,
+                        wall=wall,
+                    )
+                )
+            )
+            host = LocalHost(
+                data_dir=data,
+                settings=configuration,
+                store=store,
+                inbox=inbox,
+                activity=activity,
+                media=media,
+                stop=sessions.stop,
+                busy=sessions.working,
+            )
+            app = cls(host=host, sessions=sessions, plugins=plugins, adapters=adapters)
+            stack.push_async_callback(app.close_adapters)
+            yield app
+
+    def add_adapter(self, adapter: Adapter) -> None:
+        """Serve one more platform from `start` on."""
+        self._adapters[adapter.name] = adapter
+
+    async def start(self) -> None:
+        """Let the platforms in, and take up what an earlier process left."""
+        await self._sessions.recover()
+        for adapter in self._adapters.values():
+            await adapter.start()
+            self._started.append(adapter)
+
+    async def close_adapters(self) -> None:
+        """Let nobody in any more, and end what they keep open. May be called again."""
+        while self._started:
+            await self._started.pop().aclose()
+
+    @property
+    def adapters(self) -> Mapping[str, Adapter]:
+        """Those that were added, by name."""
+        return self._adapters
+
+
+def make_model(settings: Settings, data: Path, report: Report) -> ChatModel:
+    """The model that the settings name, or the embedded one where they name none."""
+    if settings.nekro_llm.configured:
+        return OpenAIChatModel(settings.nekro_llm)
+    return EmbeddedModel(settings.nekro_embedded, data / "models", report=report)
+
+
+def _say_no_boxes(reason: str) -> None:
+    logger.error("no code will run on this machine; `nekro doctor` tells more.\n{}", reason)

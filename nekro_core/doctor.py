@@ -1,0 +1,179 @@
+"""``nekro doctor``: what works on this machine, what does not, and how to mend it.
+
+It reads the same settings as the bot and changes nothing, but for the data folder itself. Each
+finding is made with the real thing: a box is started, the voice speaks, the model is asked.
+"""
+
+import platform
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import httpx
+
+from nekro_core.gateway import PortTaken, listen, where_it_runs
+from nekro_core.llm.embedded import WeightsError, find_weights
+from nekro_core.llm.model import ChatRequest, ModelError, PromptMessage
+from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.sandbox.backends import make_backends
+from nekro_core.sandbox.box import BackendUnavailable
+from nekro_core.settings import Settings
+from nekro_core.speech.choose import open_speaker
+from nekro_core.speech.speaker import SpeechError
+from nekro_core.store import DataFolderInUse, DataFolderLock, Store, StoreError
+
+_NEEDED_BYTES = 1_500_000_000
+"""Model weights while they are joined from their pieces, and room for a database and uploads."""
+_MODEL_S = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One line. ``ok`` is None for what is neither good nor bad."""
+
+    area: str
+    ok: bool | None
+    seen: str
+    remedy: str = ""
+
+
+async def examine(settings: Settings) -> AsyncIterator[Finding]:
+    """Look at everything, one after the other, as it is found."""
+    yield Finding(
+        area="system",
+        ok=sys.platform == "linux",
+        seen=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        remedy="the jail needs Linux; elsewhere the bot runs no code",
+    )
+    yield _disk(settings.nekro_data_dir)
+    yield _process(settings)
+    yield await _database(settings)
+    async for finding in _boxes(settings):
+        yield finding
+    yield await _model(settings)
+    yield await _voice(settings)
+    for finding in _secrets(settings.nekro_data_dir):
+        yield finding
+
+
+def _disk(data: Path) -> Finding:
+    there = next(path for path in (data.absolute(), *data.absolute().parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    return Finding(
+        area="disk",
+        ok=free > _NEEDED_BYTES,
+        seen=f"{free / 1e9:.1f} GB free under {data}",
+        remedy=f"free some space: {_NEEDED_BYTES / 1e9:.1f} GB are needed, most of it for weights",
+    )
+
+
+def _process(settings: Settings) -> Finding:
+    if place := where_it_runs(settings.nekro_data_dir):
+        try:
+            httpx.get(place.address, timeout=3.0)
+        except httpx.HTTPError as error:
+            return Finding(
+                area="bot",
+                ok=False,
+                seen=f"process {place.pid} should answer at {place.address}: {error}",
+                remedy="if that process is gone, start the bot again; else read its log",
+            )
+        return Finding(area="bot", ok=True, seen=f"runs at {place.address}, process {place.pid}")
+    try:
+        listen(str(settings.host), settings.port).close()
+    except PortTaken as error:
+        return Finding(area="bot", ok=False, seen="does not run", remedy=str(error))
+    return Finding(area="bot", ok=None, seen=f"does not run; port {settings.port} is free for it")
+
+
+async def _database(settings: Settings) -> Finding:
+    try:
+        with DataFolderLock(settings.nekro_data_dir):
+            async with Store.open(settings.database_url, settings.nekro_store) as store:
+                chats = len(await store.chats.all())
+    except DataFolderInUse:
+        return Finding(area="database", ok=True, seen="in use by the running bot")
+    except StoreError as error:
+        return Finding(area="database", ok=False, seen="cannot be opened", remedy=str(error))
+    return Finding(area="database", ok=True, seen=f"opens; {chats} chats")
+
+
+async def _boxes(settings: Settings) -> AsyncIterator[Finding]:
+    async with anyio.create_task_group() as tasks:
+        try:
+            backends = make_backends(settings.nekro_sandbox, tasks)
+        except BackendUnavailable as error:
+            yield Finding(area="boxes", ok=False, seen="no backend", remedy=str(error))
+            return
+        for backend in backends:
+            checked = await backend.self_check()
+            await backend.aclose()
+            failed = [check for check in checked.checks if not check.ok]
+            if checked.ok:
+                held = len(checked.checks)
+                yield Finding(area="boxes", ok=True, seen=f"{backend.name}: all {held} checks hold")
+            for check in failed:
+                yield Finding(
+                    area="boxes",
+                    ok=False,
+                    seen=f"{backend.name}: {check.name}: {check.seen}",
+                    remedy=check.remedy,
+                )
+        tasks.cancel_scope.cancel()
+
+
+async def _model(settings: Settings) -> Finding:
+    if not settings.nekro_llm.configured:
+        return await _weights(settings)
+    named = f"{settings.nekro_llm.model} at {settings.nekro_llm.base_url}"
+    model = OpenAIChatModel(settings.nekro_llm)
+    request = ChatRequest(messages=(PromptMessage.of("user", "Say hi."),), max_tokens=8)
+    try:
+        with anyio.fail_after(_MODEL_S):
+            async with model.stream(request) as deltas:
+                async for _ in deltas:
+                    break
+    except ModelError as error:
+        return Finding(area="model", ok=False, seen=named, remedy=str(error))
+    except TimeoutError:
+        return Finding(
+            area="model", ok=False, seen=named, remedy=f"no answer within {_MODEL_S:g} s"
+        )
+    finally:
+        await model.aclose()
+    return Finding(area="model", ok=True, seen=f"{named} answers")
+
+
+async def _weights(settings: Settings) -> Finding:
+    try:
+        found = await find_weights(settings.nekro_embedded, settings.nekro_data_dir / "models")
+    except WeightsError as error:
+        return Finding(area="model", ok=False, seen="the embedded one", remedy=str(error))
+    if found is None:
+        return Finding(
+            area="model", ok=None, seen="the embedded one; its weights come with the first start"
+        )
+    return Finding(area="model", ok=True, seen=f"the embedded one, {found.name}")
+
+
+async def _voice(settings: Settings) -> Finding:
+    speaker = open_speaker(settings.nekro_speech)
+    try:
+        speech = await speaker.speak("Hello.")
+    except SpeechError as error:
+        return Finding(area="voice", ok=False, seen=speaker.name, remedy=str(error))
+    finally:
+        await speaker.aclose()
+    return Finding(area="voice", ok=True, seen=f"{speaker.name} says hello in {speech.voice}")
+
+
+def _secrets(data: Path) -> list[Finding]:
+    """Where the tokens lie. Not what they are: this output is pasted into bug reports."""
+    folder = data / "secrets"
+    return [
+        Finding(area="token", ok=None, seen=f"{path.name}: cat {path}")
+        for path in sorted(folder.glob("*_access_token"))
+    ]

@@ -1,0 +1,42 @@
+"""A download's progress on one line of a terminal, or now and then on a line of a log."""
+
+import time
+from typing import TextIO
+
+from nekro_core.llm.embedded import Progress
+
+_REDRAW_S = 0.2
+_LOG_S = 10.0
+
+
+class ProgressLine:
+    """Writes what it is told. Not for two downloads at once."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._live = out.isatty()
+        self._what = ""
+        self._shown_at = 0.0
+
+    def report(self, progress: Progress) -> None:
+        """Show it, unless the last was a moment ago."""
+        now = time.monotonic()
+        pause = _REDRAW_S if self._live else _LOG_S
+        finished = progress.total > 0 and progress.done >= progress.total
+        if progress.what == self._what and now - self._shown_at < pause and not finished:
+            return
+        if self._live and self._what and progress.what != self._what:
+            self._out.write("\n")
+        self._what, self._shown_at = progress.what, now
+        text = progress.what
+        if progress.total:
+            share = 100 * progress.done / progress.total
+            text += f"  {progress.done / 1e6:,.0f} of {progress.total / 1e6:,.0f} MB  {share:.0f} %"
+        self._out.write(f"\r\033[K{text}" if self._live else f"{text}\n")
+        self._out.flush()
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._live and self._what:
+            self._out.write("\n")
+        self._what = ""
