@@ -12,6 +12,7 @@ from nonebot.drivers import Driver
 from nekro_core.delivery.adapter import Adapter, Capabilities
 from nekro_core.delivery.host import (
     Activity,
+    Expected,
     Host,
     MediaKeeper,
     Recorded,
@@ -32,7 +33,7 @@ class AdapterFactory(Protocol):
 
 @runtime_checkable
 class Page(Protocol):
-    """An adapter whose chats are reached with a browser: what the operator is shown at the start."""
+    """An adapter reached with a browser: what the operator is shown at the start."""
 
     @property
     def access_token(self) -> str:
@@ -47,6 +48,7 @@ __all__ = [
     "Adapter",
     "AdapterFactory",
     "Capabilities",
+    "Expected",
     "Host",
     "MediaKeeper",
     "Page",

@@ -1,5 +1,31 @@
 """The plugin object, its context, what loads it and what it may reach."""
 
+from nekro_core.plugin.calls import call
+from nekro_core.plugin.context import AgentCtx
+from nekro_core.plugin.registry import (
+    PluginInfo,
+    PluginRegistry,
+    PluginState,
+    PromptInjection,
+    UnknownPlugin,
+)
+from nekro_core.plugin.services import BoxFiles, Journal, Outgoing, PluginDataKeeper, Services
 from nekro_core.plugin.settings import PluginSettings
+from nekro_core.plugin.signal import MsgSignal
 
-__all__ = ["PluginSettings"]
+__all__ = [
+    "AgentCtx",
+    "BoxFiles",
+    "Journal",
+    "MsgSignal",
+    "Outgoing",
+    "PluginDataKeeper",
+    "PluginInfo",
+    "PluginRegistry",
+    "PluginSettings",
+    "PluginState",
+    "PromptInjection",
+    "Services",
+    "UnknownPlugin",
+    "call",
+]

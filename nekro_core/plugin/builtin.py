@@ -1,6 +1,6 @@
 """Where the built-in adapters and plugins lie, and how they are imported.
 
-They are found by path, in the checkout or in the wheel, and imported as ``nekro_builtin.adapters.*``
+They are found by path, in the checkout or the wheel, and imported as ``nekro_builtin.adapters.*``
 and ``nekro_builtin.plugins.*``: a plain ``import plugins`` would take any folder of that name in
 the working directory.
 """

@@ -3,9 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from nekro_core.chat import (
     ChatKey,
@@ -16,10 +13,13 @@ from nekro_core.chat import (
     Media,
     Receipt,
     Record,
+    Reply,
     Segment,
     Text,
     Voice,
 )
+from nekro_core.delivery.errors import DeliveryError
+from nekro_core.delivery.host import Expected
 from nekro_core.plugin.files import BoxFileSystem, is_url
 from nekro_core.plugin.services import BoxFiles, Services
 from nekro_core.tools.outcome import ToolFailure
@@ -95,29 +95,36 @@ class AgentCtx:
         Raises `ToolFailure` where the platform refuses, where the message is dropped, and for
         another chat without the operator's permission.
         """
-        receipts = await self.services.outgoing.send(
-            self._allowed(chat_key), segments, run_id=self.run_id
-        )
+        chat = self._allowed(chat_key)
+        try:
+            receipts = await self.services.outgoing.send(chat, segments, run_id=self.run_id)
+        except DeliveryError as error:
+            raise ToolFailure(str(error)) from None
         for receipt in receipts:
             if receipt.state in (DeliveryState.REJECTED, DeliveryState.DROPPED):
                 raise ToolFailure(f"the message was {receipt.state.value}: {receipt.reason}")
         return receipts
 
     async def send_text(
-        self, content: str, *, chat_key: ChatKey | str | None = None
+        self, content: str, *, chat_key: ChatKey | str | None = None, reply_to: str = ""
     ) -> tuple[Receipt, ...]:
-        """Send words. Raises as `send`, and `ToolFailure` for a text without any."""
+        """Send words, as an answer to the message ``reply_to``. Raises as `send`, and
+        `ToolFailure` for a text without words."""
         if not content.strip():
             raise ToolFailure("the text is empty: there is nothing to send")
-        return await self.send((Text(content),), chat_key=chat_key)
+        return await self.send((*_reply(reply_to), Text(content)), chat_key=chat_key)
 
     async def send_image(
-        self, image: str | bytes | Path, *, chat_key: ChatKey | str | None = None
+        self,
+        image: str | bytes | Path,
+        *,
+        chat_key: ChatKey | str | None = None,
+        reply_to: str = "",
     ) -> tuple[Receipt, ...]:
         """Send a picture: a box path or URL (``str``), the plugin's own bytes, or its own file
         (`pathlib.Path`, on the host: never made from what the model wrote)."""
         medium = await self.medium(image, expect="image")
-        return await self.send((Image(medium),), chat_key=chat_key)
+        return await self.send((*_reply(reply_to), Image(medium)), chat_key=chat_key)
 
     async def send_file(
         self, file: str | bytes | Path, *, name: str = "", chat_key: ChatKey | str | None = None
@@ -132,25 +139,31 @@ class AgentCtx:
         return await self.send((Voice(medium, text),))
 
     async def medium(
-        self, source: str | bytes | Path, *, name: str = "", expect: str = ""
+        self, source: str | bytes | Path, *, name: str = "", expect: Expected = "file"
     ) -> Media:
         """Our own kept copy of a picture, sound or file. Raises `ToolFailure` with the reason."""
-        keeper, options = self.services.media, {"name": name, "expect": expect}
+        keeper = self.services.media
         if is_url(source):
-            medium = await keeper.keep_url(self.chat, source, **_given(options))
+            medium = await keeper.keep_url(self.chat, source, name=name, expect=expect)
         else:
             if not isinstance(source, bytes):
-                options["name"] = name or str(source).replace("\\", "/").split("/")[-1]
+                name = name or str(source).replace("\\", "/").split("/")[-1]
             data = await self.fs.read(source)
-            medium = await keeper.keep_bytes(self.chat, data, **_given(options))
+            medium = await keeper.keep_bytes(self.chat, data, name=name, expect=expect)
         if medium.problem:
             raise ToolFailure(medium.problem)
-        return msgspec.structs.replace(medium, name=options["name"] or medium.name)
+        return medium
 
-    async def push_system(self, message: str, trigger_agent: bool = False) -> None:
+    async def push_system(
+        self,
+        message: str,
+        trigger_agent: bool = False,
+        *,
+        chat_key: ChatKey | str | None = None,
+    ) -> None:
         """Add a system line to the chat's record; with ``trigger_agent`` the agent answers it."""
         await self.services.journal.note(
-            self.chat, message, run_id=self.run_id, trigger=trigger_agent
+            self._allowed(chat_key), message, run_id=self.run_id, trigger=trigger_agent
         )
 
     async def recent_records(self, limit: int = 20) -> list[Record]:
@@ -172,5 +185,5 @@ class AgentCtx:
         return key
 
 
-def _given(options: dict[str, str]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value}
+def _reply(message_id: str) -> tuple[Segment, ...]:
+    return (Reply(message_id),) if message_id else ()

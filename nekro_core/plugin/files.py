@@ -6,7 +6,7 @@ from typing import TypeGuard
 
 import anyio
 
-from nekro_core.chat import ChatKey
+from nekro_core.chat import ChatKey, Media
 from nekro_core.delivery.host import MediaKeeper
 from nekro_core.plugin.services import BoxFiles
 from nekro_core.sandbox.box import BoxFileError
@@ -33,7 +33,7 @@ class BoxFileSystem:
         self._chat = chat
 
     async def read(self, source: str | bytes | Path) -> bytes:
-        """The bytes of a box path (``str``) or of the plugin's own file (`Path`); bytes as they are.
+        """The bytes of a box path (``str``) or of a file of the plugin (`Path`); bytes as they are.
 
         Raises `ToolFailure` with the reason where there are none, or more than 32 MiB.
         """
@@ -65,17 +65,28 @@ class BoxFileSystem:
         if isinstance(file, str) and not is_url(file):
             return file
         if isinstance(file, str):
-            medium = await self._media.keep_url(self._chat, file)
-            if medium.problem:
-                raise ToolFailure(medium.problem)
+            medium = await self._fetched(file)
             data = await anyio.Path(medium.path).read_bytes()
             ending = mimetypes.guess_extension(medium.mime) or ""
             name = medium.name or f"{medium.sha256[:16]}{ending}"
         else:
             data = await self.read(file)
             name = file.name if isinstance(file, Path) else "file"
-        plain = (file_name or name).replace("\\", "/").rpartition("/")[2]
+        plain = (file_name or name).replace("\\", "/").split("/")[-1]
         return await self.write(f"{_HOME}/{plain or 'file'}", data)
+
+    async def fetch(self, source: str) -> bytes:
+        """The bytes of a box path or a URL. Raises `ToolFailure` with the reason."""
+        if not is_url(source):
+            return await self.read(source)
+        medium = await self._fetched(source)
+        return await anyio.Path(medium.path).read_bytes()
+
+    async def _fetched(self, url: str) -> Media:
+        medium = await self._media.keep_url(self._chat, url, expect="file")
+        if medium.problem:
+            raise ToolFailure(medium.problem)
+        return medium
 
     def _there(self) -> BoxFiles:
         if self._box is None:

@@ -1,20 +1,39 @@
 """The plugins of one bot: loaded, listed, enabled, disabled, and asked for what they add."""
 
-from collections.abc import AsyncIterator
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
+
+import anyio
+from loguru import logger
 
 from nekro_core.chat import ChatKey, ChatMessage
+from nekro_core.plugin.binding import Binding
+from nekro_core.plugin.builtin import builtin_folder
+from nekro_core.plugin.choices import Choices
 from nekro_core.plugin.context import AgentCtx
+from nekro_core.plugin.effects import Effects
+from nekro_core.plugin.loader import Item, LoadFailed, items, load, problem_of
+from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.plugin.services import BoxFiles, Services
 from nekro_core.plugin.settings import PluginSettings
 from nekro_core.plugin.signal import MsgSignal
-from nekro_core.tools.names import ToolSet
-from nekro_core.tools.problem import Problem
+from nekro_core.tools.describe import describe
+from nekro_core.tools.names import ToolSet, tool_set
+from nekro_core.tools.problem import Problem, Severity
 from nekro_core.tools.tool import Tool
+
+LOCAL_FOLDER = "plugins"
+"""Below the data folder: where the operator puts plugins."""
+
+
+class UnknownPlugin(LookupError):
+    """No plugin has this key or item; the message lists those that there are."""
 
 
 class PluginState(StrEnum):
@@ -49,33 +68,109 @@ class PromptInjection:
     text: str
 
 
+@dataclass(slots=True)
+class _Entry:
+    """A plugin that was found. ``plugin`` is there while it is loaded."""
+
+    item: Item
+    info: PluginInfo
+    plugin: NekroPlugin | None = None
+    effects: Effects = field(default_factory=Effects)
+
+
 class PluginRegistry:
-    """See the module."""
+    """Made by `open`. A broken plugin is listed with its problem and stops nobody."""
+
+    def __init__(self, services: Services, settings: PluginSettings, builtin: Path) -> None:
+        self._settings = settings
+        self._services = replace(services, may_send_elsewhere=settings.may_send_elsewhere)
+        self._folders = {"builtin": builtin, "local": services.data_dir / LOCAL_FOLDER}
+        self._choices = Choices(services.data_dir)
+        self._binding = Binding(
+            data_dir=services.data_dir, plugin_data=services.plugin_data, changed=self._describe_all
+        )
+        self._entries: dict[str, _Entry] = {}
+        self._sets: dict[str, ToolSet] = {}
+        self._told: set[str] = set()
+        self._lock = anyio.Lock()
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, services: Services, settings: PluginSettings, *, folders: dict[str, Path] | None = None
+        cls,
+        services: Services,
+        settings: PluginSettings | None = None,
+        *,
+        builtin: Path | None = None,
     ) -> AsyncIterator[Self]:
-        """Load every plugin that is not disabled; leaving unloads them. Raises for no plugin."""
-        raise NotImplementedError
-        yield
+        """Load every plugin that is on; leaving unloads them. ``builtin`` is where the built-in
+        ones lie, where that is not the usual place. No plugin's fault is raised."""
+        folder = builtin or builtin_folder("plugins")
+        registry = cls(services, settings or PluginSettings(), folder)
+        try:
+            await registry.load_all()
+            yield registry
+        finally:
+            with anyio.CancelScope(shield=True):
+                await registry.unload_all()
 
     def plugins(self) -> tuple[PluginInfo, ...]:
-        """Every plugin that was found."""
-        raise NotImplementedError
+        """Every plugin that was found, with the clashes of its tools' names among its problems."""
+        clashes = self._tools_of("").clashes
+        return tuple(
+            replace(
+                entry.info,
+                problems=entry.info.problems
+                + tuple(
+                    Problem(severity=Severity.WARNING, message=clash.message)
+                    for clash in clashes
+                    if entry.info.key in clash.owners
+                ),
+            )
+            for entry in self._entries.values()
+        )
+
+    async def load_all(self) -> None:
+        """Look into the folders, and load what is on and not loaded."""
+        async with self._lock:
+            for source, folder in self._folders.items():
+                for item in items(source, folder):
+                    if item.item not in self._entries:
+                        info = PluginInfo(item=item.item, state=PluginState.DISABLED)
+                        self._entries[item.item] = _Entry(item, info)
+            for entry in self._entries.values():
+                if entry.plugin is None and self._choices.wanted(entry.item.item):
+                    await self._load(entry)
+
+    async def unload_all(self) -> None:
+        """Unload every plugin, all at once; each has its cleanup."""
+        async with self._lock, anyio.create_task_group() as tasks:
+            for entry in self._entries.values():
+                tasks.start_soon(self._unload, entry)
 
     async def enable(self, plugin: str) -> PluginInfo:
-        """Load a plugin by key or item, and remember that it is wanted."""
-        raise NotImplementedError
+        """Load a plugin by key or item, and remember that it is wanted. A loaded one is loaded
+        again from its files. Raises `UnknownPlugin`."""
+        await self.load_all()
+        entry = self._entry(plugin)
+        async with self._lock:
+            self._choices.choose(entry.item.item, wanted=True)
+            await self._unload(entry)
+            await self._load(entry)
+        return entry.info
 
     async def disable(self, plugin: str) -> PluginInfo:
-        """Unload a plugin, and remember that it is not wanted."""
-        raise NotImplementedError
+        """Unload a plugin, and remember that it is not wanted. Raises `UnknownPlugin`."""
+        entry = self._entry(plugin)
+        async with self._lock:
+            self._choices.choose(entry.item.item, wanted=False)
+            await self._unload(entry)
+            entry.info = replace(entry.info, state=PluginState.DISABLED, problems=())
+        return entry.info
 
     def tools_for(self, chat_key: ChatKey) -> ToolSet:
         """The tools that code of this chat may call."""
-        raise NotImplementedError
+        return self._tools_of(self._services.adapter_of(chat_key.instance))
 
     def context_for(
         self,
@@ -87,13 +182,193 @@ class PluginRegistry:
         run_id: str = "",
         box: BoxFiles | None = None,
     ) -> AgentCtx:
-        """The context of one run."""
-        raise NotImplementedError
+        """The context of one run, or with less of it of one prompt or message."""
+        return AgentCtx(
+            services=self._services,
+            chat=chat_key,
+            from_user_id=user_id,
+            from_user_name=user_name,
+            message_id=message_id,
+            run_id=run_id,
+            box=box,
+        )
 
     async def prompt_injections(self, ctx: AgentCtx) -> tuple[PromptInjection, ...]:
-        """What plugins add to the prompt; who is late or fails adds nothing."""
-        raise NotImplementedError
+        """What plugins add to the prompt, in their order; who is late or fails adds nothing."""
+        found: dict[str, str] = {}
+
+        async def ask(plugin: NekroPlugin) -> None:
+            method = plugin.prompt_inject_method
+            assert method is not None
+            asked = partial(method, ctx.called_for(plugin.key))
+            limit_s = self._settings.prompt_s
+            text = await self._bounded(plugin, "its prompt method", asked, limit_s)
+            if isinstance(text, str) and text.strip():
+                found[plugin.key] = text
+
+        asked = [each for each in self._loaded(ctx.adapter_key) if each.prompt_inject_method]
+        async with anyio.create_task_group() as tasks:
+            for plugin in asked:
+                tasks.start_soon(ask, plugin)
+        return tuple(
+            PromptInjection(each.key, found[each.key]) for each in asked if each.key in found
+        )
 
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
-        """Ask the message hooks."""
-        raise NotImplementedError
+        """Ask the message hooks, one after another; who is late or fails has no opinion."""
+        signals = []
+        for plugin in self._loaded(ctx.adapter_key):
+            if method := plugin.on_user_message_method:
+                asked = partial(method, ctx.called_for(plugin.key), message)
+                signal = await self._bounded(
+                    plugin, "its message method", asked, self._settings.message_s
+                )
+                if isinstance(signal, MsgSignal):
+                    signals.append(signal)
+        return MsgSignal.merged(signals)
+
+    async def _load(self, entry: _Entry) -> None:
+        effects = entry.effects
+        try:
+            plugin = await load(entry.item, self._binding, effects, self._settings.import_s)
+            self._refuse_twin(entry, plugin)
+            await self._init(entry, plugin)
+        except LoadFailed as failure:
+            effects.undo()
+            entry.info = replace(
+                entry.info, state=PluginState.BROKEN, tools=(), problems=(failure.problem,)
+            )
+            logger.opt(exception=failure.__cause__).error(
+                "plugin {} is not loaded: {}", entry.item.item, failure
+            )
+            return
+        entry.plugin = plugin
+        plugin.is_enabled = True
+        effects.add("tools and hooks", lambda: self._drop(entry))
+        self._describe(entry, plugin)
+
+    def _refuse_twin(self, entry: _Entry, plugin: NekroPlugin) -> None:
+        for other in self._entries.values():
+            if other.plugin is not None and other.plugin.key == plugin.key:
+                raise LoadFailed(
+                    Problem(
+                        severity=Severity.ERROR,
+                        message=f"its key {plugin.key} is that of {other.item.item}",
+                        where=f"{entry.item.path}:1",
+                        remedy="change its author or module_name, or disable the other",
+                    )
+                )
+
+    async def _init(self, entry: _Entry, plugin: NekroPlugin) -> None:
+        if plugin.init_method is None:
+            return
+        try:
+            with anyio.fail_after(self._settings.init_s):
+                await _awaited(plugin.init_method())
+        except TimeoutError as error:
+            text = f"its init method took over {self._settings.init_s:g} s"
+            raise LoadFailed(problem_of(error, entry.item, text)) from None
+        except (Exception, SystemExit) as error:
+            raise LoadFailed(problem_of(error, entry.item)) from error
+
+    async def _unload(self, entry: _Entry) -> None:
+        plugin = entry.plugin
+        if plugin is not None and plugin.cleanup_method is not None:
+            await self._bounded(
+                plugin, "its cleanup method", plugin.cleanup_method, self._settings.cleanup_s
+            )
+        entry.effects.undo()
+
+    def _drop(self, entry: _Entry) -> None:
+        if entry.plugin is not None:
+            entry.plugin.is_enabled = False
+        entry.plugin = None
+        self._sets.clear()
+
+    def _describe(self, entry: _Entry, plugin: NekroPlugin) -> None:
+        tools: list[Tool] = []
+        problems: list[Problem] = []
+        for method in plugin.sandbox_methods:
+            described = describe(
+                method.func,
+                method.method_type,
+                name=method.name,
+                description=method.description,
+                module=plugin.module_name,
+                owner=plugin.key,
+                timeout_s=self._settings.tool_s,
+            )
+            problems += described.problems
+            if described.tool is not None:
+                tools.append(described.tool)
+        entry.info = PluginInfo(
+            item=entry.item.item,
+            state=PluginState.LOADED,
+            key=plugin.key,
+            name=plugin.name,
+            version=plugin.version,
+            author=plugin.author,
+            description=plugin.description,
+            tools=tuple(tools),
+            problems=tuple(problems),
+        )
+        for problem in problems:
+            self._tell(f"plugin {plugin.key}: {problem}", problem.severity)
+        self._sets.clear()
+        for clash in self._tools_of("").clashes:
+            self._tell(f"tool name {clash.message}", Severity.WARNING)
+
+    def _describe_all(self) -> None:
+        for entry in self._entries.values():
+            if entry.plugin is not None:
+                self._describe(entry, entry.plugin)
+
+    def _tell(self, text: str, severity: Severity) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            logger.log(severity.name, "{}", text)
+
+    def _tools_of(self, adapter: str) -> ToolSet:
+        """The set for one adapter's chats; for the empty name that of all plugins together."""
+        if adapter not in self._sets:
+            keys = {plugin.key for plugin in self._loaded(adapter)}
+            chosen = [entry for entry in self._entries.values() if entry.info.key in keys]
+            chosen = [entry for entry in chosen if entry.plugin is not None]
+            self._sets[adapter] = tool_set(
+                (tool for entry in chosen for tool in entry.info.tools),
+                builtin={entry.info.key for entry in chosen if entry.item.builtin},
+                order=self._settings.order,
+            )
+        return self._sets[adapter]
+
+    def _loaded(self, adapter: str) -> list[NekroPlugin]:
+        plugins = [entry.plugin for entry in self._entries.values() if entry.plugin is not None]
+        return [
+            plugin
+            for plugin in plugins
+            if not adapter or not plugin.support_adapter or adapter in plugin.support_adapter
+        ]
+
+    def _entry(self, plugin: str) -> _Entry:
+        for entry in self._entries.values():
+            if plugin in (entry.item.item, entry.info.key):
+                return entry
+        known = ", ".join(entry.info.key or item for item, entry in self._entries.items())
+        raise UnknownPlugin(f"there is no plugin {plugin!r}; there are {known or 'none'}")
+
+    async def _bounded(
+        self, plugin: NekroPlugin, what: str, method: Callable[[], Any], limit_s: float
+    ) -> Any:
+        """A method's result, or nothing where it fails or is late, with a line in the log."""
+        with anyio.move_on_after(limit_s) as limit:
+            try:
+                return await _awaited(method())
+            except (Exception, SystemExit):  # noqa: BLE001 - a plugin may raise anything
+                logger.exception("plugin {}: {} failed", plugin.key, what)
+        if limit.cancelled_caught:
+            logger.error("plugin {}: {} took over {:g} s", plugin.key, what, limit_s)
+        return None
+
+
+async def _awaited(value: Awaitable[Any] | Any) -> Any:
+    return await value if inspect.isawaitable(value) else value

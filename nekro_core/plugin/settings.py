@@ -9,8 +9,14 @@ class PluginSettings(BaseModel):
     import_s: float = Field(default=30.0, gt=0)
     """Longest import of a plugin's module: slow work belongs in its init method."""
 
-    hook_s: float = Field(default=30.0, gt=0)
-    """Longest init, cleanup, and message hook of a plugin."""
+    init_s: float = Field(default=30.0, gt=0)
+    """Longest init method of a plugin."""
+
+    cleanup_s: float = Field(default=1.5, gt=0)
+    """Longest cleanup method: the whole bot ends within 3 s of a SIGTERM."""
+
+    message_s: float = Field(default=5.0, gt=0)
+    """Longest that a message waits for one plugin's opinion on it."""
 
     prompt_s: float = Field(default=2.0, gt=0)
     """Longest that a prompt waits for what plugins add to it."""

@@ -17,11 +17,13 @@ _TAKEN_BY_PYTHON = frozenset(dir(builtins)) | frozenset(keyword.kwlist)
 class Clash:
     """Several tools want one bare name. ``winner`` is the dotted name of who has it, or empty.
 
-    ``claims`` are the dotted names of all who want it; ``message`` says it in words, with remedy.
+    ``claims`` are the dotted names of all who want it, ``owners`` their plugins' keys; ``message``
+    says it in words, with remedy.
     """
 
     name: str
     claims: tuple[str, ...]
+    owners: tuple[str, ...]
     winner: str
     message: str
 
@@ -46,7 +48,7 @@ class ToolSet:
     named: tuple[NamedTool, ...]
     clashes: tuple[Clash, ...] = ()
     _by_name: MappingProxyType[str, NamedTool] = field(
-        init=False, repr=False, compare=False, default=MappingProxyType({})
+        init=False, repr=False, compare=False, default_factory=lambda: MappingProxyType({})
     )
 
     def __post_init__(self) -> None:
@@ -153,7 +155,8 @@ def _clash(name: str, rivals: Sequence[Tool], winner: Tool | None) -> Clash:
             f"{name!r} is wanted by {among}: nobody has it until the operator orders them; "
             f"they are called {' and '.join(dotted)}"
         )
-    return Clash(name, dotted, dotted_name(winner) if winner else "", message)
+    owners = tuple(tool.owner for tool in rivals)
+    return Clash(name, dotted, owners, dotted_name(winner) if winner else "", message)
 
 
 def _names(tool: Tool, owners: dict[str, Tool], offered: Sequence[Tool]) -> tuple[str, ...]:

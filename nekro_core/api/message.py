@@ -1,0 +1,19 @@
+"""Sending as plain functions."""
+
+from nekro_core.plugin.message import (
+    ChatMessage,
+    download_from_url,
+    push_system,
+    send_file,
+    send_image,
+    send_text,
+)
+
+__all__ = [
+    "ChatMessage",
+    "download_from_url",
+    "push_system",
+    "send_file",
+    "send_image",
+    "send_text",
+]

@@ -1,0 +1,28 @@
+"""Texts that a plugin gives in several languages."""
+
+from enum import StrEnum
+
+I18nDict = dict[str, str]
+"""A text by BCP 47 tag."""
+
+
+class SupportedLang(StrEnum):
+    """The languages that people are shown."""
+
+    ZH_CN = "zh-CN"
+    EN_US = "en-US"
+    JA_JP = "ja-JP"
+
+
+def i18n_text(*, zh_CN: str, en_US: str, ja_JP: str = "") -> I18nDict:  # noqa: N803 - as plugins write it
+    """One text in its languages."""
+    texts = {SupportedLang.ZH_CN: zh_CN, SupportedLang.EN_US: en_US, SupportedLang.JA_JP: ja_JP}
+    return {str(language): text for language, text in texts.items() if text}
+
+
+def get_text(text: I18nDict | str | None, default: str, lang: str = SupportedLang.EN_US) -> str:
+    """The text in a language, else in English, else ``default``."""
+    if isinstance(text, str):
+        return text
+    texts = text or {}
+    return texts.get(lang) or texts.get(SupportedLang.EN_US) or default

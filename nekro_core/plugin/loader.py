@@ -1,0 +1,199 @@
+"""One plugin's module: imported by path under a limit of time, and forgotten again completely."""
+
+import asyncio
+import contextvars
+import hashlib
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import CodeType, ModuleType
+
+import anyio
+
+from nekro_core.plugin.binding import Binding, loading
+from nekro_core.plugin.builtin import NAMESPACE, items_in, namespace
+from nekro_core.plugin.effects import Effects
+from nekro_core.plugin.plugin import NekroPlugin
+from nekro_core.tools.problem import Problem, Severity
+
+_REMEDIES: tuple[tuple[type[BaseException], str], ...] = (
+    (SyntaxError, "correct this line"),
+    (ModuleNotFoundError, "install it into the bot's environment, or correct the name"),
+    (ImportError, "correct the name that is imported"),
+    (TimeoutError, "do slow work in a function under @plugin.mount_init_method()"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A plugin that was found, before anything of it has run."""
+
+    source: str
+    name: str
+    path: Path
+
+    @property
+    def item(self) -> str:
+        """``builtin/chat``, ``local/weather``."""
+        return f"{self.source}/{self.name}"
+
+    @property
+    def builtin(self) -> bool:
+        """Whether it came with the bot."""
+        return self.source == "builtin"
+
+
+class LoadFailed(Exception):
+    """A plugin cannot be used. ``problem`` says why, where and what to do."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def items(source: str, folder: Path) -> list[Item]:
+    """The plugins of a folder: ``x.py`` and ``x/__init__.py``, sorted."""
+    found = []
+    for name in items_in(folder):
+        package = folder / name / "__init__.py"
+        found.append(Item(source, name, package if package.is_file() else folder / f"{name}.py"))
+    return found
+
+
+async def load(item: Item, binding: Binding, effects: Effects, limit_s: float) -> NekroPlugin:
+    """Import a plugin's module and give its ``plugin``.
+
+    The import runs in a thread, so one that hangs costs the bot a thread and not its life. Raises
+    `LoadFailed`; what was done by then is among the effects.
+    """
+    module_name = f"{_namespace(item)}.{item.name}"
+    effects.add("import", _forgetting(module_name))
+
+    def work() -> ModuleType:
+        with loading(binding):
+            return _import(module_name, item.path)
+
+    try:
+        module = await _in_thread(work, limit_s)
+    except TimeoutError as error:
+        raise LoadFailed(problem_of(error, item, f"its import took over {limit_s:g} s")) from None
+    except (Exception, SystemExit) as error:  # a plugin may do anything at import
+        raise LoadFailed(problem_of(error, item)) from error
+    plugin = getattr(module, "plugin", None)
+    if not isinstance(plugin, NekroPlugin):
+        came = "has no 'plugin'" if plugin is None else f"has a 'plugin' of {type(plugin).__name__}"
+        remedy = "write plugin = NekroPlugin(name=..., module_name=..., author=...)"
+        raise LoadFailed(_error(f"the module {came}", f"{item.path}:1", remedy))
+    return plugin
+
+
+def problem_of(error: BaseException, item: Item, message: str = "") -> Problem:
+    """An exception of a plugin as a finding: the last line of its own that was running."""
+    remedy = next(
+        (text for kind, text in _REMEDIES if isinstance(error, kind)), "correct this line"
+    )
+    text = message or f"{type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError) and error.filename:
+        return _error(f"SyntaxError: {error.msg}", f"{error.filename}:{error.lineno}", remedy)
+    mine = str(item.path.parent if item.path.name == "__init__.py" else item.path)
+    frames = traceback.extract_tb(error.__traceback__) + list(getattr(error, "frames", ()))
+    own = [frame for frame in frames if frame.filename.startswith(mine)]
+    where = f"{own[-1].filename}:{own[-1].lineno}" if own else f"{item.path}:1"
+    return _error(text, where, remedy)
+
+
+def _error(message: str, where: str, remedy: str) -> Problem:
+    return Problem(severity=Severity.ERROR, message=message, where=where, remedy=remedy)
+
+
+class _FreshLoader(SourceFileLoader):
+    """Always reads the source: a cached one is told by whole seconds, too coarse for a reload."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+class _Hanging(TimeoutError):
+    """With the frames in which the thread hangs."""
+
+    def __init__(self, frames: list[traceback.FrameSummary]) -> None:
+        super().__init__()
+        self.frames = frames
+
+
+def _namespace(item: Item) -> str:
+    package = item.path.name == "__init__.py"
+    folder = item.path.parent.parent if package else item.path.parent
+    if item.builtin:
+        return namespace(f"{NAMESPACE}.plugins", folder)
+    # Two bots in one process have two folders; their plugins must not meet.
+    digest = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:8]
+    return namespace(f"nekro_local_{digest}", folder)
+
+
+def _import(name: str, path: Path) -> ModuleType:
+    folders = [str(path.parent)] if path.name == "__init__.py" else None
+    spec = spec_from_file_location(
+        name, path, loader=_FreshLoader(name, str(path)), submodule_search_locations=folders
+    )
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be imported")
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _forgetting(name: str) -> Callable[[], None]:
+    """Take a module and what is inside it out of the way; the undo puts back what was there."""
+
+    def taken() -> dict[str, ModuleType]:
+        own = [each for each in sys.modules if each == name or each.startswith(f"{name}.")]
+        return {each: sys.modules.pop(each) for each in own}
+
+    before = taken()
+
+    def forget() -> None:
+        taken()
+        sys.modules.update(before)
+
+    return forget
+
+
+async def _in_thread(work: Callable[[], ModuleType], limit_s: float) -> ModuleType:
+    """Run in a daemon thread, which unlike a worker thread keeps nobody from ending."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[tuple[ModuleType | None, BaseException | None]] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def deliver(result: ModuleType | None, error: BaseException | None) -> None:
+        if not done.done():
+            done.set_result((result, error))
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = context.run(work)
+        except BaseException as problem:  # noqa: BLE001 - it is raised again in the waiting task
+            error = problem
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(deliver, result, error)
+
+    thread = threading.Thread(target=run, name="plugin import", daemon=True)
+    thread.start()
+    try:
+        with anyio.fail_after(limit_s):
+            result, error = await done
+    except TimeoutError:
+        running = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - its documented use
+        raise _Hanging(traceback.extract_stack(running) if running else []) from None
+    if error is not None:
+        raise error
+    assert result is not None
+    return result

@@ -1,0 +1,214 @@
+"""`NekroPlugin`: the one object that a plugin's module makes and registers everything with."""
+
+import keyword
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+import loguru
+from loguru import logger
+
+from nekro_core.chat import ChatMessage
+from nekro_core.plugin.binding import Binding, current_binding
+from nekro_core.plugin.config import FILE_NAME, ConfigBase
+from nekro_core.plugin.context import AgentCtx
+from nekro_core.plugin.kept import PluginStore
+from nekro_core.plugin.methods import SandboxMethod, SandboxMethodType
+from nekro_core.plugin.signal import MsgSignal
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Config = TypeVar("Config", bound=ConfigBase)
+Lifecycle = Callable[[], Awaitable[None]]
+PromptMethod = Callable[[AgentCtx], Awaitable[str]]
+MessageMethod = Callable[[AgentCtx, ChatMessage], Awaitable[MsgSignal | None]]
+
+
+class NotLoaded(RuntimeError):
+    """The plugin object belongs to no bot: its module was imported by hand."""
+
+
+class NekroPlugin:
+    """A plugin. ``author`` and ``module_name`` are identifiers and make its ``key``.
+
+    ``support_adapter`` names the adapters whose chats see its tools; none means all. Raises
+    `ValueError` for a name that cannot stand in a key.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        module_name: str,
+        description: str = "",
+        version: str = "0.1.0",
+        author: str = "unknown",
+        url: str = "",
+        support_adapter: list[str] | None = None,
+        *,
+        is_builtin: bool = False,
+        is_package: bool = False,
+        i18n_name: dict[str, str] | None = None,
+        i18n_description: dict[str, str] | None = None,
+        allow_sleep: bool | None = None,
+        sleep_brief: str = "",
+    ) -> None:
+        for field, value in (("module_name", module_name), ("author", author)):
+            if not _NAME.match(value):
+                raise ValueError(
+                    f"{field} {value!r}: expected letters, digits and '_', no digit first"
+                )
+        if keyword.iskeyword(module_name):
+            raise ValueError(f"module_name {module_name!r} is a word of Python: take another")
+        self.name = name
+        self.module_name = module_name
+        self.description = description
+        self.version = version
+        self.author = author
+        self.url = url
+        self.support_adapter = list(support_adapter or ())
+        self.is_builtin = is_builtin
+        self.is_package = is_package
+        self.i18n_name = i18n_name
+        self.i18n_description = i18n_description
+        self.allow_sleep = allow_sleep
+        self.sleep_brief = sleep_brief
+        self.is_enabled = False
+        self.sandbox_methods: list[SandboxMethod] = []
+        self.prompt_inject_method: PromptMethod | None = None
+        self.init_method: Lifecycle | None = None
+        self.cleanup_method: Lifecycle | None = None
+        self.on_user_message_method: MessageMethod | None = None
+        self._binding: Binding | None = current_binding()
+        self._config_class: type[ConfigBase] = ConfigBase
+        self._config: ConfigBase | None = None
+
+    @property
+    def key(self) -> str:
+        """``author.module_name``: unique in a bot."""
+        return f"{self.author}.{self.module_name}"
+
+    @property
+    def logger(self) -> "loguru.Logger":
+        """The log, with the plugin's key in every line's extras."""
+        return logger.bind(plugin=self.key)
+
+    @property
+    def store(self) -> PluginStore:
+        """What the plugin keeps. Raises `NotLoaded`."""
+        return PluginStore(self._bound().plugin_data, self.key)
+
+    def get_plugin_data_dir(self) -> Path:
+        """The plugin's own folder, made where it is missing. Raises `NotLoaded`."""
+        folder = self._folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def mount_sandbox_method(
+        self, method_type: SandboxMethodType, name: str, description: str = ""
+    ) -> Callable[[Function], Function]:
+        """Offer an ``async def f(_ctx: AgentCtx, ...)`` to the AI; the function stays as it is.
+
+        What its kind does to the turn: see `SandboxMethodType`. ``name`` is how the AI calls it
+        where it is an identifier; the function's own name always works too. What is wrong with the
+        function is reported when the plugin has been imported.
+        """
+        kind = SandboxMethodType(method_type)
+
+        def mount(function: Function) -> Function:
+            if hasattr(function, "__dict__"):
+                function.__dict__["_method_type"] = kind
+            self.sandbox_methods.append(SandboxMethod(kind, name, description, function))
+            self._changed()
+            return function
+
+        return mount
+
+    def mount_prompt_inject_method(
+        self, name: str, description: str = ""
+    ) -> Callable[[Function], Function]:
+        """``async (ctx) -> str``: what the plugin adds to every prompt. One; the last counts."""
+        del name, description  # what existing plugins give; the list shows the function's own
+
+        def mount(function: Function) -> Function:
+            self.prompt_inject_method = function
+            return function
+
+        return mount
+
+    def mount_init_method(self) -> Callable[[Function], Function]:
+        """``async ()``: awaited when the plugin is enabled, before its tools are offered. One."""
+
+        def mount(function: Function) -> Function:
+            self.init_method = function
+            return function
+
+        return mount
+
+    def mount_cleanup_method(self) -> Callable[[Function], Function]:
+        """``async ()``: awaited when the plugin is disabled and when the bot ends. One."""
+
+        def mount(function: Function) -> Function:
+            self.cleanup_method = function
+            return function
+
+        return mount
+
+    def mount_on_user_message(self) -> Callable[[Function], Function]:
+        """``async (ctx, message) -> MsgSignal | None``: asked before a message can trigger. One."""
+
+        def mount(function: Function) -> Function:
+            self.on_user_message_method = function
+            return function
+
+        return mount
+
+    def mount_config(self) -> Callable[[type[Config]], type[Config]]:
+        """Class decorator: this is the plugin's configuration. Its file is read, and written with
+        the defaults where there is none. Raises `ConfigError`."""
+
+        def mount(config_class: type[Config]) -> type[Config]:
+            self._config_class = config_class
+            self._config = None
+            config = self.get_config(config_class)
+            if self._binding is not None and not self._config_path().exists():
+                self.save_config(config)
+            return config_class
+
+        return mount
+
+    @overload
+    def get_config(self) -> Any: ...
+    @overload
+    def get_config(self, config_cls: type[Config]) -> Config: ...
+    def get_config(self, config_cls: type[ConfigBase] | None = None) -> Any:
+        """The configuration, read once; the defaults where no bot has loaded the plugin."""
+        wanted = config_cls or self._config_class
+        if not isinstance(self._config, wanted):
+            bound = self._binding is not None
+            self._config = wanted.load_config(self._config_path()) if bound else wanted()
+        return self._config
+
+    def save_config(self, config: ConfigBase) -> None:
+        """Write the configuration; it is in force at once. Raises `NotLoaded`."""
+        config.dump_config(self._config_path())
+        self._config = config
+
+    def _config_path(self) -> Path:
+        return self._folder() / FILE_NAME
+
+    def _folder(self) -> Path:
+        return self._bound().data_dir / "plugin_data" / self.key
+
+    def _bound(self) -> Binding:
+        if self._binding is None:
+            raise NotLoaded(
+                f"{self.key} belongs to no bot: put it under data/plugins, or in a test import it "
+                "inside nekro_core.plugin.binding.loading(...)"
+            )
+        return self._binding
+
+    def _changed(self) -> None:
+        if self._binding is not None and self.is_enabled:
+            self._binding.changed()

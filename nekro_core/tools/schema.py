@@ -1,0 +1,112 @@
+"""Types for machines: JSON Schema of a parameter, the function of tool mode, and types as text."""
+
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+from pydantic.errors import PydanticInvalidForJsonSchema
+
+from nekro_core.tools.tool import Tool
+
+# A model that writes an id or a number without quotes means the text.
+_LENIENT = ConfigDict(coerce_numbers_to_str=True, arbitrary_types_allowed=True)
+
+
+class TypeUnusable(TypeError):
+    """Arguments cannot be converted to an annotation."""
+
+
+def converter(annotation: Any) -> Callable[[Any], Any]:
+    """What makes a value of the type from what a box sent. Raises `TypeUnusable`."""
+    return _adapter(annotation).validate_python
+
+
+def type_schema(annotation: Any) -> dict[str, Any]:
+    """The JSON Schema of a type; empty, which allows anything, where it has none."""
+    try:
+        return _adapter(annotation).json_schema()
+    except (PydanticInvalidForJsonSchema, TypeUnusable):
+        return {}
+
+
+def function_schema(tool: Tool, name: str = "") -> dict[str, Any]:
+    """The tool as a function of the Chat Completions API, which knows no variadic parameters."""
+    parameters = [each for each in tool.parameters if not each.variadic]
+    definitions: dict[str, Any] = {}
+    properties: dict[str, Any] = {}
+    for each in parameters:
+        schema = dict(each.schema)
+        definitions |= schema.pop("$defs", {})
+        if each.description:
+            schema["description"] = each.description
+        if not each.required and _is_plain(each.default):
+            schema["default"] = each.default
+        properties[each.name] = schema
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": [each.name for each in parameters if each.required],
+        "additionalProperties": False,
+    }
+    if definitions:
+        schema["$defs"] = definitions
+    shown = (name or tool.python_name).replace(".", "__")
+    told = "\n\n".join(filter(None, (tool.summary or tool.description, tool.details)))
+    return {
+        "type": "function",
+        "function": {"name": shown, "description": told, "parameters": schema},
+    }
+
+
+def type_text(annotation: Any) -> str:
+    """A type as an author would write it: ``list[str]``, ``str | None``, ``Literal['a']``."""
+    if annotation is Any:
+        return "Any"
+    if annotation is None or annotation is types.NoneType:
+        return "None"
+    if annotation is Ellipsis:
+        return "..."
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return type_text(arguments[0])
+    if origin is Literal:
+        return f"Literal[{', '.join(map(repr, arguments))}]"
+    if origin in (typing.Union, types.UnionType):
+        return " | ".join(map(type_text, arguments))
+    if origin is not None and arguments:
+        name = getattr(annotation, "__name__", "") or getattr(origin, "__name__", str(origin))
+        return f"{name}[{', '.join(_argument_text(each) for each in arguments)}]"
+    if isinstance(annotation, type):
+        return annotation.__qualname__.rpartition(".")[2]
+    return str(annotation).replace("typing.", "")
+
+
+def _argument_text(argument: Any) -> str:
+    if isinstance(argument, list):
+        return f"[{', '.join(map(type_text, argument))}]"
+    return type_text(argument)
+
+
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(annotation, config=_LENIENT)
+    except PydanticUserError as error:
+        # A model, a dataclass and a TypedDict bring their own configuration.
+        if error.code != "type-adapter-config-unused":
+            raise TypeUnusable(f"{type_text(annotation)}: {error}") from None
+    except (PydanticSchemaGenerationError, NameError, TypeError, ValueError) as error:
+        raise TypeUnusable(f"{type_text(annotation)}: {error}") from None
+    try:
+        return TypeAdapter(annotation)
+    except (PydanticUserError, NameError, TypeError, ValueError) as error:
+        raise TypeUnusable(f"{type_text(annotation)}: {error}") from None
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _is_plain(each) for key, each in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)

@@ -1,0 +1,203 @@
+"""Words, pictures and files to the chat, and a look at what is there."""
+
+from nekro_core.api.chat import (
+    EVERYONE,
+    Author,
+    DeliveryState,
+    Mention,
+    Receipt,
+    Record,
+    Reply,
+    Segment,
+    Text,
+    plain_text,
+)
+from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
+from nekro_core.api.schemas import AgentCtx
+
+from .pictures import MAX_PICTURES, Unviewable, picture_part
+
+plugin = NekroPlugin(
+    name="Chat",
+    module_name="chat",
+    description="Send text, pictures and files to the chat; look at pictures and at what was said.",
+    version="0.1.0",
+    author="nekro",
+    is_builtin=True,
+)
+
+_MAX_MENTIONS = 20
+_MAX_TEXT = 20_000
+
+
+@plugin.mount_sandbox_method(
+    SandboxMethodType.TOOL, "send_channel_message", "Send a text message to the chat."
+)
+async def send_channel_message(
+    _ctx: AgentCtx,
+    text: str,
+    mention: str | list[str] | None = None,
+    reply_to: str | None = None,
+) -> str:
+    """Say something: answer, chat, tell a joke.
+
+    Args:
+        text: What to say, as plain text in the language of the person who asks.
+        mention: User id, or several, of people to mention at the beginning.
+        reply_to: Message id of the message that this answers.
+
+    Returns:
+        What became of the message.
+
+    Example:
+        # User: Hello!
+        send_channel_message("Hello! How are you today?")
+
+        # User: Tell me a joke
+        send_channel_message("Why did the scarecrow win a prize? He was outstanding in his field.")
+
+        # User: What is the capital of France?
+        send_channel_message("The capital of France is Paris.")
+
+        # User: what's 12 plus 30?
+        send_channel_message("12 + 30 = 42")
+
+        # User: Thank you, that helped a lot
+        send_channel_message("You're welcome! Glad I could help.")
+
+        # User: 你好呀
+        send_channel_message("你好！今天过得怎么样？")
+
+        # User: 讲个笑话吧
+        send_channel_message("为什么数学书总是很忧郁？因为它的问题太多了。")
+
+        # User: 中国的首都是哪里？
+        send_channel_message("中国的首都是北京。")
+
+        # User: 15乘以4等于多少
+        send_channel_message("15 × 4 = 60")
+
+        # User: こんにちは
+        send_channel_message("こんにちは！今日はどんな一日ですか？")
+
+        # User: 何か冗談を言って
+        send_channel_message("布団が吹っ飛んだ！")
+
+        # User: 日本の首都はどこですか？
+        send_channel_message("日本の首都は東京です。")
+
+        # User: 9たす8はいくつ？
+        send_channel_message("9 + 8 = 17です。")
+    """
+    if not text.strip():
+        raise ToolFailure("text is empty: say something")
+    if len(text) > _MAX_TEXT:
+        raise ToolFailure(f"text of {len(text)} characters: at most {_MAX_TEXT}")
+    people = [mention] if isinstance(mention, str) else list(dict.fromkeys(mention or ()))
+    if len(people) > _MAX_MENTIONS:
+        raise ToolFailure(f"{len(people)} mentions: at most {_MAX_MENTIONS}")
+    if EVERYONE in people:
+        raise ToolFailure("everybody cannot be mentioned: name the user ids of those you mean")
+    segments: list[Segment] = [Reply(reply_to)] if reply_to else []
+    segments += [Mention(user_id) for user_id in people]
+    segments.append(Text(f" {text}" if people else text))
+    return _told(await _ctx.send(segments))
+
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "send_image", "Send a picture to the chat.")
+async def send_image(_ctx: AgentCtx, path: str, reply_to: str | None = None) -> str:
+    """Send a picture that your code made, or one from the web.
+
+    Args:
+        path: A file of the box, for example "chart.png", or an http(s) address.
+        reply_to: Message id of the message that this answers.
+
+    Returns:
+        What became of the message.
+
+    Example:
+        send_image("chart.png")
+    """
+    return _told(await _ctx.send_image(path, reply_to=reply_to or ""))
+
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "send_file", "Send a file to the chat.")
+async def send_file(_ctx: AgentCtx, path: str, name: str | None = None) -> str:
+    """Send a file for people to keep.
+
+    Args:
+        path: A file of the box, for example "report.csv", or an http(s) address.
+        name: The name that people see; without one, the file's own.
+
+    Returns:
+        What became of the message.
+
+    Example:
+        send_file("report.csv")
+    """
+    return _told(await _ctx.send_file(path, name=name or ""))
+
+
+@plugin.mount_sandbox_method(SandboxMethodType.MULTIMODAL_AGENT, "view_image", "Look at pictures.")
+async def view_image(_ctx: AgentCtx, path: str | list[str]) -> list[dict[str, object]]:
+    """Look at one or several pictures yourself. Ends this run; you see them in the next step.
+
+    Args:
+        path: A file of the box, one that the chat sent, or an http(s) address; or a list of them.
+
+    Returns:
+        The pictures.
+
+    Example:
+        view_image("chart.png")
+    """
+    paths = [path] if isinstance(path, str) else path
+    if not 0 < len(paths) <= MAX_PICTURES:
+        raise ToolFailure(f"{len(paths)} pictures: between 1 and {MAX_PICTURES}")
+    parts: list[dict[str, object]] = []
+    for each in paths:
+        try:
+            part = await picture_part(await _ctx.fs.fetch(each))
+        except Unviewable as error:
+            raise ToolFailure(f"{each!r}: {error}") from None
+        parts += [{"type": "text", "text": f"{each}:"}, part]
+    return parts
+
+
+@plugin.mount_sandbox_method(
+    SandboxMethodType.TOOL, "recent_messages", "Read what was said in the chat."
+)
+async def recent_messages(_ctx: AgentCtx, count: int = 20) -> list[dict[str, object]]:
+    """Read the newest messages of this chat, oldest first.
+
+    Args:
+        count: How many, at most 500.
+
+    Returns:
+        For each message a dict with message_id, user_id, name, time (seconds since 1970) and text.
+
+    Example:
+        for message in recent_messages(50):
+            print(message["name"], message["text"])
+    """
+    return [_line(record) for record in await _ctx.recent_records(count)]
+
+
+def _line(record: Record) -> dict[str, object]:
+    names = {Author.BOT: "you", Author.SYSTEM: "system"}
+    return {
+        "message_id": record.message_id,
+        "user_id": record.sender.user_id,
+        "name": names.get(record.author) or record.sender.name,
+        "time": record.time,
+        "text": plain_text(record.segments),
+    }
+
+
+def _told(receipts: tuple[Receipt, ...]) -> str:
+    states = {receipt.state for receipt in receipts}
+    if DeliveryState.UNKNOWN in states:
+        return "nobody knows whether it arrived: do not send it again"
+    if DeliveryState.PENDING in states:
+        return "the account is offline: it is sent when it is back, do not send it again"
+    return "sent"
