@@ -1,0 +1,59 @@
+"""A chat page in the browser, and a small HTTP API for scripts."""
+
+import time
+
+import anyio
+from fastapi import FastAPI
+from nonebot.drivers import Driver
+from pydantic import ValidationError
+
+from nekro_core.api.adapter import Host
+
+from .adapter import WebAdapter
+from .door import Door, kept_secret
+from .entrance import entrance
+from .guard import Guard
+from .http_api import http_api
+from .page import add_page
+from .posting import Poster
+from .settings import WebSettings
+
+SERVER_OPTIONS = {"timeout_graceful_shutdown": 2}
+"""An event stream never ends by itself; without a bound it would hold the bot's own end up."""
+
+
+def create(host: Host, driver: Driver) -> WebAdapter:
+    """Add the routes to NoneBot's application. Once a process, because NiceGUI is.
+
+    Raises `RuntimeError` where the driver serves no FastAPI application or a setting is wrong.
+    """
+    app = getattr(driver, "server_app", None)
+    if not isinstance(app, FastAPI):
+        raise RuntimeError(  # noqa: TRY004 - the factory's contract names this error
+            "the web chat needs NoneBot's FastAPI driver: set DRIVER=~fastapi"
+        )
+    try:
+        settings = WebSettings.read(host.settings)
+    except ValidationError as error:
+        fault = error.errors(include_input=False)[0]
+        name = str(fault["loc"][0]).upper()
+        raise RuntimeError(f"{name}: {fault['msg']}") from None
+    given = settings.web_access_token
+    door = Door(
+        access_token=given.get_secret_value()
+        if given
+        else kept_secret(host.data_dir, "web_access_token"),
+        session_secret=kept_secret(host.data_dir, "web_session_secret"),
+        session_s=settings.web_session_days * 86400,
+        clock=time.time,
+    )
+    closing = anyio.Event()
+    poster = Poster(host, settings.web_bot_name, time.time)
+    app.include_router(entrance(door))
+    app.include_router(http_api(host, door, poster, settings.web_bot_name, closing))
+    add_page(app, host, settings.web_bot_name, closing)
+    app.add_middleware(Guard, door=door, allowed_hosts=settings.web_allowed_hosts)
+    return WebAdapter(host, door, closing)
+
+
+__all__ = ["SERVER_OPTIONS", "WebAdapter", "create"]

@@ -1,0 +1,88 @@
+"""The web chat as one platform among the others."""
+
+import anyio
+
+from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.chat import (
+    ChatKey,
+    ChatKind,
+    Delivery,
+    DeliveryState,
+    File,
+    Image,
+    Mention,
+    Receipt,
+    Reply,
+    Text,
+    Video,
+    Voice,
+)
+
+from .door import Door
+from .http_api import INSTANCE
+from .posting import new_message_id
+from .rooms import BOT_ID
+from .settings import MAX_TEXT
+
+_CAPABILITIES = Capabilities(
+    inline=frozenset({Text, Mention, Reply, Image}),
+    alone=frozenset({Voice, Video, File}),
+    text_length=MAX_TEXT,
+)
+
+
+class WebAdapter:
+    """The page and the HTTP API. Both read what the bot keeps, so a sent message is there already:
+    sending it means giving it an id."""
+
+    name = "web"
+
+    def __init__(self, host: Host, door: Door, closing: anyio.Event) -> None:
+        self._host = host
+        self._door = door
+        self._closing = closing
+
+    @property
+    def access_token(self) -> str:
+        """The token of the HTTP API."""
+        return self._door.access_token
+
+    def login_link(self, address: str) -> str:
+        """A link that logs a browser in, once. ``address`` is ``http://127.0.0.1:8080``."""
+        return f"{address.rstrip('/')}/?token={self._door.new_link_token()}"
+
+    def capabilities(self, chat_key: ChatKey) -> Capabilities:  # noqa: ARG002 - the same everywhere
+        """What one message of the page can carry."""
+        return _CAPABILITIES
+
+    async def send(self, delivery: Delivery) -> Receipt:
+        """Say that it is sent: pages and streams follow the record that the outbox keeps."""
+        key = delivery.chat_key
+        if key.instance != INSTANCE or key.kind is ChatKind.CHANNEL:
+            return Receipt(state=DeliveryState.REJECTED, reason=f"{key} is no room of the web chat")
+        carried = _CAPABILITIES.inline | _CAPABILITIES.alone
+        for segment in delivery.segments:
+            if type(segment) not in carried:
+                reason = f"the web chat cannot show {type(segment).__name__.lower()}"
+                return Receipt(state=DeliveryState.REJECTED, reason=reason)
+        return Receipt(state=DeliveryState.SENT, message_id=new_message_id())
+
+    async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:  # noqa: ARG002 - as above
+        """The bot's own id."""
+        return frozenset({BOT_ID})
+
+    async def start(self) -> None:
+        """Take the instance, which makes this the account behind every ``web-`` chat.
+
+        Raises `RuntimeError` where the name belongs to another.
+        """
+        instance = await self._host.instance_of(self.name, BOT_ID)
+        if instance != INSTANCE:
+            raise RuntimeError(
+                f"the web chat was given the instance {instance!r}, expected {INSTANCE!r}: "
+                "another account of this adapter is in the database"
+            )
+
+    async def aclose(self) -> None:
+        """End the open streams and pages, so that the web server can end."""
+        self._closing.set()

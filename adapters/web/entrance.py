@@ -1,0 +1,76 @@
+"""``/`` and ``/login``: from a one-time link or the token to a session."""
+
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from .door import Door
+from .guard import PAGE, client_address, session_cookie
+from .login_page import login_page, step_in_page
+
+MAX_FORM_BYTES = 4096
+"""A token and its field's name."""
+
+
+def entrance(door: Door) -> APIRouter:
+    """The routes, to be included in the application."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/")
+    async def arrive(request: Request, token: str = "") -> Response:
+        if not token or door.is_session(session_cookie(request.headers, door.cookie)):
+            return RedirectResponse(f"{PAGE}/", 303)
+        if "prefetch" in (request.headers.get("sec-purpose") or "").lower():
+            return Response(status_code=204)  # looking ahead must not use the link up
+        return _try(request, door, worked=door.redeem(token), problem="login_link_used")
+
+    @router.get("/login")
+    async def ask(request: Request) -> Response:
+        return HTMLResponse(login_page(_language(request)))
+
+    @router.post("/login")
+    async def log_in(request: Request) -> Response:
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_FORM_BYTES:
+                return _refused(request, "login_wrong", 413)
+        # The link's own token works here too: it is what the printed address shows.
+        offered = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
+        if door.attempts.wait_s(client_address(request.scope)):
+            return _refused(request, "login_wait", 429)
+        worked = door.is_token(offered) or door.redeem(offered)
+        return _try(request, door, worked=worked, problem="login_wrong")
+
+    return router
+
+
+def _try(request: Request, door: Door, *, worked: bool, problem: str) -> Response:
+    address = client_address(request.scope)
+    wait = door.attempts.wait_s(address)
+    if wait and not worked:
+        return _refused(request, "login_wait", 429, {"Retry-After": str(int(wait) + 1)})
+    if not worked:
+        door.attempts.failed(address)
+        return _refused(request, problem, 401)
+    response = HTMLResponse(step_in_page(_language(request), f"{PAGE}/"))
+    response.set_cookie(
+        door.cookie,
+        door.new_session(),
+        max_age=int(door.session_s),
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
+    return response
+
+
+def _refused(
+    request: Request, problem: str, status: int, headers: dict[str, str] | None = None
+) -> HTMLResponse:
+    return HTMLResponse(login_page(_language(request), problem), status, headers)
+
+
+def _language(request: Request) -> str:
+    return request.headers.get("accept-language", "")

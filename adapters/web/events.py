@@ -1,0 +1,137 @@
+"""A room as server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
+
+import json
+from collections import OrderedDict
+from typing import Any
+
+import anyio
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from nekro_core.api.adapter import Host, Recorded, Working
+from nekro_core.api.chat import ChatKey, Record
+
+from .views import record_view
+
+HEARTBEAT_S = 15.0
+"""A comment this often keeps proxies from taking a quiet room for a dead connection."""
+PAGE_SIZE = 200
+"""Records of one look into the store while a stream catches up."""
+REMEMBERED = 1000
+"""Sent records whose state is remembered, to tell a change from a repetition."""
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # nginx would hold events back
+]
+
+
+class EventStream(Response):
+    """The stream of one room for one listener.
+
+    ``after`` is the last ``seq`` that the listener has; without it the stream begins now. It ends
+    when the listener goes, when ``closing`` is set, or when the listener is too slow for the host;
+    it then comes back with ``Last-Event-ID`` and misses nothing.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self, host: Host, key: ChatKey, *, after: int | None, closing: anyio.Event
+    ) -> None:
+        super().__init__()
+        self._host = host
+        self._key = key
+        self._after = after
+        self._closing = closing
+        self._last = 0
+        self._start = 0
+        self._sent: OrderedDict[int, tuple[object, ...]] = OrderedDict()
+
+    async def __call__(
+        self,
+        scope: Scope,  # noqa: ARG002 - ASGI's signature
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Send until one of the three ends."""
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        gone = False
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._until_gone, receive, tasks.cancel_scope)
+                tasks.start_soon(self._until_closing, tasks.cancel_scope)
+                tasks.start_soon(self._beat, send)
+                await self._follow(send)
+                tasks.cancel_scope.cancel()
+        except* OSError:
+            gone = True  # the listener went in the middle of a line
+        if not gone:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _follow(self, send: Send) -> None:
+        # The watch is opened before the store is read: what arrives in between is seen twice here
+        # and sent once, and nothing falls into the gap.
+        async with self._host.watch(self._key) as activities:
+            await self._catch_up(send)
+            await _write(send, _event("working", {"busy": self._host.working(self._key)}))
+            async for activity in activities:
+                match activity:
+                    case Recorded(record):
+                        await self._show(send, record)
+                    case Working(_, busy):
+                        await _write(send, _event("working", {"busy": busy}))
+
+    async def _catch_up(self, send: Send) -> None:
+        if self._after is None:
+            newest = await self._host.records(self._key, limit=1)
+            self._start = self._last = newest[-1].seq if newest else 0
+            return
+        self._start = self._last = self._after
+        while True:
+            page = await self._host.records(self._key, after=self._last, limit=PAGE_SIZE)
+            for record in page:
+                await self._show(send, record)
+            if len(page) < PAGE_SIZE:
+                return
+
+    async def _show(self, send: Send, record: Record) -> None:
+        state = (record.state, record.recalled, record.message_id)
+        known = self._sent.get(record.seq)
+        if known == state:
+            return
+        self._sent[record.seq] = state
+        while len(self._sent) > REMEMBERED:
+            self._sent.popitem(last=False)
+        changed = known is not None or record.seq <= self._start
+        # Only what is newer than everything before carries an id, so a resumed stream never
+        # begins earlier than it should.
+        event_id = record.seq if record.seq > self._last else None
+        self._last = max(self._last, record.seq)
+        name = "changed" if changed else "message"
+        await _write(send, _event(name, record_view(record), event_id))
+
+    async def _beat(self, send: Send) -> None:
+        while True:
+            await _write(send, b": still here\n\n")
+            await anyio.sleep(HEARTBEAT_S)
+
+    async def _until_closing(self, scope: anyio.CancelScope) -> None:
+        await self._closing.wait()
+        scope.cancel()
+
+    @staticmethod
+    async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        scope.cancel()
+
+
+async def _write(send: Send, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+def _event(name: str, data: dict[str, Any], event_id: int | None = None) -> bytes:
+    # JSON on one line: a line break in what somebody wrote can begin no other field.
+    head = f"id: {event_id}\n" if event_id is not None else ""
+    return f"{head}event: {name}\ndata: {json.dumps(data)}\n\n".encode()

@@ -1,0 +1,210 @@
+"""What stands before every route and socket: whose name is called, from which page, and who.
+
+DNS rebinding lets a stranger's page reach a server on loopback under the stranger's own name, so
+the ``Host`` header is checked for all of the application. ``Origin`` and login are checked for what
+is ours: ``/ui`` (page, assets and NiceGUI's socket) and ``/api/v1``.
+"""
+
+import ipaddress
+from collections.abc import Set as AbstractSet
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .door import Door
+from .login_page import login_page
+
+PAGE = "/ui"
+API = "/api/v1"
+POLICY = (
+    # Vue compiles the page's templates in the browser, which needs 'unsafe-eval'. What people write
+    # is only ever put in as text, and nothing can be loaded from or sent to another host.
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; media-src 'self' blob:; "
+    "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+
+
+class Guard:
+    """The outermost layer of the web application."""
+
+    def __init__(self, app: ASGIApp, *, door: Door, allowed_hosts: AbstractSet[str]) -> None:
+        self._app = app
+        self._door = door
+        self._allowed = allowed_hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let through, or answer."""
+        if scope["type"] not in {"http", "websocket"}:
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope)
+        if refusal is None:
+            await self._app(scope, receive, _hardened(scope, send))
+        elif scope["type"] == "http":
+            await _hardened_response(refusal)(scope, receive, send)
+        else:
+            await receive()  # the request to connect, which must be read before it is refused
+            await send({"type": "websocket.close", "code": 1008, "reason": "not allowed"})
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if not host_allowed(host, self._allowed):
+            return _json(
+                421,
+                "host",
+                f"the Host header {host[:100]!r} is not one of this bot's names. If it should be, "
+                'add it to .env: WEB_ALLOWED_HOSTS=["name"]',
+            )
+        path = str(scope["path"])
+        if not _is_ours(path):
+            return None
+        if not origin_allowed(headers.get("origin"), host, self._allowed):
+            return _json(403, "origin", "requests from other sites' pages are not taken")
+        if _within(path, PAGE) or _within(path, API):
+            return self._login_refusal(scope, headers, path)
+        return None
+
+    def _login_refusal(self, scope: Scope, headers: Headers, path: str) -> Response | None:
+        if self._door.is_session(session_cookie(headers, self._door.cookie)):
+            return None
+        scheme, _, offered = headers.get("authorization", "").partition(" ")
+        if _within(path, API) and scheme.lower() == "bearer":
+            return self._token_refusal(scope, offered.strip())
+        if _within(path, API):
+            return _json(
+                401, "login", "send 'Authorization: Bearer <token>'", {"WWW-Authenticate": "Bearer"}
+            )
+        language = headers.get("accept-language", "")
+        return HTMLResponse(login_page(language), 401)
+
+    def _token_refusal(self, scope: Scope, offered: str) -> Response | None:
+        address = client_address(scope)
+        wait = self._door.attempts.wait_s(address)
+        if wait:
+            return _json(
+                429,
+                "too_many_attempts",
+                "too many wrong tokens from this address",
+                {"Retry-After": str(int(wait) + 1)},
+            )
+        if self._door.is_token(offered):
+            return None
+        self._door.attempts.failed(address)
+        return _json(
+            401,
+            "token",
+            "wrong token; the right one lies in secrets/web_access_token under the data folder",
+            {"WWW-Authenticate": 'Bearer error="invalid_token"'},
+        )
+
+
+def host_allowed(host: str, allowed: AbstractSet[str]) -> bool:
+    """Whether a ``Host`` header names us.
+
+    A numeric address is let through: a rebound name is never one, because the browser sends what
+    stands in the address line.
+    """
+    try:
+        name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    except ValueError:
+        return False
+    if not name or "@" in host or "/" in host:
+        return False
+    return name == "localhost" or name.endswith(".localhost") or name in allowed or _is_ip(name)
+
+
+def origin_allowed(origin: str | None, host: str, allowed: AbstractSet[str]) -> bool:
+    """Whether the page that asks is our own, or the one that asks is no browser (no header).
+
+    A reverse proxy may replace ``Host``, so a configured name counts as ours too.
+    """
+    if origin is None:
+        return True
+    try:
+        parts = urlsplit(origin)
+        return parts.scheme in {"http", "https"} and (
+            _with_port(parts.netloc, parts.scheme) == _with_port(host, parts.scheme)
+            or (parts.hostname or "") in allowed
+        )
+    except ValueError:
+        return False
+
+
+def session_cookie(headers: Headers, name: str) -> str:
+    """What the browser keeps for us, or nothing."""
+    for header in headers.getlist("cookie"):
+        try:
+            morsel = SimpleCookie(header).get(name)
+        except CookieError:
+            continue
+        if morsel is not None:
+            return morsel.value
+    return ""
+
+
+def client_address(scope: Scope) -> str:
+    """Who is at the other end, for counting failures."""
+    client = HTTPConnection(scope).client
+    return client.host if client else ""
+
+
+def _is_ours(path: str) -> bool:
+    return path in {"/", "/login"} or _within(path, PAGE) or _within(path, API)
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")
+
+
+def _is_ip(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _with_port(netloc: str, scheme: str) -> tuple[str, int]:
+    parts = urlsplit(f"//{netloc}")
+    return (parts.hostname or "").rstrip("."), parts.port or (443 if scheme == "https" else 80)
+
+
+def _json(
+    status: int, code: str, message: str, headers: dict[str, str] | None = None
+) -> JSONResponse:
+    return JSONResponse({"error": {"code": code, "message": message}}, status, headers)
+
+
+def _hardened_response(response: Response) -> Response:
+    _harden(response.headers)
+    return response
+
+
+def _hardened(scope: Scope, send: Send) -> Send:
+    """Add the protecting headers to what is ours."""
+    if scope["type"] != "http" or not _is_ours(str(scope["path"])):
+        return send
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            _harden(MutableHeaders(scope=message))
+        await send(message)
+
+    return sending
+
+
+def _harden(headers: MutableHeaders) -> None:
+    headers.setdefault("Content-Security-Policy", POLICY)
+    headers.setdefault("X-Content-Type-Options", "nosniff")
+    headers.setdefault("X-Frame-Options", "DENY")
+    # "no-referrer" would make a form's Origin "null", and our own login would be refused.
+    headers.setdefault("Referrer-Policy", "same-origin")
+    headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
+    headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+    headers.setdefault("Cache-Control", "no-store")

@@ -1,0 +1,109 @@
+"""The HTTP API under ``/api/v1``, which the page itself uses. Described in docs/http-api.md."""
+
+from typing import Annotated
+
+import anyio
+from fastapi import APIRouter, Header, Query, Request, Response
+
+from nekro_core.api.adapter import Host
+
+from .body import read_post
+from .door import Door
+from .events import EventStream
+from .guard import API
+from .media import find_media, media_response
+from .posting import Poster, repeat_key
+from .refusal import Refused, Route
+from .rooms import BOT_ID, room_key
+from .views import Json, record_view, room_view, run_view
+
+INSTANCE = "web"
+"""The instance part of this adapter's chat keys."""
+MAX_PAGE = 1000
+"""Records that one request may read."""
+MAX_SEQ = 2**63 - 1
+"""Largest number that a database's row id can be."""
+
+
+def http_api(
+    host: Host, door: Door, poster: Poster, bot_name: str, closing: anyio.Event
+) -> APIRouter:
+    """The routes, to be included in the application."""
+    router = APIRouter(prefix=API, route_class=Route, include_in_schema=False)
+
+    @router.get("/rooms")
+    async def list_rooms() -> Json:
+        keys = await host.chats(INSTANCE)
+        return {
+            "bot": {"id": BOT_ID, "name": bot_name},
+            "rooms": [room_view(key, working=host.working(key)) for key in keys],
+        }
+
+    @router.get("/rooms/{room}/messages")
+    async def read_history(
+        room: str, after: str = "0", limit: Annotated[str, Query()] = "200"
+    ) -> Json:
+        key = room_key(INSTANCE, room)
+        records = await host.records(
+            key,
+            after=_number("after", after, 0, MAX_SEQ),
+            limit=_number("limit", limit, 1, MAX_PAGE),
+        )
+        return {
+            **room_view(key, working=host.working(key)),
+            "messages": [record_view(record) for record in records],
+        }
+
+    @router.post("/rooms/{room}/messages")
+    async def post_message(
+        request: Request, room: str, idempotency_key: Annotated[str, Header()] = ""
+    ) -> Json:
+        key = room_key(INSTANCE, room)
+        repeat = repeat_key(idempotency_key)
+        post, uploads = await read_post(request)
+        return record_view(await poster.post(key, post, uploads, repeat))
+
+    @router.get("/rooms/{room}/events")
+    async def follow(
+        room: str, after: str = "", last_event_id: Annotated[str, Header()] = ""
+    ) -> Response:
+        # A browser that comes back repeats the address with its old "after"; the header is newer.
+        text = last_event_id or after
+        start = _number("Last-Event-ID", text, 0, MAX_SEQ) if text else None
+        return EventStream(host, room_key(INSTANCE, room), after=start, closing=closing)
+
+    @router.get("/rooms/{room}/media/{seq}/{index}")
+    async def fetch_media(request: Request, room: str, seq: str, index: str) -> Response:
+        media, data = await find_media(
+            host,
+            room_key(INSTANCE, room),
+            _number("seq", seq, 1, MAX_SEQ),
+            _number("index", index, 0, 10_000),
+        )
+        return media_response(media, data, request.headers.get("range", ""))
+
+    @router.get("/rooms/{room}/runs/{run_id}")
+    async def read_run(room: str, run_id: str) -> Json:
+        run = await host.run(run_id)
+        if run is None or run.chat_key != room_key(INSTANCE, room):
+            raise Refused(404, "run", "no such run in this room")
+        return run_view(run)
+
+    @router.post("/rooms/{room}/stop")
+    async def stop(room: str) -> dict[str, bool]:
+        return {"stopped": await host.stop(room_key(INSTANCE, room))}
+
+    @router.post("/links")
+    async def new_link(request: Request) -> dict[str, str]:
+        return {"url": f"{request.base_url}?token={door.new_link_token()}"}
+
+    return router
+
+
+def _number(what: str, text: str, least: int, most: int) -> int:
+    # ``int`` takes underscores, blanks and other scripts' digits, and digits without end.
+    if not (text.isascii() and text.isdecimal() and len(text) <= 19 and least <= int(text) <= most):
+        raise Refused(
+            400, "number", f"{what}: {text[:40]!r}, expected a number from {least} to {most}"
+        )
+    return int(text)

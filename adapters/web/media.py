@@ -1,0 +1,76 @@
+"""Handing out pictures, voices and files so that a browser shows or plays, but never runs them."""
+
+import re
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from nekro_core.api.adapter import Host
+from nekro_core.api.chat import ChatKey, File, Image, Media, Segments, Video, Voice
+
+from .refusal import Refused
+
+SHOWN = frozenset(
+    {
+        "image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/avif",
+        "audio/wav", "audio/x-wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/mp4",
+        "audio/aac", "audio/webm", "audio/amr", "video/mp4", "video/webm", "video/ogg",
+    }
+)  # fmt: skip
+"""Types a browser may show in place. HTML, SVG and whatever else could carry a script is only ever
+downloaded."""
+_RANGE = re.compile(r"bytes=(\d*)-(\d*)\Z")
+
+
+async def find_media(host: Host, key: ChatKey, seq: int, index: int) -> tuple[Media, bytes]:
+    """The medium at this place of a record, with its bytes. Raises `Refused`.
+
+    Nothing of the address is ever a path: the path is the one that the record holds.
+    """
+    gone = Refused(404, "media", "no such picture, voice or file in this room")
+    records = await host.records(key, after=seq - 1, limit=1) if seq > 1 else []
+    if seq == 1:
+        # "After 0" asks for the newest, so the very first is looked for among them.
+        records = [r for r in await host.records(key, limit=1000) if r.seq == 1]
+    if not records or records[0].seq != seq or records[0].recalled:
+        raise gone
+    media = _at(records[0].segments, index)
+    if media is None or not media.path:
+        raise gone
+    data = await host.read_upload(key, media.path)
+    if data is None:
+        raise gone
+    return media, data
+
+
+def media_response(media: Media, data: bytes, range_header: str) -> Response:
+    """The answer, whole or the range that was asked for (RFC 9110, section 14; one range)."""
+    shown = media.mime in SHOWN
+    headers = {
+        "Content-Disposition": _disposition("inline" if shown else "attachment", media.name),
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+        "Cache-Control": "private, max-age=86400, immutable",
+        "Accept-Ranges": "bytes",
+    }
+    mime = media.mime if shown else "application/octet-stream"
+    match = _RANGE.match(range_header)
+    if match is None or match[0] == "bytes=-":
+        return Response(data, media_type=mime, headers=headers)
+    first = int(match[1]) if match[1] else max(0, len(data) - int(match[2]))
+    last = min(int(match[2]) if match[1] and match[2] else len(data) - 1, len(data) - 1)
+    if first > last:
+        return Response(status_code=416, headers={"Content-Range": f"bytes */{len(data)}"})
+    headers["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
+    return Response(data[first : last + 1], 206, media_type=mime, headers=headers)
+
+
+def _at(segments: Segments, index: int) -> Media | None:
+    if not 0 <= index < len(segments):
+        return None
+    segment = segments[index]
+    return segment.media if isinstance(segment, Image | Voice | Video | File) else None
+
+
+def _disposition(kind: str, name: str) -> str:
+    """RFC 6266 with the name in RFC 8187's form, in which nothing can break out."""
+    return f"{kind}; filename*=UTF-8''{quote(name, safe='')}" if name else kind

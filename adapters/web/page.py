@@ -1,0 +1,90 @@
+"""The chat page: one NiceGUI page with one component, kept live over NiceGUI's own socket."""
+
+from importlib.resources import files
+
+import anyio
+from fastapi import FastAPI
+from loguru import logger
+from nicegui import Client, ui
+from nicegui.element import Element
+from starlette.requests import Request
+
+from nekro_core.api.adapter import Host, Recorded, Working
+
+from .guard import API, PAGE
+from .http_api import INSTANCE
+from .rooms import BOT_ID, room_name
+from .texts import preferred, texts
+from .views import record_view
+
+RECONNECT_S = 20.0
+"""How long a browser may be away (a lift, a sleeping laptop) and still be handed what it missed;
+after that it loads the page again."""
+_ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E"
+    "%3Crect width='32' height='32' rx='10' fill='%234f5bd5'/%3E"
+    "%3Cpath d='M10 23V9l12 14V9' fill='none' stroke='white' stroke-width='3.4' "
+    "stroke-linecap='round' stroke-linejoin='round'/%3E%3C/svg%3E"
+)
+
+
+class ChatView(Element, component="static/nekro_chat.js", dependencies=["static/nekro_parts/*.js"]):
+    """The component of `static/nekro_chat.js`."""
+
+    def __init__(self, *, language: str, bot_name: str) -> None:
+        super().__init__()
+        self._props["language"] = language
+        self._props["texts"] = dict(texts(language))
+        self._props["bot"] = {"id": BOT_ID, "name": bot_name}
+        self._props["api"] = API
+
+
+def add_page(app: FastAPI, host: Host, bot_name: str, closing: anyio.Event) -> None:
+    """Put the page on the application, under `PAGE`. Once a process: NiceGUI keeps its pages so."""
+
+    @ui.page("/", title=bot_name, language=None, reconnect_timeout=RECONNECT_S)
+    async def chat(client: Client, request: Request) -> None:
+        style = (files(__package__) / "static" / "chat.css").read_text("utf-8")
+        ui.add_head_html(f"<style>{style}</style>")
+        view = ChatView(
+            language=preferred(request.headers.get("accept-language", "")), bot_name=bot_name
+        )
+        await client.connected()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_follow, host, view)
+            tasks.start_soon(_until, closing, tasks.cancel_scope)
+            await client.disconnected()
+            tasks.cancel_scope.cancel()
+
+    ui.run_with(
+        app,
+        mount_path=PAGE,
+        title=bot_name,
+        favicon=_ICON,
+        dark=None,
+        tailwind=False,
+        reconnect_timeout=RECONNECT_S,
+        show_welcome_message=False,
+    )
+
+
+async def _follow(host: Host, view: ChatView) -> None:
+    """Hand on what happens in all rooms. A browser too slow for that is told to read again."""
+    while True:
+        async with host.watch() as activities:
+            view.run_method("resync")
+            async for activity in activities:
+                match activity:
+                    case Recorded(record) if record.chat_key.instance == INSTANCE:
+                        view.run_method("receive", record_view(record))
+                    case Working(key, busy) if key.instance == INSTANCE:
+                        view.run_method("show_working", room_name(key), busy)
+                    case _:
+                        pass
+        logger.debug("a page was too slow for the room's activity and reads the history again")
+        await anyio.sleep(0.5)
+
+
+async def _until(closing: anyio.Event, scope: anyio.CancelScope) -> None:
+    await closing.wait()
+    scope.cancel()

@@ -1,0 +1,40 @@
+"""How the API says no: one error, and the route that turns it into an answer."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+
+
+class Refused(Exception):
+    """The request cannot be done. ``code`` is for programs, ``message`` for people."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+
+    def response(self) -> JSONResponse:
+        """``{"error": {"code", "message"}}``."""
+        # A message may quote what came, lone surrogates included, which JSON's encoder refuses.
+        message = self.message.encode("utf-8", "replace").decode()
+        return JSONResponse({"error": {"code": self.code, "message": message}}, self.status)
+
+
+class Route(APIRoute):
+    """A route whose handler may raise `Refused`."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Wrap the handler that FastAPI makes."""
+        handler = super().get_route_handler()
+
+        async def answering(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except Refused as refused:
+                return refused.response()
+
+        return answering

@@ -1,0 +1,59 @@
+"""Names of rooms and speakers, and the chat keys that they make."""
+
+import unicodedata
+
+from nekro_core.api.chat import EVERYONE, ChatKey, ChatKind
+
+from .refusal import Refused
+
+BOT_ID = "bot"
+"""The account's platform id, the same for every web chat."""
+MAX_NAME = 64
+"""Characters of a room's or speaker's name."""
+_FORBIDDEN = frozenset('/\\#%?@"<>')
+
+
+def valid_name(what: str, text: str) -> str:
+    """The name in Unicode's composed form. Raises `Refused` and says what is wrong with it."""
+    name = unicodedata.normalize("NFC", text.strip())
+    if not name or len(name) > MAX_NAME:
+        raise Refused(422, "name", f"{what}: expected 1 to {MAX_NAME} characters, got {len(name)}")
+    for character in name:
+        # "C*": controls, invisible formats (zero width, right-to-left override), lone surrogates.
+        if character in _FORBIDDEN or unicodedata.category(character)[0] == "C":
+            raise Refused(
+                422, "name", f"{what}: the character {character!r} cannot stand in a name"
+            )
+        if character != " " and unicodedata.category(character)[0] == "Z":
+            raise Refused(422, "name", f"{what}: of white space only the plain space may stand")
+    if not name.strip("."):
+        raise Refused(422, "name", f"{what}: {name!r} is no name")
+    return name
+
+
+def valid_speaker(text: str) -> str:
+    """A speaker's name, which is also the id. Nobody may speak as the bot or as everybody."""
+    name = valid_name("speaker", text)
+    if name.casefold() in {BOT_ID, EVERYONE}:
+        raise Refused(422, "speaker", f"{name!r} is taken: choose another name for the speaker")
+    return name
+
+
+def room_key(instance: str, room: str) -> ChatKey:
+    """``group_<name>`` or ``private_<speaker>``; a name with neither in front is a group's."""
+    kind_text, underscore, name = room.partition("_")
+    if underscore and kind_text in {ChatKind.GROUP, ChatKind.PRIVATE}:
+        kind = ChatKind(kind_text)
+    else:
+        kind, name = ChatKind.GROUP, room
+    check = valid_speaker if kind is ChatKind.PRIVATE else _valid_room
+    return ChatKey(instance, kind, check(name))
+
+
+def room_name(key: ChatKey) -> str:
+    """A room as it stands in an address, before percent-encoding."""
+    return f"{key.kind.value}_{key.native_id}"
+
+
+def _valid_room(name: str) -> str:
+    return valid_name("room", name)

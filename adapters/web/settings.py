@@ -1,0 +1,46 @@
+"""The adapter's settings, by NoneBot's names: ``WEB_ALLOWED_HOSTS``, ``WEB_BOT_NAME``, ..."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, Field, SecretStr, field_validator
+
+MAX_ATTACHMENTS = 8
+"""Pictures and files of one message: more are a folder, and belong into an archive."""
+MAX_TEXT = 20_000
+"""Characters of one message."""
+MAX_MEDIUM_BYTES = 32 * 1024 * 1024
+"""Largest attachment, the same as the media keeper's own default."""
+MAX_BODY_BYTES = 64 * 1024 * 1024
+"""Largest request: one largest attachment as base64 takes 43 MB."""
+
+
+class WebSettings(BaseModel):
+    """What an operator can set."""
+
+    web_allowed_hosts: frozenset[str] = frozenset()
+    """Host names, besides loopback and plain addresses, under which the page may be asked for."""
+    web_access_token: SecretStr | None = Field(None, min_length=16)
+    """Token of the HTTP API; one is made at the first start where this is unset."""
+    web_bot_name: str = Field("Nekro", min_length=1, max_length=40)
+    """What the page calls the bot."""
+    web_session_days: float = Field(30.0, gt=0)
+    """How long a browser stays logged in."""
+
+    @field_validator("web_allowed_hosts", mode="before")
+    @classmethod
+    def _read_list(cls, value: Any) -> Any:
+        # The process environment is handed on unread, so a list may still be JSON or comma text.
+        if isinstance(value, str):
+            text = value.strip()
+            value = json.loads(text) if text.startswith("[") else text.split(",")
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return frozenset(str(name).strip().lower() for name in value if str(name).strip())
+        return value
+
+    @classmethod
+    def read(cls, settings: Mapping[str, Any]) -> Self:
+        """The adapter's part of NoneBot's configuration. Raises `pydantic.ValidationError`."""
+        names = cls.model_fields.keys() & settings.keys()
+        return cls.model_validate({name: settings[name] for name in names})

@@ -1,0 +1,68 @@
+"""The web adapter in a process of its own, with the scripted bot: NiceGUI exists once a process.
+
+``python tests/adapters/web/serve.py --data FOLDER [--port N] [--set NAME=VALUE]`` prints one line
+of JSON (``url``, ``token``, ``link``) when it serves. Also good for trying the page by hand.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+
+import anyio
+import nonebot
+import uvicorn
+
+from adapters.web import SERVER_OPTIONS, create
+from tests.adapters.web.fake_host import FakeHost, ScriptedMind
+
+
+class Server(uvicorn.Server):
+    """Ends the adapter's streams first, as the bot's own gateway does."""
+
+    adapter = None
+
+    async def startup(self, sockets=None) -> None:
+        await super().startup(sockets)
+        port = self.servers[0].sockets[0].getsockname()[1]
+        url = f"http://127.0.0.1:{port}"
+        told = {
+            "url": url,
+            "token": self.adapter.access_token,
+            "link": self.adapter.login_link(url),
+        }
+        print(json.dumps(told), flush=True)
+
+    async def shutdown(self, sockets=None) -> None:
+        await self.adapter.aclose()
+        await super().shutdown(sockets)
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--set", action="append", default=[])
+    given = parser.parse_args()
+    settings = dict(pair.split("=", 1) for pair in given.set)
+    nonebot.init(driver="~fastapi", log_level="WARNING")
+    driver = nonebot.get_driver()
+    host = FakeHost(given.data, settings)
+    adapter = create(host, driver)
+    config = uvicorn.Config(
+        driver.server_app, port=given.port, log_level="warning", **SERVER_OPTIONS
+    )
+    server = Server(config)
+    server.adapter = adapter
+    async with anyio.create_task_group() as tasks:
+        ScriptedMind(host, adapter, tasks, time.time)
+        await adapter.start()
+        await server.serve()
+        tasks.cancel_scope.cancel()
+
+
+if __name__ == "__main__":
+    anyio.run(main)
