@@ -1,8 +1,7 @@
 """The adapter itself: what the bot asks for, put together from the parts beside it."""
 
-from contextlib import AsyncExitStack
-
 import anyio
+from anyio.abc import TaskStatus
 from loguru import logger
 from nonebot.drivers import Driver
 
@@ -25,7 +24,7 @@ fetched from the history at the next connection."""
 
 
 class OneBotV11:
-    """`Adapter` for OneBot v11. ``start`` and ``aclose`` are called from one task."""
+    """`Adapter` for OneBot v11."""
 
     name = "onebot_v11"
 
@@ -36,7 +35,8 @@ class OneBotV11:
         self._send_s = send_s
         self._driver = driver
         self._gateway = gateway
-        self._stack = AsyncExitStack()
+        self._stop = anyio.Event()
+        self._ended: anyio.Event | None = None
 
     def capabilities(self, _chat_key: ChatKey) -> Capabilities:
         """The same for groups and private chats."""
@@ -45,24 +45,32 @@ class OneBotV11:
     async def start(self) -> None:
         """Let implementations connect, and connect to those named in ``ONEBOT_V11_WS_URLS``.
 
-        Raises `RuntimeError` where somebody has opened a way in past the token meanwhile.
+        Its tasks belong to the driver, whose web server must be up. Raises `RuntimeError` where
+        somebody has opened a way in past the token meanwhile.
         """
         refuse_open_doors(self._driver)
-        tasks = await self._stack.enter_async_context(anyio.create_task_group())
-        intake = Intake(self._host, tasks, name=self.name)
-
-        async def end() -> None:
-            await self._gateway.shut()
-            with anyio.move_on_after(DRAIN_S):
-                await intake.drain()
-            tasks.cancel_scope.cancel()
-
-        self._stack.push_async_callback(end)
-        self._gateway.open(intake, tasks)
+        await self._driver.task_group.start(self._run)
 
     async def aclose(self) -> None:
-        """Close every connection; messages in flight become unknown."""
-        await self._stack.aclose()
+        """Close every connection; messages in flight become unknown. May be called twice."""
+        self._stop.set()
+        if self._ended is not None:
+            await self._ended.wait()
+
+    async def _run(self, *, task_status: TaskStatus[None]) -> None:
+        self._ended = anyio.Event()
+        try:
+            async with anyio.create_task_group() as tasks:
+                intake = Intake(self._host, tasks, name=self.name)
+                self._gateway.open(intake, tasks)
+                task_status.started()
+                await self._stop.wait()
+                await self._gateway.shut()
+                with anyio.move_on_after(DRAIN_S):
+                    await intake.drain()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._ended.set()
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
         """Every account of ours that was ever connected, and the one that this chat belongs to."""

@@ -35,13 +35,27 @@ class Gap:
 
 
 async def find_gaps(connection: Connection, known: Mapping[Place, float]) -> list[Gap]:
-    """The chats to look through: every known one, and new ones that spoke since we last heard
-    anything. Nothing where nothing was ever heard: a new account starts with the present."""
+    """The chats to look through, the latest first: known ones, and new ones that spoke since we
+    last heard anything. Nothing where nothing was ever heard: a new account starts with the
+    present. The vendors' list of recent contacts, where there is one, spares the quiet chats."""
     if not known:
         return []
     since = max(known.values()) - OVERLAP_S
-    new = [place for place in await _recent_places(connection, since) if place not in known]
-    return [*(Gap(place, heard) for place, heard in known.items()), *(Gap(p, since) for p in new)]
+    recent = await _recent(connection)
+    if recent is None:
+        gaps = [Gap(place, heard) for place, heard in known.items()]
+        new = [place for place in await _everywhere(connection) if place not in known]
+    else:
+        # Of a list that was cut off, the rest is older than its last entry.
+        unlisted = min(recent.values()) if len(recent) >= CHATS else 0.0
+        gaps = [
+            Gap(place, heard)
+            for place, heard in known.items()
+            if recent.get(place, unlisted) >= heard
+        ]
+        new = [place for place, newest in recent.items() if place not in known and newest >= since]
+    gaps.sort(key=lambda gap: gap.since, reverse=True)
+    return [*gaps, *(Gap(place, since) for place in new)]
 
 
 async def missed(connection: Connection, gap: Gap) -> list[Json]:
@@ -75,29 +89,34 @@ async def missed(connection: Connection, gap: Gap) -> list[Json]:
     return sorted(events, key=_time)
 
 
-async def _recent_places(connection: Connection, since: float) -> list[Place]:
-    """Chats with news, by the vendors' list of recent contacts, else all groups and friends."""
-    recent = await _ask(connection, "get_recent_contact", {"count": CHATS})
-    if isinstance(recent, list):
-        return [
-            (_KINDS[str(entry.get("chatType"))], words(entry.get("peerUin")))
-            for entry in recent
-            if isinstance(entry, Mapping)
-            and str(entry.get("chatType")) in _KINDS
-            and entry.get("peerUin")
-            and _stamp(entry.get("msgTime")) >= since
+async def _recent(connection: Connection) -> dict[Place, float] | None:
+    """When each recent chat last spoke (NapCat, LLBot); nothing where there is no such list."""
+    entries = await _ask(connection, "get_recent_contact", {"count": CHATS})
+    if not isinstance(entries, list):
+        return None
+    return {
+        (_KINDS[str(entry["chatType"])], words(entry["peerUin"])): _stamp(entry.get("msgTime"))
+        for entry in entries
+        if isinstance(entry, Mapping)
+        and str(entry.get("chatType")) in _KINDS
+        and entry.get("peerUin")
+    }
+
+
+async def _everywhere(connection: Connection) -> list[Place]:
+    """Every group and every friend, within bounds."""
+    places = []
+    for kind, key, action in (
+        (ChatKind.GROUP, "group_id", "get_group_list"),
+        (ChatKind.PRIVATE, "user_id", "get_friend_list"),
+    ):
+        entries = await _ask(connection, action, {})
+        places += [
+            (kind, words(entry[key]))
+            for entry in (entries if isinstance(entries, list) else [])[:CHATS]
+            if isinstance(entry, Mapping) and entry.get(key)
         ]
-    groups = await _ask(connection, "get_group_list", {})
-    friends = await _ask(connection, "get_friend_list", {})
-    return [
-        (kind, words(entry[key]))
-        for kind, key, entries in (
-            (ChatKind.GROUP, "group_id", groups),
-            (ChatKind.PRIVATE, "user_id", friends),
-        )
-        for entry in (entries if isinstance(entries, list) else [])[:CHATS]
-        if isinstance(entry, Mapping) and entry.get(key)
-    ]
+    return places
 
 
 _KINDS = {"1": ChatKind.PRIVATE, "2": ChatKind.GROUP}

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+import anyio
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 from loguru import logger
@@ -41,6 +42,11 @@ from .incoming import (
 from .lanes import Lanes
 from .lookups import Enquiry
 
+RETRY_S = (0.2, 1.0, 4.0, 15.0)
+"""Pauses before a message that could not be stored is offered again. Its chat waits meanwhile; a
+disk that is full for longer costs the message, which is then in the platform's history only."""
+FILLING = 8
+"""Chats whose history is fetched at once: an account may be in hundreds."""
 RECALLS = ("group_recall", "friend_recall")
 
 
@@ -54,6 +60,7 @@ class Intake:
         self._name = name
         self._clock = clock
         self._lanes = Lanes(tasks)
+        self._filling = anyio.CapacityLimiter(FILLING)
 
     async def take(self, connection: Connection, events: MemoryObjectReceiveStream[Json]) -> None:
         """Take in all of a connection, until its stream ends. What was missed goes first.
@@ -86,7 +93,9 @@ class Intake:
         return await find_gaps(connection, known)
 
     async def _fill(self, connection: Connection, key: ChatKey, gap: Gap) -> None:
-        for event in await missed(connection, gap):
+        async with self._filling:
+            events = await missed(connection, gap)
+        for event in events:
             await self._accept_message(connection, key, event, from_history=True)
 
     async def _sort(self, connection: Connection, instance: str, event: Json) -> None:
@@ -164,18 +173,24 @@ class Intake:
         to_bot: bool = False,
         from_history: bool = False,
     ) -> None:
-        await self._host.accept(
-            ChatMessage(
-                chat_key=key,
-                message_id=message_id,
-                sender=sender,
-                segments=segments,
-                time=time_of(event, self._clock()),
-                account=connection.account,
-                to_bot=to_bot,
-                from_history=from_history,
-            )
+        message = ChatMessage(
+            chat_key=key,
+            message_id=message_id,
+            sender=sender,
+            segments=segments,
+            time=time_of(event, self._clock()),
+            account=connection.account,
+            to_bot=to_bot,
+            from_history=from_history,
         )
+        for seconds in RETRY_S:
+            try:
+                return await self._host.accept(message)
+            except Exception as error:  # noqa: BLE001 - the store's trouble, of whatever kind
+                logger.error("{}: message {} not stored: {!r}", key, message_id or "-", error)
+            await anyio.sleep(seconds)
+        await self._host.accept(message)
+        return None
 
 
 def _addressed(segments: Segments, account: str) -> bool:

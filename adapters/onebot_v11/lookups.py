@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 from loguru import logger
 
-from nekro_core.api.adapter import MediaKeeper
+from nekro_core.api.adapter import Expected, MediaKeeper
 from nekro_core.api.chat import (
     ChatKey,
     ChatKind,
@@ -32,6 +32,7 @@ BUNDLE_DEPTH = 3
 QUOTED_LENGTH = 500
 """Characters kept of a message that was replied to."""
 
+_EXPECTED: Mapping[str, Expected] = {"image": "image", "record": "audio", "video": "video"}
 _ACTIONS = {"image": "get_image", "record": "get_record", "video": "get_file", "file": "get_file"}
 
 
@@ -64,7 +65,9 @@ class Enquiry:
                     name=name,
                     problem="the OneBot implementation offers no address to fetch it from",
                 )
-            return await self._keeper.keep_url(self._chat_key, address, name=name)
+            return await self._keeper.keep_url(
+                self._chat_key, address, name=name, expect=_EXPECTED.get(kind, "file")
+            )
         return Media(name=name, problem=f"not fetched within {MESSAGE_S:g} s")
 
     async def quoted(self, message_id: str) -> Reply:

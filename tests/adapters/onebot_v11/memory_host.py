@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 
-from nekro_core.api.adapter import Activity
+from nekro_core.api.adapter import Activity, Expected
 from nekro_core.api.chat import ChatKey, ChatMessage, Media, Record, RunRecord
 
 
@@ -20,13 +20,17 @@ class MemoryMedia:
         self._folder = folder
         self.asked: list[str] = []
 
-    async def keep_bytes(self, chat_key: ChatKey, data: bytes, *, name: str = "") -> Media:
+    async def keep_bytes(
+        self, chat_key: ChatKey, data: bytes, *, name: str = "", expect: Expected = ""
+    ) -> Media:
         digest = hashlib.sha256(data).hexdigest()
         path = self._folder / digest
         path.write_bytes(data)
         return Media(path=str(path), name=name, size=len(data), sha256=digest)
 
-    async def keep_url(self, chat_key: ChatKey, url: str, *, name: str = "") -> Media:
+    async def keep_url(
+        self, chat_key: ChatKey, url: str, *, name: str = "", expect: Expected = ""
+    ) -> Media:
         self.asked.append(url)
         if url.startswith("base64://"):
             data = base64.b64decode(url.removeprefix("base64://"))
@@ -45,12 +49,14 @@ class MemoryHost:
         self.accepted: list[ChatMessage] = []
         self.recalled: list[tuple[ChatKey, str]] = []
         self.newest: dict[ChatKey, float] = {}
-        self.failing = False
+        self.failures = 0
+        """How many times more the store will fail."""
         self._instances: dict[tuple[str, str], str] = {}
         self._changed = anyio.Event()
 
     async def accept(self, message: ChatMessage) -> None:
-        if self.failing:
+        if self.failures:
+            self.failures -= 1
             raise OSError("disk full")
         self.accepted.append(message)
         self.newest[message.chat_key] = max(self.newest.get(message.chat_key, 0), message.time)

@@ -54,6 +54,12 @@ class Bot:
                 await anyio.sleep(0.005)
             await self.host.instance_of("onebot_v11", account)
 
+    async def gone(self, account: str) -> None:
+        """Wait until the bot has seen that the account's connection is over."""
+        with anyio.fail_after(10):
+            while account in self.driver.bots:
+                await anyio.sleep(0.005)
+
 
 def new_driver() -> Driver:
     """A driver of our own: `nonebot.init` is for a whole process and would serve one test only."""
@@ -105,17 +111,19 @@ async def running(folder: Path, host: Host | None = None, **settings: Any) -> As
 
 
 @asynccontextmanager
-async def bot_with_peer(folder: Path, direction: str) -> AsyncIterator[tuple[Bot, OneBotPeer]]:
+async def bot_with_peer(
+    folder: Path, direction: str, **settings: Any
+) -> AsyncIterator[tuple[Bot, OneBotPeer]]:
     """A bot and a peer, connected by either of the two."""
     if direction == "reverse":
-        async with running(folder) as bot, bot.peer() as peer:
+        async with running(folder, **settings) as bot, bot.peer() as peer:
             await peer.wait_connected()
             await bot.hear_from(peer.self_id)
             yield bot, peer
     else:
         async with (
             OneBotPeer(token=TOKEN) as peer,
-            running(folder, onebot_v11_ws_urls=json.dumps([peer.address])) as bot,
+            running(folder, onebot_v11_ws_urls=json.dumps([peer.address]), **settings) as bot,
         ):
             await peer.wait_connected()
             await bot.hear_from(peer.self_id)

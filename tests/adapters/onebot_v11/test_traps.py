@@ -13,6 +13,7 @@ import pytest
 
 from adapters.onebot_v11 import create
 from adapters.onebot_v11.access import TOKEN_FILE
+from adapters.onebot_v11.lanes import Lanes
 from nekro_core.api.chat import ChatKey, DeliveryState, Image, Media, Receipt
 from tests.adapters.onebot_v11.memory_host import MemoryHost
 from tests.adapters.onebot_v11.running import (
@@ -154,18 +155,44 @@ async def test_a_burst_keeps_its_order_in_each_chat(bot: Bot, peer: OneBotPeer) 
         assert numbers == sorted(numbers)
 
 
-async def test_a_message_that_cannot_be_stored_does_not_silence_its_chat(
+async def test_a_message_that_cannot_be_stored_is_offered_again_in_its_order(
     bot: Bot, peer: OneBotPeer
 ) -> None:
-    await peer.say_in_group(30003, 10001, "one")
-    await bot.host.next_message()
-    bot.host.failing = True
-    await peer.say_in_group(30003, 10001, "two")
-    await peer.say_in_group(30003, 10001, [reply(1), text("three")])
-    await peer.next_call("get_msg")
-    bot.host.failing = False
-    await peer.say_in_group(30003, 10001, "four")
-    await bot.host.until(lambda: bot.host.accepted[-1].text == "four")
+    bot.host.failures = 2
+    for words in ("one", "two", "three"):
+        await peer.say_in_group(30003, 10001, words)
+    assert [message.text for message in await bot.host.heard(3)] == ["one", "two", "three"]
+
+
+async def test_a_job_that_fails_does_not_silence_its_lane() -> None:
+    done: list[str] = []
+
+    async def good() -> None:
+        done.append("good")
+
+    async def bad() -> None:
+        raise OSError("disk full")
+
+    async with anyio.create_task_group() as tasks:
+        lanes = Lanes(tasks)
+        for job in (bad, good, bad, good):
+            await lanes.submit("chat", job)
+        await lanes.idle()
+    assert done == ["good", "good"]
+
+
+async def test_lanes_hold_back_whoever_fills_them() -> None:
+    gate = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        lanes = Lanes(tasks, capacity=2)
+        for chat in range(2):
+            await lanes.submit(chat, gate.wait)
+        with anyio.move_on_after(0.05) as waiting:
+            await lanes.submit(2, gate.wait)
+        assert waiting.cancelled_caught
+        gate.set()
+        await lanes.submit(2, gate.wait)
+        await lanes.idle()
 
 
 # -- calls whose outcome is not "ok" -----------------------------------------------------------

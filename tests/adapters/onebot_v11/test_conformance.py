@@ -1,0 +1,52 @@
+"""What every adapter promises, shown for this one over a real socket."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from nekro_core.api.chat import ChatMessage
+from tests.adapters.onebot_v11.running import GROUP, Bot, bot_with_peer
+from tests.delivery.adapter_conformance import AdapterConformance
+from tests.peers.onebot_v11 import Failed, OneBotPeer, Silence
+
+
+class Harness:
+    """The adapter at work against the fake implementation."""
+
+    chat_key = GROUP
+
+    def __init__(self, bot: Bot, peer: OneBotPeer) -> None:
+        self.adapter = bot.adapter
+        self._bot = bot
+        self._peer = peer
+
+    async def speak(self, text: str, *, user: str = "10001", message_id: str = "") -> str:
+        chosen = message_id or None
+        return str(await self._peer.say_in_group(30003, user, text, message_id=chosen))
+
+    async def heard(self, count: int) -> list[ChatMessage]:
+        return await self._bot.host.heard(count)
+
+    async def seen(self, count: int) -> list[str]:
+        await self._peer.until(lambda: len(self._peer.sends) >= count)
+        return [call.text for call in self._peer.sends]
+
+    async def refuse_sends(self) -> None:
+        self._peer.answer("send", *[Failed()] * 10)
+
+    async def go_silent(self) -> None:
+        self._peer.answer("send", *[Silence()] * 10)
+
+    async def disconnect(self) -> None:
+        self._peer.reconnect_s = None
+        await self._peer.close()
+        await self._bot.gone(self._peer.self_id)
+
+
+class TestOneBotV11(AdapterConformance):
+    @pytest.fixture
+    async def harness(self, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Harness]:
+        # The backend is named because tests without an await of their own use the fixture too.
+        async with bot_with_peer(tmp_path, "reverse", api_timeout=0.5) as (bot, peer):
+            yield Harness(bot, peer)
