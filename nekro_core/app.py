@@ -14,7 +14,7 @@ from loguru import logger
 
 from nekro_core.agent import ChatBoxes, ChatJournal, Pictures, Ports, Sessions
 from nekro_core.catalogue import Catalogue
-from nekro_core.compat import legacy_imports
+from nekro_core.compat.imports import provided_names
 from nekro_core.delivery import (
     Adapter,
     Broadcast,
@@ -86,7 +86,7 @@ class App:
             journal = ChatJournal(store, inbox)
             speaker = open_speaker(settings.nekro_speech)
             stack.push_async_callback(speaker.aclose)
-            stack.enter_context(legacy_imports())
+            stack.enter_context(provided_names())
             plugins = await stack.enter_async_context(
                 PluginRegistry.open(
                     Services(

@@ -103,8 +103,7 @@ async def serve(settings: Settings, *, report: Report, announce: Announce) -> No
                 driver.asgi,
                 log_config=None,
                 access_log=False,
-                timeout_graceful_shutdown=GRACEFUL_SHUTDOWN_S,
-                **options,
+                **{"timeout_graceful_shutdown": GRACEFUL_SHUTDOWN_S, **options},
             )
             server = _Server(config, app, partial(_let_in, settings, app, port, announce))
             await server.serve([listener])
@@ -217,7 +216,7 @@ def _log_through_loguru() -> None:
     root = logging.getLogger()
     root.handlers = [LoguruHandler()]
     root.setLevel(logging.INFO)
-    for name in ("httpx", "httpcore", "openai", "aiosqlite", "tortoise"):
+    for name in ("httpx", "httpx2", "httpcore", "openai", "aiosqlite", "tortoise"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 

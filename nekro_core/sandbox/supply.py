@@ -36,12 +36,15 @@ class BoxSupply:
     ) -> AsyncIterator["BoxSupply"]:
         """A supply; leaving it destroys its boxes. ``report`` is told why there will be none."""
         supply = cls()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(supply._keep, settings, clock, report)
-            try:
-                yield supply
-            finally:
-                tasks.cancel_scope.cancel()
+        tasks = anyio.create_task_group()
+        await tasks.__aenter__()
+        tasks.start_soon(supply._keep, settings, clock, report)
+        try:
+            yield supply
+        finally:
+            tasks.cancel_scope.cancel()
+            # The body's error is the body's own: the group must not wrap it.
+            await tasks.__aexit__(None, None, None)
 
     async def take(self) -> Box:
         """A box of one's own. Raises `BackendUnavailable`."""
