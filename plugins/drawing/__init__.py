@@ -1,0 +1,173 @@
+"""Pictures of words and numbers: cards and charts."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import anyio.to_thread
+
+from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
+from nekro_core.api.schemas import AgentCtx
+
+from .card import CardTooLong, draw_card_png
+from .chart import ChartData, draw_chart_png
+from .fonts import FontBook, system_folders
+from .typeset import FontMissing
+
+plugin = NekroPlugin(
+    name="Drawing",
+    module_name="drawing",
+    description="Draw cards with text, and charts from data.",
+    version="0.1.0",
+    author="nekro",
+    is_builtin=True,
+)
+
+
+@plugin.mount_sandbox_method(
+    SandboxMethodType.BEHAVIOR,
+    name="draw_card",
+    description="Draw a picture with words on it and send it to the chat.",
+)
+async def draw_card(
+    _ctx: AgentCtx,
+    text: str,
+    title: str = "",
+    style: Literal["auto", "sunset", "ocean", "forest", "lavender", "night"] = "auto",
+) -> str:
+    """Draw a card, a picture with words on it. It is sent to the chat by this call, so do not send
+    it again.
+
+    Args:
+        text: The words on the card, at most 3,000 characters. Lines that begin with "-" or "1."
+            become a list.
+        title: A heading above them.
+        style: The colours.
+
+    Returns:
+        What was drawn.
+
+    Example:
+        # User: Draw a card that says welcome
+        draw_card("welcome")
+
+        # User: make a birthday card for Tom
+        draw_card("Happy birthday, Tom!")
+
+        # User: Make me a picture with the words keep going on it
+        draw_card("keep going")
+
+        # User: draw a card titled Groceries with milk, eggs and bread
+        draw_card("- milk\\n- eggs\\n- bread", title="Groceries")
+
+        # User: 画一张写着欢迎的卡片
+        draw_card("欢迎")
+
+        # User: 做一张新年贺卡
+        draw_card("新年快乐！")
+
+        # User: 画一张标题是购物清单的卡片，内容是牛奶和鸡蛋
+        draw_card("- 牛奶\\n- 鸡蛋", title="购物清单")
+
+        # User: ようこそと書いたカードを描いて
+        draw_card("ようこそ")
+
+        # User: 誕生日カードを作って
+        draw_card("お誕生日おめでとう！")
+
+        # User: タイトルが「買い物」で、牛乳と卵を書いたカードを作って
+        draw_card("- 牛乳\\n- 卵", title="買い物")
+    """
+    if not text.strip() and not title.strip():
+        raise ToolFailure("there are no words to draw: give a text")
+    await _ctx.send_image(
+        await _draw(functools.partial(draw_card_png, _fonts(_ctx), text, title, style))
+    )
+    return f"Sent a card to the chat: {_told(f'{title}: {text}' if title else text)}"
+
+
+@plugin.mount_sandbox_method(
+    SandboxMethodType.BEHAVIOR,
+    name="draw_chart",
+    description="Draw a line, bar or pie chart from data and send it to the chat.",
+)
+async def draw_chart(
+    _ctx: AgentCtx,
+    kind: Literal["line", "bar", "pie"],
+    labels: list[str],
+    values: list[float],
+    title: str = "",
+) -> str:
+    """Draw a chart from data. It is sent to the chat by this call, so do not send it again.
+
+    Args:
+        kind: "bar" to compare, "line" for what changes over time, "pie" for shares of a whole.
+        labels: A name for each value.
+        values: As many numbers, at most 200; a pie takes at most 12, none negative.
+        title: A heading above the chart.
+
+    Returns:
+        What was drawn.
+
+    Example:
+        # User: bar chart of apples 5, pears 3 and plums 8
+        draw_chart("bar", ["apples", "pears", "plums"], [5, 3, 8])
+
+        # User: Draw a line chart of the temperature: Monday 12, Tuesday 15, Wednesday 11
+        draw_chart("line", ["Monday", "Tuesday", "Wednesday"], [12, 15, 11], title="Temperature")
+
+        # User: make a pie chart: rent 50, food 30, fun 20
+        draw_chart("pie", ["rent", "food", "fun"], [50, 30, 20])
+
+        # User: 画一个柱状图：苹果5，梨3，李子8
+        draw_chart("bar", ["苹果", "梨", "李子"], [5, 3, 8])
+
+        # User: 用折线图画一下气温：周一12，周二15，周三11
+        draw_chart("line", ["周一", "周二", "周三"], [12, 15, 11], title="气温")
+
+        # User: 画个饼图，房租50，吃饭30，娱乐20
+        draw_chart("pie", ["房租", "吃饭", "娱乐"], [50, 30, 20])
+
+        # User: りんご5、梨3、桃8の棒グラフを描いて
+        draw_chart("bar", ["りんご", "梨", "桃"], [5, 3, 8])
+
+        # User: 気温の折れ線グラフを作って：月曜12、火曜15、水曜11
+        draw_chart("line", ["月曜", "火曜", "水曜"], [12, 15, 11], title="気温")
+
+        # User: 家賃50、食費30、遊び20の円グラフ
+        draw_chart("pie", ["家賃", "食費", "遊び"], [50, 30, 20])
+    """
+    await _ctx.send_image(
+        await _draw(functools.partial(draw_chart_png, _fonts(_ctx), kind, labels, values, title))
+    )
+    shown = ", ".join(f"{label} {value:g}" for label, value in zip(labels, values, strict=True))
+    return f"Sent a {kind} chart to the chat: {_told(f'{title}: {shown}' if title else shown)}"
+
+
+async def _draw(work: Callable[[], bytes]) -> bytes:
+    try:
+        return await anyio.to_thread.run_sync(work)
+    except (CardTooLong, ChartData) as error:
+        raise ToolFailure(str(error)) from error
+    except FontMissing as error:
+        raise ToolFailure(
+            f"no font on this machine has {_told(error.characters, 40)!r}. The operator can "
+            "install one (on Debian: apt-get install fonts-noto-cjk) or put a .ttf or .otf file "
+            "into the folder 'fonts' of the data folder, and start the bot again"
+        ) from error
+
+
+def _fonts(ctx: AgentCtx) -> FontBook:
+    return _open_fonts(ctx.services.data_dir / "fonts")
+
+
+@functools.lru_cache(maxsize=2)
+def _open_fonts(own: Path) -> FontBook:
+    # Looking through a machine's fonts takes a while: once for each data folder.
+    return FontBook(own, system_folders())
+
+
+def _told(text: str, most: int = 300) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= most else f"{text[: most - 1]}…"

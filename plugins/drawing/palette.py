@@ -1,0 +1,114 @@
+"""Colours that go together, and the ground they stand on."""
+
+import math
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PIL import Image, ImageDraw, ImageFilter
+
+Colour = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """Two ends of a gradient, and the colours of what is written on the panel over it."""
+
+    start: Colour
+    end: Colour
+    accent: Colour
+    ink: Colour = (30, 34, 48)
+    muted: Colour = (104, 110, 128)
+    panel: Colour = (255, 255, 255)
+
+
+PALETTES: dict[str, Palette] = {
+    "sunset": Palette((255, 138, 101), (214, 71, 133), (221, 78, 112)),
+    "ocean": Palette((67, 160, 234), (62, 84, 197), (48, 104, 208)),
+    "forest": Palette((98, 190, 134), (29, 122, 122), (26, 132, 108)),
+    "lavender": Palette((172, 144, 246), (107, 92, 214), (116, 92, 216)),
+    "night": Palette(
+        (48, 58, 98),
+        (18, 21, 40),
+        (139, 164, 255),
+        ink=(236, 239, 250),
+        muted=(160, 168, 196),
+        panel=(36, 41, 66),
+    ),
+}
+SERIES: tuple[Colour, ...] = (
+    (74, 122, 232),
+    (240, 128, 92),
+    (62, 174, 138),
+    (238, 182, 68),
+    (150, 112, 222),
+    (222, 92, 138),
+    (72, 176, 204),
+    (148, 164, 72),
+    (188, 128, 96),
+    (120, 134, 160),
+    (96, 84, 180),
+    (196, 84, 84),
+)
+
+
+def palette_for(style: str, text: str) -> Palette:
+    """The palette by its name; ``auto`` takes one by the text, the same for the same text."""
+    if style in PALETTES:
+        return PALETTES[style]
+    bright = [name for name in PALETTES if name != "night"]
+    return PALETTES[bright[zlib.crc32(text.encode("utf-8", "replace")) % len(bright)]]
+
+
+def gradient(size: tuple[int, int], palette: Palette) -> Image.Image:
+    """A diagonal gradient with two soft lights in it."""
+
+    def channel(start: int, end: int) -> Image.Image:
+        return _smooth(size, lambda x, y: start + (end - start) * (x + y) / 2)
+
+    def light(x: float, y: float) -> float:
+        return 36 * _glow(x, y, 0.05, 0.95) + 56 * _glow(x, y, 0.95, 0.05)
+
+    channels = map(channel, palette.start, palette.end)
+    ground = Image.merge("RGB", tuple(channels))
+    ground.paste((255, 255, 255), mask=_smooth(size, light))
+    return ground
+
+
+def _glow(x: float, y: float, centre_x: float, centre_y: float) -> float:
+    return math.exp(-((x - centre_x) ** 2 + (y - centre_y) ** 2) / 0.14)
+
+
+def _smooth(size: tuple[int, int], value: Callable[[float, float], float]) -> Image.Image:
+    """``value`` over the unit square as one channel: computed coarsely in floating point and
+    enlarged, for whole numbers would show their steps."""
+    coarse = Image.new("F", (32, 32))
+    coarse.putdata([value(x / 31, y / 31) for y in range(32) for x in range(32)])
+    return coarse.resize(size, Image.Resampling.BICUBIC).convert("L")
+
+
+def add_panel(ground: Image.Image, margin: int, radius: int, palette: Palette) -> None:
+    """A panel with round corners and a soft shadow, ``margin`` from the edges."""
+    width, height = ground.size
+    box = (margin, margin, width - margin, height - margin)
+    shadow = Image.new("L", ground.size)
+    lower = (box[0], box[1] + margin // 5, box[2], box[3] + margin // 5)
+    ImageDraw.Draw(shadow).rounded_rectangle(lower, radius, fill=96)
+    ground.paste((16, 18, 40), mask=shadow.filter(ImageFilter.GaussianBlur(margin / 3)))
+    ground.paste(palette.panel, mask=round_mask(ground.size, box, radius))
+
+
+def round_mask(
+    size: tuple[int, int], box: tuple[float, float, float, float], radius: float
+) -> Image.Image:
+    """A mask of a box with smooth round corners: drawn twice as large, then made smaller."""
+    mask = Image.new("L", (size[0] * 2, size[1] * 2))
+    doubled = tuple(2 * edge for edge in box)
+    ImageDraw.Draw(mask).rounded_rectangle(doubled, 2 * radius, fill=255)
+    return mask.resize(size, Image.Resampling.LANCZOS)
+
+
+def mix(one: Colour, other: Colour, share: float) -> Colour:
+    """``share`` of the other colour in the one."""
+    first, second, third = (round(a + (b - a) * share) for a, b in zip(one, other, strict=True))
+    return first, second, third

@@ -1,0 +1,206 @@
+"""Text of any script as lines that fit a width, and lines as pixels."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from PIL import Image, ImageDraw, features
+
+from .fonts import Face, FontBook
+
+# Line breaking after UAX 14, as far as cards need it: between words, and between characters of
+# Chinese and Japanese but for those that may not begin or end a line (kinsoku).
+_NOT_FIRST = set(
+    "、。，．,.!?！？:;：；」』）)]】〉》〕｝}…‥・ーぁぃぅぇぉっゃゅょァィゥェォッャュョ々％%℃”’"
+)
+_NOT_LAST = set("「『（([【〈《〔｛{“‘¥$￥＄#")
+_WIDE = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uff60\U00020000-\U0003ffff]")
+_KANA = re.compile(r"[\u3041-\u30ff]")
+_HANGUL = re.compile(r"[\uac00-\ud7af]")
+_EMOJI = re.compile(
+    r"[\U0001f1e6-\U0001faff\u2600-\u27bf\u2b00-\u2bff\u231a-\u23ff\u3030\u303d\u00a9\u00ae]"
+)
+_INVISIBLE = re.compile(
+    r"[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    r"\ufe00-\ufe0f\ufeff\U0001f3fb-\U0001f3ff\U000e0000-\U000e01ef]"
+)
+_SHAPES = features.check("raqm")
+_TAGS = {"ja": "ja", "ko": "ko", "zh": "zh-Hans"}
+
+Colour = tuple[int, int, int]
+
+
+class FontMissing(Exception):
+    """No font of this machine has some letters of the text."""
+
+    def __init__(self, characters: str) -> None:
+        super().__init__(characters)
+        self.characters = characters
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a text looks; ``size`` in pixels."""
+
+    size: int
+    colour: Colour
+    bold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Characters drawn with one face; without one, an emoji drawn as a picture."""
+
+    text: str
+    face: Face | None
+
+
+class Typesetter:
+    """Measures, wraps and draws with the fonts of a book.
+
+    The ``sample`` of all text tells the language, for which Chinese characters take their shapes.
+    """
+
+    def __init__(self, book: FontBook, sample: str) -> None:
+        self._book = book
+        self._widths: dict[tuple[str, int, bool], float] = {}
+        self.language = _language(sample)
+        # Without Raqm Pillow refuses to be told a language.
+        self._tag = _TAGS.get(self.language) if _SHAPES else None
+
+    def require(self, *texts: str) -> None:
+        """Raise `FontMissing` where letters would come out as boxes."""
+        missing = {
+            character: None
+            for text in texts
+            for character in prepare(text)
+            if unicodedata.category(character)[0] in "LN" and not self._face(character, bold=False)
+        }
+        if missing:
+            raise FontMissing("".join(missing))
+
+    def width(self, text: str, style: Style) -> float:
+        """Pixels from the beginning to the end of a line."""
+        key = (text, style.size, style.bold)
+        if key not in self._widths:
+            self._widths[key] = sum(self._run_width(run, style) for run in self._runs(text, style))
+        return self._widths[key]
+
+    def wrap(self, text: str, style: Style, width: float) -> list[str]:
+        """Lines no wider than ``width``; what has no place to break is broken anywhere."""
+        lines: list[str] = []
+        for paragraph in prepare(text).split("\n"):
+            line, used = "", 0.0
+            for piece in _breakable(paragraph):
+                extent = self.width(piece, style)
+                if used + self.width(piece.rstrip(), style) <= width:
+                    line, used = line + piece, used + extent
+                    continue
+                if line:
+                    lines.append(line.rstrip())
+                *whole, line = self._break_anywhere(piece.lstrip(), style, width)
+                lines += whole
+                used = self.width(line, style)
+            lines.append(line.rstrip())
+        return lines
+
+    def draw(self, canvas: Image.Image, x: float, baseline: float, text: str, style: Style) -> None:
+        """Draw a line with its left end at ``x``."""
+        pen = ImageDraw.Draw(canvas)
+        runs = list(self._runs(text, style))
+        if runs and unicodedata.bidirectional(text.lstrip()[:1] or " ") in ("R", "AL"):
+            runs.reverse()
+        for run in runs:
+            if run.face is None:
+                picture = self._book.emoji(run.text, round(style.size * 0.98))
+                if picture is not None:
+                    top = round(baseline - style.size * 0.84)
+                    canvas.paste(picture, (round(x + style.size * 0.06), top), picture)
+            else:
+                # A face without a bold of its own is thickened a little.
+                thicken = style.bold and not run.face.bold
+                pen.text(
+                    (x, baseline),
+                    run.text,
+                    font=self._book.font(run.face, style.size),
+                    fill=style.colour,
+                    anchor="ls",
+                    stroke_width=max(1, style.size // 40) if thicken else 0,
+                    language=self._tag,
+                )
+            x += self._run_width(run, style)
+
+    def _break_anywhere(self, piece: str, style: Style, width: float) -> list[str]:
+        lines, line = [], ""
+        for character in piece:
+            if line and self.width(line + character, style) > width:
+                lines.append(line)
+                line = ""
+            line += character
+        return [*lines, line]
+
+    def _runs(self, text: str, style: Style) -> Iterator[Run]:
+        gathered, face = "", None
+        for character in text:
+            own = self._face(character, bold=style.bold)
+            if _EMOJI.match(character) and (own is None or ord(character) > 0xFFFF):
+                picture = self._book.emoji(character, 16) is not None
+                if picture or own is None:
+                    if gathered:
+                        yield Run(gathered, face)
+                        gathered = ""
+                    if picture:
+                        yield Run(character, None)
+                    continue  # a sign that no font has is left out: better nothing than a box
+            if own is None:
+                continue
+            if gathered and own != face and not (character == " " and face):
+                yield Run(gathered, face)
+                gathered = ""
+            if not gathered:
+                face = own
+            gathered += character
+        if gathered:
+            yield Run(gathered, face)
+
+    def _run_width(self, run: Run, style: Style) -> float:
+        if run.face is None:
+            picture = self._book.emoji(run.text, round(style.size * 0.98))
+            return (picture.width if picture else 0) + style.size * 0.12
+        return self._book.font(run.face, style.size).getlength(run.text, language=self._tag)
+
+    def _face(self, character: str, *, bold: bool) -> Face | None:
+        return self._book.face(character, bold=bold, language=self.language)
+
+
+def prepare(text: str) -> str:
+    """The text without what cannot be seen: controls, joiners, directions, lone surrogates."""
+    text = text.encode("utf-8", "ignore").decode().replace("\r\n", "\n").replace("\t", "    ")
+    return unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
+
+
+def _breakable(paragraph: str) -> list[str]:
+    """Pieces between which a line may break; a piece keeps the spaces behind it."""
+    pieces: list[str] = []
+    for character in paragraph:
+        if not pieces:
+            pieces.append(character)
+            continue
+        before = pieces[-1][-1]
+        after_space = before == " " and character != " "
+        between = _WIDE.match(character) or _WIDE.match(before) or _EMOJI.match(character)
+        forbidden = character in _NOT_FIRST or before in _NOT_LAST or character == " "
+        if (after_space or between) and not forbidden:
+            pieces.append(character)
+        else:
+            pieces[-1] += character
+    return pieces
+
+
+def _language(sample: str) -> str:
+    if _KANA.search(sample):
+        return "ja"
+    if _HANGUL.search(sample):
+        return "ko"
+    return "zh" if _WIDE.search(sample) else ""
