@@ -17,7 +17,7 @@ MAX_MEDIUM_BYTES = 20 * 1024 * 1024
 
 _DATA_URL = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)?(?P<rest>[^,]*),", re.ASCII)
 _SIGNATURES: tuple[tuple[re.Pattern[bytes], str], ...] = (
-    (re.compile(rb"\x89PNG\r\n\x1a\n.{8}IHDR.{8}", re.DOTALL), "image/png"),
+    (re.compile(rb"\x89PNG\r\n\x1a\n.{4}IHDR.{8}", re.DOTALL), "image/png"),
     (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
     (re.compile(rb"GIF8[79]a.{4}", re.DOTALL), "image/gif"),
     (re.compile(rb"RIFF.{4}WEBP", re.DOTALL), "image/webp"),

@@ -1,0 +1,71 @@
+"""The names that existing plugins import: there while a bot runs, gone afterwards."""
+
+import importlib
+import sys
+
+import pytest
+
+from nekro_core.api import message, plugin, schemas
+from nekro_core.compat import provided_names
+from nekro_core.compat.facades import FACADES
+
+
+def facades() -> list[str]:
+    return [name for name in sys.modules if name.partition(".")[0] == "nekro_agent"]
+
+
+def test_one_class_under_both_names() -> None:
+    with provided_names():
+        theirs = importlib.import_module("nekro_agent.api.plugin")
+        assert theirs.NekroPlugin is plugin.NekroPlugin
+        assert theirs is not plugin
+        assert plugin.__spec__.name == "nekro_core.api.plugin"
+        assert importlib.import_module("nekro_agent.api.schemas").AgentCtx is schemas.AgentCtx
+
+
+def test_from_package_import_module() -> None:
+    with provided_names():
+        from nekro_agent.api import message as theirs
+
+        assert theirs.send_text is message.send_text
+
+
+@pytest.mark.parametrize("name", FACADES)
+def test_every_facade_can_be_imported_first(name: str) -> None:
+    with provided_names():
+        assert importlib.import_module(name).__name__ == name
+    assert facades() == []
+
+
+def test_a_missing_name_says_what_there_is() -> None:
+    with provided_names(), pytest.raises(ImportError, match=r"'Nonsense'.*NekroPlugin"):
+        from nekro_agent.api.plugin import Nonsense  # noqa: F401
+
+
+def test_a_missing_name_of_a_package_too() -> None:
+    with provided_names(), pytest.raises(ImportError, match="'timer'"):
+        from nekro_agent.api import timer  # noqa: F401
+
+
+def test_a_missing_module_says_what_there_is() -> None:
+    with provided_names(), pytest.raises(ModuleNotFoundError, match=r"nekro_agent\.models"):
+        importlib.import_module("nekro_agent.models")
+
+
+def test_nothing_is_left() -> None:
+    finders = list(sys.meta_path)
+    with provided_names():
+        importlib.import_module("nekro_agent.api.core")
+    assert facades() == []
+    assert sys.meta_path == finders
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("nekro_agent")
+
+
+def test_two_bots_share_and_the_last_one_clears() -> None:
+    with provided_names():
+        with provided_names():
+            first = importlib.import_module("nekro_agent.api.plugin")
+        assert importlib.import_module("nekro_agent.api.plugin") is first
+        importlib.import_module("nekro_agent.api.signal")
+    assert facades() == []
