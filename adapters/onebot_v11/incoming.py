@@ -121,7 +121,7 @@ def words(value: Any) -> str:
 def place_of(frame: Json) -> tuple[ChatKind, str] | None:
     """Which chat an event belongs to, or nothing where it belongs to none that we know."""
     kind = frame.get("message_type")
-    group, user = words(frame.get("group_id")), person_of(frame)
+    group, user = identity(frame.get("group_id")), person_of(frame)
     if kind == "group" or (kind is None and group):
         return (ChatKind.GROUP, group) if group else None
     if kind == "private" or (kind is None and user):
@@ -133,7 +133,15 @@ def person_of(frame: Json) -> str:
     """The platform id of whoever did it; empty where the event does not say."""
     sender = frame.get("sender")
     inner = sender.get("user_id") if isinstance(sender, Mapping) else None
-    return words(frame.get("user_id") if frame.get("user_id") is not None else inner)
+    return identity(frame.get("user_id")) or identity(inner)
+
+
+def identity(value: Any) -> str:
+    """A platform id as text: a number as a rule, but texts are taken too. Empty where it is none;
+    some implementations write 0 for "no group"."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return ""
+    return "" if value in (0, "0") else words(value)
 
 
 def sender_of(frame: Json) -> Sender:
@@ -164,7 +172,7 @@ def read_notice(frame: Json) -> Notice | None:
     if kind in NOT_FOR_THE_RECORD:
         return None
     kind = {"group_increase": "join", "group_decrease": "leave"}.get(kind, kind)
-    actor, target = words(frame.get("operator_id")), words(frame.get("target_id"))
+    actor, target = identity(frame.get("operator_id")), identity(frame.get("target_id"))
     user = person_of(frame)
     if kind == "poke" or target:
         return Notice(kind, user, target, detail)

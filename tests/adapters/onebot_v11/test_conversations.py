@@ -177,7 +177,7 @@ async def test_things_that_happen_are_notices(bot: Bot, peer: OneBotPeer) -> Non
     assert heard.to_bot
     assert heard.message_id == ""
     await peer.notice("group_increase", sub_type="approve", operator_id=0, **people)
-    assert (await bot.host.next_message()).notice == Notice("join", "0", "10001", "approve")
+    assert (await bot.host.next_message()).notice == Notice("join", "10001", "10001", "approve")
     await peer.notice("group_decrease", sub_type="kick", operator_id=10003, **people)
     assert (await bot.host.next_message()).notice == Notice("leave", "10003", "10001", "kick")
     await peer.notice("group_msg_emoji_like", likes=[{"emoji_id": "66"}], **people)
