@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from nekro_core.api.adapter import Host
 
 from .adapter import WebAdapter
-from .door import Door, kept_secret
+from .door import Clock, Door, kept_secret
 from .entrance import entrance
 from .guard import Guard
 from .http_api import http_api
@@ -23,7 +23,7 @@ SERVER_OPTIONS = {"timeout_graceful_shutdown": 2}
 
 
 def create(host: Host, driver: Driver) -> WebAdapter:
-    """Add the routes to NoneBot's application. Once a process, because NiceGUI is.
+    """Add page and API to NoneBot's application. Once a process, because NiceGUI is.
 
     Raises `RuntimeError` where the driver serves no FastAPI application or a setting is wrong.
     """
@@ -32,12 +32,20 @@ def create(host: Host, driver: Driver) -> WebAdapter:
         raise RuntimeError(  # noqa: TRY004 - the factory's contract names this error
             "the web chat needs NoneBot's FastAPI driver: set DRIVER=~fastapi"
         )
-    try:
-        settings = WebSettings.read(host.settings)
-    except ValidationError as error:
-        fault = error.errors(include_input=False)[0]
-        name = str(fault["loc"][0]).upper()
-        raise RuntimeError(f"{name}: {fault['msg']}") from None
+    settings = _settings(host)
+    closing = anyio.Event()
+    adapter = add_api(app, host, settings, closing)
+    add_page(app, host, settings.web_bot_name, closing)
+    return adapter
+
+
+def add_api(
+    app: FastAPI, host: Host, settings: WebSettings, closing: anyio.Event, clock: Clock = time.time
+) -> WebAdapter:
+    """Add the entrance, the HTTP API and the guard before all of the application.
+
+    ``closing`` is set when the adapter is closed.
+    """
     given = settings.web_access_token
     door = Door(
         access_token=given.get_secret_value()
@@ -45,15 +53,22 @@ def create(host: Host, driver: Driver) -> WebAdapter:
         else kept_secret(host.data_dir, "web_access_token"),
         session_secret=kept_secret(host.data_dir, "web_session_secret"),
         session_s=settings.web_session_days * 86400,
-        clock=time.time,
+        clock=clock,
     )
-    closing = anyio.Event()
-    poster = Poster(host, settings.web_bot_name, time.time)
+    poster = Poster(host, settings.web_bot_name, clock)
     app.include_router(entrance(door))
     app.include_router(http_api(host, door, poster, settings.web_bot_name, closing))
-    add_page(app, host, settings.web_bot_name, closing)
     app.add_middleware(Guard, door=door, allowed_hosts=settings.web_allowed_hosts)
     return WebAdapter(host, door, closing)
 
 
-__all__ = ["SERVER_OPTIONS", "WebAdapter", "create"]
+def _settings(host: Host) -> WebSettings:
+    try:
+        return WebSettings.read(host.settings)
+    except ValidationError as error:
+        fault = error.errors(include_input=False)[0]
+        name = str(fault["loc"][0]).upper()
+        raise RuntimeError(f"{name}: {fault['msg']}") from None
+
+
+__all__ = ["SERVER_OPTIONS", "WebAdapter", "add_api", "create"]

@@ -60,11 +60,18 @@ class WebAdapter:
         key = delivery.chat_key
         if key.instance != INSTANCE or key.kind is ChatKind.CHANNEL:
             return Receipt(state=DeliveryState.REJECTED, reason=f"{key} is no room of the web chat")
+        if self._closing.is_set():
+            return Receipt(state=DeliveryState.PENDING, reason="the web chat is closed")
         carried = _CAPABILITIES.inline | _CAPABILITIES.alone
         for segment in delivery.segments:
             if type(segment) not in carried:
                 reason = f"the web chat cannot show {type(segment).__name__.lower()}"
                 return Receipt(state=DeliveryState.REJECTED, reason=reason)
+            if isinstance(segment, Image | Voice | Video | File):
+                media = segment.media
+                if media.problem or await self._host.read_upload(key, media.path) is None:
+                    reason = media.problem or f"{media.name or 'the file'} is not there"
+                    return Receipt(state=DeliveryState.REJECTED, reason=reason)
         return Receipt(state=DeliveryState.SENT, message_id=new_message_id())
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:  # noqa: ARG002 - as above

@@ -34,7 +34,12 @@ class WebSettings(BaseModel):
         # The process environment is handed on unread, so a list may still be JSON or comma text.
         if isinstance(value, str):
             text = value.strip()
-            value = json.loads(text) if text.startswith("[") else text.split(",")
+            try:
+                value = json.loads(text) if text.startswith("[") else text.split(",")
+            except json.JSONDecodeError:
+                raise ValueError(
+                    f'{text!r}: expected host names as ["a.example", "b.example"] or a, b'
+                ) from None
         if isinstance(value, (list, tuple, set, frozenset)):
             return frozenset(str(name).strip().lower() for name in value if str(name).strip())
         return value
