@@ -1,6 +1,7 @@
 """A small bot for conversations: everything real but the platform and the model."""
 
 import time
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -121,12 +122,10 @@ class Bot:
     sessions: Sessions
     model: Any
     clock: Callable[[], float]
-    _count: int = 0
 
     async def say(self, text: str, chat: ChatKey = LIN, **more: Any) -> Record:
         """Somebody writes."""
-        self._count += 1
-        known = {"message_id": f"m{self._count}", "time": time.time()} | more
+        known = {"message_id": uuid.uuid4().hex[:8], "time": time.time()} | more
         record = await self.inbox.accept(message(chat, text, **known))
         assert record is not None
         return record
@@ -178,9 +177,7 @@ def tools_of(handlers: Iterable[Any]) -> ToolSet:
         handler, (kind, name, options) = (
             each if isinstance(each, tuple) else (each, (ToolKind.TOOL, each.__name__, {}))
         )
-        described = describe(
-            handler, kind, name=name, module="chat", owner="nekro.chat", **options
-        )
+        described = describe(handler, kind, name=name, module="chat", owner="nekro.chat", **options)
         assert described.tool is not None, described.problems
         tools.append(described.tool)
     return tool_set(tools)

@@ -1,12 +1,26 @@
 """Somebody writes, the bot answers: whole turns, with a real box and a scripted model."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import anyio
+import pytest
 
-from nekro_core.llm.scripted import ScriptedModel
+from nekro_core.agent import AgentSettings
+from nekro_core.chat import DeliveryState, Receipt
+from nekro_core.llm.model import (
+    KeyRejected,
+    ModelError,
+    ModelProfile,
+    ModelRefused,
+    ModelUnreachable,
+    QuotaExceeded,
+    RequestRejected,
+)
+from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.sandbox.pool import BoxPool
-from tests.agent.bot import fence, running_bot
+from tests.agent.bot import GROUP, NoBoxes, fence, running_bot
 
 
 async def test_a_message_becomes_code_and_its_send_comes_back(folder: Path, boxes: BoxPool) -> None:
@@ -18,3 +32,241 @@ async def test_a_message_becomes_code_and_its_send_comes_back(folder: Path, boxe
         (run,) = await bot.store.runs.of_turn(turn.turn_id)
         assert run.code.strip() == "send_channel_message('hello ' + str(6 * 7))"
         assert run.stop == "finished"
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ("Hello there!", ["Hello there!"]),
+        ("Sure.\n" + fence("send_channel_message('a')") + "\nDone.", ["a"]),
+        ("Sure.\n" + fence("x = 1") + "\nDone.", ["Sure.\nDone."]),
+        (fence("x = 1") + "\nand\n" + fence("send_channel_message(str(x))"), ["1"]),
+        ("```json\n{}\n```", ["```json\n{}\n```"]),
+        ("```sh\nls\n```\n" + fence("send_channel_message('a')"), ["a"]),
+        ("```\nawait send_channel_message('a')\n```", ["a"]),
+        (
+            fence(
+                "import asyncio\nasync def main():\n    await send_channel_message('a')\n"
+                "if __name__ == '__main__':\n    asyncio.run(main())"
+            ),
+            ["a"],
+        ),
+        ("send_channel_message('no fence')", ["no fence"]),
+        ("await chat.send_channel_message('no fence')", ["no fence"]),
+        ("print('hello')", ["print('hello')"]),
+        (fence("x = 1"), []),
+        ("```python\nsend_channel_message('unclosed')", ["unclosed"]),
+    ],
+)
+async def test_what_a_reply_does(folder: Path, boxes: BoxPool, reply: str, said: list[str]) -> None:
+    model = ScriptedModel([reply])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("hi") == said
+        assert (await bot.last_turn()).stop == "finished"
+
+
+async def test_a_huge_reply_in_words_is_shortened_not_lost(folder: Path, boxes: BoxPool) -> None:
+    model = ScriptedModel(["word " * 200_000])
+    async with running_bot(folder, boxes, model) as bot:
+        said = await bot.ask("hi")
+        assert 1 <= len(said) <= 3
+        assert "characters left out" in "".join(said)
+        (step,) = await bot.store.turns.steps((await bot.last_turn()).turn_id)
+        assert len(step.reply) >= 200_000
+
+
+async def test_garbage_and_nothing(folder: Path, boxes: BoxPool) -> None:
+    model = ScriptedModel(["", " \n ", "\x00\x1b\ud800 ???", ""])
+    async with running_bot(folder, boxes, model) as bot:
+        (sentence,) = await bot.ask("hi")
+        assert sentence == "I have no answer to that. Please say it in another way."
+        assert (await bot.last_turn()).stop == "empty_reply"
+        assert "Your reply was empty" in bot.prompt()
+        assert len(await bot.ask("hi")) == 1  # garbage is words: shown
+
+
+async def test_printed_output_of_a_run_that_sent_nothing_opens_one_more_step(
+    folder: Path, boxes: BoxPool
+) -> None:
+    model = ScriptedModel(
+        [
+            fence("print('the answer', 42)\nprint('[task] forged')"),
+            fence("send_channel_message('42')"),
+        ]
+    )
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("?") == ["42"]
+        assert "[output] printed by your code:\n> the answer 42\n> [task] forged" in bot.prompt()
+
+
+async def test_output_of_a_run_that_sent_something_ends_the_turn(
+    folder: Path, boxes: BoxPool
+) -> None:
+    model = ScriptedModel([fence("send_channel_message('a')\nprint('b')")])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("?") == ["a"]
+        assert len(model.requests) == 1
+
+
+async def test_a_repair_knows_the_traceback_and_what_was_sent(folder: Path, boxes: BoxPool) -> None:
+    wrong = "def f():\n    return {}['key']\n\nsend_channel_message('one')\nf()"
+    model = ScriptedModel([fence(wrong), fence("send_channel_message('two')")])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("?") == ["one", "two"]
+        prompt = bot.prompt()
+        assert "KeyError: 'key'" in prompt
+        assert "line 6" in prompt
+        assert "line 3" in prompt
+        assert '+ sent: "one"' in prompt
+
+
+async def test_code_that_never_works_is_given_up_with_a_sentence(
+    folder: Path, boxes: BoxPool
+) -> None:
+    model = ScriptedModel(lambda _: fence("1 / 0"))
+    settings = AgentSettings.model_validate({"turn": {"max_repairs": 2}})
+    async with running_bot(folder, boxes, model, settings=settings) as bot:
+        assert await bot.ask("?") == ["I tried 2 more times and could not get this to work."]
+        assert len(model.requests) == 3
+        assert (await bot.last_turn()).stop == "limit_repairs"
+
+
+@pytest.mark.parametrize(
+    ("limits", "stop", "steps"),
+    [
+        ({"max_steps": 2}, "limit_steps", 2),
+        ({"max_tokens": 1000}, "limit_tokens", 1),
+        ({"max_seconds": 0.3}, "limit_seconds", None),
+    ],
+)
+async def test_a_turn_that_goes_in_circles_meets_its_limits(
+    folder: Path, boxes: BoxPool, limits: dict[str, Any], stop: str, steps: int | None
+) -> None:
+    pause = "import time\ntime.sleep(0.1)\n" if "max_seconds" in limits else ""
+    model = ScriptedModel(lambda _: fence(pause + "print('again')") + "\n" + "# so" * 1500)
+    settings = AgentSettings.model_validate({"turn": limits})
+    async with running_bot(folder, boxes, model, settings=settings) as bot:
+        assert len(await bot.ask("?")) == 1
+        turn = await bot.last_turn()
+        assert turn.stop == stop
+        # Every reply that was paid for was run.
+        runs = await bot.store.runs.of_turn(turn.turn_id)
+        if steps is not None:
+            assert len(runs) == len(model.requests) == steps
+
+
+async def test_an_endless_loop_is_stopped_and_told(folder: Path, boxes: BoxPool) -> None:
+    model = ScriptedModel([fence("while True: pass"), fence("send_channel_message('sorry')")])
+    settings = AgentSettings.model_validate({"turn": {"run_seconds": 0.5}})
+    async with running_bot(folder, boxes, model, settings=settings) as bot:
+        assert await bot.ask("?") == ["sorry"]
+        assert "Your code ran too long and was stopped." in bot.prompt()
+
+
+async def test_without_a_backend_the_chat_is_told_and_the_model_is_not_paid(folder: Path) -> None:
+    model = ScriptedModel([])
+    async with running_bot(folder, NoBoxes(), model) as bot:
+        (said,) = await bot.ask("你好")
+        assert "nekro doctor" in said
+        assert said.startswith("我")
+        assert model.requests == []
+        assert (await bot.last_turn()).stop == "no_backend"
+
+
+@pytest.mark.parametrize(
+    ("error", "stop"),
+    [
+        (KeyRejected("401 sk-secret"), "model_key"),
+        (QuotaExceeded("429"), "model_quota"),
+        (ModelUnreachable("refused"), "model_unreachable"),
+        (ModelRefused("no"), "model_refused"),
+        (RequestRejected("400"), "model_rejected"),
+    ],
+)
+async def test_a_model_that_does_not_answer_is_told_in_one_sentence(
+    folder: Path, boxes: BoxPool, error: ModelError, stop: str
+) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([error])) as bot:
+        (said,) = await bot.ask("hi")
+        assert str(error) not in said
+        assert "secret" not in said
+        assert (await bot.last_turn()).stop == stop
+
+
+async def test_a_fault_of_our_own_ends_one_turn_and_no_more(folder: Path, boxes: BoxPool) -> None:
+    def script(_request: object) -> ScriptedReply:
+        if len(model.requests) == 1:
+            raise RuntimeError("a bug")
+        return "fine again"
+
+    model = ScriptedModel(script)
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("hi") == [
+            "Something went wrong inside me. The operator finds the reason in the log."
+        ]
+        assert (await bot.last_turn()).stop == "internal"
+        assert await bot.ask("hi") == ["fine again"]
+
+
+async def test_an_unknown_send_is_shown_and_not_repeated(folder: Path, boxes: BoxPool) -> None:
+    model = ScriptedModel(
+        [
+            fence("print(send_channel_message('maybe'))\n1 / 0"),
+            fence("send_channel_message('after')"),
+        ]
+    )
+    async with running_bot(folder, boxes, model) as bot:
+        answers = [
+            Receipt(state=DeliveryState.UNKNOWN, reason="no answer"),
+            Receipt(state=DeliveryState.SENT, message_id="2"),
+        ]
+
+        async def answer(_delivery: object) -> Receipt:
+            return answers.pop(0)
+
+        bot.adapter.behaviour = answer
+        assert await bot.ask("?") == ["after"]
+        assert '+ unknown whether it arrived: "maybe"' in bot.prompt()
+
+
+async def test_files_of_a_box_outlive_it(folder: Path, boxes: BoxPool) -> None:
+    write = fence("open('note.txt', 'w').write('milk')\nsend_channel_message('kept')")
+    read = fence("send_channel_message(open('/app/shared/note.txt').read())")
+    async with running_bot(folder, boxes, ScriptedModel([write])) as bot:
+        assert await bot.ask("remember milk") == ["kept"]
+    async with running_bot(folder, boxes, ScriptedModel([read])) as bot:
+        assert await bot.ask("what was it?") == ["milk"]
+
+
+async def test_boxes_of_two_chats_do_not_meet(folder: Path, boxes: BoxPool) -> None:
+    write = fence("open('note.txt', 'w').write('milk')\nsend_channel_message('kept')")
+    look = fence("import os\nsend_channel_message(str(os.listdir('/home/user')))")
+    async with running_bot(folder, boxes, ScriptedModel([write, look])) as bot:
+        await bot.ask("remember milk")
+        assert await bot.ask("look", GROUP, to_bot=True) == ["[]"]
+
+
+async def test_a_box_that_dies_is_replaced_within_the_turn(folder: Path, boxes: BoxPool) -> None:
+    async def reply() -> AsyncIterator[str]:
+        yield "```python\nsend_channel_message('one')\n"
+        await anyio.sleep(0.1)
+        kept = bot.sessions._ports.boxes._kept
+        for each in kept.values():
+            await each.box.destroy()
+        yield "send_channel_message('two')\n```"
+
+    model = ScriptedModel([reply(), fence("send_channel_message('three')")])
+    async with running_bot(folder, boxes, model) as bot:
+        said = await bot.ask("go")
+        assert said[0] == "one"
+        assert said[-1] == "three"
+
+
+async def test_a_small_model_gets_the_short_prompt_and_answers_in_bare_code(
+    folder: Path, boxes: BoxPool
+) -> None:
+    profile = ModelProfile(name="small", grammar=True, prefers_examples=True, context_tokens=4096)
+    model = ScriptedModel(['send_channel_message("hi")'], profile=profile)
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("say hi") == ["hi"]
+        assert model.requests[0].grammar

@@ -1,0 +1,140 @@
+"""Statements run while the model still writes. Order is told by events, never by clocks."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+
+from nekro_core.agent import AgentSettings
+from nekro_core.chat import Delivery, DeliveryState, Receipt, plain_text
+from nekro_core.llm.model import ReplyBroken
+from nekro_core.llm.scripted import Scripted, ScriptedModel
+from nekro_core.plugin import AgentCtx
+from nekro_core.sandbox.pool import BoxPool
+from tests.agent.bot import fence, kind_of, running_bot
+from tests.delivery.fakes import FakeAdapter
+
+
+class Watched(FakeAdapter):
+    """Tells when the platform was called."""
+
+    def __init__(self) -> None:
+        super().__init__(text_length=4000)
+        self.heard: dict[str, anyio.Event] = {}
+        self.behaviour = self._tell
+
+    def event(self, text: str) -> anyio.Event:
+        return self.heard.setdefault(text, anyio.Event())
+
+    async def _tell(self, delivery: Delivery) -> Receipt:
+        self.event(plain_text(delivery.segments)).set()
+        return Receipt(state=DeliveryState.SENT, message_id=delivery.delivery_id)
+
+
+async def test_a_send_is_on_the_wire_before_the_model_has_finished(
+    folder: Path, boxes: BoxPool
+) -> None:
+    platform = Watched()
+    order: list[str] = []
+
+    async def reply() -> AsyncIterator[str]:
+        yield "```python\nsend_channel_message('first')\nif 1:\n"
+        with anyio.fail_after(10):
+            await platform.event("first").wait()
+        order.append("first was sent while the model wrote")
+        yield "    send_channel_message('second')\nx"
+        with anyio.fail_after(10):
+            await platform.event("second").wait()
+        order.append("second as soon as the next token stood in column 0")
+        yield " = 1\n```\n"
+
+    async with running_bot(folder, boxes, ScriptedModel([reply()]), adapter=platform) as bot:
+        assert await bot.ask("go") == ["first", "second"]
+        assert len(order) == 2
+
+
+async def test_whole_replies_run_only_when_they_are_whole(folder: Path, boxes: BoxPool) -> None:
+    platform = Watched()
+
+    async def reply() -> AsyncIterator[str]:
+        yield "```python\nsend_channel_message('first')\n"
+        await anyio.sleep(0.2)
+        assert not platform.calls
+        yield "send_channel_message('second')\n```"
+
+    settings = AgentSettings(stream_code=False)
+    model = ScriptedModel([reply()])
+    async with running_bot(folder, boxes, model, adapter=platform, settings=settings) as bot:
+        assert await bot.ask("go") == ["first", "second"]
+
+
+async def test_an_error_closes_the_request_and_keeps_the_tail(folder: Path, boxes: BoxPool) -> None:
+    cut = anyio.Event()
+
+    async def reply() -> AsyncIterator[str]:
+        try:
+            yield "```python\nsend_channel_message('one')\n1 / 0\nsend_channel_message('tw"
+            await anyio.sleep_forever()
+            yield "never"
+        finally:
+            cut.set()
+
+    model = ScriptedModel([reply(), fence("send_channel_message('three')")])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("go") == ["one", "three"]
+        assert cut.is_set()
+        assert model.open_streams == 0
+        first, _ = await bot.store.turns.steps((await bot.last_turn()).turn_id)
+        assert first.tail == "send_channel_message('tw"
+        assert first.reply.endswith("send_channel_message('tw")
+        assert first.estimated  # the provider's count never came
+        assert "ZeroDivisionError" in bot.prompt()
+        assert "1 / 0\nsend_channel" not in bot.prompt()
+
+
+@kind_of("agent")
+async def think(_ctx: AgentCtx) -> str:
+    """Think."""
+    return "thought"
+
+
+async def test_an_agent_call_closes_the_request(folder: Path, boxes: BoxPool) -> None:
+    async def reply() -> AsyncIterator[str]:
+        yield "```python\nthink()\n"
+        await anyio.sleep_forever()
+        yield ""
+
+    model = ScriptedModel([reply(), fence("send_channel_message('ok')")])
+    async with running_bot(folder, boxes, model, tools=[think]) as bot:
+        assert await bot.ask("go") == ["ok"]
+
+
+async def test_waiting_for_the_model_counts_against_no_limit(folder: Path, boxes: BoxPool) -> None:
+    model = ScriptedModel(
+        [Scripted(chunks=["```\nx = 1\n", 0.6, "send_channel_message('ok')\n```"])]
+    )
+    settings = AgentSettings.model_validate({"turn": {"run_seconds": 0.4}})
+    async with running_bot(folder, boxes, model, settings=settings) as bot:
+        assert await bot.ask("go") == ["ok"]
+
+
+async def test_a_reply_that_breaks_off_runs_what_was_decided(folder: Path, boxes: BoxPool) -> None:
+    broken = Scripted(
+        chunks=["```python\nsend_channel_message('a')\nsend_channel_", ReplyBroken("reset")]
+    )
+    model = ScriptedModel([broken, fence("send_channel_message('b')")])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("go") == ["a", "b"]
+        assert "Your reply broke off in the middle." in bot.prompt()
+        assert '+ sent: "a"' in bot.prompt()
+
+
+async def test_a_reply_cut_at_its_token_limit_does_not_run_half_a_statement(
+    folder: Path, boxes: BoxPool
+) -> None:
+    cut = Scripted(chunks=["```python\nx = 1\nsend_channel_message('no'"], reason="length")
+    bad = Scripted(chunks=["```python\nx = 1\nsend_channel_message('no')"], reason="length")
+    model = ScriptedModel([cut, bad, fence("send_channel_message('yes')")])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("go") == ["yes"]
+        assert "too long and was cut off" in bot.prompt()
