@@ -59,7 +59,7 @@ class _FileOperation:
 
 
 class AgentBox:
-    """A `Box` behind an agent's channel. Its backend gives it the channel and ends its processes."""
+    """A `Box` behind an agent's channel, which its backend gives it and whose processes it ends."""
 
     def __init__(
         self,

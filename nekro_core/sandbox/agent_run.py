@@ -36,6 +36,22 @@ class _Ended(msgspec.Struct):
     error: str = ""
 
 
+class _Worker:
+    """A task that answers calls, one after another. A run of one thread has one."""
+
+    def __init__(self, number: int, call: GuestCall) -> None:
+        self.number = number
+        self.call = call
+        self.scope = anyio.CancelScope()
+        self.given = asyncio.Event()
+
+    def give(self, number: int, call: GuestCall) -> None:
+        """Hand it the next call."""
+        self.number = number
+        self.call = call
+        self.given.set()
+
+
 class AgentRun:
     """A `Run` behind an agent's channel."""
 
@@ -56,7 +72,9 @@ class AgentRun:
         self._clock = clock
         self._tear_down = tear_down
         self._loop = asyncio.get_running_loop()
-        self._calls: dict[int, anyio.CancelScope] = {}
+        self._open_calls: set[int] = set()
+        self._workers: list[_Worker] = []
+        self._idle_workers: list[_Worker] = []
         self._fed = self._executed = self._statements = self._call_count = 0
         self._finishing = False
         self._stopping: _Ended | None = None
@@ -135,7 +153,7 @@ class AgentRun:
 
     def _call(self, number: int, text: bytes, body: bytes) -> None:
         self._call_count += 1
-        if number in self._calls:
+        if number in self._open_calls:
             self.stop(StopReason.PROTOCOL_ERROR, "the run used the number of an open call again")
             return
         try:
@@ -143,21 +161,33 @@ class AgentRun:
         except BadCall as error:
             self.stop(StopReason.PROTOCOL_ERROR, f"the run sent {error}")
             return
-        self._calls[number] = scope = anyio.CancelScope()
-        self._tasks.start_soon(self._answer, number, call, scope, name=f"tool call {call.name}")
+        self._open_calls.add(number)
+        if self._idle_workers:
+            self._idle_workers.pop().give(number, call)
+        else:
+            worker = _Worker(number, call)
+            self._workers.append(worker)
+            self._tasks.start_soon(self._work, worker, name="calls of a run")
 
-    async def _answer(self, number: int, call: GuestCall, scope: anyio.CancelScope) -> None:
-        answer: Answer
-        with scope:
-            try:
-                answer = await self._handler(call)
-            except Exception:
-                _log.exception("the handler of %s failed", call.name)
-                answer = Raise(f"{call.name} failed for a reason inside the bot; it was logged")
-        self._calls.pop(number, None)
-        if self._result is None and self._stopping is None and not scope.cancelled_caught:
-            self._send_answer(number, call, answer)
-            self._floor_may_have_moved()
+    async def _work(self, worker: _Worker) -> None:
+        with worker.scope:
+            while True:
+                answer = await self._answer(worker.call)
+                self._open_calls.discard(worker.number)
+                if self._over.is_set() or self._stopping is not None:
+                    return
+                self._send_answer(worker.number, worker.call, answer)
+                self._floor_may_have_moved()
+                worker.given.clear()
+                self._idle_workers.append(worker)
+                await worker.given.wait()
+
+    async def _answer(self, call: GuestCall) -> Answer:
+        try:
+            return await self._handler(call)
+        except Exception:  # noqa: BLE001 - a fault of ours is logged here and must not end the bot
+            _log.exception("the handler of %s failed", call.name)
+            return Raise(f"{call.name} failed for a reason inside the bot; it was logged")
 
     def _send_answer(self, number: int, call: GuestCall, answer: Answer) -> None:
         if isinstance(answer, EndRun):
@@ -182,7 +212,7 @@ class AgentRun:
             self._channel.send(wire.ANSWER, number, b"", body)
 
     def _floor_may_have_moved(self) -> None:
-        waiting = self._calls or (self._executed >= self._fed and not self._finishing)
+        waiting = self._open_calls or (self._executed >= self._fed and not self._finishing)
         if self._result is not None or waiting:
             if self._floor_since is not None:
                 self._used += self._clock() - self._floor_since
@@ -242,6 +272,6 @@ class AgentRun:
         )
         if self._timer is not None:
             self._timer.cancel()
-        for scope in tuple(self._calls.values()):
-            scope.cancel()
+        for worker in self._workers:
+            worker.scope.cancel()
         self._over.set()

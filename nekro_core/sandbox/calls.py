@@ -20,8 +20,9 @@ class BadCall(ValueError):
 
 def decode_call(text: bytes, body: bytes) -> GuestCall:
     """The call in a frame. Raises `BadCall`."""
+    decoder = _PLAIN if b'"$' not in text else _decoder(memoryview(body))
     try:
-        decoded = _decoder(memoryview(body)).decode(text.decode())
+        decoded = decoder.decode(text.decode())
     except RecursionError as error:
         raise BadCall("arguments nested too deep") from error
     except ValueError as error:
@@ -55,7 +56,7 @@ def _special(mark: str, value: Any, body: memoryview) -> Any:
         case "$d", [[str(key), inner]]:
             return {key: inner}
         case (("$b" | "$t"), [int(offset), int(length)]):
-            if not (0 <= offset and 0 <= length and offset + length <= len(body)):
+            if not (offset >= 0 and length >= 0 and offset + length <= len(body)):
                 raise BadCall("a piece outside the body")
             piece = bytes(body[offset : offset + length])
             return piece if mark == "$b" else piece.decode()
@@ -63,9 +64,11 @@ def _special(mark: str, value: Any, body: memoryview) -> Any:
 
 
 def _whole(digits: str) -> int:
-    if len(digits) > _INT_DIGITS or not -(2**63) <= (number := int(digits)) < 2**64:
-        raise BadCall("a whole number beyond 64 bits")
-    return number
+    if len(digits) <= _INT_DIGITS:
+        number = int(digits)
+        if -(2**63) <= number < 2**64:
+            return number
+    raise BadCall("a whole number beyond 64 bits")
 
 
 def _real(digits: str) -> float:
@@ -92,3 +95,6 @@ def _check_depth(value: Any) -> None:
             return
         level = inner
     raise BadCall("arguments nested too deep")
+
+
+_PLAIN = _decoder(memoryview(b""))

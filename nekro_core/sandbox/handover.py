@@ -1,8 +1,8 @@
 """Values into a box: pickles that a guest without our packages can read.
 
-What the guest can import (the standard library, and what its template lists) goes as it is. Anything
-else arrives as plain data: an enum as its value, a subclass of ``str`` or ``dict`` as that, any other
-object as a view of its fields under its class's name.
+What the guest can import (the standard library, and what its template lists) goes as it is.
+Anything else arrives as plain data: an enum as its value, a subclass of ``str`` or ``dict`` as
+that, any other object as a view of its fields under its class's name.
 """
 
 import copy
@@ -14,6 +14,7 @@ import sys
 from enum import Enum
 from typing import Any
 
+_ALREADY_PLAIN = frozenset((type(None), bool, int, float, str, bytes))
 _PROTOCOL = 4  # the guest may be as old as Python 3.9
 
 
@@ -31,6 +32,8 @@ def dump(value: Any, guest_modules: frozenset[str] = frozenset()) -> bytes:
 
     Raises `HandoverError` where it cannot be pickled.
     """
+    if type(value) in _ALREADY_PLAIN:
+        return pickle.dumps(value, _PROTOCOL)
     buffer = io.BytesIO()
     try:
         _Pickler(buffer, guest_modules).dump(value)
@@ -95,7 +98,8 @@ def _view(value: Any) -> tuple[Any, ...]:
 
 def _fields(value: Any) -> dict[str, Any]:
     if isinstance(value, tuple):  # a named tuple: any other tuple is plain
-        return dict(zip(type(value)._fields, value, strict=False))
+        named: Any = value
+        return dict(named._asdict())
     if dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     reduced = value.__reduce_ex__(_PROTOCOL)

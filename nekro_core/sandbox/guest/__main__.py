@@ -30,11 +30,13 @@ if TYPE_CHECKING:
 
 # What code often needs, imported while nobody waits: each run then has it for nothing.
 _PRELOAD = (
-    "ast collections contextlib traceback linecache inspect typing dataclasses enum datetime random "
-    "functools itertools re string textwrap math statistics decimal fractions asyncio subprocess "
-    "pathlib tempfile shutil csv copy hashlib base64 urllib.parse uuid html calendar heapq bisect "
-    "operator pprint unicodedata zlib zoneinfo tarfile secrets"
+    "ast collections contextlib traceback linecache inspect typing dataclasses enum datetime "
+    "random functools itertools re string textwrap math statistics decimal fractions asyncio "
+    "subprocess pathlib tempfile shutil csv copy hashlib base64 urllib.parse uuid html calendar "
+    "heapq bisect operator pprint unicodedata zlib zoneinfo tarfile secrets"
 )
+
+_FOR_THE_RUN = (wire.FEED, wire.FINISH, wire.ANSWER)
 
 
 class Agent:
@@ -78,10 +80,13 @@ class Agent:
 
     def _handle_host(self) -> None:
         while True:
-            found = wire.split(self.host.buffer, wire.UNLIMITED, wire.UNLIMITED)
-            if found is None:
+            head = wire.measure(self.host.buffer, wire.UNLIMITED, wire.UNLIMITED)
+            if head is None:
                 return
-            kind, number, text, body = found
+            if head[0] in _FOR_THE_RUN:
+                self._pass_on(head[3])
+                continue
+            kind, number, text, body = wire.take(self.host.buffer, *head)
             if kind == wire.START:
                 self._start(text, body)
             elif kind == wire.FILE:
@@ -90,10 +95,13 @@ class Agent:
                 raise wire.ProtocolError("a piece of no file")
             elif self.run and kind == wire.CANCEL:
                 self._end(self.run, text)
-            elif self.run:
-                self.run.send(kind, number, text, body)
-                if self.run.outgoing:
-                    self.poll.modify(self.run.sock, select.POLLIN | select.POLLOUT)
+
+    def _pass_on(self, end: int) -> None:
+        if self.run:  # else it was over before this came
+            self.run.send(self.host.buffer[:end])
+            if self.run.outgoing:
+                self.poll.modify(self.run.sock, select.POLLIN | select.POLLOUT)
+        del self.host.buffer[:end]
 
     def _start(self, text: bytes, described: bytes) -> None:
         run, self.spare = self.spare or Run(self.guard), None

@@ -1,8 +1,8 @@
 """Running the reply's statements as they are fed, as one program called ``__main__``."""
 
 from __future__ import annotations
-
 import __future__
+
 import builtins
 import io
 import json
@@ -124,7 +124,9 @@ class Program:
         if "asyncio" in source:
             self._prepare_asyncio()
         placed = "\n" * (line - 1) + source
-        tree: Any = compile(placed, FILENAME, "exec", flags=_ONLY_AST | self.flags, dont_inherit=True)
+        tree: Any = compile(
+            placed, FILENAME, "exec", flags=_ONLY_AST | self.flags, dont_inherit=True
+        )
         if "await" in source:
             tree = _await_anything(tree)
         for statement in tree.body:

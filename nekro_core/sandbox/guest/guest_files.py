@@ -11,8 +11,13 @@ import errno
 import os
 import stat
 
+TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
+if TYPE_CHECKING:
+    import tarfile
+    from collections.abc import Callable, Iterable, Iterator
+
 HOME = "/home/user"
-ROOTS = (HOME, "/app/uploads", "/tmp")  # noqa: S108 - a folder inside the box
+ROOTS = (HOME, "/app/uploads", "/tmp")
 PIECE = 256 * 1024
 _ENTRIES = 100_000
 
@@ -20,7 +25,7 @@ _ENTRIES = 100_000
 class FileError(Exception):
     """A file operation failed for a reason of the caller's; ``code`` is stable."""
 
-    def __init__(self, code, message):
+    def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
 
@@ -42,7 +47,7 @@ _CODES = {
 
 
 @contextlib.contextmanager
-def _told_by_path(path):
+def _told_by_path(path: str) -> Iterator[None]:
     try:
         yield
     except FileError:
@@ -50,13 +55,13 @@ def _told_by_path(path):
     except (OSError, ValueError) as error:
         code = _CODES.get(getattr(error, "errno", None), "invalid_input")
         reason = os.strerror(error.errno) if getattr(error, "errno", None) else str(error)
-        raise FileError(code, "%s: %s" % (path, reason)) from error
+        raise FileError(code, f"{path}: {reason}") from error
 
 
-def _locate(path, follow_last=True):
+def _locate(path: str, follow_last: bool = True) -> tuple[str, list[str]]:
     """The root that holds ``path`` and the parts below it."""
     if not path or "\0" in path or len(path) > 4096:
-        raise FileError("invalid_input", "not a path: %r" % path[:80])
+        raise FileError("invalid_input", f"not a path: {path[:80]!r}")
     full = os.path.join(HOME, path)
     if follow_last:
         full = os.path.realpath(full)
@@ -65,10 +70,10 @@ def _locate(path, follow_last=True):
     for root in ROOTS:
         if full == root or full.startswith(root + "/"):
             return root, full[len(root) :].strip("/").split("/")
-    raise FileError("permission_denied", "%s is outside %s" % (path, ", ".join(ROOTS)))
+    raise FileError("permission_denied", f"{path} is outside {', '.join(ROOTS)}")
 
 
-def _open_folder(root, parts, make):
+def _open_folder(root: str, parts: list[str], make: bool) -> int:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     folder = os.open(root, flags)
     for part in parts:
@@ -83,7 +88,7 @@ def _open_folder(root, parts, make):
     return folder
 
 
-def read(path, limit, send):
+def read(path: str, limit: int, send: Callable[[bytes], None]) -> None:
     """Send the bytes of a regular file in pieces."""
     with _told_by_path(path):
         root, parts = _locate(path)
@@ -98,36 +103,34 @@ def read(path, limit, send):
         with os.fdopen(file, "rb", buffering=0) as opened:
             found = os.fstat(file)
             if stat.S_ISDIR(found.st_mode):
-                raise FileError("is_a_directory", "%s is a folder" % path)
+                raise FileError("is_a_directory", f"{path} is a folder")
             if not stat.S_ISREG(found.st_mode):
-                raise FileError("invalid_input", "%s is not a regular file" % path)
+                raise FileError("invalid_input", f"{path} is not a regular file")
             left = limit
             if found.st_size > limit:
-                raise FileError(
-                    "too_large", "%s has %d bytes, more than %d" % (path, found.st_size, limit)
-                )
+                raise FileError("too_large", f"{path} has {found.st_size} bytes, more than {limit}")
             while True:
                 piece = opened.read(min(PIECE, left + 1))
                 if not piece:
                     return
                 left -= len(piece)
                 if left < 0:
-                    raise FileError("too_large", "%s grew beyond %d bytes" % (path, limit))
+                    raise FileError("too_large", f"{path} grew beyond {limit} bytes")
                 send(piece)
 
 
-def write(path, pieces, mode=0o644):
+def write(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> None:
     """Replace a file in one step, making its parents."""
     with _told_by_path(path):
         root, parts = _locate(path)
         if not parts[-1]:
-            raise FileError("is_a_directory", "%s is a folder" % path)
+            raise FileError("is_a_directory", f"{path} is a folder")
         folder = _open_folder(root, parts[:-1], make=True)
-        temporary = ".%s.part" % os.urandom(8).hex()
+        temporary = f".{os.urandom(8).hex()}.part"
         try:
             with contextlib.suppress(FileNotFoundError):
                 if stat.S_ISDIR(os.stat(parts[-1], dir_fd=folder, follow_symlinks=False).st_mode):
-                    raise FileError("is_a_directory", "%s is a folder" % path)
+                    raise FileError("is_a_directory", f"{path} is a folder")
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             try:
                 with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as file:
@@ -147,10 +150,10 @@ def write(path, pieces, mode=0o644):
 class _Sender:
     """A file that sends what is written to it."""
 
-    def __init__(self, send):
+    def __init__(self, send: Callable[[bytes], None]) -> None:
         self._send = send
 
-    def write(self, data):
+    def write(self, data: bytes) -> int:
         self._send(bytes(data))
         return len(data)
 
@@ -158,11 +161,11 @@ class _Sender:
 class _Receiver:
     """A file that reads from pieces."""
 
-    def __init__(self, pieces):
+    def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
         self._buffer = b""
 
-    def read(self, size):
+    def read(self, size: int) -> bytes:
         while len(self._buffer) < size:
             piece = next(self._pieces, None)
             if piece is None:
@@ -172,10 +175,10 @@ class _Receiver:
         return taken
 
 
-def export(send):
+def export(send: Callable[[bytes], None]) -> None:
     """Send the home folder as a tar archive: regular files, folders and links."""
 
-    def wanted(entry):
+    def wanted(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
         entry.uid = entry.gid = 0
         entry.uname = entry.gname = ""
         return entry if entry.isreg() or entry.isdir() or entry.issym() or entry.islnk() else None
@@ -191,7 +194,7 @@ def export(send):
         archive.add(HOME, arcname=".", filter=wanted)
 
 
-def restore(pieces):
+def restore(pieces: Iterable[bytes]) -> None:
     """Put an archive's files, folders and inner links back. It may have been made by anyone."""
     import tarfile
 
@@ -200,13 +203,13 @@ def restore(pieces):
             with tarfile.open(mode="r|", fileobj=_Receiver(pieces), bufsize=PIECE) as archive:
                 for count, entry in enumerate(archive):
                     if count > _ENTRIES:
-                        raise FileError("too_large", "the archive has over %d entries" % _ENTRIES)
+                        raise FileError("too_large", f"the archive has over {_ENTRIES} entries")
                     _restore_entry(archive, entry)
         except (tarfile.TarError, MemoryError, OverflowError, EOFError) as error:
-            raise FileError("invalid_input", "not a tar archive: %s" % error) from error
+            raise FileError("invalid_input", f"not a tar archive: {error}") from error
 
 
-def _restore_entry(archive, entry):
+def _restore_entry(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> None:
     name = os.path.normpath(entry.name)
     if name == "." or name.startswith(("/", "../")) or name == "..":
         return
@@ -221,7 +224,7 @@ def _restore_entry(archive, entry):
         _restore_link(path, entry)
 
 
-def _restore_link(path, entry):
+def _restore_link(path: str, entry: tarfile.TarInfo) -> None:
     if entry.islnk():
         with contextlib.suppress(OSError, FileError):
             root, parts = _locate(os.path.join(HOME, entry.linkname))

@@ -5,6 +5,8 @@ a process sets on itself, and the guard that keeps a run from signalling the age
 same user id.
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import resource
@@ -13,7 +15,7 @@ import struct
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 4, 22, 2
 _libc = ctypes.CDLL(None, use_errno=True)
 
-# kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, prlimit64; pidfd_send_signal is 424 on all.
+# kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, prlimit64.
 _SIGNALS = {
     "x86_64": (62, 200, 234, 129, 297, 302),
     "aarch64": (129, 130, 131, 138, 240, 261),
@@ -22,12 +24,12 @@ _PIDFD_SEND_SIGNAL = 424
 _ALLOW, _DENY = 0x7FFF0000, 0x00050001  # errno 1, EPERM
 
 
-def set_dumpable(dumpable):
+def set_dumpable(dumpable: bool) -> None:
     """Whether processes of the same user may look into this one's memory and descriptors."""
     _libc.prctl(_PR_SET_DUMPABLE, int(dumpable), 0, 0, 0)
 
 
-def set_limits(memory, processes, files=512):
+def set_limits(memory: int, processes: int, files: int = 512) -> None:
     """Bounds that hold for the agent and all that it forks, and cannot be raised again.
 
     Memory is counted as data (what a process writes to), for each process; the host adds up the
@@ -46,15 +48,15 @@ def set_limits(memory, processes, files=512):
     for name, value in wanted.items():
         hard = resource.getrlimit(name)[1]
         if hard != resource.RLIM_INFINITY:
-            value = min(value, hard)
+            value = min(value, hard)  # noqa: PLW2901 - the bound that is already there
         resource.setrlimit(name, (value, value))
 
 
-def _instruction(code, value, if_true=0, if_false=0):
+def _instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("HBBI", code, if_true, if_false, value & 0xFFFFFFFF)
 
 
-def signal_filter(machine, agent):
+def signal_filter(machine: str, agent: int) -> bytes:
     """A seccomp program that refuses signals to the agent, to its group and to everyone.
 
     The architecture was checked by the filter that the host installed; both must allow a call.
@@ -92,8 +94,8 @@ class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
 
 
-def install_filter(program):
-    """Confine this process and all that it starts. Needs the no-new-privileges bit, which is set."""
+def install_filter(program: bytes) -> None:
+    """Confine this process and all that it starts. It has the no-new-privileges bit."""
     if not program:
         return
     described = _Program(len(program) // 8, program)
@@ -101,6 +103,6 @@ def install_filter(program):
         raise OSError(ctypes.get_errno(), "the filter was refused")
 
 
-def machine():
+def machine() -> str:
     """The processor's name as the kernel says it."""
     return os.uname().machine

@@ -47,11 +47,11 @@ class Run:
         self.output_limit = settings["output"]
         self.calls_left = settings["calls"]
         self.value_limit = settings["value"]
-        self.send(wire.START, 0, text, described)
+        self.send(wire.frame(wire.START, 0, text, described))
 
-    def send(self, kind: int, number: int, text: bytes, body: bytes) -> None:
+    def send(self, frame: bytes | bytearray) -> None:
         """Send it a frame, as far as it takes it now; `flush` sends the rest."""
-        self.outgoing += wire.frame(kind, number, text, body)
+        self.outgoing += frame
         self.flush()
 
     def flush(self) -> None:

@@ -1,4 +1,4 @@
-"""The host's functions as a run sees them: calls that block their thread until the answer is there."""
+"""The host's functions as a run sees them: a call blocks its thread until the answer is there."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ class Conversation:
             self._source.append((None,))
 
 
-def _function(conversation: Conversation, reported: str, signature: str, doc: str) -> Callable[..., Any]:
+def _function(
+    conversation: Conversation, reported: str, signature: str, doc: str
+) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         return conversation.call(reported, args, kwargs)
 
@@ -119,12 +121,14 @@ class Namespace(types.ModuleType):
 
 
 def bind(
-    conversation: Conversation, described: list[tuple[list[str], str, str]], namespace: dict[str, Any]
+    conversation: Conversation,
+    described: list[tuple[list[str], str, str]],
+    namespace: dict[str, Any],
 ) -> None:
     """Put every function under all its names into ``namespace``.
 
-    A dotted name's first part can be imported too (``from chat import send_image``), but where it is
-    the name of a real module.
+    A dotted name's first part can be imported too (``from chat import send_image``), but where it
+    is the name of a real module.
     """
     for names, signature, doc in described:
         function = _function(conversation, names[0], signature, doc)

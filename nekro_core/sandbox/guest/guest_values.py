@@ -136,7 +136,8 @@ class View:
     Its fields are attributes and also keys: ``member.name`` and ``member["name"]``.
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> View:
+    def __new__(cls, *args: Any, **kwargs: Any) -> View:  # noqa: PYI034 - Self is of Python 3.11
+        """Note what its class would have been called with."""
         view = object.__new__(cls)
         if args:
             view.__dict__["args"] = args

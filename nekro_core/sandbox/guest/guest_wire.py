@@ -58,7 +58,11 @@ def split(buffer: bytearray, body_limit: int, text_limit: int = TEXT_LIMIT) -> F
     found = measure(buffer, body_limit, text_limit)
     if found is None:
         return None
-    kind, number, text_length, end = found
+    return take(buffer, *found)
+
+
+def take(buffer: bytearray, kind: int, number: int, text_length: int, end: int) -> Frame:
+    """Take the first frame off ``buffer`` as `measure` found it."""
     middle = HEAD.size + text_length
     text, body = bytes(buffer[HEAD.size : middle]), bytes(buffer[middle:end])
     del buffer[:end]

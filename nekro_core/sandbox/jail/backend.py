@@ -174,7 +174,8 @@ class JailBackend:
         machine = os.uname().machine
         if sys.platform != "linux" or machine not in seccomp.MACHINES:
             raise BackendUnavailable(
-                f"the jail needs Linux on {' or '.join(seccomp.MACHINES)}, not {sys.platform} on {machine}"
+                f"the jail needs Linux on {' or '.join(seccomp.MACHINES)}, "
+                f"not {sys.platform} on {machine}"
             )
         identity = self._user_ids.take()
         try:
@@ -202,8 +203,9 @@ class JailBackend:
 
     def _described(self) -> str:
         assert self._prepared is not None
-        version = ".".join(map(str, self._prepared.interpreter.version))
-        return f"{self._prepared.launcher.name}, Python {version} ({self._prepared.interpreter.executable})"
+        interpreter = self._prepared.interpreter
+        version = ".".join(map(str, interpreter.version))
+        return f"{self._prepared.launcher.name}, Python {version} ({interpreter.executable})"
 
 
 def _check_real_ids(processes: JailProcesses) -> Check:

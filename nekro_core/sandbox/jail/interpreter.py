@@ -16,8 +16,12 @@ version = "%d.%d" % sys.version_info[:2]
 for root in {"/usr", "/usr/local", sys.base_prefix}:
     for name in ("python3", "python" + version):
         hidden |= {"%s/lib/%s/%s-packages" % (root, name, kind) for kind in ("site", "dist")}
-print(json.dumps({"version": list(sys.version_info[:2]), "prefix": sys.base_prefix,
-    "executable": os.path.realpath(sys.executable), "hidden": sorted(filter(os.path.isdir, hidden))}))
+print(json.dumps({
+    "version": list(sys.version_info[:2]),
+    "prefix": sys.base_prefix,
+    "executable": os.path.realpath(sys.executable),
+    "hidden": sorted(filter(os.path.isdir, hidden)),
+}))
 """
 
 _OLDEST = (3, 9)
@@ -69,7 +73,7 @@ def find_interpreter(wanted: Path | None, identity: Identity) -> InterpreterSear
     refused: list[str] = []
     for path in candidates(wanted):
         try:
-            done = subprocess.run(  # type: ignore[call-overload]
+            done = subprocess.run(  # type: ignore[call-overload]  # noqa: S603 - fixed words
                 [path, "-I", "-S", "-c", _PROBE],
                 capture_output=True,
                 timeout=20,

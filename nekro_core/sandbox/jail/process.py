@@ -53,7 +53,7 @@ class JailProcesses:
             )
         complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the box
         try:
-            launched = subprocess.Popen(  # type: ignore[call-overload]
+            launched = subprocess.Popen(  # type: ignore[call-overload]  # noqa: S603 - no shell
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -87,7 +87,7 @@ class JailProcesses:
         return process_tree.descendants(self._inner) if self._inner is not None else []
 
     def kill(self) -> None:
-        """End everything now; see `Processes.kill`. The launcher was not reaped, so the id is its."""
+        """End everything now; see `Processes.kill`."""
         if self._launched.poll() is None:
             self._launched.send_signal(signal.SIGKILL)
         if self._inner_process is not None:

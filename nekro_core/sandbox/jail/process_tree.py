@@ -22,9 +22,9 @@ def children(pid: int) -> list[int]:
     """The direct children of all threads of a process; of one that is gone, none."""
     found: list[int] = []
     with contextlib.suppress(OSError):
-        for thread in os.listdir(f"/proc/{pid}/task"):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(OSError):
-                listed = Path(f"/proc/{pid}/task/{thread}/children").read_bytes()
+                listed = (thread / "children").read_bytes()
                 found += map(int, listed.split())
     return found
 

@@ -3,8 +3,8 @@
 ::
 
     nekro-boxes-XXXX/         0711: nothing to list
-        lock                  held while the backend lives; a folder without is swept at the next start
-        bin/  lib.libs/       the launcher and its library, as the wheel lays them out
+        lock                  held while the backend lives; else the folder is swept later
+        PACKAGE/  PACKAGE.libs/  the launcher and its library, as the wheel lays them out
         guest/                the agent, compiled for the interpreter inside
         empty  passwd  group  files that boxes see in the place of others
         uploads/BOX/          what a box reads below /app/uploads; its user's group alone may
@@ -23,8 +23,8 @@ from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.jail.interpreter import Interpreter
 
 _PREFIX = "nekro-boxes-"
-_PASSWD = "user:x:1000:1000::/home/user:/bin/sh\n"
-_GROUP = "user:x:1000:\n"
+_USERS = "user:x:1000:1000::/home/user:/bin/sh\n"
+_GROUPS = "user:x:1000:\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
     path.chmod(0o711 if shared else 0o700)
     (path / "uploads").mkdir(mode=0o711)
     (path / "uploads").chmod(0o711)
-    for name, content in (("empty", ""), ("passwd", _PASSWD), ("group", _GROUP)):
+    for name, content in (("empty", ""), ("passwd", _USERS), ("group", _GROUPS)):
         (path / name).write_text(content)
         (path / name).chmod(0o444)
     return RuntimeFolder(path, lock)
@@ -104,7 +104,7 @@ def install_guest(folder: RuntimeFolder, interpreter: Interpreter) -> None:
         if path.name != "__init__.py":
             shutil.copyfile(path, folder.guest / path.name)
     compile_all = ("-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash")
-    subprocess.run(
+    subprocess.run(  # noqa: S603 - fixed words
         [interpreter.executable, "-I", "-S", *compile_all, folder.guest],
         check=True,
         timeout=60,

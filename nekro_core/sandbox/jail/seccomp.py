@@ -1,9 +1,10 @@
-"""The filter of system calls that every box gets, as a BPF program for bubblewrap's ``--seccomp``.
+"""The filter of system calls that every box gets: a BPF program for bubblewrap's ``--seccomp``.
 
-What a namespace already confines stays allowed; denied is what reaches around one, what has been the
-way into kernels, and memory that no limit counts. ``EPERM`` says "you may not"; ``ENOSYS`` says "this
-kernel has none", so that libraries fall back (glibc from ``clone3`` to ``clone``, where the flags can
-be read). Sources: `man 2 seccomp`, the kernel's ``syscall_64.tbl`` and ``asm-generic/unistd.h``.
+What a namespace already confines stays allowed; denied is what reaches around one, what has been
+the way into kernels, and memory that no limit counts. ``EPERM`` says "you may not"; ``ENOSYS`` says
+"this kernel has none", so that libraries fall back (glibc from ``clone3`` to ``clone``, where the
+flags can be read). Sources: `man 2 seccomp`, the kernel's ``syscall_64.tbl`` and
+``asm-generic/unistd.h``.
 """
 
 import errno
