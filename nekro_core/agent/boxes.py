@@ -112,8 +112,10 @@ class ChatBoxes:
     async def end_idle(self) -> None:
         """End boxes that were not used for long; called now and then."""
         for chat_key, kept in [*self._kept.items()]:
-            if not kept.in_use and self._clock() - kept.used_at > self._settings.box_idle_s:
-                self._kept.pop(chat_key, None)
+            unused = not kept.in_use and self._clock() - kept.used_at > self._settings.box_idle_s
+            # While one ends, another may wake or be replaced.
+            if unused and self._kept.get(chat_key) is kept:
+                del self._kept[chat_key]
                 await _end(kept.box)
 
     async def aclose(self) -> None:
@@ -123,10 +125,12 @@ class ChatBoxes:
             await _end(kept.box)
 
     async def _end_surplus(self) -> None:
-        surplus = len(self._kept) - self._settings.warm_boxes
-        idle = [chat_key for chat_key, kept in self._kept.items() if not kept.in_use]
-        for chat_key in idle[: max(surplus, 0)]:
-            await _end(self._kept.pop(chat_key).box)
+        while len(self._kept) > self._settings.warm_boxes:
+            # Looked for anew each time: while one ends, another's chat may wake.
+            idle = (chat_key for chat_key, kept in self._kept.items() if not kept.in_use)
+            if (oldest := next(idle, None)) is None:
+                return
+            await _end(self._kept.pop(oldest).box)
 
     def _path(self, chat_key: ChatKey) -> anyio.Path:
         return anyio.Path(self._folder / chat_key.file_name / "default.tar")

@@ -83,8 +83,9 @@ class AgentSettings(BaseModel):
     """IANA name for times in prompts, for example ``Asia/Tokyo``; empty is the machine's."""
     concurrent_turns: int = Field(default=8, ge=1, le=256)
     """Turns of all chats at one time."""
-    warm_boxes: int = Field(default=16, ge=1, le=1024)
-    """Boxes kept between turns; over it the one unused longest is saved and ended."""
+    warm_boxes: int = Field(default=64, ge=1, le=1024)
+    """Boxes kept between turns, at 6 to 8 MB each; over it the one unused longest is ended. Its
+    files are saved, but its chat's next turn waits for a new box."""
     box_idle_s: float = Field(default=600.0, gt=0)
     """A box unused for this long is saved and ended."""
     session_idle_s: float = Field(default=60.0, gt=0)
