@@ -141,13 +141,16 @@ async def _kill_and_restart(bot: BotProcess, outcome: Outcome) -> None:
     outcome.restarts_s.append(bot.started_in)
 
 
-async def _quiet(peers: Iterable[OneBotPeer], load: Load, within: float = 60.0) -> None:
-    """Wait until nothing has been sent for two seconds, or everything is answered."""
+async def _quiet(peers: Iterable[OneBotPeer], load: Load, within: float = 120.0) -> None:
+    """Wait until everything is answered, or nothing has been for ten seconds; then a moment more,
+    in which nothing may come twice."""
     with anyio.move_on_after(within):
-        before = -1
-        while (now := sum(len(peer.sends) for peer in peers)) != before:
-            before = now
-            await anyio.sleep(2.0 if now < load.messages else 0.5)
+        before, still = -1, 0
+        while still < 20 and before < load.messages:
+            now = sum(len(peer.sends) for peer in peers)
+            before, still = now, still + 1 if now == before else 0
+            await anyio.sleep(0.5)
+    await anyio.sleep(2.0)
 
 
 def _judge(
