@@ -39,6 +39,7 @@ UPLOADS = "/app/uploads"
 """Where a box has what the chat received."""
 
 _QUOTED = 200  # characters of a name, a quoted message or a forwarded one
+_ATTACHED = 30  # lines of what came with one message
 _FORWARDED = 20  # messages of a bundle that are shown
 _LINE_END = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 # Controls, direction marks, what has no width. The two joiners stay: scripts and emoji need them.
@@ -113,8 +114,10 @@ def _lines(
     words = shortened(visible("".join(_inline(part, own) for part in record.segments)), limit)
     if words.strip():
         yield from (f"> {line}" for line in words.split("\n"))
-    for segment in record.segments:
-        yield from (f"+ {line}" for line in _attached(segment))
+    attached = [line for segment in record.segments for line in _attached(segment)]
+    yield from (f"+ {line}" for line in attached[:_ATTACHED])
+    if len(attached) > _ATTACHED:
+        yield f"+ and {len(attached) - _ATTACHED} more"
 
 
 def _header(record: Record, zone: tzinfo | None, unanswered: bool) -> str:

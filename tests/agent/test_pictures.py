@@ -1,0 +1,67 @@
+"""Pictures for a model: small, re-encoded, and never a bomb."""
+
+import io
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from nekro_core.agent.pictures import Pictures
+from tests.agent.pictures import png
+
+
+def bomb() -> bytes:
+    """A PNG of a few kilobytes that claims 400 megapixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
+
+    head = struct.pack(">IIBBBBB", 20_000, 20_000, 8, 2, 0, 0, 0)
+    body = zlib.compress(b"\0" * 100_000)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+
+
+async def test_a_large_picture_becomes_small(tmp_path: Path) -> None:
+    path = tmp_path / "large.png"
+    path.write_bytes(png(3000, 1000))
+    part = await Pictures(longer_side=512).part(str(path))
+    assert part is not None
+    assert part.mime == "image/jpeg"
+    with Image.open(io.BytesIO(part.data)) as picture:
+        assert max(picture.size) == 512
+
+
+async def test_transparency_stays(tmp_path: Path) -> None:
+    path = tmp_path / "clear.png"
+    Image.new("RGBA", (4, 4), (0, 0, 0, 0)).save(path)
+    part = await Pictures(longer_side=512).part(str(path))
+    assert part is not None
+    assert part.mime == "image/png"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"<html>no picture</html>", png(50, 50)[:60], bomb()],
+    ids=["empty", "html", "cut", "bomb"],
+)
+async def test_what_is_no_picture_is_left_out(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "wrong.png"
+    path.write_bytes(data)
+    assert await Pictures(longer_side=512).part(str(path)) is None
+
+
+async def test_a_missing_file_is_left_out(tmp_path: Path) -> None:
+    assert await Pictures(longer_side=512).part(str(tmp_path / "none.png")) is None
+
+
+async def test_a_picture_is_encoded_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(png())
+    pictures = Pictures(longer_side=64)
+    first = await pictures.part(str(path))
+    path.unlink()
+    assert await pictures.part(str(path)) is first

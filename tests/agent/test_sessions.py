@@ -1,0 +1,398 @@
+"""Many messages, many chats, stops and restarts."""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import anyio
+
+from nekro_core.agent import AgentSettings, TriggerSettings
+from nekro_core.chat import ChatKey, Delivery, DeliveryState, Notice, Receipt, Text, plain_text
+from nekro_core.delivery import Working
+from nekro_core.llm.model import ChatRequest
+from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
+from nekro_core.plugin import MsgSignal
+from nekro_core.sandbox.pool import BoxPool
+from nekro_core.store.database import Statement
+from tests.agent.bot import GROUP, LIN, Bot, fence, running_bot, text_of
+from tests.delivery.fakes import FakeAdapter
+
+
+def answer(text: str) -> str:
+    return fence(f"send_channel_message({text!r})")
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(20):
+        while not condition():
+            await anyio.sleep(0.005)
+
+
+async def test_what_a_person_types_in_pieces_is_one_turn(folder: Path, boxes: BoxPool) -> None:
+    model = ScriptedModel([answer("both")])
+    trigger = TriggerSettings(debounce_s=0.2)
+    async with running_bot(folder, boxes, model, trigger=trigger) as bot:
+        async with bot.turn():
+            await bot.say("are you")
+            await bot.say("there?")
+        assert bot.said() == ["both"]
+        assert "Answer 2 messages marked as unanswered." in bot.prompt()
+
+
+async def test_talk_among_others_is_not_answered_but_known(folder: Path, boxes: BoxPool) -> None:
+    model = ScriptedModel([answer("tea")])
+    async with running_bot(folder, boxes, model) as bot:
+        await bot.say("I like tea", GROUP, user="mei")
+        await bot.say("me too", GROUP, user="ken")
+        await bot.say("", GROUP, segments=(Notice("join", "kim"),), user="kim", message_id="")
+        async with bot.turn(GROUP):
+            await bot.say("Nekro, what do I like?", GROUP, user="mei")
+        assert bot.said(GROUP) == ["tea"]
+        assert "> I like tea" in bot.prompt()
+        assert "+ notice join by user kim" in bot.prompt()
+        assert bot.prompt().count("unanswered\n") == 1
+
+
+async def test_a_poke_at_us_is_answered_and_our_own_words_never(
+    folder: Path, boxes: BoxPool
+) -> None:
+    model = ScriptedModel([answer("ouch")])
+    async with running_bot(folder, boxes, model) as bot:
+        poke = (Notice("poke", actor_id="lin", target_id="bot"),)
+        async with bot.turn(GROUP):
+            await bot.say("", GROUP, segments=poke, to_bot=True, message_id="")
+        await bot.say("Nekro Nekro", GROUP, user="bot")
+        await anyio.sleep(0.1)
+        assert bot.said(GROUP) == ["ouch"]
+        assert len(model.requests) == 1
+
+
+async def test_messages_during_a_turn_are_all_kept_and_reach_its_next_step(
+    folder: Path, boxes: BoxPool
+) -> None:
+    async def first() -> AsyncIterator[str]:
+        yield "```python\n"
+        await bot.say("make it two")
+        await bot.say("no, three")
+        yield "print('looking')\n```"
+
+    def script(request: ChatRequest) -> ScriptedReply:
+        return first() if len(model.requests) == 1 else answer("three")
+
+    model = ScriptedModel(script)
+    async with running_bot(folder, boxes, model) as running:
+        bot = running
+        assert await bot.ask("one please") == ["three"]
+        report = text_of(model.requests[1], from_message=-1)
+        assert report.index("> make it two") < report.index("> no, three")
+        assert "> looking" in report
+        # They were seen, so no further turn answers them again.
+        await anyio.sleep(0.05)
+        assert len(model.requests) == 2
+
+
+async def test_a_message_that_no_step_saw_gets_the_next_turn(folder: Path, boxes: BoxPool) -> None:
+    async def first() -> AsyncIterator[str]:
+        yield "```python\nsend_channel_message('one')\n"
+        await bot.say("and another")
+        yield "```"
+
+    model = ScriptedModel([first(), answer("two")])
+    async with running_bot(folder, boxes, model) as running:
+        bot = running
+        await bot.say("go")
+        await until(lambda: len(bot.said()) == 2)
+        assert bot.said() == ["one", "two"]
+        await bot.settled()
+        assert len(await bot.turns()) == 2
+
+
+async def test_many_chats_at_once_keep_their_own_order(folder: Path, boxes: BoxPool) -> None:
+    def script(request: ChatRequest) -> str:
+        asked = text_of(request, from_message=1).rsplit("> ask ", 1)[1].split("\n")[0]
+        return answer(f"answer {asked}")
+
+    chats = [ChatKey.parse(f"fake-private_{number}") for number in range(6)]
+    settings = AgentSettings(concurrent_turns=3, warm_boxes=2)
+    async with running_bot(folder, boxes, ScriptedModel(script), settings=settings) as bot:
+        for number in range(2):
+            for chat in chats:
+                async with bot.turn(chat):
+                    await bot.say(f"ask {chat.native_id}.{number}", chat)
+        for chat in chats:
+            assert bot.said(chat) == [f"answer {chat.native_id}.{n}" for n in range(2)]
+        assert bot.sessions._ports.boxes.warm <= 2
+
+
+async def test_a_slow_chat_does_not_hold_up_the_others(folder: Path, boxes: BoxPool) -> None:
+    release = anyio.Event()
+
+    async def slow() -> AsyncIterator[str]:
+        await release.wait()
+        yield answer("slow")
+
+    def script(request: ChatRequest) -> ScriptedReply:
+        return slow() if "private_lin" in text_of(request) else answer("quick")
+
+    async with running_bot(folder, boxes, ScriptedModel(script)) as bot:
+        await bot.say("go")
+        assert await bot.ask("Nekro?", GROUP) == ["quick"]
+        assert bot.sessions.working(LIN)
+        assert not bot.sessions.working(GROUP)
+        async with bot.turn():
+            release.set()
+        assert bot.said() == ["slow"]
+
+
+# --- stopping -------------------------------------------------------------------------------------
+
+
+async def _stuck(bot: Bot) -> None:
+    """A turn whose code sleeps and whose model still writes."""
+    await bot.say("go")
+    await until(lambda: bool(bot.said()))
+
+
+async def test_stop_in_the_chat_ends_the_turn_at_once(folder: Path, boxes: BoxPool) -> None:
+    async def reply() -> AsyncIterator[str]:
+        yield "```python\nsend_channel_message('one')\nimport time\ntime.sleep(30)\n"
+        await anyio.sleep_forever()
+        yield "send_channel_message('two')"
+
+    model = ScriptedModel([reply(), answer("new")])
+    async with running_bot(folder, boxes, model) as bot:
+        await _stuck(bot)
+        async with bot.turn():
+            await bot.say("/stop")
+        await until(lambda: len(bot.said()) == 2)
+        assert bot.said() == ["one", "Stopped."]
+        turn = await bot.last_turn()
+        assert turn.stop == "stopped"
+        assert model.open_streams == 0
+        (run,) = await bot.store.runs.of_turn(turn.turn_id)
+        assert run.stop == "cancelled"
+        (step,) = await bot.store.turns.steps(turn.turn_id)
+        assert "time.sleep" in step.reply
+        # The box is free again, and the chat goes on.
+        assert await bot.ask("again") == ["new"]
+
+
+async def test_stop_from_the_page(folder: Path, boxes: BoxPool) -> None:
+    model = ScriptedModel([answer("one") + "\n" + fence("while True: pass")])
+    async with running_bot(folder, boxes, model) as bot:
+        assert not await bot.sessions.stop(LIN)
+        await _stuck(bot)
+        async with bot.turn():
+            assert await bot.sessions.stop(LIN)
+        await until(lambda: len(bot.said()) == 2)
+        assert bot.said() == ["one", "Stopped."]
+
+
+async def test_stop_drops_what_was_asked_before_it(folder: Path, boxes: BoxPool) -> None:
+    model = ScriptedModel([answer("one") + "\n" + fence("while True: pass"), answer("two")])
+    async with running_bot(folder, boxes, model) as bot:
+        await _stuck(bot)
+        await bot.say("and then this")
+        async with bot.turn():
+            await bot.say("/STOP")
+        await until(lambda: len(bot.said()) == 2)
+        await anyio.sleep(0.1)
+        assert len(model.requests) == 1
+        assert await bot.store.turns.unanswered(since=0) == []
+
+
+async def test_stop_where_nothing_runs(folder: Path, boxes: BoxPool) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([])) as bot:
+        await bot.say("/stop")
+        await until(lambda: bool(bot.said()))
+        assert bot.said() == ["Nothing is running here."]
+        await bot.say("/stop", GROUP)  # may be meant for another bot
+        await anyio.sleep(0.05)
+        assert bot.said(GROUP) == []
+
+
+async def test_stop_while_the_bot_still_waits_for_the_rest(folder: Path, boxes: BoxPool) -> None:
+    trigger = TriggerSettings(debounce_s=30)
+    async with running_bot(folder, boxes, ScriptedModel([]), trigger=trigger) as bot:
+        await bot.say("do it")
+        await anyio.sleep(0.02)
+        await bot.say("/stop")
+        await until(lambda: bool(bot.said()))
+        assert bot.said() == ["Stopped."]
+
+
+# --- recalled, hidden, forced ---------------------------------------------------------------------
+
+
+async def test_a_recalled_message_leaves_the_prompt(folder: Path, boxes: BoxPool) -> None:
+    async def first() -> AsyncIterator[str]:
+        await bot.inbox.recall(LIN, "secret")
+        yield fence("print('hm')")
+
+    model = ScriptedModel([answer("ok"), first(), answer("done")])
+    async with running_bot(folder, boxes, model) as running:
+        bot = running
+        await bot.ask("my password is 1234", message_id="secret")
+        assert "1234" in bot.prompt()
+        await bot.ask("forget it")
+        assert "1234" in bot.prompt(1)
+        assert "1234" not in bot.prompt(2)
+
+
+async def test_plugins_may_silence_hide_and_force(folder: Path, boxes: BoxPool) -> None:
+    signals = {
+        "hidden": MsgSignal.BLOCK_ALL,
+        "quiet": MsgSignal.BLOCK_TRIGGER,
+        "now": MsgSignal.FORCE_TRIGGER,
+    }
+    async with running_bot(folder, boxes, ScriptedModel([answer("forced")])) as bot:
+        bot.plugins.signal = lambda said: signals[said.text]
+        await bot.say("hidden")
+        await bot.say("quiet")
+        await anyio.sleep(0.05)
+        assert bot.said() == []
+        assert await bot.ask("now", GROUP) == ["forced"]
+        bot.model._answer = lambda _: answer("again")
+        assert await bot.ask("now") == ["again"]
+        assert "> quiet" in bot.prompt()
+        assert "> hidden" not in bot.prompt()
+
+
+async def test_a_system_line_may_wake_the_agent(folder: Path, boxes: BoxPool) -> None:
+    model = ScriptedModel([answer("tea time")])
+    async with running_bot(folder, boxes, model) as bot:
+        async with bot.turn(GROUP):
+            await bot.journal.note(GROUP, "it is four o'clock", trigger=True)
+        assert bot.said(GROUP) == ["tea time"]
+        assert "> it is four o'clock" in bot.prompt()
+        await bot.journal.note(GROUP, "and five", trigger=False)
+        await anyio.sleep(0.05)
+        assert len(model.requests) == 1
+
+
+# --- restarts -------------------------------------------------------------------------------------
+
+
+class Severed(FakeAdapter):
+    """A platform whose answer never comes: the process dies first."""
+
+    def __init__(self) -> None:
+        super().__init__(text_length=4000)
+        self.reached = anyio.Event()
+
+    async def send(self, delivery: Delivery) -> Receipt:
+        if plain_text(delivery.segments) == "two":
+            self.reached.set()
+            await anyio.sleep_forever()
+        return await super().send(delivery)
+
+
+async def test_stored_but_unanswered_messages_get_their_turn(folder: Path, boxes: BoxPool) -> None:
+    trigger = TriggerSettings(debounce_s=60)
+    async with running_bot(folder, boxes, ScriptedModel([]), trigger=trigger) as bot:
+        await bot.say("are you there?")
+        await bot.say("just talk", GROUP)
+    model = ScriptedModel([answer("here")])
+    async with running_bot(folder, boxes, model, recover=True) as bot:
+        await until(lambda: bool(bot.said()))
+        await bot.settled()
+        assert bot.said() == ["here"]
+        assert bot.said(GROUP) == []
+    async with running_bot(folder, boxes, ScriptedModel([]), recover=True) as bot:
+        await anyio.sleep(0.1)
+        assert bot.said() == []
+
+
+async def test_an_interrupted_turn_goes_on_without_saying_anything_twice(
+    folder: Path, boxes: BoxPool
+) -> None:
+    both = fence("send_channel_message('one')\nsend_channel_message('two')\nprint(1)")
+    platform = Severed()
+    async with running_bot(folder, boxes, ScriptedModel([both]), adapter=platform) as bot:
+        await bot.say("count")
+        await platform.reached.wait()
+        # The process ends here, in the middle of the second send.
+    assert [plain_text(segments) for segments in platform.said()] == ["one"]
+
+    # The model writes the same again: what left before is not sent again, whatever it writes.
+    more = fence("send_channel_message('one')\nsend_channel_message('two')\n")[:-3]
+    model = ScriptedModel([more + "send_channel_message('three')\n```"])
+    async with running_bot(folder, boxes, model, recover=True) as bot:
+        await until(lambda: bool(bot.said()))
+        await bot.settled()
+        assert bot.said() == ["three"]
+        assert '+ sent: "one"' in bot.prompt()
+        assert '+ unknown whether it arrived: "two"' in bot.prompt()
+        turn = await bot.last_turn()
+        assert (turn.stop, turn.attempts) == ("finished", 2)
+        states = [row.state for row in await bot.store.deliveries.of_turn(turn.turn_id)]
+        assert states == [DeliveryState.SENT, DeliveryState.UNKNOWN, DeliveryState.SENT]
+
+
+async def test_a_turn_is_taken_up_once(folder: Path, boxes: BoxPool) -> None:
+    async def reply() -> AsyncIterator[str]:
+        await anyio.sleep_forever()
+        yield ""
+
+    for recover in (False, True):
+        model = ScriptedModel([reply()])
+        async with running_bot(folder, boxes, model, recover=recover) as bot:
+            if not recover:
+                await bot.say("go")
+            await until(lambda: len(model.requests) == 1)  # noqa: B023
+    async with running_bot(folder, boxes, ScriptedModel([]), recover=True) as bot:
+        await until(lambda: bool(bot.said()))
+        assert bot.said() == [
+            "I could not get this to work. Please try again, or say it in another way."
+        ]
+        assert (await bot.last_turn()).stop == "given_up"
+
+
+async def test_words_that_were_sent_before_the_crash_are_not_said_again(
+    folder: Path, boxes: BoxPool
+) -> None:
+    async with running_bot(folder, boxes, ScriptedModel(["Hello!"])) as bot:
+        await bot.ask("hi")
+        turn = await bot.last_turn()
+        # As if the process had died between the send and the end of the turn.
+        reopen = "UPDATE turns SET running_chat = chat_key, ended = 0 WHERE id = ?"
+        await bot.store.turns._database.write(Statement(reopen, (turn.turn_id,)))
+    model = ScriptedModel([])
+    async with running_bot(folder, boxes, model, recover=True) as bot:
+        await bot.settled()
+        assert bot.said() == []
+        assert model.requests == []
+
+
+# --- tidiness -------------------------------------------------------------------------------------
+
+
+async def test_a_silent_chat_is_forgotten(folder: Path, boxes: BoxPool) -> None:
+    settings = AgentSettings(session_idle_s=0.05)
+    async with running_bot(folder, boxes, ScriptedModel([answer("hi")]), settings=settings) as bot:
+        assert await bot.ask("hello") == ["hi"]
+        await until(lambda: bot.sessions.awake == 0)
+        bot.model._answer = lambda _: answer("hi again")
+        assert await bot.ask("hello") == ["hi again"]
+
+
+async def test_followers_see_that_the_bot_works(folder: Path, boxes: BoxPool) -> None:
+    async with (
+        running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot,
+        bot.activity.watch() as activities,
+    ):
+        await bot.ask("hello")
+        seen = []
+        async for activity in activities:
+            if isinstance(activity, Working):
+                seen.append(activity.busy)
+                if not activity.busy:
+                    break
+        assert seen == [True, False]
+
+
+async def test_notices_speak_the_language_of_the_chat(folder: Path, boxes: BoxPool) -> None:
+    async with running_bot(folder, boxes, ScriptedModel(["", "", "", ""])) as bot:
+        assert (await bot.ask("こんにちは"))[0].startswith("答え")
+        segments = (Text("你好"),)
+        mei = ChatKey.parse("fake-private_mei")
+        assert (await bot.ask("", mei, segments=segments))[0].startswith("这个")
