@@ -83,7 +83,7 @@ class PluginRegistry:
 
     def __init__(self, services: Services, settings: PluginSettings, builtin: Path) -> None:
         self._settings = settings
-        self._services = replace(services, may_send_elsewhere=settings.may_send_elsewhere)
+        self._services = services
         self._folders = {"builtin": builtin, "local": services.data_dir / LOCAL_FOLDER}
         self._choices = Choices(services.data_dir)
         self._binding = Binding(

@@ -66,6 +66,11 @@ def _bound(
     missing = [name for name in missing if name not in by_name]
     if missing:
         raise ArgumentError(f"missing {', '.join(map(repr, missing))}")
+    # A parameter that Python takes by position only is documented like any other.
+    for parameter in places[len(positional) :]:
+        if parameter.name not in by_name:
+            break
+        positional.append(by_name.pop(parameter.name))
     return BoundArguments(tuple(positional), by_name)
 
 

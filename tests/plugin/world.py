@@ -199,7 +199,7 @@ HEADER = """
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType
 from nekro_core.api.schemas import AgentCtx
 
-plugin = NekroPlugin(name="{name}", module_name="{name}", description="", version="1", author="{author}")
+plugin = NekroPlugin("{name}", "{name}", "A plugin.", "1", "{author}")
 """
 
 TOOL = '''

@@ -1,0 +1,31 @@
+"""Tools for tests, described from real functions."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from nekro_core.tools.describe import describe
+from nekro_core.tools.tool import Tool, ToolKind
+
+
+def tool_of(
+    function: Callable[..., Awaitable[Any]],
+    kind: ToolKind = ToolKind.TOOL,
+    *,
+    name: str = "",
+    module: str = "mod",
+    owner: str = "ann.mod",
+) -> Tool:
+    """The tool, or an assertion with the reason why there is none."""
+    described = describe(function, kind, name=name or function.__name__, module=module, owner=owner)
+    assert described.tool is not None, described.problems
+    return described.tool
+
+
+def named_tool(name: str, python_name: str, owner: str) -> Tool:
+    """A tool of which only its names matter."""
+
+    async def function(_ctx: Any) -> None:
+        """Nothing."""
+
+    function.__name__ = python_name
+    return tool_of(function, name=name, module=owner.rpartition(".")[2], owner=owner)

@@ -1,0 +1,52 @@
+"""Worked examples out of docstrings."""
+
+import pytest
+
+from nekro_core.tools.examples import example_code, script_language, worked_examples
+
+
+def test_up_to_the_next_person() -> None:
+    code = example_code(
+        """
+        print("for readers")
+
+        # User: roll a die
+        value = roll(6)
+        if value == 6:
+            send("six!")
+
+        # User：おはよう
+        # a comment stays
+        send("おはよう")
+
+        # User: no answer
+
+        # User: broken
+        send(
+        """
+    )
+    first, second = worked_examples(code)
+    assert first.says == "roll a die"
+    assert first.code == 'value = roll(6)\nif value == 6:\n    send("six!")'
+    assert (second.says, second.language) == ("おはよう", "ja")
+    assert second.code == '# a comment stays\nsend("おはよう")'
+
+
+@pytest.mark.parametrize("fence", ["```python\n{}\n```", "```\n{}\n```", "{}", "\n    {}\n"])
+def test_fences_are_not_code(fence: str) -> None:
+    assert example_code(fence.format("f(1)")) == "f(1)"
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("hello", "en"),
+        ("你好", "zh"),
+        ("こんにちは", "ja"),
+        ("東京はどこ", "ja"),
+        ("カ", "ja"),
+        ("", "en"),
+    ],
+)
+def test_language_by_script(text: str, language: str) -> None:
+    assert script_language(text) == language
