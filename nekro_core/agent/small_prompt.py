@@ -7,19 +7,25 @@ cache of the model's server: the system message and the English examples are the
 chat, those in the person's language follow, and only then comes what changes.
 """
 
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from nekro_core.chat import Author, Mention, Record, Reply, plain_text
-from nekro_core.llm.grammar import call_grammar, call_name
+from nekro_core.llm.grammar import call_grammar
 from nekro_core.llm.model import ChatRequest, PromptMessage
-from nekro_core.tools.tool import Example, Parameter, Tool, ToolKind
+from nekro_core.tools.examples import script_language
+from nekro_core.tools.names import NamedTool, ToolSet
+from nekro_core.tools.stub import signature_text
+from nekro_core.tools.tool import Example, Tool, ToolKind, Visibility
 
 MAX_REPLY_TOKENS = 480
 """Room for the longest call that the grammar allows in a script of one token a character."""
-MAX_EXCHANGES = 3
+MAX_EXCHANGES = 5
 """Past exchanges shown: more of them pull a small model towards repeating itself."""
+ANCHOR_EVERY = 3
+"""Every which exchange, on average, the shown past may begin with."""
 MAX_SAID = 600
 """Characters of one message that are shown; the middle of a longer one is left out."""
 MAX_PERSONA = 300
@@ -40,7 +46,7 @@ class PastStep:
 
 
 def small_prompt(
-    tools: Sequence[Tool],
+    tools: ToolSet,
     history: Sequence[Record],
     *,
     persona: str = "",
@@ -57,14 +63,14 @@ def small_prompt(
     newest message. Raises `ValueError` where none of the tools suits a small model.
     """
     offered = small_tools(tools)
-    exchanges = _exchanges(history, codes or {})
-    now = exchanges[-1].said if exchanges else ""
+    *past, now = _exchanges(history, codes or {})
+    language = language or script_language(now.said)
     messages = [PromptMessage.of("system", _system(offered, persona))]
-    for example in _examples(offered, language or script_language(now)):
-        messages += _exchange(example.says, example.code)
-    for past in exchanges[:-1][-MAX_EXCHANGES:]:
-        messages += _exchange(past.said, past.answered)
-    messages.append(PromptMessage.of("user", now))
+    for example in _examples(offered, language):
+        messages += _turn(example.says, example.code)
+    for exchange in _anchored(past):
+        messages += _turn(exchange.said, exchange.answered)
+    messages.append(PromptMessage.of("user", now.said))
     for step in steps:
         messages.append(PromptMessage.of("assistant", step.code))
         messages.append(PromptMessage.of("user", _shortened(step.observation)))
@@ -73,68 +79,52 @@ def small_prompt(
         max_tokens=MAX_REPLY_TOKENS,
         temperature=0.0,
         grammar=call_grammar(offered),
+        cache_key=language,
     )
 
 
-def small_tools(tools: Sequence[Tool]) -> list[Tool]:
+def small_tools(tools: ToolSet) -> list[NamedTool]:
     """The tools that a small model is offered, each with the parameters that it can use.
 
     A plugin that documents some of its tools with worked examples says by that which of them suit
     a small model; of a plugin without any, all do. Of a tool with examples the model is shown the
-    parameters that are required or that an example uses. Pictures for a model that sees are not
-    for this one.
+    parameters that are required or that an example uses. Pictures are not for one that is blind.
     """
-    taught = {tool.owner for tool in tools if tool.examples}
+    visible = [each for each in tools.named if each.tool.visibility is Visibility.VISIBLE]
+    taught = {each.tool.owner for each in visible if each.tool.examples}
     return [
-        _with_used_parameters(tool)
-        for tool in tools
-        if (tool.examples or tool.owner not in taught) and tool.kind != ToolKind.MULTIMODAL_AGENT
+        NamedTool(_with_used_parameters(each.tool), each.names)
+        for each in visible
+        if (each.tool.examples or each.tool.owner not in taught)
+        and each.tool.kind is not ToolKind.MULTIMODAL_AGENT
     ]
-
-
-def script_language(text: str) -> str:
-    """``ja`` for a text with kana, ``zh`` for one with other Chinese characters, else ``en``."""
-    if any("\u3041" <= character <= "\u30ff" for character in text):
-        return "ja"
-    if any("\u4e00" <= character <= "\u9fff" for character in text):
-        return "zh"
-    return _FIRST_LANGUAGE
 
 
 def _with_used_parameters(tool: Tool) -> Tool:
     if not tool.examples:
         return tool
     code = "\n".join(example.code for example in tool.examples)
-    used = tuple(each for each in tool.parameters if each.required or f"{each.name}=" in code)
-    return replace(tool, parameters=used)
+    used = [each for each in tool.parameters if each.required or f"{each.name}=" in code]
+    return replace(tool, parameters=tuple(used))
 
 
-def _system(tools: Sequence[Tool], persona: str) -> str:
-    lines = [_TASK, *(f"{_stub(tool)}  # {tool.summary}" for tool in tools)]
-    if persona := " ".join(persona.split())[:MAX_PERSONA]:
-        lines.insert(0, persona)
-    return "\n".join(lines)
+def _system(tools: Sequence[NamedTool], persona: str) -> str:
+    stubs = (f"{signature_text(each.tool, each.name)}  # {each.tool.summary}" for each in tools)
+    shown = " ".join(persona.split())[:MAX_PERSONA]
+    return "\n".join(filter(None, [shown, _TASK, *stubs]))
 
 
-def _stub(tool: Tool) -> str:
-    return f"{call_name(tool)}({', '.join(map(_parameter, tool.parameters))})"
-
-
-def _parameter(parameter: Parameter) -> str:
-    text = f"{parameter.name}: {parameter.type_text}"
-    return text if parameter.required else f"{text} = {parameter.default!r}"
-
-
-def _examples(tools: Sequence[Tool], language: str) -> Iterator[Example]:
+def _examples(tools: Sequence[NamedTool], language: str) -> Iterator[Example]:
     """English ones, then those in the person's language: one of each tool in turn."""
     for each in dict.fromkeys((_FIRST_LANGUAGE, language)):
-        columns = [[one for one in tool.examples if one.language == each] for tool in tools]
+        columns = [[one for one in named.tool.examples if one.language == each] for named in tools]
         for row in zip_longest(*columns):
             yield from (example for example in row if example)
 
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
+    seq: int
     said: str
     answered: str
 
@@ -155,11 +145,29 @@ def _exchanges(history: Sequence[Record], codes: Mapping[str, str]) -> list[_Exc
             answers[record.run_id] = codes.get(record.run_id, "")
             continue
         if answers or (row and row[-1].sender.user_id != record.sender.user_id):
-            found.append(_Exchange(_said(row), "\n".join(filter(None, answers.values()))))
+            found.append(
+                _Exchange(
+                    row[-1].seq if row else 0, _said(row), "\n".join(filter(None, answers.values()))
+                )
+            )
             row, answers = [], {}
         row.append(record)
     found = [exchange for exchange in found if exchange.said and exchange.answered]
-    return [*found, _Exchange(_said(row), "")]
+    return [*found, _Exchange(0, _said(row), "")]
+
+
+def _anchored(past: Sequence[_Exchange]) -> Sequence[_Exchange]:
+    """The last few exchanges, beginning at one that stays the first for a while.
+
+    A window that slides by one each time would change its beginning, and all of it would have to
+    be read again. Which exchange may be the first is decided by its own number, hashed, because
+    numbers of one chat are often all even.
+    """
+    recent = past[-MAX_EXCHANGES:]
+    for place, exchange in reversed(list(enumerate(recent))):
+        if zlib.crc32(str(exchange.seq).encode()) % ANCHOR_EVERY == 0:
+            return recent[place:]
+    return recent
 
 
 def _said(row: Sequence[Record]) -> str:
@@ -179,5 +187,5 @@ def _shortened(text: str) -> str:
     return f"{text[: MAX_SAID // 2]} [...] {text[-MAX_SAID // 2 :]}"
 
 
-def _exchange(said: str, answered: str) -> tuple[PromptMessage, PromptMessage]:
+def _turn(said: str, answered: str) -> tuple[PromptMessage, PromptMessage]:
     return PromptMessage.of("user", said), PromptMessage.of("assistant", answered)

@@ -12,7 +12,8 @@ from enum import Enum
 from typing import Any
 
 from nekro_core.llm.gbnf import Chars, Ref, Repeat, Rule, Text, choice, optional, render, seq
-from nekro_core.tools.tool import Parameter, Tool
+from nekro_core.tools.names import NamedTool
+from nekro_core.tools.tool import Parameter
 
 MAX_CALLS = 4
 """Calls of one reply: more is a model repeating itself."""
@@ -26,6 +27,7 @@ MAX_DEPTH = 6
 """Nesting of schemas; anything deeper is written as a plain scalar."""
 
 _DIGITS = Chars((("0", "9"),))
+_POSITIVE = seq(Chars((("1", "9"),)), Repeat(_DIGITS, 0, 8))
 _QUOTE, _BACKSLASH = ('"', '"'), ("\\", "\\")
 _CONTROLS = (("\x00", "\x1f"), ("\x7f", "\x9f"), ("\u2028", "\u2029"))
 _SHARED: Mapping[str, Rule] = {
@@ -33,7 +35,7 @@ _SHARED: Mapping[str, Rule] = {
         Chars((_QUOTE, _BACKSLASH, *_CONTROLS), negated=True),
         seq("\\", Chars((("n", "n"), _QUOTE, _BACKSLASH))),
     ),
-    "natural": choice("0", seq(Chars((("1", "9"),)), Repeat(_DIGITS, 0, 8))),
+    "natural": choice("0", _POSITIVE),
     "decimal": seq(Ref("natural"), optional(seq(".", Repeat(_DIGITS, 1, 6)))),
     "scalar": choice(
         seq('"', Repeat(Ref("char"), 1, MAX_INNER_TEXT), '"'),
@@ -45,12 +47,12 @@ _SHARED: Mapping[str, Rule] = {
 }
 
 
-def call_grammar(tools: Sequence[Tool], *, max_calls: int = MAX_CALLS) -> str:
+def call_grammar(tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS) -> str:
     """GBNF that accepts one to ``max_calls`` calls of these tools. Raises `ValueError` for none."""
     return render(call_rules(tools, max_calls=max_calls))
 
 
-def call_rules(tools: Sequence[Tool], *, max_calls: int = MAX_CALLS) -> dict[str, Rule]:
+def call_rules(tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS) -> dict[str, Rule]:
     """The same as rules."""
     if not tools:
         raise ValueError("a grammar of calls needs at least one tool")
@@ -58,16 +60,11 @@ def call_rules(tools: Sequence[Tool], *, max_calls: int = MAX_CALLS) -> dict[str
         "root": seq(Ref("call"), Repeat(seq("\n", Ref("call")), 0, max_calls - 1)),
         "call": choice(*(Ref(f"call-{number}") for number in range(len(tools)))),
     }
-    for number, tool in enumerate(tools):
-        arguments = _Arguments(f"call-{number}", tool.parameters)
-        rules[f"call-{number}"] = seq(f"{call_name(tool)}(", arguments.start, ")")
+    for number, named in enumerate(tools):
+        arguments = _Arguments(f"call-{number}", named.tool.parameters)
+        rules[f"call-{number}"] = seq(f"{named.name}(", arguments.start, ")")
         rules |= arguments.rules
     return {**rules, **_SHARED}
-
-
-def call_name(tool: Tool) -> str:
-    """The bare name under which code calls a tool."""
-    return tool.name if tool.name.isidentifier() else tool.python_name
 
 
 class _Written(Enum):
@@ -152,7 +149,7 @@ class _Values:
                 # A small model that writes "" has lost its thread.
                 return self._text(min(max(schema.get("minLength", 1), 1), most), most)
             case "integer":
-                return seq(_sign(schema), Ref("natural"))
+                return _POSITIVE if _least(schema) >= 1 else seq(_sign(schema), Ref("natural"))
             case "number":
                 return seq(_sign(schema), Ref("decimal"))
             case "boolean":
@@ -206,8 +203,14 @@ class _Values:
 
 
 def _sign(schema: Mapping[str, Any]) -> Rule:
-    floor = schema.get("minimum", schema.get("exclusiveMinimum", -1))
-    return Text("") if floor >= 0 else optional("-")
+    return Text("") if _least(schema) >= 0 else optional("-")
+
+
+def _least(schema: Mapping[str, Any]) -> float:
+    """What an integer of this schema is at least; the tool's own check knows the rest."""
+    if "minimum" in schema:
+        return float(schema["minimum"])
+    return float(schema.get("exclusiveMinimum", -2)) + 1
 
 
 def _literal(value: Any) -> str:

@@ -97,13 +97,18 @@ class PromptMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """One request. ``grammar`` is GBNF and reaches only models whose profile takes one."""
+    """One request. ``grammar`` is GBNF and reaches only models whose profile takes one.
+
+    Requests with the same ``cache_key`` begin alike; a model of our own keeps what it read for one
+    apart from what it read for another.
+    """
 
     messages: tuple[PromptMessage, ...]
     max_tokens: int = 4096
     temperature: float | None = None
     stop: tuple[str, ...] = ()
     grammar: str = ""
+    cache_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

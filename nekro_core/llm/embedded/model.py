@@ -9,7 +9,7 @@ import anyio
 from pydantic import SecretStr
 
 from nekro_core.llm.embedded.fetch import ensure_weights
-from nekro_core.llm.embedded.server import ModelServer
+from nekro_core.llm.embedded.server import SLOTS, ModelServer
 from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.embedded.weights import Progress, WeightsError
 from nekro_core.llm.model import (
@@ -29,7 +29,8 @@ _FIRST_TOKEN_S = 300.0
 class EmbeddedModel:
     """A `ChatModel` whose weights lie in ``folder``; its process starts with the first request.
 
-    One request is computed at a time; others wait in the process. A process that died is started
+    What was read of a prompt is kept in one of a few slots, by the request's ``cache_key``;
+    requests for the same slot wait in the process for one another. A process that died is started
     again by the next request, and a request that it died under, before its first words, is asked
     once more. ``report`` is told of downloads.
     """
@@ -53,18 +54,20 @@ class EmbeddedModel:
             prefers_examples=True,
             context_tokens=settings.context_tokens,
         )
-        self._client = OpenAIChatModel(
-            LLMSettings(
-                base_url=f"http://{_NAME}/v1",
-                model=_NAME,
-                api_key=SecretStr(self._server.key),
-                first_token_s=_FIRST_TOKEN_S,
-                total_s=2 * _FIRST_TOKEN_S,
-                retries=0,
-            ),
-            profile=self._profile,
-            socket=self._server.socket,
+        self._clients = [self._client(slot) for slot in range(SLOTS)]
+        self._slots: dict[str, int] = {}
+
+    def _client(self, slot: int) -> OpenAIChatModel:
+        settings = LLMSettings(
+            base_url=f"http://{_NAME}/v1",
+            model=_NAME,
+            api_key=SecretStr(self._server.key),
+            first_token_s=_FIRST_TOKEN_S,
+            total_s=2 * _FIRST_TOKEN_S,
+            retries=0,
+            extra_body={"id_slot": slot},
         )
+        return OpenAIChatModel(settings, profile=self._profile, socket=self._server.socket)
 
     @property
     def profile(self) -> ModelProfile:
@@ -103,11 +106,12 @@ class EmbeddedModel:
                 await deltas.aclose()
 
     async def _deltas(self, request: ChatRequest) -> AsyncGenerator[Delta, None]:
+        client = self._clients[self._slot(request.cache_key)]
         for tries_left in (1, 0):
             await self.start()
             begun = False
             try:
-                async with self._client.stream(request) as deltas:
+                async with client.stream(request) as deltas:
                     async for delta in deltas:
                         begun = True
                         yield delta
@@ -117,7 +121,17 @@ class EmbeddedModel:
             else:
                 return
 
+    def _slot(self, cache_key: str) -> int:
+        """The place in the process where prompts of this key were read; else the longest unused."""
+        slot = self._slots.pop(cache_key, None)
+        if slot is None:
+            unused = set(range(SLOTS)) - set(self._slots.values())
+            slot = min(unused) if unused else self._slots.pop(next(iter(self._slots)))
+        self._slots[cache_key] = slot
+        return slot
+
     async def aclose(self) -> None:
         """End the process."""
-        await self._client.aclose()
+        for client in self._clients:
+            await client.aclose()
         await self._server.aclose()

@@ -39,8 +39,8 @@ def _start(order: dict[str, Any]) -> Any:
     parameters.port = 1  # unused with a socket, but 0 would mean "choose one"
     parameters.api_keys = [order["key"]]
     parameters.n_ctx = order["context_tokens"]
-    parameters.n_parallel = 1
-    parameters.cache_ram_mib = order["cache_mib"]
+    parameters.n_parallel = order["slots"]
+    parameters.cache_ram_mib = 0  # slots are chosen by us, none is reused for another prompt
     parameters.sleep_idle_seconds = order["idle_unload_s"] or -1
     for threads in (parameters.cpuparams, parameters.cpuparams_batch):
         threads.n_threads = order["threads"]

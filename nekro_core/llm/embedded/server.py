@@ -15,6 +15,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.model import ModelUnreachable
 
+SLOTS = 3
+"""Prompts that stay read at the same time: one for each language of the examples."""
 _LOG_TAIL = 2000
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "SYSTEMROOT")
 _GRACE_S = 2.0
@@ -99,8 +101,8 @@ class ModelServer:
             "socket": str(self.socket),
             "key": self.key,
             "threads": self._settings.threads or _cores(),
-            "context_tokens": self._settings.context_tokens,
-            "cache_mib": self._settings.cache_mib,
+            "slots": SLOTS,
+            "context_tokens": SLOTS * self._settings.context_tokens,
             "idle_unload_s": self._settings.idle_unload_s,
         }
         seconds = self._settings.start_s

@@ -18,10 +18,8 @@ class EmbeddedSettings(BaseModel):
     """Address of the model hub or of a mirror that speaks its protocol; empty skips the hub."""
     threads: int = Field(default=0, ge=0)
     """Threads that compute; 0 takes as many as there are cores for this process."""
-    context_tokens: int = Field(default=8192, ge=2048)
-    """How long prompt and reply may be together."""
-    cache_mib: int = Field(default=512, ge=0)
-    """Memory for prompts that were read before, so that a chat's next one need not be again."""
+    context_tokens: int = Field(default=6144, ge=2048)
+    """How long prompt and reply may be together; 1,000 tokens cost 36 MB of memory."""
     start_s: float = Field(default=180.0, gt=0)
     """How long loading the model may take."""
     idle_unload_s: int = Field(default=0, ge=0)
