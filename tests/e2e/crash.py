@@ -71,11 +71,17 @@ class Outcome:
 
 
 def reply(asked: Asked) -> Answer:
-    """What the model says: one send for each question of the prompt that has no answer there."""
+    """What the model says: one send for each question of the prompt that has no answer there; of
+    more than a run may send, several answers share a message."""
     prompt = json.dumps(asked.body["messages"])
     answered = set(ANSWERED.findall(prompt))
-    todo = [pair for pair in dict.fromkeys(ASKED.findall(prompt)) if pair not in answered]
-    lines = [f'send_channel_message("ans{chat}x{n}y")\n' for chat, n in todo[:MOST_A_REPLY]]
+    asking = dict.fromkeys(ASKED.findall(prompt))
+    todo = [f"ans{chat}x{n}y" for chat, n in asking if (chat, n) not in answered]
+    size = max(1, -(-len(todo) // MOST_A_REPLY))
+    lines = [
+        f'send_channel_message("{" ".join(todo[start : start + size])}")\n'
+        for start in range(0, len(todo), size)
+    ]
     return Answer(chunks=["```python\n", *(lines or ["pass\n"]), "```"], delay_s=0.01)
 
 
@@ -147,7 +153,7 @@ async def _quiet(peers: Iterable[OneBotPeer], load: Load, within: float = 120.0)
     with anyio.move_on_after(within):
         before, still = -1, 0
         while still < 20 and before < load.messages:
-            now = sum(len(peer.sends) for peer in peers)
+            now = sum(len(ANSWERED.findall(call.text)) for peer in peers for call in peer.sends)
             before, still = now, still + 1 if now == before else 0
             await anyio.sleep(0.5)
     await anyio.sleep(2.0)
