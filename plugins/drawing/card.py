@@ -1,12 +1,11 @@
 """A card: a few words large on colour, or a title and text on a panel."""
 
-import io
 import re
 
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from .fonts import FontBook
-from .palette import Palette, add_panel, gradient, mix, palette_for
+from .palette import Palette, add_panel, encode_png, fill_round, gradient, mix, palette_for
 from .typeset import Style, Typesetter
 
 WIDTH = 1080
@@ -40,9 +39,7 @@ def draw_card_png(book: FontBook, text: str, title: str, style: str) -> bytes:
         setter.require(title, text)
         palette = palette_for(style, title + text)
         card = _poster(setter, text, title, palette) or _page(setter, text, title, palette)
-    encoded = io.BytesIO()
-    card.save(encoded, "PNG", optimize=True)
-    return encoded.getvalue()
+    return encode_png(card)
 
 
 def _poster(setter: Typesetter, text: str, title: str, palette: Palette) -> Image.Image | None:
@@ -69,7 +66,7 @@ def _poster(setter: Typesetter, text: str, title: str, palette: Palette) -> Imag
     if above_lines:
         middle = WIDTH / 2
         bar = (middle - 44, y + gap * 0.34, middle + 44, y + gap * 0.34 + 6)
-        ImageDraw.Draw(card).rounded_rectangle(bar, 3, fill=mix(white, palette.end, 0.15))
+        fill_round(card, bar, 3, mix(white, palette.end, 0.15))
         y += gap
     for line in lines:
         x = (WIDTH - setter.width(line, large)) / 2
@@ -127,13 +124,12 @@ def _page(setter: Typesetter, text: str, title: str, palette: Palette) -> Image.
         raise CardTooLong("so many lines do not fit one card: shorten the text or draw two")
     card = gradient((WIDTH, max(520, height)), palette)
     add_panel(card, _MARGIN, 44, palette)
-    pen = ImageDraw.Draw(card)
     y: float = top
     for line in title_lines:
         setter.draw(card, left, y + heading.size, line, heading)
         y += heading.size * 1.32
     if title_lines:
-        pen.rounded_rectangle((left, y + 18, left + 96, y + 26), 4, fill=palette.accent)
+        fill_round(card, (left, y + 18, left + 96, y + 26), 4, palette.accent)
         y += 64
     for entry in lines:
         if entry is None:
@@ -142,10 +138,8 @@ def _page(setter: Typesetter, text: str, title: str, palette: Palette) -> Image.
         mark, words, indent = entry
         if mark == "•":
             middle, radius = y + size * 0.66, size * 0.13
-            pen.ellipse(
-                (left + 6, middle - radius, left + 6 + 2 * radius, middle + radius),
-                fill=palette.accent,
-            )
+            dot = (left + 6, middle - radius, left + 6 + 2 * radius, middle + radius)
+            fill_round(card, dot, radius, palette.accent)
         elif mark:
             setter.draw(card, left, y + size, mark, Style(size, palette.accent, bold=True))
         setter.draw(card, left + indent, y + size, words, body)

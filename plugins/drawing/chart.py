@@ -1,6 +1,5 @@
 """Charts: lines, bars and pies from labels and numbers."""
 
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from dataclasses import dataclass
 from PIL import Image, ImageDraw
 
 from .fonts import FontBook
-from .palette import SERIES, Colour, mix, round_mask
+from .palette import SERIES, Colour, encode_png, fill_round, mix, round_mask
 from .typeset import Style, Typesetter
 
 WIDTH, HEIGHT = 1280, 800
@@ -62,9 +61,7 @@ def draw_chart_png(
             canvas = _draw_rows(setter, canvas, labels, values, top)
         else:
             _draw_columns(setter, canvas, labels, values, top, lines=kind == "line")
-    encoded = io.BytesIO()
-    canvas.save(encoded, "PNG", optimize=True)
-    return encoded.getvalue()
+    return encode_png(canvas)
 
 
 def _check(kind: str, labels: Sequence[str], values: Sequence[float]) -> None:
@@ -283,8 +280,7 @@ def _draw_rows(
         setter.draw(canvas, left - 24 - setter.width(word, style), middle + 9, word, style)
         end = zero + value * scale
         box = (min(zero, end), middle - step * 0.3, max(zero, end, zero + 3), middle + step * 0.3)
-        mask = round_mask(canvas.size, box, min(8, (box[2] - box[0]) / 2))
-        canvas.paste(SERIES[0], mask=mask)
+        fill_round(canvas, box, min(8, (box[2] - box[0]) / 2), SERIES[0])
         setter.draw(canvas, box[2] + 14, middle + 9, numbers[number], bold)
     return canvas
 
@@ -356,7 +352,6 @@ def _draw_legend(
     room = right - left - 44 - max(setter.width(share, bold) for share in shares) - 24
     for number, (label, share) in enumerate(zip(labels, shares, strict=True)):
         middle = y + step * (number + 0.5)
-        mask = round_mask(canvas.size, (left, middle - 11, left + 22, middle + 11), 7)
-        canvas.paste(SERIES[number], mask=mask)
+        fill_round(canvas, (left, middle - 11, left + 22, middle + 11), 7, SERIES[number])
         setter.draw(canvas, left + 44, middle + 10, _cut(setter, label, style, room), style)
         setter.draw(canvas, right - setter.width(share, bold), middle + 10, share, bold)

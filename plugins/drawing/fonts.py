@@ -81,6 +81,7 @@ class FontBook:
         self._chosen: dict[tuple[str, bool, str], Face | None] = {}
         self._fonts: dict[tuple[Face, int], ImageFont.FreeTypeFont] = {}
         self._opened: dict[tuple[Path, str], Face] = {}
+        self._emoji: dict[tuple[str, int], Image.Image | None] = {}
 
     def face(self, character: str, *, bold: bool, language: str) -> Face | None:
         """The best face that has the character, or nothing."""
@@ -98,8 +99,15 @@ class FontBook:
 
     def emoji(self, character: str, size: int) -> Image.Image | None:
         """A colour picture of an emoji, ``size`` pixels high, where a font of such is installed."""
+        key = (character, size)
+        if key not in self._emoji:
+            self._emoji[key] = self._draw_emoji(character, size)
+        return self._emoji[key]
+
+    def _draw_emoji(self, character: str, size: int) -> Image.Image | None:
         face = self._colour_face
-        if face is None or character not in face.coverage:
+        # Such fonts have digits too, as parts of key caps; those are no emoji by themselves.
+        if face is None or ord(character) < 0xA0 or character not in face.coverage:
             return None
         try:
             font = self.font(face, _COLOUR_SIZE)

@@ -1,5 +1,6 @@
 """Colours that go together, and the ground they stand on."""
 
+import io
 import math
 import zlib
 from collections.abc import Callable
@@ -95,7 +96,17 @@ def add_panel(ground: Image.Image, margin: int, radius: int, palette: Palette) -
     lower = (box[0], box[1] + margin // 5, box[2], box[3] + margin // 5)
     ImageDraw.Draw(shadow).rounded_rectangle(lower, radius, fill=96)
     ground.paste((16, 18, 40), mask=shadow.filter(ImageFilter.GaussianBlur(margin / 3)))
-    ground.paste(palette.panel, mask=round_mask(ground.size, box, radius))
+    fill_round(ground, box, radius, palette.panel)
+
+
+def fill_round(
+    canvas: Image.Image, box: tuple[float, float, float, float], radius: float, colour: Colour
+) -> None:
+    """Fill a box with round corners."""
+    left, top = math.floor(box[0]), math.floor(box[1])
+    size = (math.ceil(box[2]) - left, math.ceil(box[3]) - top)
+    inner = (box[0] - left, box[1] - top, box[2] - left, box[3] - top)
+    canvas.paste(colour, (left, top), round_mask(size, inner, radius))
 
 
 def round_mask(
@@ -103,9 +114,17 @@ def round_mask(
 ) -> Image.Image:
     """A mask of a box with smooth round corners: drawn twice as large, then made smaller."""
     mask = Image.new("L", (size[0] * 2, size[1] * 2))
-    doubled = tuple(2 * edge for edge in box)
-    ImageDraw.Draw(mask).rounded_rectangle(doubled, 2 * radius, fill=255)
-    return mask.resize(size, Image.Resampling.LANCZOS)
+    left, top, right, bottom = (2 * edge for edge in box)
+    # Pillow counts the last pixel in.
+    ImageDraw.Draw(mask).rounded_rectangle((left, top, right - 1, bottom - 1), 2 * radius, fill=255)
+    return mask.resize(size, Image.Resampling.BOX)
+
+
+def encode_png(picture: Image.Image) -> bytes:
+    """The file. Level 3 takes a quarter of the time of the smallest file and a tenth more bytes."""
+    encoded = io.BytesIO()
+    picture.save(encoded, "PNG", compress_level=3)
+    return encoded.getvalue()
 
 
 def mix(one: Colour, other: Colour, share: float) -> Colour:

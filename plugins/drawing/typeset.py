@@ -25,6 +25,7 @@ _INVISIBLE = re.compile(
     r"[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     r"\ufe00-\ufe0f\ufeff\U0001f3fb-\U0001f3ff\U000e0000-\U000e01ef]"
 )
+_PROBE = 16
 _SHAPES = features.check("raqm")
 _TAGS = {"ja": "ja", "ko": "ko", "zh": "zh-Hans"}
 
@@ -66,19 +67,28 @@ class Typesetter:
         self._book = book
         self._widths: dict[tuple[str, int, bool], float] = {}
         self.language = _language(sample)
-        # Without Raqm Pillow refuses to be told a language.
-        self._tag = _TAGS.get(self.language) if _SHAPES else None
 
     def require(self, *texts: str) -> None:
-        """Raise `FontMissing` where letters would come out as boxes."""
+        """Raise `FontMissing` where letters would come out as boxes, or nothing would be seen."""
+        written = "".join(map(prepare, texts)).strip()
         missing = {
             character: None
-            for text in texts
-            for character in prepare(text)
-            if unicodedata.category(character)[0] in "LN" and not self._face(character, bold=False)
+            for character in written
+            if unicodedata.category(character)[0] in "LN" and not self._drawable(character)
         }
-        if missing:
-            raise FontMissing("".join(missing))
+        if missing or (written and not self._visible(written).strip()):
+            raise FontMissing("".join(missing) or written)
+
+    def _visible(self, text: str) -> str:
+        """The text without the signs and emoji that no font has: better nothing than a box."""
+        if all(map(self._drawable, text)):
+            return text
+        kept = "".join(c if c == "\n" or self._drawable(c) else "\0" for c in text)
+        return re.sub(r"\0+ ?", "", kept)
+
+    def _drawable(self, character: str) -> bool:
+        face = self._face(character, bold=False)
+        return face is not None or self._book.emoji(character, _PROBE) is not None
 
     def width(self, text: str, style: Style) -> float:
         """Pixels from the beginning to the end of a line."""
@@ -90,7 +100,7 @@ class Typesetter:
     def wrap(self, text: str, style: Style, width: float) -> list[str]:
         """Lines no wider than ``width``; what has no place to break is broken anywhere."""
         lines: list[str] = []
-        for paragraph in prepare(text).split("\n"):
+        for paragraph in self._visible(prepare(text)).split("\n"):
             line, used = "", 0.0
             for piece in _breakable(paragraph):
                 extent = self.width(piece, style)
@@ -127,7 +137,7 @@ class Typesetter:
                     fill=style.colour,
                     anchor="ls",
                     stroke_width=max(1, style.size // 40) if thicken else 0,
-                    language=self._tag,
+                    language=self._tag_for(run.face),
                 )
             x += self._run_width(run, style)
 
@@ -144,15 +154,13 @@ class Typesetter:
         gathered, face = "", None
         for character in text:
             own = self._face(character, bold=style.bold)
-            if _EMOJI.match(character) and (own is None or ord(character) > 0xFFFF):
-                picture = self._book.emoji(character, 16) is not None
-                if picture or own is None:
-                    if gathered:
-                        yield Run(gathered, face)
-                        gathered = ""
-                    if picture:
-                        yield Run(character, None)
-                    continue  # a sign that no font has is left out: better nothing than a box
+            emoji = _EMOJI.match(character) and (own is None or ord(character) > 0xFFFF)
+            if emoji and self._book.emoji(character, _PROBE) is not None:
+                if gathered:
+                    yield Run(gathered, face)
+                    gathered = ""
+                yield Run(character, None)
+                continue
             if own is None:
                 continue
             if gathered and own != face and not (character == " " and face):
@@ -168,10 +176,16 @@ class Typesetter:
         if run.face is None:
             picture = self._book.emoji(run.text, round(style.size * 0.98))
             return (picture.width if picture else 0) + style.size * 0.12
-        return self._book.font(run.face, style.size).getlength(run.text, language=self._tag)
+        return self._book.font(run.face, style.size).getlength(
+            run.text, language=self._tag_for(run.face)
+        )
 
     def _face(self, character: str, *, bold: bool) -> Face | None:
         return self._book.face(character, bold=bold, language=self.language)
+
+    def _tag_for(self, face: Face) -> str | None:
+        # Without Raqm, and for its own face, Pillow refuses to be told a language.
+        return _TAGS.get(self.language) if _SHAPES and face.path else None
 
 
 def prepare(text: str) -> str:
