@@ -166,18 +166,21 @@ def fits(value: Any, schema: dict[str, Any], definitions: dict[str, Any]) -> boo
             return isinstance(value, bool)
         case "null":
             return value is None
-        case "array" if "prefixItems" in schema:
-            pairs = zip(value, schema["prefixItems"], strict=True)
-            return all(fits(item, each, definitions) for item, each in pairs)
         case "array":
-            return all(fits(item, schema["items"], definitions) for item in value)
-        case "object" if "properties" in schema:
-            return all(
-                fits(value[name], each, definitions) for name, each in schema["properties"].items()
+            if not isinstance(value, list):
+                return False
+            items = schema.get("prefixItems") or [schema["items"]] * len(value)
+            return len(items) == len(value) and all(
+                fits(item, each, definitions) for item, each in zip(value, items, strict=True)
             )
         case "object":
-            inner = schema["additionalProperties"]
-            return all(fits(each, inner, definitions) for each in value.values())
+            if not isinstance(value, dict):
+                return False
+            others = schema.get("additionalProperties")
+            inner = schema.get("properties") or dict.fromkeys(value, others)
+            return inner.keys() == value.keys() and all(
+                fits(value[name], each, definitions) for name, each in inner.items()
+            )
     return True
 
 
