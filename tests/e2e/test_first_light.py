@@ -1,0 +1,96 @@
+"""The whole way once: a group message becomes running code; text, picture and voice come back."""
+
+import base64
+import io
+import wave
+from pathlib import Path
+
+from PIL import Image
+
+from tests.e2e.bot_process import running_bot
+from tests.peers.onebot_v11 import OneBotPeer
+from tests.peers.scripted_model import Answer, ScriptedModelServer
+
+TOKEN = "first-light-token"
+GROUP = 30003
+
+EVERYTHING = """\
+Let me do all three.
+
+```python
+send_channel_message("Good evening!", mention="10001")
+draw_card("Hello", "from a box")
+send_tts_voice("Good night!")
+```
+"""
+
+
+def payload(segment: dict) -> bytes:
+    """The bytes of a base64 medium as it stood on the wire."""
+    scheme, _, data = segment["data"]["file"].partition("base64://")
+    assert scheme == "", segment["data"]["file"][:40]
+    return base64.b64decode(data)
+
+
+def is_picture(data: bytes) -> bool:
+    with Image.open(io.BytesIO(data)) as picture:
+        picture.load()
+        return min(picture.size) > 100
+
+
+def is_audible(data: bytes) -> bool:
+    """16-bit PCM that is longer than a third of a second and not silent."""
+    with wave.open(io.BytesIO(data)) as sound:
+        assert sound.getsampwidth() == 2
+        frames = sound.readframes(sound.getnframes())
+        return sound.getnframes() > sound.getframerate() / 3 and max(frames) > 0
+
+
+async def test_a_mention_brings_text_picture_and_voice_to_the_same_group(tmp_path: Path) -> None:
+    async with ScriptedModelServer([EVERYTHING]) as model:
+        settings = {
+            "NEKRO_LLM__BASE_URL": model.base_url,
+            "NEKRO_LLM__MODEL": "scripted",
+            "NEKRO_TRIGGER__DEBOUNCE_S": "0.05",
+            "ONEBOT_ACCESS_TOKEN": TOKEN,
+        }
+        async with (
+            running_bot(tmp_path, **settings) as bot,
+            OneBotPeer("20002", TOKEN, bot.onebot_url) as peer,
+        ):
+            await peer.wait_connected()
+            await peer.say_in_group(GROUP, 10001, " good evening, all three please", at_me=True)
+
+            text = await peer.next_send(timeout=30)
+            assert text.types == ["at", "text"]
+            assert text.text.strip() == "Good evening!"
+            picture = await peer.next_send(timeout=30)
+            assert picture.types == ["image"]
+            assert is_picture(payload(picture.segments[0]))
+            voice = await peer.next_send(timeout=30)
+            assert voice.types == ["record"]
+            assert is_audible(payload(voice.segments[0]))
+            assert {call.params["group_id"] for call in (text, picture, voice)} == {GROUP}
+        assert len(model.requests) == 1, "the answer was whole: no further step was needed"
+        prompt = str(model.requests[0].messages)
+        assert "good evening, all three please" in prompt
+        assert "def send_tts_voice" in prompt
+
+
+async def test_a_send_is_on_the_wire_while_the_model_still_writes(tmp_path: Path) -> None:
+    code = ["```python\n", 'send_channel_message("first")\n', 3.0, "x = 1\n", "```"]
+    async with ScriptedModelServer([Answer(chunks=code)]) as model:
+        settings = {
+            "NEKRO_LLM__BASE_URL": model.base_url,
+            "NEKRO_LLM__MODEL": "scripted",
+            "NEKRO_TRIGGER__DEBOUNCE_S": "0.05",
+            "ONEBOT_ACCESS_TOKEN": TOKEN,
+        }
+        async with (
+            running_bot(tmp_path, **settings) as bot,
+            OneBotPeer("20002", TOKEN, bot.onebot_url) as peer,
+        ):
+            await peer.wait_connected()
+            await peer.say_in_private(10001, "hello")
+            assert (await peer.next_send(timeout=30)).text == "first"
+            assert not model.requests[0].finished, "the model had finished before"
