@@ -68,7 +68,7 @@ class Settings(BaseSettings):
                 hint = f"did you mean {close[0].upper()}?" if close else "no setting begins so"
                 raise SettingsError(f"{name.upper()}: {hint}")
         try:
-            return cls(_env_file=_files(folder))
+            return cls(_env_file=_files(folder))  # type: ignore[call-arg]  # NoneBot's own
         except ValidationError as error:
             raise SettingsError(_in_words(error)) from None
 
