@@ -11,8 +11,8 @@ import math
 import struct
 import wave
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,8 +57,17 @@ SIGNATURES = {
 class MemoryKeeper:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.delay_s = 0.0
+
+    @contextmanager
+    def slowly(self, seconds: float) -> Iterator[None]:
+        """Storing takes so long."""
+        self.delay_s = seconds
+        yield
+        self.delay_s = 0.0
 
     async def keep_bytes(self, chat_key: ChatKey, data: bytes, *, name: str = "") -> Media:
+        await anyio.sleep(self.delay_s)
         if not data:
             return Media(name=name, problem="the file is empty")
         digest = hashlib.sha256(data).hexdigest()
@@ -88,7 +97,7 @@ class FakeHost:
         self.mind: ScriptedMind | None = None
         self.turns: dict[ChatKey, anyio.CancelScope] = {}
         self._seq = itertools.count(1)
-        self._watchers: list[tuple[ChatKey | None, Any]] = []
+        self.watchers: list[tuple[ChatKey | None, Any]] = []
 
     async def accept(self, message: ChatMessage) -> None:
         known = self.history[message.chat_key]
@@ -146,12 +155,12 @@ class FakeHost:
     ) -> AsyncIterator[AsyncIterator[Activity]]:
         send, receive = anyio.create_memory_object_stream[Activity](1000)
         entry = (chat_key, send)
-        self._watchers.append(entry)
+        self.watchers.append(entry)
         try:
             with receive:
                 yield receive
         finally:
-            self._watchers.remove(entry)
+            self.watchers.remove(entry)
             send.close()
 
     async def records(self, chat_key: ChatKey, *, after: int = 0, limit: int = 200) -> list[Record]:
@@ -177,7 +186,7 @@ class FakeHost:
         return found.read_bytes() if found.is_file() else None
 
     def _tell(self, key: ChatKey, activity: Activity) -> None:
-        for wanted, send in list(self._watchers):
+        for wanted, send in list(self.watchers):
             if wanted in (None, key):
                 send.send_nowait(activity)
 
@@ -223,7 +232,10 @@ class ScriptedMind:
                 )
                 await self._send(key, run_id, (Image(media),))
             elif "dice" in text:
-                code = 'import random\n\nroll = random.randint(1, 20)\nsend_channel_message(f"You rolled {roll}.")'
+                code = (
+                    "import random\n\nroll = random.randint(1, 20)\n"
+                    'send_channel_message(f"You rolled {roll}.")'
+                )
                 await self._send(key, run_id, (Text("You rolled 17."),))
             elif "file" in text:
                 media = await self.host.media.keep_bytes(key, b"a,b\n1,2\n", name="table.csv")
@@ -234,9 +246,10 @@ class ScriptedMind:
                 state = DeliveryState.UNKNOWN if "unknown" in text else DeliveryState.REJECTED
                 await self._send(key, run_id, (Text("Did this arrive?"),), state)
             else:
-                code = f'send_channel_message("Hello {message.sender.name}!", reply_to="{message.message_id}")'
+                hello = f"Hello {message.sender.name}!"
+                code = f'send_channel_message("{hello}", reply_to="{message.message_id}")'
                 reply = Reply(message.message_id, message.sender.user_id, message.text)
-                await self._send(key, run_id, (reply, Text(f"Hello {message.sender.name}!")))
+                await self._send(key, run_id, (reply, Text(hello)))
             failed = "fail" in text
             self.host.runs[run_id] = RunRecord(
                 run_id=run_id,

@@ -1,0 +1,179 @@
+"""The web adapter's routes on a real server: in this process, or whole in one of its own."""
+
+import asyncio
+import json
+import os
+import signal
+import ssl
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import uvicorn
+from fastapi import FastAPI
+
+from adapters.web import WebAdapter, add_api
+from adapters.web.settings import WebSettings
+from tests.adapters.web.fake_host import FakeHost
+
+SERVE = Path(__file__).with_name("serve.py")
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Everything is on loopback; reading the system's certificates for each client takes a while."""
+BEGINNING = 1_700_000_000.0
+
+
+class Clock:
+    """Time that only a test moves."""
+
+    def __init__(self) -> None:
+        self.now = BEGINNING
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Web:
+    """The API at work in this process, with everything behind it in reach."""
+
+    host: FakeHost
+    adapter: WebAdapter
+    url: str
+    client: httpx.AsyncClient
+    clock: Clock
+
+    async def say(
+        self, text: str, *, room: str = "lobby", speaker: str = "lin", **more: Any
+    ) -> Any:
+        """Post a message that must be taken; the record."""
+        answer = await self.post(room, {"speaker": speaker, "text": text, **more})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def post(self, room: str, body: Any, **headers: str) -> httpx.Response:
+        return await self.client.post(f"/api/v1/rooms/{room}/messages", json=body, headers=headers)
+
+    def stranger(self, **headers: str) -> httpx.AsyncClient:
+        """Somebody without the token."""
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=10, verify=NO_TLS)
+
+
+@asynccontextmanager
+async def web(data: Path, **settings: Any) -> AsyncIterator[Web]:
+    host = FakeHost(data)
+    clock = Clock()
+    app = FastAPI(openapi_url=None)
+    adapter = add_api(app, host, WebSettings.read(settings), anyio.Event(), clock)
+    await adapter.start()
+    async with serving(app) as url:
+        headers = {"Authorization": f"Bearer {adapter.access_token}"}
+        async with httpx.AsyncClient(
+            base_url=url, headers=headers, timeout=10, verify=NO_TLS
+        ) as client:
+            yield Web(host, adapter, url, client, clock)
+            await adapter.aclose()
+
+
+class QuietServer(uvicorn.Server):
+    """Leaves the signals to pytest."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@asynccontextmanager
+async def serving(app: FastAPI) -> AsyncIterator[str]:
+    """The application on a free port of loopback."""
+    server = QuietServer(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(server.serve)
+        while not server.started:
+            await anyio.sleep(0.005)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.should_exit = True
+
+
+@dataclass
+class WholePage:
+    """Page and API in a process of its own, as `serve.py` runs them with the scripted bot."""
+
+    process: asyncio.subprocess.Process
+    url: str
+    token: str
+    link: str
+
+    async def end(self, how: signal.Signals = signal.SIGTERM, within: float = 20.0) -> int:
+        if self.process.returncode is None:
+            self.process.send_signal(how)
+        with anyio.fail_after(within):
+            return await self.process.wait()
+
+
+@asynccontextmanager
+async def whole_page(data: Path, *settings: str) -> AsyncIterator[WholePage]:
+    given = [part for setting in settings for part in ("--set", setting)]
+    with (data / "serve.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(SERVE),
+            "--data",
+            str(data),
+            *given,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+            cwd=data,
+            env={key: value for key, value in os.environ.items() if "PYTEST" not in key},
+        )
+    assert process.stdout is not None
+    page = None
+    try:
+        with anyio.fail_after(60):
+            async for line in process.stdout:
+                if line.startswith(b"{"):
+                    page = WholePage(process, **json.loads(line))
+                    break
+        assert page is not None, (data / "serve.log").read_text()
+        yield page
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait for something to come about."""
+    with anyio.fail_after(10):
+        while not true():
+            await anyio.sleep(0.01)
+
+
+class EventReader:
+    """Reads server-sent events as a browser does."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        self._lines = answer.aiter_lines()
+
+    async def next(self) -> tuple[str, str, Any]:
+        """The next event that is no heartbeat: id, name, data."""
+        event_id = name = data = ""
+        with anyio.fail_after(10):
+            async for line in self._lines:
+                field, _, value = line.partition(": ")
+                if field == "id":
+                    event_id = value
+                elif field == "event":
+                    name = value
+                elif field == "data":
+                    data = value
+                elif not line and name:
+                    return event_id, name, json.loads(data)
+        raise EOFError("the stream ended")

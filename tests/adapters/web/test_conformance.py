@@ -1,0 +1,83 @@
+"""What every adapter promises, shown for the web chat over its own HTTP API."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nekro_core.api.chat import Author, ChatKey, ChatKind, ChatMessage, Delivery, Receipt
+from tests.adapters.web.running import Web, web
+from tests.delivery.adapter_conformance import AdapterConformance, AdapterHarness
+
+ROOM = ChatKey("web", ChatKind.GROUP, "lobby")
+
+
+class SendingAsTheOutbox:
+    """The adapter, with the record that the outbox keeps of each send: it is what people see."""
+
+    def __init__(self, running: Web) -> None:
+        self._web = running
+        self.name = running.adapter.name
+        self.capabilities = running.adapter.capabilities
+        self.own_accounts = running.adapter.own_accounts
+        self.start = running.adapter.start
+        self.aclose = running.adapter.aclose
+
+    async def send(self, delivery: Delivery) -> Receipt:
+        receipt = await self._web.adapter.send(delivery)
+        self._web.host.add(
+            delivery.chat_key,
+            Author.BOT,
+            delivery.segments,
+            time=self._web.clock(),
+            message_id=receipt.message_id,
+            state=receipt.state,
+        )
+        return receipt
+
+
+class Harness:
+    """The API as the platform's other side."""
+
+    def __init__(self, running: Web) -> None:
+        self.adapter = SendingAsTheOutbox(running)
+        self.chat_key = ROOM
+        self._web = running
+
+    async def speak(self, text: str, *, user: str = "10001", message_id: str = "") -> str:
+        body = {"speaker": user, "text": text}
+        headers = {"Idempotency-Key": message_id} if message_id else {}
+        answer = await self._web.post("group_lobby", body, **headers)
+        return str(answer.json()["message_id"])
+
+    async def heard(self, count: int) -> list[ChatMessage]:
+        assert len(self._web.host.accepted) == count
+        return self._web.host.accepted
+
+    async def seen(self, count: int) -> list[str]:
+        history = (await self._web.client.get("/api/v1/rooms/lobby/messages")).json()["messages"]
+        texts = [line["segments"][0]["text"] for line in history if line["author"] == "bot"]
+        assert len(texts) == count
+        return texts
+
+    async def refuse_sends(self) -> None:
+        # The page never says no by itself; what it has no room for, it refuses.
+        self.chat_key = replace(self.chat_key, kind=ChatKind.CHANNEL)
+
+    async def go_silent(self) -> None:
+        """There is nobody in between who could be silent."""
+
+    async def disconnect(self) -> None:
+        await self._web.adapter.aclose()
+
+
+class TestWeb(AdapterConformance):
+    @pytest.fixture
+    async def harness(self, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Harness]:
+        async with web(tmp_path) as running:
+            yield Harness(running)
+
+    async def test_no_answer_is_unknown(self, harness: AdapterHarness) -> None:
+        """Sending is a look into our own store: it has no answer that could be lost."""
+        await super().test_a_send_is_sent_once_people_can_see_it(harness)
