@@ -122,6 +122,7 @@ class App:
                         pictures=Pictures(longer_side=settings.nekro_agent.prompt.image_pixels),
                         settings=settings.nekro_agent,
                         trigger=settings.nekro_trigger,
+                        run_limits=settings.nekro_sandbox.limits,
                         clock=clock,
                         wall=wall,
                     )

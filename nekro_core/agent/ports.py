@@ -16,6 +16,7 @@ from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.registry import PromptInjection
 from nekro_core.plugin.services import BoxFiles
 from nekro_core.plugin.signal import MsgSignal
+from nekro_core.sandbox.box import RunLimits
 from nekro_core.store import Store
 from nekro_core.tools.names import ToolSet
 
@@ -47,7 +48,8 @@ class Plugins(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """Everything at once. ``clock`` is monotonic, ``wall`` counts seconds since 1970."""
+    """Everything at once. ``run_limits`` bound each run; ``clock`` is monotonic, ``wall`` counts
+    seconds since 1970."""
 
     store: Store
     inbox: Inbox
@@ -61,5 +63,6 @@ class Ports:
     pictures: Pictures
     settings: AgentSettings
     trigger: TriggerSettings
+    run_limits: RunLimits
     clock: Callable[[], float]
     wall: Callable[[], float]

@@ -57,6 +57,7 @@ class Session:
         if forced:
             self._forced.add(record.seq)
         self._fresh.append(Heard(record, self._ports.clock()))
+        del self._fresh[:-_MOST_HEARD]
         self._news.set()
 
     def take_up(self, turn: StoredTurn) -> None:

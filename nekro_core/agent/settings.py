@@ -52,10 +52,6 @@ class TurnSettings(BaseModel):
     """Prompt and completion of all its steps together."""
     max_repairs: int = Field(default=3, ge=0, le=20)
     """Replies in a row whose code failed, after the first."""
-    max_calls: int = Field(default=200, ge=1)
-    """Tool calls of one run."""
-    run_seconds: float = Field(default=60.0, gt=0)
-    """The guest's own time in one run; waiting for tools and for the model does not count."""
     reply_tokens: int = Field(default=4096, ge=64)
     """Completion tokens that one reply may have."""
     reply_chars: int = Field(default=200_000, ge=1000)

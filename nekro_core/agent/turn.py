@@ -41,7 +41,7 @@ from nekro_core.llm.model import (
     TextPart,
 )
 from nekro_core.plugin.context import AgentCtx
-from nekro_core.sandbox.box import BackendUnavailable, BoxLost, Run, RunLimits, StopReason
+from nekro_core.sandbox.box import BackendUnavailable, BoxLost, Run, StopReason
 from nekro_core.store import DeliveryRow, StoreError
 from nekro_core.tools.names import ToolSet
 
@@ -200,8 +200,10 @@ class Turn:
             await self._book.begin_run(run_id)
             ran = self._ran = True
             self._runs.add(run_id)
-            limits = RunLimits(seconds=self._settings.run_seconds, calls=self._settings.max_calls)
-            return await kept.box.start_run(guest_functions(tools), calls.answer, limits)
+            await kept.put_uploads(m for record in self._records for m in media_of(record))
+            return await kept.box.start_run(
+                guest_functions(tools), calls.answer, self._ports.run_limits
+            )
 
         reader = ReplyReader(
             self._ports.model,
@@ -260,7 +262,7 @@ class Turn:
             return "finished"
         if result.output.strip():
             return again
-        if reply.prose and not self._sent:
+        if reply.prose:
             return await self._send_prose(reply.prose)
         return "finished"
 
@@ -305,9 +307,10 @@ class Turn:
         settings, store = self._ports.settings, self._ports.store
         wanted = settings.prompt.history * 2
         found = await store.messages.newest(self._task.chat_key, wanted)
+        if not found or found[0].seq > self._task.asks.seq:
+            found = [self._task.asks, *found]  # a flood came after what is to be answered
         self._records = [record for record in found if record.seq not in self._task.hidden]
-        if found:
-            await self._book.seen(found[-1].seq)
+        await self._book.seen(found[-1].seq)
 
     async def _prompt(self, tools: ToolSet, ctx: AgentCtx) -> tuple[ChatRequest, bool]:
         """The request, and whether its reply is code without a fence."""
@@ -315,7 +318,7 @@ class Turn:
         if profile.prefers_examples and small_tools(tools):
             request = small_prompt(
                 tools,
-                [record for record in self._records if record.run_id not in self._runs],
+                self._up_to_what_is_asked(),
                 persona=settings.persona,
                 language=settings.language,
                 codes=await self._past_codes(),
@@ -347,6 +350,14 @@ class Turn:
             max_tokens=min(self._settings.reply_tokens, profile.context_tokens // 4),
         )
         return request, False
+
+    def _up_to_what_is_asked(self) -> list[Record]:
+        """A small model answers the last line that it sees, so that has to be a question."""
+        last = max(
+            (r.seq for r in self._records if self._task.is_unanswered(r)),
+            default=self._records[-1].seq,
+        )
+        return [r for r in self._records if r.seq <= last and r.run_id not in self._runs]
 
     async def _past_codes(self) -> dict[str, str]:
         """Code behind the bot's latest answers, by run."""

@@ -25,7 +25,7 @@ from nekro_core.chat import ChatKey, Record, plain_text
 from nekro_core.delivery import Broadcast, Inbox, MediaStore, Outbox, Working
 from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
 from nekro_core.plugin import AgentCtx, MsgSignal, PromptInjection, Services
-from nekro_core.sandbox.box import BackendUnavailable, Box
+from nekro_core.sandbox.box import BackendUnavailable, Box, RunLimits
 from nekro_core.store import Store
 from nekro_core.store import Turn as StoredTurn
 from nekro_core.tools.describe import describe
@@ -193,6 +193,7 @@ async def running_bot(
     settings: AgentSettings | None = None,
     trigger: TriggerSettings | None = None,
     adapter: FakeAdapter | None = None,
+    run_limits: RunLimits | None = None,
     recover: bool = False,
 ) -> AsyncIterator[Bot]:
     """A bot with its data in ``folder``."""
@@ -231,6 +232,7 @@ async def running_bot(
             pictures=Pictures(longer_side=settings.prompt.image_pixels),
             settings=settings,
             trigger=trigger,
+            run_limits=run_limits or RunLimits(),
             clock=time.monotonic,
             wall=time.time,
         )

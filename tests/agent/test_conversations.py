@@ -19,6 +19,7 @@ from nekro_core.llm.model import (
     RequestRejected,
 )
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
+from nekro_core.sandbox.box import RunLimits
 from nekro_core.sandbox.pool import BoxPool
 from tests.agent.bot import GROUP, NoBoxes, fence, running_bot
 
@@ -157,8 +158,8 @@ async def test_a_turn_that_goes_in_circles_meets_its_limits(
 
 async def test_an_endless_loop_is_stopped_and_told(folder: Path, boxes: BoxPool) -> None:
     model = ScriptedModel([fence("while True: pass"), fence("send_channel_message('sorry')")])
-    settings = AgentSettings.model_validate({"turn": {"run_seconds": 0.5}})
-    async with running_bot(folder, boxes, model, settings=settings) as bot:
+    limits = RunLimits(seconds=0.5)
+    async with running_bot(folder, boxes, model, run_limits=limits) as bot:
         assert await bot.ask("?") == ["sorry"]
         assert "Your code ran too long and was stopped." in bot.prompt()
 

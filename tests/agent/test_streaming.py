@@ -10,6 +10,7 @@ from nekro_core.chat import Delivery, DeliveryState, Receipt, plain_text
 from nekro_core.llm.model import ReplyBroken
 from nekro_core.llm.scripted import Scripted, ScriptedModel
 from nekro_core.plugin import AgentCtx
+from nekro_core.sandbox.box import RunLimits
 from nekro_core.sandbox.pool import BoxPool
 from tests.agent.bot import fence, kind_of, running_bot
 from tests.delivery.fakes import FakeAdapter
@@ -113,8 +114,8 @@ async def test_waiting_for_the_model_counts_against_no_limit(folder: Path, boxes
     model = ScriptedModel(
         [Scripted(chunks=["```\nx = 1\n", 0.6, "send_channel_message('ok')\n```"])]
     )
-    settings = AgentSettings.model_validate({"turn": {"run_seconds": 0.4}})
-    async with running_bot(folder, boxes, model, settings=settings) as bot:
+    limits = RunLimits(seconds=0.4)
+    async with running_bot(folder, boxes, model, run_limits=limits) as bot:
         assert await bot.ask("go") == ["ok"]
 
 
