@@ -26,6 +26,11 @@ MISSED_HEARTBEATS = 3
 every 30 s; OneBot implementations skip one when their client is busy."""
 
 
+KERNEL_TIMEOUT = "Timeout: NTEvent"
+"""How NapCat's ``failed`` begins where QQ itself took the call and did not confirm it in time. Such
+messages do arrive, often as a rule (NapNeko/NapCatQQ#932, #1772): no refusal, so no second try."""
+
+
 class CallError(Exception):
     """A call brought no result. The text is the reason, for a person to read."""
 
@@ -187,7 +192,10 @@ def _data_of(answer: Json) -> Any:
     # The status decides: retcode 200 is a failure on NapCat's HTTP side and 1 is "async" on ours.
     match answer.get("status"):
         case "failed":
-            raise CallRefused(answer)
+            refusal = CallRefused(answer)
+            if str(refusal).startswith(KERNEL_TIMEOUT):
+                raise OutcomeUnknown(str(refusal))
+            raise refusal
         case "async":
             raise OutcomeUnknown("the implementation took it without promising a result (async)")
         case "ok":

@@ -47,6 +47,8 @@ RETRY_S = (0.2, 1.0, 4.0, 15.0)
 disk that is full for longer costs the message, which is then in the platform's history only."""
 FILLING = 8
 """Chats whose history is fetched at once: an account may be in hundreds."""
+FILES_REMEMBERED = 64
+"""Files of the latest messages, by chat, person and name."""
 RECALLS = ("group_recall", "friend_recall")
 
 
@@ -60,6 +62,7 @@ class Intake:
         self._name = name
         self._clock = clock
         self._lanes = Lanes(tasks)
+        self._files: dict[tuple[ChatKey, str, str], None] = {}
         self._filling = anyio.CapacityLimiter(FILLING)
 
     async def take(self, connection: Connection, events: MemoryObjectReceiveStream[Json]) -> None:
@@ -130,6 +133,9 @@ class Intake:
             return  # The echo of our own message: the outbox has recorded it.
         enquiry = Enquiry(connection, self._host.media, key)
         segments = await read_segments(event.get("message"), enquiry)
+        for segment in segments:
+            if isinstance(segment, File):
+                self._remember_file((key, sender.user_id, segment.media.name))
         await self._accept(
             connection,
             key,
@@ -147,8 +153,10 @@ class Intake:
             if ours:
                 return  # As with messages: the outbox has recorded what we uploaded.
             found = event.get("file")
-            enquiry = Enquiry(connection, self._host.media, key)
-            media = await enquiry.media("file", found if isinstance(found, dict) else {})
+            file: Json = found if isinstance(found, dict) else {}
+            if (key, person_of(event), words(file.get("name"))) in self._files:
+                return  # NapCat and LLBot tell of a file twice: as a message and as this notice.
+            media = await Enquiry(connection, self._host.media, key).media("file", file)
             segments: Segments = (File(media),)
             to_bot = False
         else:
@@ -160,6 +168,11 @@ class Intake:
         await self._accept(
             connection, key, event, Sender(person_of(event)), segments, to_bot=to_bot
         )
+
+    def _remember_file(self, file: tuple[ChatKey, str, str]) -> None:
+        self._files[file] = None
+        if len(self._files) > FILES_REMEMBERED:
+            del self._files[next(iter(self._files))]
 
     async def _accept(
         self,

@@ -192,6 +192,17 @@ async def test_things_that_happen_are_notices(bot: Bot, peer: OneBotPeer) -> Non
     assert (file.media.name, file.media.size) == ("a.txt", 6)
 
 
+async def test_a_file_that_is_told_of_twice_is_one_file(bot: Bot, peer: OneBotPeer) -> None:
+    peer.account.files["f1"] = {"url": inline(b"a file")}
+    data = {"file": "a.txt", "file_id": "f1"}
+    await peer.say_in_group(30003, 10001, {"type": "file", "data": data})
+    people = {"group_id": 30003, "user_id": 10001}
+    await peer.notice("group_upload", file={"id": "f1", "name": "a.txt", "size": 6}, **people)
+    await peer.say_in_group(30003, 10001, "look at it")
+    heard = await bot.host.heard(2)
+    assert [message.text for message in heard] == ["[file: a.txt]", "look at it"]
+
+
 async def test_a_recalled_message_is_recalled_after_it_was_taken(
     bot: Bot, peer: OneBotPeer
 ) -> None:

@@ -164,6 +164,29 @@ async def test_a_message_that_cannot_be_stored_is_offered_again_in_its_order(
     assert [message.text for message in await bot.host.heard(3)] == ["one", "two", "three"]
 
 
+async def test_a_store_that_is_down_costs_the_connection_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    host = DownAtFirst(tmp_path, {"onebot_access_token": TOKEN})
+    async with running(tmp_path, host) as bot, bot.peer() as peer:
+        await peer.until(lambda: count_connects(peer) == 2)
+        await peer.wait_connected()
+        await peer.say_in_group(30003, 10001, "heard")
+        assert (await bot.host.next_message()).text == "heard"
+
+
+class DownAtFirst(MemoryHost):
+    """A host whose database cannot be reached at the first question."""
+
+    asked = 0
+
+    async def instance_of(self, adapter: str, account: str) -> str:
+        self.asked += 1
+        if self.asked == 1:
+            raise OSError("the database is gone")
+        return await super().instance_of(adapter, account)
+
+
 async def test_a_job_that_fails_does_not_silence_its_lane() -> None:
     done: list[str] = []
 
@@ -232,6 +255,13 @@ async def test_failed_is_rejected_with_the_reason(bot: Bot, peer: OneBotPeer) ->
     receipt = await bot.send(GROUP, "hi")
     assert receipt.state is DeliveryState.REJECTED
     assert receipt.reason == "语音转换失败 (code 1200)"
+
+
+async def test_a_time_out_of_the_platform_behind_is_no_refusal(bot: Bot, peer: OneBotPeer) -> None:
+    peer.answer("send", Failed(1200, "Timeout: NTEvent serviceAndMethod:NodeIKernelMsgService/x"))
+    receipt = await bot.send(GROUP, "hi")
+    assert receipt.state is DeliveryState.UNKNOWN
+    assert receipt.reason.startswith("Timeout: NTEvent")
 
 
 # -- frames ------------------------------------------------------------------------------------
