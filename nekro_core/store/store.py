@@ -25,9 +25,6 @@ from nekro_core.store.turns import Turns
 from nekro_core.store.upgrade import configuration, upgrade_file, upgrade_server
 from nekro_core.store.values import Account
 
-_CLOSING_S = 10.0
-"""Longest wait at the end for writes in line: a full batch takes some 10 ms."""
-
 
 class Store:
     """Everything that the bot must not forget, by kind.
@@ -72,7 +69,9 @@ class Store:
         async with anyio.create_task_group() as tasks:
             # What goes wrong here or in the body is raised outside, where no group wraps it.
             try:
-                database = await tasks.start(_keep, url, settings, clock)
+                with anyio.CancelScope(shield=True):
+                    # A migration or a connection that is half made is made whole first.
+                    database = await tasks.start(_keep, url, settings, clock)
                 try:
                     yield await cls._load(database, clock)
                 finally:
@@ -108,24 +107,23 @@ async def _keep(
     """Own the connection. Tortoise finds it by a context variable, which is set in this task
     alone: so stores do not meet, and the caller's task is left as it was."""
     engine, credentials, path = _parse(url, settings)
-    if path is not None:
-        await upgrade_file(path, copies=settings.copies, clock=clock)
-    async with TortoiseContext() as context:
-        try:
-            await context.init(configuration(engine, credentials))
-            connection = context.db()
-            await connection.execute_query("SELECT 1")
-        except (BaseORMException, sqlite3.Error, OSError) as error:
-            raise StoreUnavailable(f"{url.partition('?')[0]}: {explain(str(error))}") from error
-        if path is None:
-            await upgrade_server(connection)
-        database = Database(connection, batch=settings.batch)
-        # A cancelled owner still has last words to write; `close` ends this.
-        with anyio.CancelScope(shield=True):
+    # A cancelled owner still has last words to write; `Database.close` ends this.
+    with anyio.CancelScope(shield=True):
+        if path is not None:
+            await upgrade_file(path, copies=settings.copies, clock=clock)
+        async with TortoiseContext() as context:
+            try:
+                await context.init(configuration(engine, credentials))
+                connection = context.db()
+                await connection.execute_query("SELECT 1")
+            except (BaseORMException, sqlite3.Error, OSError) as error:
+                where = url.partition("?")[0]
+                raise StoreUnavailable(f"{where}: {explain(str(error))}") from error
+            if path is None:
+                await upgrade_server(connection)
+            database = Database(connection, batch=settings.batch)
             task_status.started(database)
             await database.keep()
-            with anyio.move_on_after(_CLOSING_S):
-                await context.close_connections()
 
 
 def _parse(url: str, settings: StoreSettings) -> tuple[str, dict[str, Any], Path | None]:

@@ -1,0 +1,108 @@
+"""An adapter in memory, for tests of whatever sends. It passes the conformance suite."""
+
+from collections.abc import Awaitable, Callable, Iterable
+
+import anyio
+
+from nekro_core.chat import (
+    ChatKey,
+    ChatMessage,
+    Delivery,
+    DeliveryState,
+    File,
+    Image,
+    Mention,
+    Receipt,
+    Reply,
+    Segments,
+    Sender,
+    Text,
+    Voice,
+)
+from nekro_core.delivery import Capabilities
+
+Behaviour = Callable[[Delivery], Awaitable[Receipt]]
+
+
+class FakeAdapter:
+    """A platform that answers as it is told.
+
+    ``sent`` holds what people saw, in order. ``offline`` stands for a lost connection,
+    ``behaviour`` for anything else that a platform may do with a call.
+    """
+
+    def __init__(
+        self,
+        name: str = "fake",
+        *,
+        accounts: Iterable[str] = ("bot",),
+        text_length: int = 100,
+        images_per_call: int = 2,
+    ) -> None:
+        self.name = name
+        self.accounts = frozenset(accounts)
+        self.sent: list[Delivery] = []
+        self.calls: list[Delivery] = []
+        self.offline = False
+        self.behaviour: Behaviour | None = None
+        self.started = False
+        self._capabilities = Capabilities(
+            inline=frozenset({Text, Mention, Reply, Image}),
+            alone=frozenset({Voice, File}),
+            text_length=text_length,
+            images_per_call=images_per_call,
+        )
+
+    def capabilities(self, chat_key: ChatKey) -> Capabilities:
+        return self._capabilities
+
+    async def send(self, delivery: Delivery) -> Receipt:
+        if self.offline:
+            return Receipt(state=DeliveryState.PENDING, reason="the account is offline")
+        self.calls.append(delivery)
+        if self.behaviour is not None:
+            receipt = await self.behaviour(delivery)
+            if receipt.ok:
+                self.sent.append(delivery)
+            return receipt
+        await anyio.sleep(0)
+        self.sent.append(delivery)
+        return Receipt(state=DeliveryState.SENT, message_id=f"{self.name}-{len(self.sent)}")
+
+    async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
+        return self.accounts
+
+    async def start(self) -> None:
+        self.started = True
+
+    async def aclose(self) -> None:
+        self.started = False
+
+    def said(self, chat_key: ChatKey | None = None) -> list[Segments]:
+        """The segments that arrived, in order."""
+        return [d.segments for d in self.sent if chat_key is None or d.chat_key == chat_key]
+
+
+def message(
+    chat_key: ChatKey,
+    text: str = "hello",
+    *,
+    message_id: str = "",
+    user: str = "lin",
+    time: float = 1_000.0,
+    account: str = "bot",
+    segments: Segments | None = None,
+    to_bot: bool = False,
+    from_history: bool = False,
+) -> ChatMessage:
+    """A message from a person, with as little said as a test needs."""
+    return ChatMessage(
+        chat_key=chat_key,
+        message_id=message_id,
+        sender=Sender(user, user.title()),
+        segments=segments if segments is not None else (Text(text),),
+        time=time,
+        account=account,
+        to_bot=to_bot,
+        from_history=from_history,
+    )

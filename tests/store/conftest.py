@@ -1,0 +1,61 @@
+"""A store in a temporary folder."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from nekro_core.chat import Author, ChatKey, Record, Sender, Text
+from nekro_core.store import Store
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self, now: float = 1_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite://{tmp_path}/nekro.sqlite3"
+
+
+@pytest.fixture
+async def store(url: str, clock: Clock) -> AsyncIterator[Store]:
+    async with Store.open(url, clock=clock) as opened:
+        yield opened
+
+
+GROUP = ChatKey.parse("onebot_v11-group_30003")
+OTHER = ChatKey.parse("web-private_lin")
+
+
+def record(store: Store, text: str = "hello", *, key: ChatKey = GROUP, **fields: object) -> Record:
+    values: dict[str, object] = {
+        "seq": store.messages.reserve(),
+        "chat_key": key,
+        "author": Author.PERSON,
+        "segments": (Text(text),),
+        "time": 1_000.0,
+        "sender": Sender("10001", "Lin"),
+    }
+    return Record(**{**values, **fields})  # type: ignore[arg-type]
+
+
+async def say(
+    store: Store, text: str = "hello", *, key: ChatKey = GROUP, **fields: object
+) -> Record:
+    """Store a message as the inbox would."""
+    said = record(store, text, key=key, **fields)
+    unique = said.message_id or None
+    await store.messages.add(said, unique_id=unique, before=store.chats.seen(key))
+    return said

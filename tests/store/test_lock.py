@@ -1,0 +1,47 @@
+"""One process a data folder."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nekro_core.store import DataFolderInUse, DataFolderLock
+
+HOLD = """
+import sys, pathlib
+from nekro_core.store import DataFolderLock
+with DataFolderLock(pathlib.Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_start_is_told_who_holds_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(DataFolderInUse, match=f"process {other.pid}, since") as caught:
+            DataFolderLock(folder).__enter__()
+        assert caught.value.pid == other.pid
+        assert caught.value.since is not None
+        other.kill()
+    # The kernel let go of it.
+    with DataFolderLock(folder, clock=lambda: 5.0):
+        assert f'"pid": {os.getpid()}' in (folder / "nekro.lock").read_text()
+
+
+def test_an_owner_that_has_not_yet_said_its_name(tmp_path: Path) -> None:
+    with DataFolderLock(tmp_path):
+        (tmp_path / "nekro.lock").write_text("")
+        with pytest.raises(DataFolderInUse, match="another process"):
+            DataFolderLock(tmp_path).__enter__()
+    with DataFolderLock(tmp_path):
+        pass

@@ -1,0 +1,155 @@
+"""The tables: made by migrations, equal to a fresh schema, never silently of another version."""
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tortoise.context import TortoiseContext
+
+from nekro_core.store import (
+    DatabaseTooNew,
+    MigrationFailed,
+    Store,
+    StoreSettings,
+    StoreUnavailable,
+)
+from nekro_core.store import models as models_module
+from nekro_core.store.upgrade import configuration, known_migrations
+
+from .conftest import GROUP, Clock, say
+
+
+def schema(path: Path) -> dict[str, str]:
+    """Name and normalised SQL of every table and index, those of unique keys included."""
+    with closing(sqlite3.connect(path)) as database:
+        rows = database.execute(
+            "SELECT type, name, tbl_name, sql FROM sqlite_master "
+            "WHERE tbl_name NOT LIKE 'tortoise%'"
+        ).fetchall()
+        found = {}
+        for kind, name, table, sql in rows:
+            if name == "sqlite_sequence":
+                continue
+            if kind == "index":
+                columns = database.execute("SELECT name FROM pragma_index_info(?)", (name,))
+                unique = database.execute(
+                    "SELECT `unique` FROM pragma_index_list(?) WHERE name = ?", (table, name)
+                ).fetchone()
+                found[f"index of {table} on {columns.fetchall()}"] = f"unique: {unique[0]}"
+            else:
+                plain = re.sub(r"/\*.*?\*/", "", sql, flags=re.DOTALL)
+                found[f"table {name}"] = " ".join(plain.split())
+        return found
+
+
+async def test_migrations_lead_to_the_schema_of_the_models(tmp_path: Path) -> None:
+    """Tortoise's AlterField and RemoveField rebuild a table on SQLite and drop its unique keys and
+    indexes without a word: a migration that forgets to make them again is seen here."""
+    async with Store.open(f"sqlite://{tmp_path}/migrated.sqlite3"):
+        pass
+    async with TortoiseContext() as context:
+        fresh = {"file_path": str(tmp_path / "fresh.sqlite3")}
+        await context.init(configuration("tortoise.backends.sqlite", fresh))
+        await context.generate_schemas()
+    migrated = schema(tmp_path / "migrated.sqlite3")
+    assert migrated == schema(tmp_path / "fresh.sqlite3")
+    assert sum("unique: 1" in text for text in migrated.values()) >= 10
+
+
+def test_no_semicolon_reaches_the_ddl() -> None:
+    models = [v for v in vars(models_module).values() if hasattr(v, "_meta")]
+    assert models
+    assert [model.__name__ for model in models if ";" in (model.__doc__ or "")] == []
+
+
+async def test_a_database_of_a_newer_version_is_refused_and_untouched(
+    tmp_path: Path, url: str
+) -> None:
+    async with Store.open(url) as store:
+        await say(store)
+    path = tmp_path / "nekro.sqlite3"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(
+            "INSERT INTO tortoise_migrations (app, name, applied_at) VALUES ('store', '9999_x', '')"
+        )
+    before = path.read_bytes()
+    with pytest.raises(DatabaseTooNew, match=r"9999_x.*Install the newer version"):
+        async with Store.open(url):
+            pass
+    assert path.read_bytes() == before
+
+
+async def test_before_a_migration_a_copy_is_kept_and_old_copies_go(
+    tmp_path: Path, url: str
+) -> None:
+    """A database from before the first migration, with a table that shows where it went."""
+    clock = Clock()
+    path = tmp_path / "nekro.sqlite3"
+    for day in range(4):
+        path.unlink(missing_ok=True)
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute("CREATE TABLE tortoise_migrations (id INTEGER, app, name, applied_at)")
+            database.execute("CREATE TABLE old AS SELECT ? AS day", (day,))
+        clock.now += 86_400
+        async with Store.open(url, StoreSettings(copies=2), clock=clock) as store:
+            await say(store)
+        with closing(sqlite3.connect(path)) as database:
+            assert database.execute("SELECT day FROM old").fetchall() == [(day,)]
+    copies = sorted((tmp_path / "copies").iterdir())
+    assert [copy.name for copy in copies] == [
+        f"nekro-197001{day:02}-001640-before-{known_migrations()[0]}.sqlite3" for day in (4, 5)
+    ]
+    with closing(sqlite3.connect(copies[-1])) as database:
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+        assert tables == {"tortoise_migrations", "old"}
+
+
+async def test_a_killed_migration_leaves_the_old_file(tmp_path: Path, url: str) -> None:
+    """What a process leaves that dies in between is only the half-made copy beside the file."""
+    async with Store.open(url) as store:
+        await say(store, "kept")
+    (tmp_path / "nekro.sqlite3.new").write_bytes(b"half a database")
+    async with Store.open(url) as store:
+        assert [r.segments for r in await store.messages.newest(GROUP, 10)]
+
+
+async def test_a_failing_migration_says_so_and_changes_nothing(tmp_path: Path, url: str) -> None:
+    path = tmp_path / "nekro.sqlite3"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE tortoise_migrations (app, name, applied_at)")
+        database.execute("CREATE TABLE messages (something TEXT)")
+    before = path.read_bytes()
+    with pytest.raises(MigrationFailed, match=r"messages.*unchanged"):
+        async with Store.open(url):
+            pass
+    assert path.read_bytes() == before
+
+
+async def test_somebody_elses_database_is_refused(tmp_path: Path, url: str) -> None:
+    with closing(sqlite3.connect(tmp_path / "nekro.sqlite3")) as database, database:
+        database.execute("CREATE TABLE photos (id)")
+    with pytest.raises(StoreUnavailable, match="other tables"):
+        async with Store.open(url):
+            pass
+
+
+async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, url: str) -> None:
+    (tmp_path / "nekro.sqlite3").write_bytes(b"<html>" * 1000)
+    with pytest.raises(StoreUnavailable, match="no SQLite database"):
+        async with Store.open(url):
+            pass
+
+
+@pytest.mark.parametrize("bad", ["nonsense", "mango://x", "sqlite://"])
+async def test_a_malformed_url_is_explained(bad: str) -> None:
+    with pytest.raises(StoreUnavailable, match="NEKRO_DATABASE_URL"):
+        async with Store.open(bad):
+            pass
+
+
+async def test_memory_needs_no_file() -> None:
+    async with Store.open("sqlite://:memory:") as store:
+        await say(store)
+        assert len(await store.messages.newest(GROUP, 10)) == 1
