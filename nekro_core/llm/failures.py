@@ -3,8 +3,6 @@
 import re
 from typing import Any
 
-import openai
-
 from nekro_core.llm.model import (
     KeyRejected,
     ModelError,
@@ -33,17 +31,6 @@ class Redactor:
             text = text.replace(secret, "***")
         text = _CONTROL.sub(" ", _SECRET.sub("***", text)).strip()
         return text if len(text) <= 300 else f"{text[:299]}…"
-
-
-def describe_status(error: openai.APIStatusError, redact: Redactor) -> tuple[ModelError, bool]:
-    """The error for an HTTP status, and whether another try at once may help."""
-    return describe(
-        error.status_code,
-        error.body,
-        error.message,
-        redact,
-        retry_after_s=_retry_after(error.response.headers.get("retry-after")),
-    )
 
 
 def describe(
@@ -124,7 +111,8 @@ def status_of(body: Any) -> int | None:
     return status if 400 <= status < 600 else None
 
 
-def _retry_after(value: str | None) -> float | None:
+def retry_after(value: str | None) -> float | None:
+    """Seconds from a ``Retry-After`` header."""
     # A date is allowed too (RFC 9110, 10.2.3); nobody sends one to an API client.
     try:
         seconds = float(value) if value is not None else -1.0

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import anyio
@@ -68,15 +68,8 @@ class ScriptedModel:
     async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:
         """Say the next reply; see `ChatModel.stream`."""
         messages = tuple(adapt_to_senses(message, self._profile) for message in request.messages)
-        self.requests.append(
-            ChatRequest(
-                messages=messages,
-                max_tokens=request.max_tokens,
-                temperature=request.temperature,
-                stop=request.stop,
-                grammar=request.grammar if self._profile.grammar else "",
-            )
-        )
+        grammar = request.grammar if self._profile.grammar else ""
+        self.requests.append(replace(request, messages=messages, grammar=grammar))
         deltas = self._deltas(request)
         self.open_streams += 1
         try:

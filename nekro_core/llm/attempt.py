@@ -1,0 +1,60 @@
+"""One try at a reply: what it has brought so far, and how it failed."""
+
+from dataclasses import dataclass, field
+
+from nekro_core.llm.events import Cost
+from nekro_core.llm.model import ChatRequest, ModelError, Usage
+from nekro_core.llm.tokens import estimate_prompt, estimate_tokens
+
+_CHARACTERS_PER_TOKEN = 16
+_LEAST_BOUND = 64_000
+
+
+class AttemptFailed(Exception):
+    """A try failed. ``begun``: some of the reply had arrived; ``again``: another may succeed."""
+
+    def __init__(self, error: ModelError, *, again: bool = False, begun: bool = False) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.again = again
+        self.begun = begun
+
+
+@dataclass(slots=True)
+class Attempt:
+    """The account of one try. ``reason`` is the provider's word for why the reply ended, ``done``
+    whether its mark of the end has come."""
+
+    request: ChatRequest
+    words: list[str] = field(default_factory=list)
+    characters: int = 0
+    thought_characters: int = 0
+    cost: Cost | None = None
+    reason: str = ""
+    done: bool = False
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything has arrived that is paid for."""
+        return bool(self.characters or self.thought_characters)
+
+    @property
+    def room(self) -> int:
+        """Characters still taken: a model that never ends is cut as by its own limit."""
+        bound = max(_LEAST_BOUND, self.request.max_tokens * _CHARACTERS_PER_TOKEN)
+        return max(0, bound - self.characters - self.thought_characters)
+
+    def usage(self) -> Usage:
+        """The provider's count, or an estimate."""
+        if self.cost:
+            return Usage(
+                prompt_tokens=self.cost.prompt_tokens,
+                completion_tokens=self.cost.completion_tokens,
+                cached_tokens=self.cost.cached_tokens,
+            )
+        thought = round(self.thought_characters / 3.5)
+        return Usage(
+            prompt_tokens=estimate_prompt(self.request),
+            completion_tokens=estimate_tokens("".join(self.words)) + thought,
+            estimated=True,
+        )

@@ -1,0 +1,158 @@
+"""The HTTP side of an OpenAI-compatible model: one request, and the events of its response.
+
+Only `nekro_core.llm.openai_model` imports this, and only when the first request is made: the SDK
+takes a second of processor time to import.
+"""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import httpx2
+import openai
+
+from nekro_core.llm.attempt import Attempt, AttemptFailed
+from nekro_core.llm.events import Done, Event, StreamGarbled, parse_chunk, read_events
+from nekro_core.llm.failures import Redactor, describe, retry_after
+from nekro_core.llm.model import ModelUnreachable, ReplyBroken, RequestRejected
+from nekro_core.llm.settings import LLMSettings
+
+_AFTER_STOP_S = 5.0
+"""How long the usage may come after the end of the words."""
+_AFTER_DONE_S = 0.5
+"""How long the end of the body may come after the mark of the end."""
+_MAX_BODY = 4_000_000
+
+
+class Endpoint:
+    """Connections to one address, or to a Unix ``socket``."""
+
+    def __init__(
+        self,
+        settings: LLMSettings,
+        redact: Redactor,
+        socket: Path | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._redact = redact
+        self._clock = clock
+        self._host = urlsplit(settings.base_url).netloc
+        self._client = openai.AsyncOpenAI(
+            base_url=settings.base_url,
+            api_key=settings.api_key.get_secret_value() or "none",
+            max_retries=0,
+            # No proxy of the environment stands between us and a socket of our own.
+            http_client=(
+                httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(uds=str(socket)))
+                if socket
+                else None
+            ),
+            # Times of a reply are kept below, where one deadline spans tries, thoughts and words.
+            timeout=httpx2.Timeout(None, connect=settings.connect_s),
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def events(
+        self, fields: dict[str, Any], attempt: Attempt, deadline: float
+    ) -> AsyncGenerator[Event, None]:
+        """The events of one response, each awaited no longer than the settings allow.
+
+        ``attempt`` is kept by who listens and tells how far the reply is. After its end an error is
+        none: the words are whole. Raises `AttemptFailed`.
+        """
+        begin_by = min(deadline, self._clock() + self._settings.first_token_s)
+        try:
+            async with AsyncExitStack() as stack:
+                with anyio.fail_after(max(0.0, begin_by - self._clock())):
+                    response = await stack.enter_async_context(
+                        self._client.chat.completions.with_streaming_response.create(**fields)
+                    )
+                    kind = response.headers.get("content-type", "").lower()
+                    if "event-stream" in kind or not kind:
+                        source = read_events(response.iter_bytes())
+                    else:
+                        source = _whole_reply(kind, await _read_bounded(response.iter_bytes()))
+                while True:
+                    with anyio.fail_after(max(0.0, self._patience(attempt, begin_by, deadline))):
+                        event = await anext(source, None)
+                    if event is None:
+                        return
+                    yield event
+        except (TimeoutError, openai.OpenAIError, httpx2.HTTPError, StreamGarbled) as error:
+            if attempt.reason or attempt.done:
+                return
+            raise self._explain(error, attempt) from error
+
+    def _patience(self, attempt: Attempt, begin_by: float, deadline: float) -> float:
+        """Seconds for which the next event is awaited."""
+        if attempt.done:
+            return _AFTER_DONE_S
+        if attempt.reason:
+            return _AFTER_STOP_S
+        if attempt.begun:
+            return min(self._settings.between_tokens_s, deadline - self._clock())
+        return begin_by - self._clock()
+
+    def _explain(self, error: Exception, attempt: Attempt) -> AttemptFailed:
+        host = self._host
+        if isinstance(error, openai.APIStatusError):
+            described, again = describe(
+                error.status_code,
+                error.body,
+                error.message,
+                self._redact,
+                retry_after_s=retry_after(error.response.headers.get("retry-after")),
+            )
+            return AttemptFailed(described, again=again)
+        if isinstance(error, StreamGarbled):
+            what = f"{host} sent what is no reply: {self._redact(str(error))}"
+        elif isinstance(error, TimeoutError):
+            what = f"{host} was silent for too long"
+        elif isinstance(error, openai.APITimeoutError):
+            what = f"no connection to {host} within {self._settings.connect_s:g} s"
+        else:
+            cause = error.__cause__ or error
+            what = f"the connection to {host} failed: {self._redact(str(cause) or repr(cause))}"
+        if attempt.begun:
+            return AttemptFailed(ReplyBroken(what), begun=True)
+        return AttemptFailed(ModelUnreachable(what), again=True)
+
+
+async def _read_bounded(chunks: AsyncIterator[bytes]) -> bytes:
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > _MAX_BODY:
+            raise StreamGarbled(f"a body of more than {_MAX_BODY} bytes")
+    return bytes(body)
+
+
+async def _whole_reply(kind: str, body: bytes) -> AsyncIterator[Event]:
+    """The events of an answer that was not streamed although we asked for it."""
+    try:
+        reply = json.loads(body)
+    except ValueError:
+        reply = None
+    if not isinstance(reply, dict):
+        raise AttemptFailed(
+            RequestRejected(
+                f"the address answers {kind.partition(';')[0]!r} and no stream of a model: "
+                "check that base_url is the API's address, most often ending in /v1"
+            )
+        )
+    choices = reply.get("choices")
+    if isinstance(choices, list):
+        for choice in choices:
+            if isinstance(choice, dict) and "message" in choice:
+                choice["delta"] = choice.pop("message")
+    for event in parse_chunk(reply):
+        yield event
+    yield Done()
