@@ -111,6 +111,7 @@ class AgentBox:
         limits = limits or RunLimits()
         run = AgentRun(
             channel=channel,
+            names=frozenset(item.names[0] for item in functions),
             handler=handler,
             limits=limits,
             tasks=self._tasks,

@@ -59,6 +59,7 @@ class AgentRun:
         self,
         *,
         channel: Channel,
+        names: frozenset[str],
         handler: CallHandler,
         limits: RunLimits,
         tasks: anyio.abc.TaskGroup,
@@ -66,6 +67,7 @@ class AgentRun:
         tear_down: Callable[[str], None],
     ) -> None:
         self._channel = channel
+        self._names = names
         self._handler = handler
         self._limits = limits
         self._tasks = tasks
@@ -160,6 +162,9 @@ class AgentRun:
             call = decode_call(text, body)
         except BadCall as error:
             self.stop(StopReason.PROTOCOL_ERROR, f"the run sent {error}")
+            return
+        if call.name not in self._names:
+            self.stop(StopReason.PROTOCOL_ERROR, "the run called what it was not given")
             return
         self._open_calls.add(number)
         if self._idle_workers:

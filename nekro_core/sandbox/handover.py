@@ -50,6 +50,8 @@ class _Pickler(pickle.Pickler):
 
     def reducer_override(self, value: Any) -> Any:
         """How `pickle` asks for every object that is not of a plain type."""
+        if value is make_view:
+            return NotImplemented
         cls = type(value)
         if isinstance(value, type) or cls.__name__ in ("function", "builtin_function_or_method"):
             if self._known(getattr(value, "__module__", None)):

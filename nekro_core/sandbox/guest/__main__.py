@@ -4,7 +4,8 @@ Started once per box as ``python3 -I -S <this folder>`` with the box's limits an
 descriptor that is the host's channel as arguments. It is all that may talk to the host, and nothing
 strange ever runs in it: a run is a forked child with a socket pair of its own. The agent checks
 sizes, counts calls, collects output up to its cap, and when a run is over kills whatever is left of
-it. One run's process is always forked ahead, so that nobody waits for it.
+it. One run's process is always forked ahead, so that nobody waits for it. As process 1 of its
+namespace it inherits the orphans of a run.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _PRELOAD = (
     "heapq bisect operator pprint unicodedata zlib zoneinfo tarfile secrets"
 )
 
+_REAP_MS = 200
 _FOR_THE_RUN = (wire.FEED, wire.FINISH, wire.ANSWER)
 
 
@@ -49,15 +51,17 @@ class Agent:
         self.poll = select.poll()
         self.poll.register(sock, select.POLLIN)
         self.unloaded = _PRELOAD.split()
-        self.guard = guest_guard.signal_filter(guest_guard.machine(), os.getpid())
 
     def serve(self) -> None:
         """Until the host is gone."""
         number = self.host.sock.fileno()
         while True:
             has_idle_work = not self.run and (self.unloaded or not self.spare)
-            events = dict(self.poll.poll(0 if has_idle_work else None))
-            if not events:
+            wait_ms = 0 if has_idle_work else _REAP_MS if self.run else None
+            events = dict(self.poll.poll(wait_ms))
+            if self.run and not events:
+                self._reap_orphans(self.run)
+            elif not events:
                 self._idle()
             if number in events:
                 received = self.host.sock.recv(262144)
@@ -76,7 +80,7 @@ class Agent:
                 gc.collect()
                 gc.freeze()  # so that no collection in a run writes to what it shares with others
         else:
-            self.spare = Run(self.guard)
+            self.spare = Run()
 
     def _handle_host(self) -> None:
         while True:
@@ -104,7 +108,7 @@ class Agent:
         del self.host.buffer[:end]
 
     def _start(self, text: bytes, described: bytes) -> None:
-        run, self.spare = self.spare or Run(self.guard), None
+        run, self.spare = self.spare or Run(), None
         run.begin(json.loads(text), text, described)
         self.run = run
         self.poll.register(run.sock, select.POLLIN | (select.POLLOUT if run.outgoing else 0))
@@ -168,7 +172,7 @@ class Agent:
         self.run = None
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
-        status = os.waitpid(run.pid, 0)[1]
+        status = self._reap_all(run)
         for number in (run.sock, run.pipe, run.process):
             with contextlib.suppress(KeyError):
                 self.poll.unregister(number)
@@ -178,6 +182,27 @@ class Agent:
         flags |= wire.TRUNCATED if run.truncated else 0
         self.host.send(wire.RESULT, flags, text, bytes(run.output))
         run.close()
+
+    @staticmethod
+    def _reap_orphans(run: Run) -> None:
+        """Let go of what daemons leave; they count against the box's processes until then."""
+        while True:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None or ended.si_pid == run.pid:
+                return
+            os.waitpid(ended.si_pid, 0)
+
+    @staticmethod
+    def _reap_all(run: Run) -> int:
+        """Wait until nothing else is left in the box; the status of the run's own process."""
+        status = 0
+        while True:
+            try:
+                pid, ended = os.waitpid(-1, 0)
+            except ChildProcessError:
+                return status
+            if pid == run.pid:
+                status = ended
 
     def _file(self, number: int, wanted: dict[str, object]) -> None:
         pieces = self._pieces(number) if wanted["operation"] in ("write", "restore") else iter(())
@@ -232,8 +257,7 @@ def main() -> None:
     """Serve the host on the descriptor that is named by the second argument."""
     limits = json.loads(sys.argv[1])
     guest_guard.set_dumpable(False)
-    with contextlib.suppress(PermissionError):  # a session's leader leads its group already
-        os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the only signal that Python would act on
     os.umask(0o022)
     guest_guard.set_limits(limits["memory"], limits["processes"])
     sock = socket.socket(fileno=int(sys.argv[2]))

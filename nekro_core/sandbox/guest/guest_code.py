@@ -223,6 +223,7 @@ def become_run(channel: Channel) -> None:
     builtins.__awaitable__ = _awaitable
     builtins.ToolError = guest_tools.ToolError
     builtins.exit = builtins.quit = sys.exit
+    builtins.help = _help
     _get_warm()
     _, _, text, described = channel.receive()
     conversation = guest_tools.Conversation(channel, json.loads(text)["value"])
@@ -233,6 +234,13 @@ def become_run(channel: Channel) -> None:
     ended = json.dumps({"stop": stop, "error": error})
     conversation.send(END, 0, ended.encode("utf-8", "replace"))
     threading.Event().wait()  # the agent ends this process, and with it every thread
+
+
+def _help(*topics: Any) -> None:
+    import pydoc
+
+    for topic in topics:
+        print(pydoc.plain(pydoc.render_doc(topic)))
 
 
 def _get_warm() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import gc
 import os
 import signal
 import socket
@@ -19,7 +18,7 @@ _PIECE = 65536
 class Run:
     """Forked before it is needed, started by `begin`, and then the only one in its box."""
 
-    def __init__(self, guard: bytes) -> None:
+    def __init__(self) -> None:
         self.output_limit = self.calls_left = self.value_limit = 0
         self.output = bytearray()
         self.truncated = False
@@ -30,7 +29,7 @@ class Run:
         self.pid = os.fork()
         if self.pid == 0:
             try:
-                _become_run(theirs, write_end, guard)
+                _become_run(theirs, write_end)
             except BaseException as error:
                 os.write(1, f"the run's process failed: {error!r}\n".encode("utf-8", "replace"))
             finally:
@@ -84,7 +83,7 @@ class Run:
         os.close(self.process)
 
 
-def _become_run(channel: socket.socket, output: int, guard: bytes) -> None:
+def _become_run(channel: socket.socket, output: int) -> None:
     """In the forked child: let go of all that is the agent's, then be the run."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -94,8 +93,6 @@ def _become_run(channel: socket.socket, output: int, guard: bytes) -> None:
     os.dup2(number, 3, inheritable=False)
     os.closerange(4, 1024)
     guest_guard.set_dumpable(True)
-    guest_guard.install_filter(guard)
-    gc.enable()
     guest_code.become_run(wire.Channel(socket.socket(fileno=3)))
 
 

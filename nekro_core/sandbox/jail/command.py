@@ -65,7 +65,7 @@ def box_arguments(
     return [
         *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
         "--unshare-cgroup-try",
-        *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
+        *("--die-with-parent", "--as-pid-1", "--new-session", "--cap-drop", "ALL"),
         *("--uid", "1000", "--gid", "1000", "--hostname", "box"),
         "--clearenv",
         *(part for pair in _ENVIRONMENT.items() for part in ("--setenv", *pair)),

@@ -75,7 +75,7 @@ class JailProcesses:
         return said.decode(errors="replace").strip()
 
     def note_inner(self) -> None:
-        """Once the box is up: remember the first process of its namespace, the last to go."""
+        """Once the box is up: remember the agent, process 1 of its namespace and the last to go."""
         children = process_tree.children(self.pid)
         if children:
             self._inner = children[0]

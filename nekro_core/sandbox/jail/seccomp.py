@@ -103,14 +103,22 @@ class _Machine:
     socketpair: int
     ioctl: int
     personality: int
+    prlimit64: int
 
 
 _MACHINES = {
     "x86_64": _Machine(
-        0xC000003E, 1, clone=56, socket=41, socketpair=53, ioctl=16, personality=135
+        0xC000003E, 1, clone=56, socket=41, socketpair=53, ioctl=16, personality=135, prlimit64=302
     ),
     "aarch64": _Machine(
-        0xC00000B7, 2, clone=220, socket=198, socketpair=199, ioctl=29, personality=92
+        0xC00000B7,
+        2,
+        clone=220,
+        socket=198,
+        socketpair=199,
+        ioctl=29,
+        personality=92,
+        prlimit64=261,
     ),
 }
 
@@ -140,6 +148,8 @@ def build_filter(machine: str) -> bytes:
     terminal = [_op(_EQUAL, _TIOCSTI, 1, 0), _op(_EQUAL, _TIOCLINUX, 0, 1), *_deny()]
     program += _check_argument(known.ioctl, 1, terminal)
     program += _check_argument(known.personality, 0, _only((0, _PERSONALITY_QUERY), errno.EPERM))
+    # A process may bound itself, not the agent, which has the same user id.
+    program += _check_argument(known.prlimit64, 0, _only((0,), errno.EPERM))
     program.append(_op(_GIVE, _ALLOW))
     return b"".join(program)
 

@@ -1,0 +1,38 @@
+"""Real boxes for the tests of this room."""
+
+from collections.abc import AsyncIterator
+
+import anyio
+import pytest
+
+from nekro_core.sandbox.backends import open_backend
+from nekro_core.sandbox.box import Backend, Box, BoxSpec
+from nekro_core.sandbox.settings import BackendName, SandboxSettings
+
+SMALL = BoxSpec(memory_bytes=192 * 1024 * 1024, disk_bytes=16 * 1024 * 1024, processes=24)
+
+
+@pytest.fixture(scope="session")
+async def jail() -> AsyncIterator[Backend]:
+    """The jail, opened as the bot opens it: after its own self-check."""
+    async with anyio.create_task_group() as tasks:
+        backend = await open_backend(SandboxSettings(backend=BackendName.JAIL), tasks)
+        yield backend
+        await backend.aclose()
+        tasks.cancel_scope.cancel()
+
+
+@pytest.fixture
+async def box(jail: Backend) -> AsyncIterator[Box]:
+    """A small box of the jail."""
+    made = await jail.create(SMALL)
+    yield made
+    await made.destroy()
+
+
+@pytest.fixture(scope="session")
+async def used_box(jail: Backend) -> AsyncIterator[Box]:
+    """One box for tests that leave nothing behind which matters to others."""
+    made = await jail.create(SMALL)
+    yield made
+    await made.destroy()

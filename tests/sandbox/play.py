@@ -1,0 +1,54 @@
+"""Running a piece of code in a box in one line, with what its tools were asked."""
+
+import textwrap
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import Any
+
+from nekro_core.sandbox.box import (
+    Answer,
+    Box,
+    GuestCall,
+    GuestFunction,
+    RunLimits,
+    RunResult,
+    Value,
+)
+
+QUICK = RunLimits(seconds=10)
+
+
+@dataclass
+class Tools:
+    """Host functions by name: a plain value is the answer, a function computes it."""
+
+    answers: dict[str, Any] = field(default_factory=dict)
+    calls: list[GuestCall] = field(default_factory=list)
+
+    async def handle(self, call: GuestCall) -> Answer:
+        self.calls.append(call)
+        answer = self.answers[call.name]
+        if callable(answer):
+            answer = answer(call)
+        if isinstance(answer, Awaitable):
+            answer = await answer
+        return answer if isinstance(answer, Answer) else Value(answer)
+
+    @property
+    def functions(self) -> list[GuestFunction]:
+        return [GuestFunction(names=(name,)) for name in self.answers]
+
+    @property
+    def asked(self) -> list[tuple[Any, ...]]:
+        """The positional arguments of every call."""
+        return [call.args for call in self.calls]
+
+
+async def play(
+    box: Box, code: str, limits: RunLimits = QUICK, tools: Tools | None = None, **answers: Any
+) -> RunResult:
+    """Run dedented code to its end."""
+    tools = tools or Tools(answers)
+    run = await box.start_run(tools.functions, tools.handle, limits)
+    await run.feed(textwrap.dedent(code), 1)
+    return await run.finish()
