@@ -5,8 +5,9 @@ certifies it: see `tests/peers/koishi`. By hand: ``python -m tests.peers.onebot_
 """
 
 from tests.peers.onebot_v11.answers import Abort, Answer, Async, Failed, Late, Silence
+from tests.peers.onebot_v11.calls import Call, WireFrame
 from tests.peers.onebot_v11.messages import at, cq_text, image, record, reply, text
-from tests.peers.onebot_v11.peer import Call, OneBotPeer, WireFrame
+from tests.peers.onebot_v11.peer import OneBotPeer
 
 __all__ = [
     "Abort",

@@ -18,49 +18,11 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from tests.peers.onebot_v11.account import Account, BadParameters, Chat, UnknownAction, number
 from tests.peers.onebot_v11.answers import Abort, Answer, Async, Failed, Late, Silence
+from tests.peers.onebot_v11.calls import SENDS, Call, WireFrame
 from tests.peers.onebot_v11.messages import Json, at, segments_of
 
-SENDS = (
-    "send_msg",
-    "send_group_msg",
-    "send_private_msg",
-    "upload_group_file",
-    "upload_private_file",
-)
 PAYLOAD_LIMIT = 50 * 1024 * 1024
 """Largest frame taken, in bytes: that of NapCat's client. A larger one costs the connection."""
-
-
-@dataclass(frozen=True, slots=True)
-class WireFrame:
-    """One frame of the log. ``outbound`` is from the peer to the application."""
-
-    at: float
-    outbound: bool
-    frame: Json
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call that the application made, and what the peer made of it."""
-
-    action: str
-    params: Json
-    echo: Any
-    at: float
-    data: Any = None
-
-    @property
-    def segments(self) -> list[Json]:
-        return segments_of(self.params["message"])
-
-    @property
-    def types(self) -> list[str]:
-        return [segment["type"] for segment in self.segments]
-
-    @property
-    def text(self) -> str:
-        return "".join(s["data"]["text"] for s in self.segments if s["type"] == "text")
 
 
 @dataclass

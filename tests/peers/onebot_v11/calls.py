@@ -1,0 +1,46 @@
+"""What went over the wire, for a test to look at."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.peers.onebot_v11.messages import Json, segments_of
+
+SENDS = (
+    "send_msg",
+    "send_group_msg",
+    "send_private_msg",
+    "upload_group_file",
+    "upload_private_file",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WireFrame:
+    """One frame of the log. ``outbound`` is from the peer to the application."""
+
+    at: float
+    outbound: bool
+    frame: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that the application made, and what the peer made of it."""
+
+    action: str
+    params: Json
+    echo: Any
+    at: float
+    data: Any = None
+
+    @property
+    def segments(self) -> list[Json]:
+        return segments_of(self.params["message"])
+
+    @property
+    def types(self) -> list[str]:
+        return [segment["type"] for segment in self.segments]
+
+    @property
+    def text(self) -> str:
+        return "".join(s["data"]["text"] for s in self.segments if s["type"] == "text")
