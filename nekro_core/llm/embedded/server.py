@@ -12,6 +12,7 @@ import anyio
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from nekro_core.llm.embedded.openmp import library_path
 from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.model import ModelUnreachable
 
@@ -89,9 +90,16 @@ class ModelServer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+                env=self._environment(),
                 start_new_session=True,  # Ctrl-C is for the bot, which then ends this in order
             )
+
+    def _environment(self) -> dict[str, str]:
+        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        if folder := library_path(Path(self._folder.name)):
+            before = environment.get("LD_LIBRARY_PATH")
+            environment["LD_LIBRARY_PATH"] = f"{folder}:{before}" if before else str(folder)
+        return environment
 
     async def _greet(self, process: Process, model: Path, log: Path) -> None:
         assert process.stdin is not None
