@@ -21,7 +21,9 @@ plugin = NekroPlugin(
     description="Roll dice and post the result to the chat.",
 )
 async def roll_dice(_ctx: AgentCtx, sides: int = 6, count: int = 1) -> int:
-    """Roll dice. The numbers are posted to the chat by this call, so do not send them again.
+    """Roll dice and post the numbers to the chat.
+
+    Do not send them again.
 
     Args:
         sides: How many sides each of the dice has, 2 to 1,000.
@@ -34,11 +36,17 @@ async def roll_dice(_ctx: AgentCtx, sides: int = 6, count: int = 1) -> int:
         # User: Roll a dice
         roll_dice()
 
-        # User: roll a 12-sided dice please
-        roll_dice(sides=12)
+        # User: roll a 10-sided dice please
+        roll_dice(sides=10)
 
-        # User: throw three dice
-        roll_dice(count=3)
+        # User: throw four dice
+        roll_dice(count=4)
+
+        # User: pick a random number from 1 to 50
+        roll_dice(sides=50)
+
+        # User: flip a coin
+        roll_dice(sides=2)
 
         # User: roll 2d8
         roll_dice(sides=8, count=2)
@@ -46,20 +54,26 @@ async def roll_dice(_ctx: AgentCtx, sides: int = 6, count: int = 1) -> int:
         # User: 掷一个骰子
         roll_dice()
 
-        # User: 帮我掷一个十二面的骰子
-        roll_dice(sides=12)
+        # User: 帮我掷一个10面的骰子
+        roll_dice(sides=10)
 
-        # User: 掷三个8面骰
-        roll_dice(sides=8, count=3)
+        # User: 一次掷四个骰子
+        roll_dice(count=4)
+
+        # User: 从1到50随便选个数字
+        roll_dice(sides=50)
 
         # User: サイコロを振って
         roll_dice()
 
-        # User: 12面ダイスを振って
-        roll_dice(sides=12)
+        # User: 10面ダイスを振って
+        roll_dice(sides=10)
 
-        # User: 8面のサイコロを3個振って
-        roll_dice(sides=8, count=3)
+        # User: サイコロを4個投げて
+        roll_dice(count=4)
+
+        # User: 1から50までの数字を適当に選んで
+        roll_dice(sides=50)
     """
     if not 2 <= sides <= 1_000:
         raise ToolFailure(f"dice with {sides} sides: between 2 and 1,000 are possible")

@@ -36,8 +36,9 @@ async def draw_card(
     title: str = "",
     style: Literal["auto", "sunset", "ocean", "forest", "lavender", "night"] = "auto",
 ) -> str:
-    """Draw a card, a picture with words on it. It is sent to the chat by this call, so do not send
-    it again.
+    """Draw a card, a picture with words on it, and send it to the chat.
+
+    Do not send it again.
 
     Args:
         text: The words on the card, at most 3,000 characters. Lines that begin with "-" or "1."
@@ -52,14 +53,20 @@ async def draw_card(
         # User: Draw a card that says welcome
         draw_card("welcome")
 
-        # User: make a birthday card for Tom
-        draw_card("Happy birthday, Tom!")
+        # User: make a good luck card for Maria
+        draw_card("Good luck, Maria!")
 
-        # User: Make me a picture with the words keep going on it
+        # User: Make me a picture with the words keep going
         draw_card("keep going")
+
+        # User: put "Lunch at noon" on an image
+        draw_card("Lunch at noon")
 
         # User: draw a card titled Groceries with milk, eggs and bread
         draw_card("- milk\\n- eggs\\n- bread", title="Groceries")
+
+        # User: a poster for our summer party
+        draw_card("Summer party!")
 
         # User: 画一张写着欢迎的卡片
         draw_card("欢迎")
@@ -67,14 +74,20 @@ async def draw_card(
         # User: 做一张新年贺卡
         draw_card("新年快乐！")
 
+        # User: 生成一张图片，上面写“加油”
+        draw_card("加油")
+
         # User: 画一张标题是购物清单的卡片，内容是牛奶和鸡蛋
         draw_card("- 牛奶\\n- 鸡蛋", title="购物清单")
 
         # User: ようこそと書いたカードを描いて
         draw_card("ようこそ")
 
-        # User: 誕生日カードを作って
-        draw_card("お誕生日おめでとう！")
+        # User: 年賀状を作って
+        draw_card("明けましておめでとう！")
+
+        # User: 「がんばれ」という文字の画像を作ってください
+        draw_card("がんばれ")
 
         # User: タイトルが「買い物」で、牛乳と卵を書いたカードを作って
         draw_card("- 牛乳\\n- 卵", title="買い物")
@@ -99,7 +112,9 @@ async def draw_chart(
     values: list[float],
     title: str = "",
 ) -> str:
-    """Draw a chart from data. It is sent to the chat by this call, so do not send it again.
+    """Draw a chart from data and send it to the chat.
+
+    Do not send it again.
 
     Args:
         kind: "bar" to compare, "line" for what changes over time, "pie" for shares of a whole.
@@ -111,32 +126,38 @@ async def draw_chart(
         What was drawn.
 
     Example:
-        # User: bar chart of apples 5, pears 3 and plums 8
-        draw_chart("bar", ["apples", "pears", "plums"], [5, 3, 8])
+        # User: bar chart of June 10, July 14 and August 8
+        draw_chart("bar", ["June", "July", "August"], [10, 14, 8])
 
-        # User: Draw a line chart of the temperature: Monday 12, Tuesday 15, Wednesday 11
+        # User: make a pie chart of tea 6 coffee 9
+        draw_chart("pie", ["tea", "coffee"], [6, 9])
+
+        # User: plot these visitors as a line: 5, 7, 6, 9
+        draw_chart("line", ["1", "2", "3", "4"], [5, 7, 6, 9])
+
+        # User: Draw a line graph of the temperature: Monday 12, Tuesday 15, Wednesday 11
         draw_chart("line", ["Monday", "Tuesday", "Wednesday"], [12, 15, 11], title="Temperature")
 
-        # User: make a pie chart: rent 50, food 30, fun 20
-        draw_chart("pie", ["rent", "food", "fun"], [50, 30, 20])
+        # User: show as a pie: red 50%, blue 30%, green 20%
+        draw_chart("pie", ["red", "blue", "green"], [50, 30, 20])
 
-        # User: 画一个柱状图：苹果5，梨3，李子8
-        draw_chart("bar", ["苹果", "梨", "李子"], [5, 3, 8])
+        # User: 画一个柱状图：六月10，七月14，八月8
+        draw_chart("bar", ["六月", "七月", "八月"], [10, 14, 8])
+
+        # User: 画个饼图，茶6，咖啡9
+        draw_chart("pie", ["茶", "咖啡"], [6, 9])
 
         # User: 用折线图画一下气温：周一12，周二15，周三11
         draw_chart("line", ["周一", "周二", "周三"], [12, 15, 11], title="气温")
 
-        # User: 画个饼图，房租50，吃饭30，娱乐20
-        draw_chart("pie", ["房租", "吃饭", "娱乐"], [50, 30, 20])
+        # User: 六月10、七月14、八月8の棒グラフを描いて
+        draw_chart("bar", ["六月", "七月", "八月"], [10, 14, 8])
 
-        # User: りんご5、梨3、桃8の棒グラフを描いて
-        draw_chart("bar", ["りんご", "梨", "桃"], [5, 3, 8])
+        # User: お茶6、コーヒー9の円グラフ
+        draw_chart("pie", ["お茶", "コーヒー"], [6, 9])
 
-        # User: 気温の折れ線グラフを作って：月曜12、火曜15、水曜11
-        draw_chart("line", ["月曜", "火曜", "水曜"], [12, 15, 11], title="気温")
-
-        # User: 家賃50、食費30、遊び20の円グラフ
-        draw_chart("pie", ["家賃", "食費", "遊び"], [50, 30, 20])
+        # User: 気温の折れ線グラフを作って：朝12、昼15、夜11
+        draw_chart("line", ["朝", "昼", "夜"], [12, 15, 11], title="気温")
     """
     await _ctx.send_image(
         await _draw(functools.partial(draw_chart_png, _fonts(_ctx), kind, labels, values, title))

@@ -22,7 +22,9 @@ plugin = NekroPlugin(
 async def send_tts_voice(
     _ctx: AgentCtx, text: str, voice: str | None = None, speed: float = 1.0
 ) -> str:
-    """Say something aloud: a voice message is sent to the chat, so do not send it again.
+    """Say something aloud: send a voice message to the chat.
+
+    Do not send it again.
 
     Args:
         text: The words to speak, in the language of the person who asks; at most 2,000 characters.
@@ -34,35 +36,47 @@ async def send_tts_voice(
         What was said.
 
     Example:
-        # User: Say good morning with your voice
-        send_tts_voice("Good morning!")
+        # User: Say thank you with your voice
+        send_tts_voice("Thank you!")
 
-        # User: read this out loud: the train leaves at nine
-        send_tts_voice("The train leaves at nine.")
+        # User: read this out loud: the shop opens at ten
+        send_tts_voice("The shop opens at ten.")
 
-        # User: Send a voice message wishing Tom a happy birthday
-        send_tts_voice("Happy birthday, Tom!")
+        # User: Send a voice message that greets Maria
+        send_tts_voice("Hello, Maria!")
+
+        # User: I want to hear you say see you soon
+        send_tts_voice("See you soon!")
+
+        # User: how do you pronounce "schedule"?
+        send_tts_voice("schedule")
 
         # User: speak slowly: take a deep breath
         send_tts_voice("Take a deep breath.", speed=0.7)
 
-        # User: 用语音说早上好
-        send_tts_voice("早上好！")
+        # User: 用语音说谢谢
+        send_tts_voice("谢谢！")
 
-        # User: 发一条语音祝小明生日快乐
-        send_tts_voice("小明，祝你生日快乐！")
+        # User: 发一条语音跟小明打招呼
+        send_tts_voice("小明，你好！")
 
-        # User: 把这句话念出来：明天下午三点开会
-        send_tts_voice("明天下午三点开会。")
+        # User: 朗读一下：商店十点开门
+        send_tts_voice("商店十点开门。")
 
-        # User: 声でおはようと言って
-        send_tts_voice("おはよう！")
+        # User: 念给我听：好好休息
+        send_tts_voice("好好休息。")
 
-        # User: 「電車は九時に出ます」と読み上げて
-        send_tts_voice("電車は九時に出ます。")
+        # User: 声でありがとうと言って
+        send_tts_voice("ありがとう！")
 
-        # User: ボイスメッセージで田中さんにお礼を言って
-        send_tts_voice("田中さん、ありがとうございます！")
+        # User: 「店は十時に開きます」と読み上げて
+        send_tts_voice("店は十時に開きます。")
+
+        # User: ボイスメッセージで田中さんに挨拶して
+        send_tts_voice("田中さん、こんにちは！")
+
+        # User: またねって話してください
+        send_tts_voice("またね！")
     """
     try:
         speech = await _ctx.services.speaker.speak(text, voice=voice or None, speed=speed)
