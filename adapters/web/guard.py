@@ -53,7 +53,8 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        host = headers.get("host", "")
+        # Two of them are a trick: a proxy may believe the one and we the other.
+        host = ", ".join(headers.getlist("host"))
         if not host_allowed(host, self._allowed):
             return _json(
                 421,

@@ -161,6 +161,7 @@ class TestHostAndOrigin:
             ("evil.example#localhost", False),
             ("localhost@evil.example", False),
             ("evil.example/localhost", False),
+            ("localhost, evil.example", False),
             ("", False),
             (":8080", False),
             ("[::1", False),

@@ -1,0 +1,266 @@
+"""A person opens the chat page in a real browser, and everything on it works.
+
+``NEKRO_SCREENSHOT=docs/images/chat.png`` keeps a picture of the conversation.
+"""
+
+import os
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+
+from tests.adapters.web.running import whole_page
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = "/usr/bin/chromium"
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--autoplay-policy=no-user-gesture-required",
+]
+SLOW_MS = 15_000
+"""How long anything may take on a busy machine."""
+
+MEDIA = re.compile(r"^/api/v1/rooms/group_Lobby/media/\d+/\d+$")
+DECODE = """async (audio) => {
+  const data = await (await fetch(audio.src)).arrayBuffer();
+  const sound = await new OfflineAudioContext(1, 1, 44100).decodeAudioData(data);
+  const samples = sound.getChannelData(0);
+  let sum = 0;
+  for (const sample of samples) sum += sample * sample;
+  const loudness = Math.sqrt(sum / samples.length);
+  return { seconds: sound.duration, samples: samples.length, loudness };
+}"""
+
+
+@pytest.fixture
+async def bot_page(tmp_path: Path, anyio_backend: str) -> AsyncIterator[tuple[str, str]]:
+    """The address of a running bot's page, and a link that logs in once.
+
+    Asked for a greeting, a dice, a card, a voice it answers with each; asked to wait, it works
+    until it is stopped.
+    """
+    async with whole_page(tmp_path) as running:
+        yield running.url, running.link
+
+
+@pytest.fixture
+async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield chromium
+        await chromium.close()
+
+
+@asynccontextmanager
+async def visitor(browser: Browser, url: str) -> AsyncIterator[BrowserContext]:
+    """A fresh browser profile whose pages must be quiet and ask nobody but the bot."""
+    context = await browser.new_context(
+        viewport={"width": 1280, "height": 860}, locale="en-US", timezone_id="Europe/Berlin"
+    )
+    context.set_default_timeout(SLOW_MS)
+    asked: set[str] = set()
+    errors: list[str] = []
+    context.on("request", lambda request: asked.add(request.url))
+    context.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    context.on("weberror", lambda error: errors.append(str(error.error)))
+    yield context
+    await context.close()
+    own = (url, url.replace("http", "ws", 1), "data:", "blob:")
+    assert [address for address in asked if not address.startswith(own)] == []
+    assert errors == []
+
+
+async def say(page: Page, text: str) -> None:
+    await page.get_by_role("textbox").fill(text)
+    await page.keyboard.press("Enter")
+
+
+def answers(page: Page):
+    return page.locator(".nk-of-bot")
+
+
+async def test_a_first_visit(bot_page: tuple[str, str], browser: Browser) -> None:
+    url, link = bot_page
+    expect.set_options(timeout=SLOW_MS)
+    async with visitor(browser, url) as context:
+        page = await context.new_page()
+        await page.goto(link)
+        await _greets_and_answers_a_suggestion(page)
+        await _rolls_and_shows_its_code(page)
+        await _shows_a_picture(page)
+        await _plays_a_voice(page)
+        await _keep_a_picture_of_it(page)
+        await _shows_text_as_text(page)
+        await _is_stopped(page)
+        await _lets_a_second_person_speak_in_both_tabs(context, page)
+        await _takes_a_file_and_gives_it_back(page)
+        await _comes_back_after_a_lost_connection(page)
+        await _has_private_rooms(page)
+        await _fits_a_phone(page)
+
+
+async def test_a_stranger_stays_outside(bot_page: tuple[str, str], browser: Browser) -> None:
+    url, link = bot_page
+    async with await browser.new_context() as context:
+        page = await context.new_page()
+        await page.goto(url)
+        await expect(page.get_by_role("heading")).to_have_text("Open the chat")
+        await page.get_by_placeholder("Token").fill("wrong")
+        await page.get_by_role("button").click()
+        await expect(page.get_by_role("alert")).to_have_text("This token is not right.")
+        await page.goto(link)
+        await expect(page.locator(".nk-composer")).to_be_visible()
+    async with await browser.new_context() as context:
+        page = await context.new_page()
+        await page.goto(link)
+        await expect(page.get_by_role("alert")).to_contain_text("used already")
+
+
+async def _greets_and_answers_a_suggestion(page: Page) -> None:
+    await expect(page.get_by_text("Hello! I am Nekro.")).to_be_visible()
+    await page.get_by_role("button", name="Say hello").click()
+    await expect(page.locator(".nk-mine .nk-mention")).to_have_text("@Nekro")
+    await expect(answers(page)).to_have_count(1)
+    await expect(answers(page).first).to_contain_text("Hello")
+
+
+async def _rolls_and_shows_its_code(page: Page) -> None:
+    await say(page, "roll a 20-sided dice")
+    await expect(answers(page)).to_have_count(2)
+    await answers(page).last.get_by_role("button", name="Show the code").click()
+    await expect(page.locator(".nk-code")).to_contain_text("randint")
+    await expect(page.locator(".nk-run-facts")).to_contain_text("s")
+
+
+async def _shows_a_picture(page: Page) -> None:
+    await say(page, "draw a card that says hello")
+    await expect(answers(page)).to_have_count(3)
+    picture = answers(page).last.locator(".nk-picture img")
+    await expect(picture).to_be_visible()
+    assert (
+        await picture.evaluate("async (image) => (await image.decode(), image.naturalWidth)") > 99
+    )
+    await picture.click()
+    await expect(page.get_by_role("dialog").locator("img")).to_be_visible()
+    await page.get_by_role("button", name="Close").click()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+async def _plays_a_voice(page: Page) -> None:
+    await say(page, "say good night with your voice")
+    await expect(answers(page)).to_have_count(4)
+    voice = answers(page).last
+    await voice.get_by_role("button", name="Play").click()
+    audio = voice.locator("audio")
+    handle = await audio.element_handle()
+    await page.wait_for_function("(audio) => audio.currentTime > 0.2", arg=handle)
+    heard = await audio.evaluate(DECODE)
+    length = await audio.evaluate("(audio) => audio.duration")
+    assert length > 0.3
+    assert abs(heard["seconds"] - length) < 0.1
+    assert abs(heard["samples"] / 44100 - length) < 0.1
+    assert heard["loudness"] > 0.005
+    assert await voice.locator(".nk-wave i").count() > 20
+
+
+async def _shows_text_as_text(page: Page) -> None:
+    attack = "<img src=x onerror=window.hacked=1> {{ 7*7 }} <script>window.hacked=1</script>"
+    await page.get_by_role("button", name="Ask Nekro").click()
+    await say(page, attack)
+    mine = page.locator(".nk-mine").last
+    await expect(mine).to_contain_text(attack)
+    await expect(mine.locator("img, script")).to_have_count(0)
+    assert await page.evaluate("window.hacked") is None
+    await page.get_by_role("button", name="Ask Nekro").click()
+
+
+async def _is_stopped(page: Page) -> None:
+    await say(page, "wait for me")
+    await expect(page.locator(".nk-working")).to_contain_text("Nekro is working")
+    await page.get_by_role("button", name="Stop").click()
+    await expect(page.locator(".nk-working")).to_have_count(0)
+
+
+async def _lets_a_second_person_speak_in_both_tabs(context: BrowserContext, page: Page) -> None:
+    other = await context.new_page()
+    await other.goto(page.url)
+    await expect(answers(other)).to_have_count(await answers(page).count())
+    await page.locator(".nk-speaker > button").click()
+    await page.get_by_placeholder("Add a speaker").fill("Mika")
+    await page.keyboard.press("Enter")
+    await page.get_by_role("button", name="Ask Nekro").click()
+    await say(page, "Hi, I am Mika")
+    await expect(page.locator(".nk-mine").last).to_contain_text("Hi, I am Mika")
+    seen = other.locator(".nk-line:not(.nk-mine)").last
+    await expect(seen).to_contain_text("Hi, I am Mika")
+    await expect(seen.locator(".nk-who b")).to_have_text("Mika")
+    await expect(page.locator(".nk-title small")).to_have_text("2 people and Nekro")
+    await other.close()
+    # An answer to the bot means the bot, also where nobody is mentioned.
+    before = await answers(page).count()
+    last = answers(page).last
+    await last.hover()
+    await last.get_by_role("button", name="Reply").click()
+    await say(page, "hello to you")
+    await expect(page.locator(".nk-mine").last.locator(".nk-quote b")).to_have_text("Nekro")
+    await expect(answers(page)).to_have_count(before + 1)
+
+
+async def _takes_a_file_and_gives_it_back(page: Page) -> None:
+    await page.locator("input[type=file]").set_input_files(
+        files=[{"name": "notes <b>.txt", "mimeType": "text/plain", "buffer": b"one\ntwo\n"}]
+    )
+    await page.keyboard.press("Enter")
+    card = page.locator(".nk-mine").last.locator(".nk-file")
+    await expect(card).to_contain_text("notes <b>.txt")
+    await expect(card).to_contain_text("8 B")
+    await expect(card).to_have_attribute("href", MEDIA)
+    async with page.expect_download() as download:
+        await card.click()
+    path = await (await download.value).path()
+    assert path.read_bytes() == b"one\ntwo\n"
+
+
+async def _comes_back_after_a_lost_connection(page: Page) -> None:
+    await page.evaluate("window.socket.io.engine.close()")
+    await expect(page.locator(".nk-offline")).to_be_visible()
+    await say(page, "said while the line was down")
+    await expect(page.locator(".nk-mine").last).to_contain_text("said while the line was down")
+    await expect(page.locator(".nk-offline")).to_have_count(0)
+    await page.reload()
+    await expect(page.locator(".nk-mine").last).to_contain_text("said while the line was down")
+
+
+async def _has_private_rooms(page: Page) -> None:
+    await page.get_by_role("button", name="New room").click()
+    await page.get_by_role("button", name="Private talk").click()
+    await page.get_by_placeholder("Your name").fill("Sora")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Sora")
+    await say(page, "hello")
+    await expect(answers(page)).to_have_count(1)
+    await page.get_by_role("navigation").get_by_text("Lobby").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Lobby")
+
+
+async def _fits_a_phone(page: Page) -> None:
+    await page.set_viewport_size({"width": 360, "height": 740})
+    wide = await page.evaluate("document.scrollingElement.scrollWidth")
+    assert wide <= 360
+    lines = page.locator(".nk-lines")
+    assert await lines.evaluate("(box) => box.scrollWidth <= box.clientWidth")
+    await page.get_by_role("button", name="Open the list of rooms").click()
+    await expect(page.get_by_role("navigation")).to_be_visible()
+
+
+async def _keep_a_picture_of_it(page: Page) -> None:
+    if wanted := os.environ.get("NEKRO_SCREENSHOT"):
+        await page.evaluate("Promise.all([...document.images].map((image) => image.decode()))")
+        await page.mouse.move(0, 0)
+        await page.screenshot(path=wanted)
