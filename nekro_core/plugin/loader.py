@@ -99,7 +99,9 @@ def problem_of(error: BaseException, item: Item, message: str = "") -> Problem:
     )
     text = message or f"{type(error).__name__}: {error}"
     if isinstance(error, SyntaxError) and error.filename:
-        return _error(f"SyntaxError: {error.msg}", f"{error.filename}:{error.lineno}", remedy)
+        return _error(
+            f"{type(error).__name__}: {error.msg}", f"{error.filename}:{error.lineno}", remedy
+        )
     mine = str(item.path.parent if item.path.name == "__init__.py" else item.path)
     frames = traceback.extract_tb(error.__traceback__) + list(getattr(error, "frames", ()))
     own = [frame for frame in frames if frame.filename.startswith(mine)]

@@ -23,7 +23,7 @@ from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.plugin.services import BoxFiles, Services
 from nekro_core.plugin.settings import PluginSettings
 from nekro_core.plugin.signal import MsgSignal
-from nekro_core.tools.describe import describe
+from nekro_core.tools.describe import describe, place_of
 from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.problem import Problem, Severity
 from nekro_core.tools.tool import Tool
@@ -136,7 +136,8 @@ class PluginRegistry:
             for source, folder in self._folders.items():
                 for item in items(source, folder):
                     if item.item not in self._entries:
-                        info = PluginInfo(item=item.item, state=PluginState.DISABLED)
+                        key = self._choices.key_of(item.item)
+                        info = PluginInfo(item=item.item, state=PluginState.DISABLED, key=key)
                         self._entries[item.item] = _Entry(item, info)
             for entry in self._entries.values():
                 if entry.plugin is None and self._choices.wanted(entry.item.item):
@@ -154,7 +155,7 @@ class PluginRegistry:
         await self.load_all()
         entry = self._entry(plugin)
         async with self._lock:
-            self._choices.choose(entry.item.item, wanted=True)
+            self._choices.choose(entry.item.item, entry.info.key, wanted=True)
             await self._unload(entry)
             await self._load(entry)
         return entry.info
@@ -163,7 +164,7 @@ class PluginRegistry:
         """Unload a plugin, and remember that it is not wanted. Raises `UnknownPlugin`."""
         entry = self._entry(plugin)
         async with self._lock:
-            self._choices.choose(entry.item.item, wanted=False)
+            self._choices.choose(entry.item.item, entry.info.key, wanted=False)
             await self._unload(entry)
             entry.info = replace(entry.info, state=PluginState.DISABLED, problems=())
         return entry.info
@@ -267,7 +268,9 @@ class PluginRegistry:
                 await _awaited(plugin.init_method())
         except TimeoutError as error:
             text = f"its init method took over {self._settings.init_s:g} s"
-            raise LoadFailed(problem_of(error, entry.item, text)) from None
+            problem = problem_of(error, entry.item, text)
+            where, remedy = place_of(plugin.init_method), "give what it waits for a time limit"
+            raise LoadFailed(replace(problem, where=where, remedy=remedy)) from None
         except (Exception, SystemExit) as error:
             raise LoadFailed(problem_of(error, entry.item)) from error
 

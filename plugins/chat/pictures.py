@@ -48,6 +48,8 @@ def encoded_picture(data: bytes) -> tuple[bytes, str]:
         if isinstance(error, Unviewable):
             raise
         raise Unviewable(f"the picture is broken: {error}") from None
+    # Comments, profiles and positions would be written again.
+    picture.info.clear()
     target = io.BytesIO()
     if clear:
         picture.save(target, "PNG")

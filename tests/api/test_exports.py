@@ -1,0 +1,78 @@
+"""What adapters and plugins may import is a list, and the list is guarded."""
+
+import importlib
+from types import ModuleType
+
+import pytest
+
+EXPORTS = {
+    "adapter": [
+        "Activity",
+        "Adapter",
+        "AdapterFactory",
+        "Capabilities",
+        "Expected",
+        "Host",
+        "MediaKeeper",
+        "Page",
+        "Recorded",
+        "Working",
+    ],
+    "core": ["logger"],
+    "i18n": ["I18nDict", "SupportedLang", "get_text", "i18n_text"],
+    "message": [
+        "ChatMessage",
+        "download_from_url",
+        "push_system",
+        "send_file",
+        "send_image",
+        "send_text",
+    ],
+    "plugin": [
+        "ConfigBase",
+        "ConfigError",
+        "ExtraField",
+        "NekroPlugin",
+        "NotLoaded",
+        "PluginStore",
+        "SandboxMethod",
+        "SandboxMethodType",
+        "ToolFailure",
+    ],
+    "schemas": ["AgentCtx", "BoxFileSystem"],
+    "signal": ["MsgSignal"],
+    "speech": [
+        "EngineUnavailable",
+        "Speaker",
+        "Speech",
+        "SpeechError",
+        "TextUnspeakable",
+        "VoiceInfo",
+        "VoiceUnknown",
+    ],
+}
+
+
+def module(name: str) -> ModuleType:
+    return importlib.import_module(f"nekro_core.api.{name}")
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_exports(name: str) -> None:
+    assert sorted(module(name).__all__) == EXPORTS[name]
+    assert all(hasattr(module(name), each) for each in EXPORTS[name])
+
+
+def test_the_chat_room_is_offered_whole() -> None:
+    room = importlib.import_module("nekro_core.chat")
+    assert all(getattr(module("chat"), each) is getattr(room, each) for each in room.__all__)
+
+
+def test_texts_in_several_languages() -> None:
+    i18n = module("i18n")
+    text = i18n.i18n_text(zh_CN="你好", en_US="hello")
+    assert text == {"zh-CN": "你好", "en-US": "hello"}
+    assert i18n.get_text(text, "-", "zh-CN") == "你好"
+    assert i18n.get_text(text, "-", "fr-FR") == "hello"
+    assert i18n.get_text(None, "-") == "-"
+    assert i18n.get_text("plain", "-") == "plain"
