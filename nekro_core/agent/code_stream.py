@@ -49,6 +49,8 @@ class CodeStream:
 
     def __init__(self, *, bare_code: bool = False) -> None:
         self._mode = _Mode.CODE if bare_code else _Mode.PROSE
+        self.begun = bare_code
+        """Whether a block of code has begun, so that its first statement will follow soon."""
         self._scanner = StatementScanner()
         self._parts: list[str] = []
         self._part_length = 0
@@ -129,6 +131,7 @@ class CodeStream:
 
     def _begin_block(self, indent_limit: int) -> None:
         self._mode = _Mode.CODE
+        self.begun = True
         self._indent_limit, self._indent = indent_limit, None
 
     def _code_line(self, text: str) -> list[Event]:

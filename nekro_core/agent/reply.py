@@ -55,7 +55,8 @@ class Reply:
 
 
 StartRun = Callable[[], Awaitable[Run]]
-"""Makes the run when the first statement is there. Raises `SandboxError`."""
+"""Makes the run when a block of code begins, so that it is there when the first statement is.
+Raises `SandboxError`."""
 
 
 class ReplyReader:
@@ -83,6 +84,7 @@ class ReplyReader:
         self._usage: Usage | None = None
         self._end: End = "whole"
         self._run: Run | None = None
+        self._run_decided: anyio.Event | None = None
         self._reading = anyio.CancelScope()
         self._model_error: ModelError | None = None
         self._box_error: SandboxError | None = None
@@ -124,7 +126,10 @@ class ReplyReader:
                         case TextDelta(text):
                             self._chunks.append(text)
                             length += len(text)
-                            await self._take(self._code.feed(text), watchers)
+                            events = self._code.feed(text)
+                            if self._code.begun and self._stream_code:
+                                self._prepare(watchers)
+                            await self._take(events, watchers)
                         case Usage():
                             self._usage = delta
                         case Finished("length"):
@@ -145,13 +150,28 @@ class ReplyReader:
             if self._stream_code:
                 await self._execute(event, watchers)
 
+    def _prepare(self, watchers: TaskGroup) -> anyio.Event:
+        """Have the run made, once, while the model goes on."""
+        if self._run_decided is None:
+            self._run_decided = anyio.Event()
+            watchers.start_soon(self._make_run, self._run_decided, name="beginning of the run")
+        return self._run_decided
+
+    async def _make_run(self, decided: anyio.Event) -> None:
+        try:
+            self._run = await self._start_run()
+        except SandboxError as error:
+            self._box_error = error
+        finally:
+            decided.set()
+        if self._run is not None:
+            await self._watch(self._run)
+
     async def _execute(self, statement: Statement, watchers: TaskGroup) -> None:
-        if self._box_error is not None:
+        await self._prepare(watchers).wait()
+        if self._run is None or self._box_error is not None:
             return
         try:
-            if self._run is None:
-                self._run = await self._start_run()
-                watchers.start_soon(self._watch, self._run, name="end of the run")
             await self._run.feed(statement.source, statement.line)
         except SandboxError as error:
             self._box_error = error
@@ -177,6 +197,8 @@ class ReplyReader:
         if not self._stream_code:
             for statement in self._statements:
                 await self._execute(statement, watchers)
+        if self._run_decided is not None:
+            await self._run_decided.wait()
         if self._run is None or self._box_error is not None:
             return None
         return await self._run.finish()

@@ -179,8 +179,8 @@ class Turn:
             clock=ports.clock,
             wall=ports.wall,
         )
-        reply, ran = await self._read(request, run_id, tools, calls, bare_code=bare_code)
-        return await self._after(reply, run_id, calls, ran=ran)
+        reply = await self._read(request, run_id, tools, calls, bare_code=bare_code)
+        return await self._after(reply, run_id, calls)
 
     async def _read(
         self,
@@ -190,8 +190,8 @@ class Turn:
         calls: RunCalls,
         *,
         bare_code: bool,
-    ) -> tuple[Reply, bool]:
-        """The model's reply and whether a run was begun, both written down in any case."""
+    ) -> Reply:
+        """The model's reply and the run that it caused, both written down in any case."""
         ran = False
 
         async def start_run() -> Run:
@@ -235,12 +235,12 @@ class Turn:
         if ran:
             await self._book.end_run(run_id, reply, calls)
         await self._book.end_step(reply.kept, reply.tail, spent)
-        return reply, ran
+        return reply
 
-    async def _after(self, reply: Reply, run_id: str, calls: RunCalls, *, ran: bool) -> str:
+    async def _after(self, reply: Reply, run_id: str, calls: RunCalls) -> str:
         """What a step leads to: nothing for another step, else why the turn is over."""
-        if not ran:
-            return await self._after_words(reply, run_id)
+        if not reply.statements:
+            return await self._after_words(reply)
         sent = await self._book.sent_by(run_id)
         self._sent = self._sent or any(row.state in LEFT for row in sent)
         result = reply.result
@@ -266,10 +266,10 @@ class Turn:
             return await self._send_prose(reply.prose)
         return "finished"
 
-    async def _after_words(self, reply: Reply, run_id: str) -> str:
+    async def _after_words(self, reply: Reply) -> str:
         """A reply without code."""
         if reply.prose:
-            return await self._send_prose(reply.prose, run_id)
+            return await self._send_prose(reply.prose)
         if self._sent:
             return "finished"
         self._empty += 1
@@ -278,10 +278,10 @@ class Turn:
             return "empty_reply"
         return self._remember(reply, empty_report())
 
-    async def _send_prose(self, prose: str, run_id: str = "") -> str:
+    async def _send_prose(self, prose: str) -> str:
         """Words that were meant for the chat. They get a run of their own, so that a turn taken up
         after a crash knows of them."""
-        run_id = run_id or uuid.uuid4().hex
+        run_id = uuid.uuid4().hex
         await self._book.begin_run(run_id)
         outgoing = OutgoingOnce(self._ports.outbox, self._before)
         try:
