@@ -31,12 +31,9 @@ def kept_token(data_dir: Path) -> str:
 
 
 def offers(request: Request, token: str) -> bool:
-    """Whether the request has the token, as a header or as ``access_token`` in its address.
-
-    Both are in the OneBot v11 standard (communication/authorization).
-    """
-    offered = get_auth_bearer(request.headers.get("authorization"))
-    offered = offered or request.url.query.get("access_token") or ""
+    """Whether the request has the token in its ``Authorization`` header, after ``Bearer`` or
+    ``Token``. Not in its address: addresses stand in logs."""
+    offered = get_auth_bearer(request.headers.get("authorization")) or ""
     return hmac.compare_digest(offered.encode(), token.encode())
 
 

@@ -111,10 +111,12 @@ class Gateway(StockAdapter):
         """A reverse connection: the implementation came to us."""
         account = str(websocket.request.headers.get("x-self-id") or "")
         refusal = self._refusal(websocket.request, account)
-        with anyio.move_on_after(START_S):
-            await self._open.wait()
-        if refusal or self._tasks is None:
-            logger.warning("OneBot v11: connection refused: {}", refusal or "the bot is not up")
+        if not refusal:
+            with anyio.move_on_after(START_S):
+                await self._open.wait()
+            refusal = "" if self._tasks is not None else "the bot is not up"
+        if refusal:
+            logger.warning("OneBot v11: connection refused: {}", refusal)
             await websocket.close(1008, refusal)
             return
         await websocket.accept()
