@@ -1,0 +1,78 @@
+"""The way in and the way out on a store in a temporary folder."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from nekro_core.chat import ChatKey
+from nekro_core.delivery import Broadcast, DeliverySettings, Inbox, Outbox
+from nekro_core.store import Store
+
+from .fakes import FakeAdapter
+
+GROUP = ChatKey.parse("fake-group_1")
+OTHER = ChatKey.parse("fake-group_2")
+
+QUICK = DeliverySettings(retry_s=0.01, call_s=5.0)
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self, now: float = 1_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(scope="session")
+async def empty_database(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A migrated file, made once: migrating costs more than most tests here."""
+    path = tmp_path_factory.mktemp("database") / "empty.sqlite3"
+    async with Store.open(f"sqlite://{path}"):
+        pass
+    return path.read_bytes()
+
+
+@pytest.fixture
+def url(tmp_path: Path, empty_database: bytes) -> str:
+    path = tmp_path / "nekro.sqlite3"
+    path.write_bytes(empty_database)
+    return f"sqlite://{path}"
+
+
+@pytest.fixture
+async def store(url: str, clock: Clock) -> AsyncIterator[Store]:
+    async with Store.open(url, clock=clock) as opened:
+        await opened.accounts.bind("fake", "bot")
+        yield opened
+
+
+@pytest.fixture
+def activity() -> Broadcast:
+    return Broadcast()
+
+
+@pytest.fixture
+def inbox(store: Store, activity: Broadcast, clock: Clock) -> Inbox:
+    return Inbox(store, activity, clock=clock)
+
+
+@pytest.fixture
+def adapter() -> FakeAdapter:
+    return FakeAdapter()
+
+
+@pytest.fixture
+async def outbox(
+    store: Store, activity: Broadcast, adapter: FakeAdapter, clock: Clock
+) -> AsyncIterator[Outbox]:
+    async with Outbox(store, {"fake": adapter}, activity, QUICK, clock=clock) as opened:
+        yield opened

@@ -1,0 +1,166 @@
+"""In order, once, stored before anything reacts."""
+
+import asyncio
+
+import anyio
+import msgspec
+import pytest
+
+from nekro_core.chat import Author, ChatKey, Notice, Record, Text
+from nekro_core.delivery import Broadcast, Inbox, Recorded
+from nekro_core.store import Store
+
+from .conftest import GROUP, OTHER
+from .fakes import message
+
+
+async def test_a_message_is_stored_and_then_told(inbox: Inbox, store: Store) -> None:
+    heard: list[Record] = []
+    inbox.listen(heard.append)
+    kept = await inbox.accept(message(GROUP, "hello", message_id="1", to_bot=True))
+    assert kept is not None
+    assert heard == [kept] == await store.messages.newest(GROUP, 10)
+    assert (kept.author, kept.to_bot, kept.sender.name) == (Author.PERSON, True, "Lin")
+    assert await store.users.name("fake", "lin") == "Lin"
+    assert await store.chats.all() == [GROUP]
+
+
+async def test_the_order_of_calls_is_the_order_kept(inbox: Inbox, store: Store) -> None:
+    heard: list[str] = []
+    inbox.listen(lambda record: heard.append(record.message_id))
+    keys = [ChatKey.parse(f"fake-group_{number}") for number in range(5)]
+    said = [(key, f"{key.native_id}-{number}") for number in range(100) for key in keys]
+    async with anyio.create_task_group() as tasks:
+        for key, message_id in said:
+            tasks.start_soon(inbox.accept, message(key, message_id, message_id=message_id))
+    assert heard == [message_id for _, message_id in said]
+    for key in keys:
+        stored = [record.message_id for record in await store.messages.newest(key, 1000)]
+        assert stored == [message_id for other, message_id in said if other == key]
+
+
+async def test_a_duplicate_is_stored_and_told_once(inbox: Inbox, store: Store) -> None:
+    heard: list[Record] = []
+    inbox.listen(heard.append)
+    same = message(GROUP, message_id="7")
+    again = msgspec.structs.replace(same, from_history=True)
+    kept = await asyncio.gather(inbox.accept(same), inbox.accept(same), inbox.accept(again))
+    assert [record is not None for record in kept] == [True, False, False]
+    assert len(heard) == len(await store.messages.newest(GROUP, 10)) == 1
+
+
+async def test_messages_without_an_id_are_never_taken_for_duplicates(inbox: Inbox) -> None:
+    assert await inbox.accept(message(GROUP, "ha"))
+    assert await inbox.accept(message(GROUP, "ha"))
+
+
+@pytest.mark.parametrize(
+    ("change", "new"),
+    [
+        ({}, False),
+        ({"time": 1_001.0}, True),
+        ({"segments": (Notice("poke", "1", "3"),)}, True),
+        ({"segments": (Notice("join", "1", "2"),)}, True),
+        ({"segments": (Notice("poke", "2", "1"),)}, True),
+        ({"chat_key": OTHER}, True),
+    ],
+)
+async def test_a_notice_is_known_by_time_kind_and_people(
+    inbox: Inbox, change: dict[str, object], new: bool
+) -> None:
+    poke = message(GROUP, segments=(Notice("poke", "1", "2"),))
+    assert await inbox.accept(poke)
+    assert (await inbox.accept(msgspec.structs.replace(poke, **change)) is not None) is new
+
+
+async def test_our_own_messages_are_recorded_and_never_trigger(inbox: Inbox, store: Store) -> None:
+    await store.accounts.bind("fake", "second")
+    for user in ("bot", "second"):
+        kept = await inbox.accept(message(GROUP, user=user, message_id=user, to_bot=True))
+        assert kept is not None
+        assert (kept.author, kept.to_bot) == (Author.BOT, False)
+
+
+async def test_a_cancelled_adapter_loses_nothing(inbox: Inbox, store: Store) -> None:
+    heard: list[Record] = []
+    inbox.listen(heard.append)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await inbox.accept(message(GROUP, message_id="1"))
+    assert await inbox.accept(message(GROUP, message_id="1")) is None
+    assert len(heard) == 1
+
+
+async def test_lone_surrogates_are_replaced_at_the_door(inbox: Inbox, store: Store) -> None:
+    kept = await inbox.accept(message(GROUP, "a\ud83db", message_id="\udc00", user="\ud800"))
+    assert kept is not None
+    assert kept.segments == (Text("a\ufffdb"),)
+    assert await store.messages.newest(GROUP, 1) == [kept]
+
+
+async def test_an_enormous_message_and_ten_thousand_mentions(inbox: Inbox, store: Store) -> None:
+    from nekro_core.chat import Mention
+
+    huge = message(GROUP, segments=(Text("文" * 1_000_000), *[Mention("1", "Lin")] * 10_000))
+    assert await inbox.accept(huge) == (await store.messages.newest(GROUP, 1))[0]
+
+
+async def test_one_failing_listener_stops_nobody(inbox: Inbox, store: Store) -> None:
+    heard: list[Record] = []
+
+    def broken(_: Record) -> None:
+        raise RuntimeError("broken")
+
+    inbox.listen(broken)
+    undo = inbox.listen(heard.append)
+    assert await inbox.accept(message(GROUP, message_id="1"))
+    undo()
+    assert await inbox.accept(message(GROUP, message_id="2"))
+    assert len(heard) == 1
+    assert len(await store.messages.newest(GROUP, 10)) == 2
+
+
+async def test_a_recalled_message_is_marked_and_shown_as_such(
+    inbox: Inbox, activity: Broadcast
+) -> None:
+    kept = await inbox.accept(message(GROUP, message_id="1"))
+    assert kept is not None
+    async with activity.watch(GROUP) as stream:
+        recalled = await inbox.recall(GROUP, "1")
+        assert recalled is not None
+        assert recalled.recalled
+        assert await anext(stream) == Recorded(recalled)
+    assert await inbox.recall(GROUP, "1") is None
+
+
+async def test_a_system_line_is_kept_in_order(inbox: Inbox, store: Store) -> None:
+    first = await inbox.accept(message(GROUP))
+    note = await inbox.note(GROUP, "the dice shows 7", run_id="r1")
+    assert await store.messages.newest(GROUP, 10) == [first, note]
+    assert (note.author, note.run_id) == (Author.SYSTEM, "r1")
+
+
+async def test_a_renamed_person(inbox: Inbox, store: Store) -> None:
+    from nekro_core.chat import Sender
+
+    for name in ("Lin", "林", "", "林"):
+        said = msgspec.structs.replace(message(GROUP), sender=Sender("1", name))
+        await inbox.accept(said)
+        assert await store.users.name("fake", "1") == (name or "林")
+
+
+# ---- who watches
+
+
+async def test_watchers_see_their_chat_and_slow_ones_are_ended(inbox: Inbox) -> None:
+    activity = Broadcast(queue=3)
+    watched = Inbox(inbox._store, activity)
+    async with activity.watch(GROUP) as here, activity.watch() as all_chats:
+        await watched.accept(message(OTHER, "elsewhere"))
+        for number in range(3):
+            await watched.accept(message(GROUP, str(number)))
+        seen = [each.record.segments[0].text async for each in all_chats]  # It was ended at 3.
+        assert seen == ["elsewhere", "0", "1"]
+        assert [(await anext(here)).record.segments[0].text for _ in range(3)] == ["0", "1", "2"]
+        assert activity.followers == 1
+    assert activity.followers == 0
