@@ -1,7 +1,7 @@
 """Koishi, an application written by others, accepts our fake OneBot v11 implementation.
 
 This keeps the peer honest: what it says is what an implementation says, and not merely what our
-own adapter expects. Needs Node and ``npm install`` in `tests/peers/koishi` (``make koishi``).
+own adapter expects. Needs Node and what ``make koishi`` installs here.
 """
 
 import base64
@@ -23,7 +23,7 @@ from anyio.streams.text import TextReceiveStream
 
 from tests.peers.onebot_v11 import OneBotPeer, at, reply, text
 
-KOISHI = Path(__file__).parent / "koishi"
+KOISHI = Path(__file__).parent
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
