@@ -1,0 +1,62 @@
+"""Become an ordinary user who can reach this interpreter and this checkout, then run a command.
+
+A program, started by root as ``unshare -m PYTHON as_ordinary_user.py COMMAND...``: where the
+interpreter or the checkout lies under a folder that only root may enter, that folder is covered, in
+this mount namespace alone, by an open one that holds nothing else.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+UID = 54_321
+
+
+def closed_above(path: Path) -> Path | None:
+    """The topmost folder on the way to ``path`` that others may not enter."""
+    for folder in [*reversed(path.parents), path]:
+        if not folder.stat().st_mode & 0o001:
+            return folder
+    return None
+
+
+def mount(*arguments: object) -> None:
+    subprocess.run(["mount", *map(str, arguments)], check=True)
+
+
+def main(command: list[str]) -> None:
+    checkout = Path(__file__).resolve().parents[2]
+    stage = Path(tempfile.mkdtemp())
+    hidden: list[tuple[Path, Path, Path]] = []
+    for number, path in enumerate((Path(sys.base_prefix), Path(sys.prefix), checkout)):
+        cover = closed_above(path)
+        if cover is not None:
+            kept = stage / str(number)
+            kept.mkdir()
+            mount("--bind", path, kept)
+            hidden.append((cover, path, kept))
+    for cover in {cover for cover, _, _ in hidden}:
+        mount("-t", "tmpfs", "-o", "mode=755", "none", cover)
+    for _, path, kept in hidden:
+        path.mkdir(parents=True, exist_ok=True)
+        mount("--bind", kept, path)
+    home = tempfile.mkdtemp()
+    os.chown(home, UID, UID)
+    os.chdir(checkout)
+    os.setgroups([])
+    os.setresgid(UID, UID, UID)
+    os.setresuid(UID, UID, UID)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": home,
+        "TMPDIR": home,
+        "LANG": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    os.execve(command[0], command, environment)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,188 @@
+"""What is left of boxes: nothing, whatever ended them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.sandbox.backends import make_backends, open_backend
+from nekro_core.sandbox.box import Backend, BackendUnavailable, Box
+from nekro_core.sandbox.jail.process import JailProcesses
+from nekro_core.sandbox.settings import BackendName, SandboxSettings
+from tests.sandbox.conftest import SMALL
+from tests.sandbox.play import Tools, play
+
+pytestmark = pytest.mark.jail
+
+
+def running(marker: str) -> list[int]:
+    """The processes whose command line holds ``marker``."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if marker.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+async def test_nothing_is_left_of_many_boxes(tmp_path: Path) -> None:
+    settings = SandboxSettings(runtime_dir=tmp_path)
+    tmp_path.chmod(0o755)
+    for parent in (tmp_path.parent, tmp_path.parent.parent):
+        parent.chmod(0o755)
+    before = open_descriptors()
+    async with anyio.create_task_group() as tasks:
+        (backend,) = make_backends(settings, tasks)
+        for _ in range(4):
+            boxes = [await backend.create(SMALL) for _ in range(3)]
+            assert len(list(tmp_path.glob("*/uploads/*"))) == 3
+            trees = [pid for box in boxes for pid in tree(backend, box)]
+            for box in boxes[:2]:
+                await play(box, "import subprocess\nsubprocess.Popen(['sleep', '1000'])")
+                await box.destroy()
+            run = await boxes[2].start_run([], Tools({}).handle)
+            await run.feed("import time\ntime.sleep(1000)\n", 1)
+            await boxes[2].destroy()
+            assert not any(Path(f"/proc/{pid}").exists() for pid in trees)
+            assert not list(tmp_path.glob("*/uploads/*"))
+        last = await backend.create(SMALL)
+        await backend.aclose()
+        assert not last.alive
+        tasks.cancel_scope.cancel()
+    assert not list(tmp_path.iterdir())
+    assert open_descriptors() == before
+
+
+def tree(backend: Backend, box: Box) -> list[int]:
+    return backend._boxes[box.box_id][1].tree()  # type: ignore[attr-defined]
+
+
+BOT = """
+import anyio, json, os, sys
+from nekro_core.sandbox.backends import make_backends
+from nekro_core.sandbox.box import BoxSpec
+from nekro_core.sandbox.settings import SandboxSettings
+
+async def main():
+    async with anyio.create_task_group() as tasks:
+        (backend,) = make_backends(SandboxSettings(), tasks)
+        box = await backend.create(BoxSpec())
+        run = await box.start_run([], None)
+        await run.feed("import os, time\\nos.fork()\\nos.setsid()\\ntime.sleep(1000)\\n", 1)
+        await anyio.sleep(0.3)
+        print(json.dumps(backend._boxes[box.box_id][1].tree()), flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(main)
+"""
+
+
+def test_boxes_die_with_a_bot_that_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", BOT], stdout=subprocess.PIPE) as bot:
+        assert bot.stdout is not None
+        pids = json.loads(bot.stdout.readline())
+        assert len(pids) >= 3
+        bot.send_signal(signal.SIGKILL)
+        bot.wait()
+    for _ in range(500):
+        if not any(Path(f"/proc/{pid}").exists() for pid in pids):
+            return
+        time.sleep(0.01)
+    pytest.fail(f"alive: {[pid for pid in pids if Path(f'/proc/{pid}').exists()]}")
+
+
+async def test_an_agent_that_dies_is_a_lost_box_and_a_died_run(jail: Backend) -> None:
+    box = await jail.create(SMALL)
+    run = await box.start_run([], Tools({}).handle)
+    await run.feed("import time\ntime.sleep(60)\n", 1)
+    await anyio.sleep(0.1)
+    os.kill(tree(jail, box)[0], signal.SIGKILL)
+    with anyio.fail_after(10):
+        result = await run.finish()
+    assert result.stop.value == "died"
+    assert "the box was lost" in result.error
+    assert not box.alive
+    await box.destroy()
+
+
+async def test_an_agent_that_hangs_is_torn_down(jail: Backend) -> None:
+    box = await jail.create(SMALL)
+    run = await box.start_run([], Tools({}).handle)
+    await run.feed("while True: pass\n", 1)
+    os.kill(tree(jail, box)[0], signal.SIGSTOP)
+    with anyio.fail_after(10):
+        result = await run.cancel()
+    assert result.stop.value == "cancelled"
+    assert not box.alive
+    await box.destroy()
+
+
+def test_boxes_start_in_the_main_thread_only() -> None:
+    caught: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            JailProcesses.start(["true"], identity=None, descriptors=(), free=lambda: None)  # type: ignore[arg-type]
+        except BackendUnavailable as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    assert "main thread" in str(caught[0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (SandboxSettings(backend=BackendName.DOCKER), "no backend 'docker'"),
+        (SandboxSettings(interpreter=Path("/nowhere/python3")), "NEKRO_SANDBOX__INTERPRETER"),
+        (SandboxSettings(interpreter=Path("/bin/false")), "no Python that the boxes' user can run"),
+        (SandboxSettings(runtime_dir=Path("/nowhere")), "NEKRO_SANDBOX__RUNTIME_DIR"),
+        (SandboxSettings(memory_mb=64, processes=8, uid_start=2**31, uid_count=5), "UID_START"),
+    ],
+)
+async def test_what_cannot_work_says_so_and_what_to_do(
+    settings: SandboxSettings, words: str
+) -> None:
+    if settings.uid_start and os.geteuid() != 0:
+        pytest.skip("user ids are given by root alone")
+    async with anyio.create_task_group() as tasks:
+        with pytest.raises(BackendUnavailable) as caught:
+            await open_backend(settings, tasks)
+        tasks.cancel_scope.cancel()
+    assert words in str(caught.value)
+
+
+async def test_the_host_s_secrets_are_not_in_a_box(
+    jail: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEKRO_SECRET", "canary-1234")
+    box = await jail.create(SMALL)
+    code = """
+        import os, pathlib
+        print(dict(os.environ).get("NEKRO_SECRET"))
+        for path in pathlib.Path("/proc").glob("[0-9]*/*"):
+            if path.name in ("environ", "cmdline"):
+                try:
+                    print("canary-1234" in path.read_text())
+                except OSError:
+                    pass
+    """
+    output = (await play(box, code)).output
+    await box.destroy()
+    assert "None" in output
+    assert "True" not in output

@@ -1,0 +1,75 @@
+"""A pool gives ready boxes, each to one taker, and leaves nothing."""
+
+import anyio
+import pytest
+
+from nekro_core.sandbox.box import Backend, BackendUnavailable, Box, BoxSpec, SelfCheck
+from nekro_core.sandbox.pool import BoxPool
+from tests.sandbox.conftest import SMALL
+from tests.sandbox.play import play
+
+pytestmark = pytest.mark.jail
+
+
+async def until_ready(pool: BoxPool, count: int) -> None:
+    with anyio.fail_after(20):
+        while pool.ready < count:
+            await anyio.sleep(0.02)
+
+
+async def test_boxes_are_ready_and_never_given_twice(jail: Backend) -> None:
+    async with BoxPool(jail, SMALL, 2) as pool:
+        await until_ready(pool, 2)
+        taken = [await pool.take() for _ in range(3)]  # the third is made for the asking
+        assert len({box.box_id for box in taken}) == 3
+        assert (await play(taken[0], "print('mine')")).output == "mine\n"
+        await until_ready(pool, 2)
+    assert all(box.alive for box in taken)
+    for box in taken:
+        await box.destroy()
+
+
+async def test_a_box_that_died_while_it_waited_is_not_given(jail: Backend) -> None:
+    async with BoxPool(jail, SMALL, 1) as pool:
+        await until_ready(pool, 1)
+        (waiting,) = pool._ready
+        await waiting.destroy()
+        assert pool.ready == 0
+        box = await pool.take()
+        assert box.alive
+        assert box is not waiting
+        await box.destroy()
+
+
+class Broken:
+    """A backend that cannot, until it can."""
+
+    name = "broken"
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.works = False
+        self.asked = 0
+
+    async def self_check(self) -> SelfCheck:
+        return SelfCheck(backend=self.name)
+
+    async def create(self, spec: BoxSpec) -> Box:
+        self.asked += 1
+        if not self.works:
+            raise BackendUnavailable("not now")
+        return await self.backend.create(spec)
+
+    async def aclose(self) -> None:
+        return
+
+
+async def test_a_backend_that_fails_is_asked_again_without_haste(jail: Backend) -> None:
+    broken = Broken(jail)
+    async with BoxPool(broken, SMALL, 1) as pool:
+        with pytest.raises(BackendUnavailable):
+            await pool.take()
+        await anyio.sleep(0.3)
+        assert broken.asked == 2
+        broken.works = True
+        await until_ready(pool, 1)

@@ -1,0 +1,130 @@
+"""Reading what a guest sends and writing what it gets, without a box."""
+
+import json
+import math
+import pickle
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nekro_core.sandbox import guest
+from nekro_core.sandbox.box import GuestCall
+from nekro_core.sandbox.calls import BadCall, decode_call
+from nekro_core.sandbox.guest import guest_wire as wire
+from nekro_core.sandbox.handover import HandoverError, dump
+from nekro_core.sandbox.jail import remedies, seccomp
+
+
+@pytest.fixture(scope="module")
+def guest_values():
+    """The guest's side, imported as in a box, then put away again."""
+    folder = str(Path(guest.__file__).parent)
+    sys.path.insert(0, folder)
+    try:
+        import guest_values
+    finally:
+        sys.path.remove(folder)
+        for name in ("guest_wire", "guest_values"):
+            sys.modules.pop(name, None)
+    return guest_values
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sampled_from(
+    ["$", "$b", "$t", "$d", "x" * 5000]
+)
+plain = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts
+    | st.binary(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(args=st.lists(plain, max_size=3), kwargs=st.dictionaries(st.from_regex("[a-z]+", fullmatch=True), plain, max_size=3))  # fmt: skip
+def test_what_a_guest_encodes_is_what_the_host_reads(guest_values, args, kwargs) -> None:
+    text, body = guest_values.encode_call("name", tuple(args), kwargs, 10**7)
+    assert decode_call(text, body) == GuestCall(name="name", args=tuple(args), kwargs=kwargs)
+
+
+@given(text=st.binary(max_size=200), body=st.binary(max_size=20))
+def test_any_bytes_are_a_call_or_a_bad_call(text: bytes, body: bytes) -> None:
+    try:
+        decode_call(text, body)
+    except BadCall:
+        pass
+
+
+@given(value=st.recursive(st.integers() | st.text() | st.floats(), lambda s: st.lists(s) | st.dictionaries(st.text(), s), max_leaves=10))  # fmt: skip
+def test_any_json_is_a_call_or_a_bad_call(value: object) -> None:
+    try:
+        call = decode_call(json.dumps(value).encode(), b"")
+    except BadCall:
+        return
+    for arg in call.args:
+        assert not isinstance(arg, float) or math.isfinite(arg)
+
+
+@given(frames=st.lists(st.tuples(st.integers(0, 99), st.integers(0, 2**32 - 1), st.binary(max_size=50), st.binary(max_size=50)), max_size=5), cut=st.integers(1, 30))  # fmt: skip
+def test_frames_survive_any_cutting(frames, cut: int) -> None:
+    sent = b"".join(wire.frame(*frame) for frame in frames)
+    buffer, received = bytearray(), []
+    for start in range(0, len(sent), cut):
+        buffer += sent[start : start + cut]
+        while found := wire.split(buffer, 1000):
+            received.append(found)
+    assert received == frames
+    assert not buffer
+
+
+def test_a_frame_that_announces_too_much_is_refused_at_once() -> None:
+    with pytest.raises(wire.ProtocolError):
+        wire.split(bytearray(wire.HEAD.pack(1, 1, 0, 101)), 100)
+    with pytest.raises(wire.ProtocolError):
+        wire.split(bytearray(wire.HEAD.pack(1, 1, wire.TEXT_LIMIT + 1, 0)), 100)
+
+
+def test_what_does_not_pickle_is_named() -> None:
+    with pytest.raises(HandoverError, match="generator cannot be handed over"):
+        dump(n for n in ())
+
+
+def test_modules_of_a_template_go_as_they_are() -> None:
+    value = GuestCall(name="x", args=(), kwargs={})
+    assert b"make_view" in dump(value)
+    assert pickle.loads(dump(value, frozenset({"nekro_core"}))) == value
+
+
+@pytest.mark.parametrize("machine", seccomp.MACHINES)
+def test_every_jump_of_the_filter_lands_inside_it(machine: str) -> None:
+    program = seccomp.build_filter(machine)
+    count = len(program) // 8
+    assert len(program) % 8 == 0
+    assert 70 < count < 256
+    for place in range(count):
+        code, if_true, if_false = program[place * 8], program[place * 8 + 2], program[place * 8 + 3]
+        if code != 0x06:
+            assert place + 1 + max(if_true, if_false) < count
+    assert program[-8] == 0x06
+
+
+@pytest.mark.parametrize(
+    ("complaint", "word"),
+    [
+        ("bwrap: setting up uid map: Permission denied", "AppArmor"),
+        ("bwrap: No permissions to create new namespace, likely because ...", "Docker"),
+        ("bwrap: Creating new namespace failed: Operation not permitted", "pivot_root"),
+        ("bwrap: Can't mount proc on /newroot/proc: Operation not permitted", "systempaths"),
+        ("no Python that the boxes' user can run: ...", "NEKRO_SANDBOX__INTERPRETER"),
+        ("something else", ""),
+    ],
+)
+def test_remedies(complaint: str, word: str) -> None:
+    assert word in remedies.find(complaint)
+    assert bool(remedies.find(complaint)) == bool(word)
