@@ -6,7 +6,7 @@ import anyio
 import msgspec
 import pytest
 
-from nekro_core.chat import Author, ChatKey, Notice, Record, Text
+from nekro_core.chat import Author, ChatKey, Mention, Notice, Record, Sender, Text
 from nekro_core.delivery import Broadcast, Inbox, Recorded
 from nekro_core.store import Store
 
@@ -99,8 +99,6 @@ async def test_lone_surrogates_are_replaced_at_the_door(inbox: Inbox, store: Sto
 
 
 async def test_an_enormous_message_and_ten_thousand_mentions(inbox: Inbox, store: Store) -> None:
-    from nekro_core.chat import Mention
-
     huge = message(GROUP, segments=(Text("文" * 1_000_000), *[Mention("1", "Lin")] * 10_000))
     assert await inbox.accept(huge) == (await store.messages.newest(GROUP, 1))[0]
 
@@ -141,8 +139,6 @@ async def test_a_system_line_is_kept_in_order(inbox: Inbox, store: Store) -> Non
 
 
 async def test_a_renamed_person(inbox: Inbox, store: Store) -> None:
-    from nekro_core.chat import Sender
-
     for name in ("Lin", "林", "", "林"):
         said = msgspec.structs.replace(message(GROUP), sender=Sender("1", name))
         await inbox.accept(said)

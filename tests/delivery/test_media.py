@@ -1,0 +1,330 @@
+"""What strangers send as pictures and files, and by which URL."""
+
+import base64
+import io
+import os
+import struct
+import threading
+import zlib
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from nekro_core.chat import ChatKey, Media
+from nekro_core.delivery import Expected, MediaSettings, MediaStore
+from nekro_core.delivery.media import safe_name
+from nekro_core.delivery.sniff import sniff
+
+from .conftest import GROUP, OTHER
+
+
+def picture(kind: str = "PNG", size: tuple[int, int] = (8, 6), colour: str = "red") -> bytes:
+    out = io.BytesIO()
+    Image.new("RGB", size, colour).save(out, kind)
+    return out.getvalue()
+
+
+def bomb(width: int, height: int) -> bytes:
+    """A PNG whose header promises so many pixels, in a few bytes."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        body = kind + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    rows = zlib.compress(b"\0" * 100)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    )
+
+
+WAV = b"RIFF\x24\0\0\0WAVEfmt " + b"\0" * 20
+HTML = b"<!DOCTYPE html><script>alert(1)</script>"
+
+
+@pytest.fixture
+def media(tmp_path: Path) -> MediaStore:
+    return MediaStore(tmp_path, MediaSettings(max_bytes=2_000_000, max_pixels=1_000_000))
+
+
+# ---- what is kept
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP", "BMP"])
+async def test_a_picture_is_kept_under_a_name_of_ours(
+    media: MediaStore, tmp_path: Path, kind: str
+) -> None:
+    data = picture(kind)
+    kept = await media.keep_bytes(GROUP, data, name="../../etc/猫.png", expect="image")
+    assert kept.problem == ""
+    assert kept.mime == Image.MIME[kind]
+    assert (kept.name, kept.size) == ("猫.png", len(data))
+    path = Path(kept.path)
+    assert path.parent == tmp_path / "uploads" / GROUP.file_name
+    assert path.stem == kept.sha256[:32]
+    assert await media.read(GROUP, kept.path) == data
+    assert (await media.keep_bytes(GROUP, data)).path == kept.path
+    assert len(list(path.parent.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "expect", "problem"),
+    [
+        (HTML, "cat.png", "", "should be image and is text/html"),
+        (HTML, "", "image", "should be image and is text/html"),
+        (WAV, "cat.jpeg", "", "should be image and is audio/wav"),
+        (picture(), "voice.wav", "", "should be audio and is image/png"),
+        (bomb(50_000, 50_000), "cat.png", "", "more than 1000000"),
+        (bomb(2_000, 2_000), "cat.png", "image", "2000x2000 pixels"),
+        (picture(size=(64, 64))[:-30], "cat.png", "", "damaged"),
+        (picture("JPEG", (64, 64))[:300], "", "image", "damaged"),
+        (b"\x89PNG\r\n\x1a\n" + b"\xff" * 100, "", "", "damaged"),
+        (b"\0\0\0\x18ftypheic" + b"\0" * 50, "", "image", "not a kind of picture"),
+        (b"<svg onload='x'>", "x.svg", "image", "not a kind of picture"),
+        (b"", "cat.png", "", "empty"),
+        (b"\0" * 2_000_001, "x.bin", "file", "larger than 1 MiB"),
+    ],
+)
+async def test_bombs_lies_and_torsos(
+    media: MediaStore, tmp_path: Path, data: bytes, name: str, expect: Expected, problem: str
+) -> None:
+    kept = await media.keep_bytes(GROUP, data, name=name, expect=expect)
+    assert problem in kept.problem
+    assert kept.path == ""
+    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "expect", "mime"),
+    [
+        (HTML, "page.html", "", "text/html"),
+        (HTML, "not really.png", "file", "text/html"),
+        (bomb(2_000, 2_000), "bomb.png", "file", "image/png"),
+        (WAV, "a.wav", "audio", "audio/wav"),
+        (b"\x02#!SILK_V3 data", "", "audio", "audio/silk"),
+        (b"OggS data", "", "audio", "audio/ogg"),
+        (b"\xff\xfb\x90\x64" + b"\0" * 100, "", "audio", "audio/mpeg"),
+        (b"\0\0\0\x18ftypmp42", "", "audio", "video/mp4"),
+        (b"MZ\x90\0", "setup.exe", "", "application/octet-stream"),
+        ("你好".encode(), "a.txt", "", "text/plain"),
+    ],
+)
+async def test_files_are_what_they_hold(
+    media: MediaStore, data: bytes, name: str, expect: Expected, mime: str
+) -> None:
+    kept = await media.keep_bytes(GROUP, data, name=name, expect=expect)
+    assert (kept.problem, kept.mime) == ("", mime)
+
+
+def test_a_character_at_the_edge_of_the_head_is_still_text() -> None:
+    assert sniff(("x" * 4095 + "文").encode()[:4096]) == ("text/plain", "txt")
+    assert sniff(b"x\xff\xfe" + b"x" * 4093) == ("application/octet-stream", "bin")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("../../../etc/passwd", "passwd"),
+        ("C:\\Windows\\a.png", "a.png"),
+        ("a\0b\n.png", "ab.png"),
+        ("innocent\u202egnp.exe", "innocentgnp.exe"),
+        ("..", ""),
+        ("", ""),
+        ("x" * 500 + ".png", "x" * 116 + ".png"),
+        ("x" * 500, "x" * 120),
+        ("\ud800a.png", "a.png"),
+    ],
+)
+def test_names_that_people_see(name: str, shown: str) -> None:
+    assert safe_name(name) == shown
+
+
+async def test_reading_is_for_this_chats_media_only(media: MediaStore, tmp_path: Path) -> None:
+    kept = await media.keep_bytes(GROUP, b"mine", name="a.txt")
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret")
+    folder = Path(kept.path).parent
+    link = folder / f"{'0' * 32}.txt"
+    link.symlink_to(secret)
+    assert await media.read(GROUP, kept.path) == b"mine"
+    for chat, path in [
+        (OTHER, kept.path),
+        (GROUP, str(secret)),
+        (GROUP, f"{folder}/../../secret.txt"),
+        (GROUP, str(link)),
+        (GROUP, str(folder / f"{'1' * 32}.txt")),
+        (GROUP, Path(kept.path).name),
+        (GROUP, f"{kept.path}\0"),
+        (GROUP, ""),
+    ]:
+        assert await media.read(chat, path) is None
+
+
+async def test_over_the_quota_a_chats_oldest_go(tmp_path: Path) -> None:
+    media = MediaStore(tmp_path, MediaSettings(chat_quota_bytes=1_000))
+    others = await media.keep_bytes(OTHER, b"o" * 900)
+    kept: list[Media] = []
+    for number in range(5):
+        kept.append(await media.keep_bytes(GROUP, bytes([number]) * 300))
+        os.utime(kept[-1].path, (number, number))
+    present = [await media.read(GROUP, each.path) is not None for each in kept]
+    assert present == [False, False, True, True, True]
+    assert await media.read(OTHER, others.path) is not None
+    # A fresh process counts what lies there.
+    again = MediaStore(tmp_path, MediaSettings(chat_quota_bytes=1_000))
+    await again.keep_bytes(GROUP, b"new" * 100)
+    assert await again.read(GROUP, kept[2].path) is None
+
+
+# ---- what is fetched
+
+
+class Site(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        match self.path:
+            case "/cat.png":
+                self._answer(200, picture())
+            case "/away":
+                self._answer(302, b"", Location="/cat.png")
+            case "/round":
+                self._answer(302, b"", Location="/round")
+            case "/file":
+                self._answer(302, b"", Location="file:///etc/passwd")
+            case "/inside":
+                self._answer(302, b"", Location="http://127.0.0.2:1/")
+            case "/large":
+                self._answer(200, b"", **{"Content-Length": "99999999"})
+            case "/endless":
+                self.send_response(200)
+                self.end_headers()
+                try:
+                    for _ in range(1_000):
+                        self.wfile.write(b"x" * 65_536)
+                except OSError:
+                    return
+            case "/gzip":
+                self._answer(200, b"\x1f\x8b...", **{"Content-Encoding": "gzip"})
+            case "/slow":
+                self.server.slow.wait(5)  # type: ignore[attr-defined]
+            case _:
+                self._answer(404, b"no")
+
+    def _answer(self, status: int, body: bytes, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
+        server.slow = threading.Event()  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.slow.set()  # type: ignore[attr-defined]
+        server.shutdown()
+        thread.join()
+
+
+def allowing(tmp_path: Path) -> MediaStore:
+    settings = MediaSettings(
+        max_bytes=1_000_000, fetch_s=1.0, private_hosts=frozenset({"127.0.0.1"})
+    )
+    return MediaStore(tmp_path, settings)
+
+
+@pytest.mark.parametrize("path", ["/cat.png", "/away"])
+async def test_a_picture_is_fetched(tmp_path: Path, site: str, path: str) -> None:
+    async with allowing(tmp_path) as media:
+        kept = await media.keep_url(GROUP, f"{site}{path}", expect="image")
+    assert (kept.problem, kept.mime, kept.url) == ("", "image/png", f"{site}{path}")
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("/nothing", "answered 404"),
+        ("/round", "more than 3 redirects"),
+        ("/file", "not http"),
+        ("/inside", "127.0.0.2, which is not public"),
+        ("/large", "larger than"),
+        ("/endless", "larger than"),
+        ("/gzip", "compression"),
+        ("/slow", "not there within 1 s"),
+    ],
+)
+async def test_what_cannot_be_fetched(tmp_path: Path, site: str, path: str, problem: str) -> None:
+    async with allowing(tmp_path) as media:
+        kept = await media.keep_url(GROUP, f"{site}{path}")
+    assert problem in kept.problem
+    assert kept.path == ""
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:9/x",
+        "http://localhost:9/x",
+        "http://[::1]:9/x",
+        "http://[::ffff:127.0.0.1]:9/x",
+        "http://169.254.169.254/latest/meta-data",
+        "http://10.0.0.1/x",
+        "http://0.0.0.0/x",
+        "http://2130706433/x",
+    ],
+)
+async def test_no_address_inside_is_reached(media: MediaStore, url: str) -> None:
+    async with media:
+        kept = await media.keep_url(GROUP, url)
+    assert "not public" in kept.problem
+    assert "NEKRO_DELIVERY__MEDIA__PRIVATE_HOSTS" in kept.problem
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("", "no: URL"),
+        ("file:///etc/passwd", "file: URL"),
+        ("ftp://x/y", "ftp: URL"),
+        ("http://", "not http"),
+        ("http://\ud800/", "cannot be fetched"),
+        ("http://[::1", "cannot be fetched"),
+        ("data:nothing", "malformed data"),
+        ("data:;base64,!!!", "malformed base64"),
+        ("base64://" + "A" * 4_000_000, "larger than"),
+    ],
+)
+async def test_urls_that_are_none(media: MediaStore, url: str, problem: str) -> None:
+    async with media:
+        kept = await media.keep_url(GROUP, url)
+    assert problem in kept.problem
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "base64://" + base64.b64encode(picture()).decode(),
+        "base64://" + base64.b64encode(picture()).decode().rstrip("="),
+        "base64://" + base64.encodebytes(picture()).decode(),
+        "data:image/png;base64," + base64.b64encode(picture()).decode(),
+        "data:text/plain," + "".join(f"%{byte:02x}" for byte in picture()),
+    ],
+)
+async def test_bytes_inside_the_url(media: MediaStore, url: str) -> None:
+    kept = await media.keep_url(GROUP, url, expect="image")
+    assert (kept.problem, kept.mime, kept.url) == ("", "image/png", "")
+
+
+async def test_chats_whose_names_differ_in_case_only_are_apart(media: MediaStore) -> None:
+    upper, lower = ChatKey.parse("web-group_A"), ChatKey.parse("web-group_a")
+    kept = await media.keep_bytes(upper, b"text")
+    assert await media.read(lower, kept.path) is None
