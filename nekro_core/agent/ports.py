@@ -13,7 +13,7 @@ from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.delivery import Broadcast, Inbox, Outbox
 from nekro_core.llm.model import ChatModel
 from nekro_core.plugin.context import AgentCtx
-from nekro_core.plugin.registry import PromptInjection
+from nekro_core.plugin.hooks import PromptInjection
 from nekro_core.plugin.services import BoxFiles
 from nekro_core.plugin.signal import MsgSignal
 from nekro_core.sandbox.box import RunLimits

@@ -2,13 +2,9 @@
 
 from nekro_core.plugin.calls import call
 from nekro_core.plugin.context import AgentCtx
-from nekro_core.plugin.registry import (
-    PluginInfo,
-    PluginRegistry,
-    PluginState,
-    PromptInjection,
-    UnknownPlugin,
-)
+from nekro_core.plugin.hooks import PromptInjection
+from nekro_core.plugin.listing import PluginInfo, PluginState, UnknownPlugin
+from nekro_core.plugin.registry import PluginRegistry
 from nekro_core.plugin.services import BoxFiles, Journal, Outgoing, PluginDataKeeper, Services
 from nekro_core.plugin.settings import PluginSettings
 from nekro_core.plugin.signal import MsgSignal

@@ -30,16 +30,15 @@ async def call(
         bound = bind_arguments(tool, args, kwargs or {})
     except ArgumentError as error:
         return Failed(str(error))
+    except Exception as error:  # noqa: BLE001 - a plugin's own types may convert, and raise anything
+        return _broken(tool, error)
     try:
-        with anyio.fail_after(tool.timeout_s) as limit:
-            value = await tool.handler(ctx.called_for(tool.owner), *bound.args, **bound.kwargs)
+        with anyio.move_on_after(tool.timeout_s):
+            return outcome_of(
+                tool, await tool.handler(ctx.called_for(tool.owner), *bound.args, **bound.kwargs)
+            )
     except ToolFailure as error:
         return Failed(_bounded(f"{tool.name}: {error}"))
-    except TimeoutError as error:
-        if limit.cancelled_caught:
-            logger.warning("{} ({}) ran over {} s", tool.name, tool.where, tool.timeout_s)
-            return Failed(f"{tool.name} took longer than {tool.timeout_s:g} s and was stopped")
-        return _broken(tool, error)
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
@@ -48,7 +47,8 @@ async def call(
         return _broken(tool, error)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything
         return _broken(tool, error)
-    return outcome_of(tool, value)
+    logger.warning("{} ({}) ran over {} s", tool.name, tool.where, tool.timeout_s)
+    return Failed(f"{tool.name} took longer than {tool.timeout_s:g} s and was stopped")
 
 
 def _broken(tool: Tool, error: BaseException) -> Failed:

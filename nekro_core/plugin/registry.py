@@ -1,13 +1,10 @@
 """The plugins of one bot: loaded, listed, enabled, disabled, and asked for what they add."""
 
-import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import anyio
 from loguru import logger
@@ -18,6 +15,14 @@ from nekro_core.plugin.builtin import builtin_folder
 from nekro_core.plugin.choices import Choices
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.effects import Effects
+from nekro_core.plugin.hooks import (
+    PromptInjection,
+    awaited,
+    bounded,
+    message_signal,
+    prompt_injections,
+)
+from nekro_core.plugin.listing import PluginInfo, PluginState, UnknownPlugin
 from nekro_core.plugin.loader import Item, LoadFailed, items, load, problem_of
 from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.plugin.services import BoxFiles, Services
@@ -30,42 +35,6 @@ from nekro_core.tools.tool import Tool
 
 LOCAL_FOLDER = "plugins"
 """Below the data folder: where the operator puts plugins."""
-
-
-class UnknownPlugin(LookupError):
-    """No plugin has this key or item; the message lists those that there are."""
-
-
-class PluginState(StrEnum):
-    """Where a plugin stands."""
-
-    LOADED = "loaded"
-    DISABLED = "disabled"
-    BROKEN = "broken"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PluginInfo:
-    """One line of the list. ``item`` is where it was found, ``builtin/chat`` or ``local/weather``;
-    ``key`` and the rest are known once it was loaded."""
-
-    item: str
-    state: PluginState
-    key: str = ""
-    name: str = ""
-    version: str = ""
-    author: str = ""
-    description: str = ""
-    tools: tuple[Tool, ...] = ()
-    problems: tuple[Problem, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PromptInjection:
-    """What a plugin adds to the prompt. ``plugin`` is its key."""
-
-    plugin: str
-    text: str
 
 
 @dataclass(slots=True)
@@ -196,37 +165,13 @@ class PluginRegistry:
 
     async def prompt_injections(self, ctx: AgentCtx) -> tuple[PromptInjection, ...]:
         """What plugins add to the prompt, in their order; who is late or fails adds nothing."""
-        found: dict[str, str] = {}
-
-        async def ask(plugin: NekroPlugin) -> None:
-            method = plugin.prompt_inject_method
-            assert method is not None
-            asked = partial(method, ctx.called_for(plugin.key))
-            limit_s = self._settings.prompt_s
-            text = await self._bounded(plugin, "its prompt method", asked, limit_s)
-            if isinstance(text, str) and text.strip():
-                found[plugin.key] = text
-
-        asked = [each for each in self._loaded(ctx.adapter_key) if each.prompt_inject_method]
-        async with anyio.create_task_group() as tasks:
-            for plugin in asked:
-                tasks.start_soon(ask, plugin)
-        return tuple(
-            PromptInjection(each.key, found[each.key]) for each in asked if each.key in found
-        )
+        plugins = self._loaded(ctx.adapter_key)
+        return await prompt_injections(plugins, ctx, self._settings.prompt_s)
 
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
         """Ask the message hooks, one after another; who is late or fails has no opinion."""
-        signals = []
-        for plugin in self._loaded(ctx.adapter_key):
-            if method := plugin.on_user_message_method:
-                asked = partial(method, ctx.called_for(plugin.key), message)
-                signal = await self._bounded(
-                    plugin, "its message method", asked, self._settings.message_s
-                )
-                if isinstance(signal, MsgSignal):
-                    signals.append(signal)
-        return MsgSignal.merged(signals)
+        plugins = self._loaded(ctx.adapter_key)
+        return await message_signal(plugins, ctx, message, self._settings.message_s)
 
     async def _load(self, entry: _Entry) -> None:
         effects = entry.effects
@@ -265,7 +210,7 @@ class PluginRegistry:
             return
         try:
             with anyio.fail_after(self._settings.init_s):
-                await _awaited(plugin.init_method())
+                await awaited(plugin.init_method())
         except TimeoutError as error:
             text = f"its init method took over {self._settings.init_s:g} s"
             problem = problem_of(error, entry.item, text)
@@ -277,9 +222,8 @@ class PluginRegistry:
     async def _unload(self, entry: _Entry) -> None:
         plugin = entry.plugin
         if plugin is not None and plugin.cleanup_method is not None:
-            await self._bounded(
-                plugin, "its cleanup method", plugin.cleanup_method, self._settings.cleanup_s
-            )
+            limit_s = self._settings.cleanup_s
+            await bounded(plugin, "its cleanup method", plugin.cleanup_method, limit_s)
         entry.effects.undo()
 
     def _drop(self, entry: _Entry) -> None:
@@ -358,20 +302,3 @@ class PluginRegistry:
                 return entry
         known = ", ".join(entry.info.key or item for item, entry in self._entries.items())
         raise UnknownPlugin(f"there is no plugin {plugin!r}; there are {known or 'none'}")
-
-    async def _bounded(
-        self, plugin: NekroPlugin, what: str, method: Callable[[], Any], limit_s: float
-    ) -> Any:
-        """A method's result, or nothing where it fails or is late, with a line in the log."""
-        with anyio.move_on_after(limit_s) as limit:
-            try:
-                return await _awaited(method())
-            except (Exception, SystemExit):  # noqa: BLE001 - a plugin may raise anything
-                logger.exception("plugin {}: {} failed", plugin.key, what)
-        if limit.cancelled_caught:
-            logger.error("plugin {}: {} took over {:g} s", plugin.key, what, limit_s)
-        return None
-
-
-async def _awaited(value: Awaitable[Any] | Any) -> Any:
-    return await value if inspect.isawaitable(value) else value

@@ -13,6 +13,7 @@ from nekro_core.tools.tool import Parameter, Tool
 
 _MAX_FAULTS = 3
 _MAX_SHOWN = 120
+_MAX_DETAIL = 300
 
 
 class ArgumentError(ValueError):
@@ -96,7 +97,7 @@ def _detail(faults: Sequence[Any]) -> str:
     ]
     plain = [fault["msg"] for fault in faults if not fault["loc"]]
     words = "; ".join(dict.fromkeys(inner or plain))
-    return f" ({words})" if words else ""
+    return f" ({words[:_MAX_DETAIL]})" if words else ""
 
 
 def _came(value: Any) -> str:

@@ -148,7 +148,7 @@ def _parameter(
 ) -> tuple[Parameter, list[tuple[str, str]]]:
     default = REQUIRED if parameter.default is parameter.empty else parameter.default
     if default is None and annotation is not Any:
-        annotation = annotation | None
+        annotation = _optional(annotation)
     problems: list[tuple[str, str]] = []
     try:
         convert = converter(annotation)
@@ -169,6 +169,13 @@ def _parameter(
         convert=convert,
     )
     return found, problems
+
+
+def _optional(annotation: Any) -> Any:
+    try:
+        return annotation | None
+    except TypeError:  # it is no type at all, which is told when it cannot be checked
+        return annotation
 
 
 def _keys(schema: dict[str, Any]) -> str:

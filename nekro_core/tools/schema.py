@@ -2,11 +2,13 @@
 
 import types
 import typing
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic.warnings import ArbitraryTypeWarning
 
 from nekro_core.tools.tool import Tool
 
@@ -90,18 +92,31 @@ def _argument_text(argument: Any) -> str:
 
 
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
+    with warnings.catch_warnings():
+        # What is no type at all is taken by pydantic with a warning, and then never checked.
+        warnings.simplefilter("error", ArbitraryTypeWarning)
+        try:
+            return _lenient_adapter(annotation)
+        except (
+            PydanticUserError,
+            PydanticSchemaGenerationError,
+            ArbitraryTypeWarning,
+            NameError,
+            TypeError,
+            ValueError,
+        ) as error:
+            reason = str(error).partition("\n")[0]
+            raise TypeUnusable(f"{type_text(annotation)}: {reason}") from None
+
+
+def _lenient_adapter(annotation: Any) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(annotation, config=_LENIENT)
     except PydanticUserError as error:
         # A model, a dataclass and a TypedDict bring their own configuration.
         if error.code != "type-adapter-config-unused":
-            raise TypeUnusable(f"{type_text(annotation)}: {error}") from None
-    except (PydanticSchemaGenerationError, NameError, TypeError, ValueError) as error:
-        raise TypeUnusable(f"{type_text(annotation)}: {error}") from None
-    try:
+            raise
         return TypeAdapter(annotation)
-    except (PydanticUserError, NameError, TypeError, ValueError) as error:
-        raise TypeUnusable(f"{type_text(annotation)}: {error}") from None
 
 
 def _is_plain(value: Any) -> bool:

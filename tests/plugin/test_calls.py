@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from pydantic import BaseModel, field_validator
 
 from nekro_core.plugin import AgentCtx, call
 from nekro_core.tools.outcome import Failed, Returned, ToolFailure
@@ -72,6 +73,26 @@ async def test_a_long_message_is_cut(world: World) -> None:
     outcome = await call(tool_of(raising(ValueError("x" * 10_000))), world.ctx())
     assert isinstance(outcome, Failed)
     assert len(outcome.message) == 600
+
+
+class Picky(BaseModel):
+    word: str
+
+    @field_validator("word")
+    @classmethod
+    def check(cls, word: str) -> str:
+        raise RuntimeError("token=abc")
+
+
+async def test_a_type_of_the_plugin_that_fails_itself(world: World) -> None:
+    async def it(_ctx: AgentCtx, picky: Picky) -> str:
+        """Do."""
+        return picky.word
+
+    outcome = await call(tool_of(it), world.ctx(), ({"word": "a"},))
+    assert outcome == Failed(
+        "it failed with RuntimeError; the operator finds the details in the log"
+    )
 
 
 async def forever(_ctx: AgentCtx) -> str:

@@ -122,7 +122,7 @@ PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(args=st.lists(PLAIN, max_size=3), kwargs=st.dictionaries(ANY_TEXT | st.just("text"), PLAIN))
 def test_whatever_comes_it_is_bound_or_refused(args: list[Any], kwargs: dict[str, Any]) -> None:
     refused, bound = "", None

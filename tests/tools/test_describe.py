@@ -287,11 +287,17 @@ async def uncheckable(_ctx: AgentCtx, value: "Generic[int]") -> str:  # noqa: F8
     return ""
 
 
+async def no_type(_ctx: AgentCtx, value: 5 = None) -> str:  # type: ignore[valid-type]
+    """Do."""
+    return ""
+
+
 @pytest.mark.parametrize(
     ("function", "told"),
     [
         (bare, ["no annotation for text", "_ctx has no annotation", "no return", "no docstring"]),
         (unresolved, ["annotation of 'amount' cannot be resolved"]),
+        (no_type, ["'value' cannot be checked"]),
         (uncheckable, ["annotation of 'value' cannot be resolved"]),
     ],
 )

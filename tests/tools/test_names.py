@@ -112,7 +112,7 @@ TOOLS = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(TOOLS, max_size=8))
 def test_every_name_has_one_tool_and_every_tool_a_name(offered: list[Tool]) -> None:
     tools = tool_set(offered, builtin=BUILTIN)

@@ -149,7 +149,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(JSON)
 def test_anything_is_parts_or_a_clear_error(value: Any) -> None:
     outcome = outcome_of(LOOK, value)

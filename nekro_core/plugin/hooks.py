@@ -1,0 +1,76 @@
+"""Plugins asked for what they have to say, each within its time; a fault has no say."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import anyio
+from loguru import logger
+
+from nekro_core.chat import ChatMessage
+from nekro_core.plugin.context import AgentCtx
+from nekro_core.plugin.plugin import NekroPlugin
+from nekro_core.plugin.signal import MsgSignal
+
+
+@dataclass(frozen=True, slots=True)
+class PromptInjection:
+    """What a plugin adds to the prompt. ``plugin`` is its key."""
+
+    plugin: str
+    text: str
+
+
+async def prompt_injections(
+    plugins: Sequence[NekroPlugin], ctx: AgentCtx, limit_s: float
+) -> tuple[PromptInjection, ...]:
+    """Ask all at once; the answers come in the order of the plugins."""
+    found: dict[str, str] = {}
+
+    async def ask(plugin: NekroPlugin) -> None:
+        method = plugin.prompt_inject_method
+        assert method is not None
+        asked = partial(method, ctx.called_for(plugin.key))
+        text = await bounded(plugin, "its prompt method", asked, limit_s)
+        if isinstance(text, str) and text.strip():
+            found[plugin.key] = text
+
+    async with anyio.create_task_group() as tasks:
+        for plugin in plugins:
+            if plugin.prompt_inject_method is not None:
+                tasks.start_soon(ask, plugin)
+    keys = [plugin.key for plugin in plugins]
+    return tuple(PromptInjection(key, found[key]) for key in keys if key in found)
+
+
+async def message_signal(
+    plugins: Sequence[NekroPlugin], ctx: AgentCtx, message: ChatMessage, limit_s: float
+) -> MsgSignal:
+    """Ask one after another, and merge what they say."""
+    signals = []
+    for plugin in plugins:
+        if method := plugin.on_user_message_method:
+            asked = partial(method, ctx.called_for(plugin.key), message)
+            signal = await bounded(plugin, "its message method", asked, limit_s)
+            if isinstance(signal, MsgSignal):
+                signals.append(signal)
+    return MsgSignal.merged(signals)
+
+
+async def bounded(plugin: NekroPlugin, what: str, method: Callable[[], Any], limit_s: float) -> Any:
+    """A method's result, or nothing where it fails or is late, with a line in the log."""
+    with anyio.move_on_after(limit_s) as limit:
+        try:
+            return await awaited(method())
+        except (Exception, SystemExit):  # noqa: BLE001 - a plugin may raise anything
+            logger.exception("plugin {}: {} failed", plugin.key, what)
+    if limit.cancelled_caught:
+        logger.error("plugin {}: {} took over {:g} s", plugin.key, what, limit_s)
+    return None
+
+
+async def awaited(value: Awaitable[Any] | Any) -> Any:
+    """The value of what may be a coroutine: authors forget an ``async`` where it does no harm."""
+    return await value if inspect.isawaitable(value) else value

@@ -1,0 +1,35 @@
+"""How plugins are listed."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nekro_core.tools.problem import Problem
+from nekro_core.tools.tool import Tool
+
+
+class UnknownPlugin(LookupError):
+    """No plugin has this key or item; the message lists those that there are."""
+
+
+class PluginState(StrEnum):
+    """Where a plugin stands."""
+
+    LOADED = "loaded"
+    DISABLED = "disabled"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginInfo:
+    """One line of the list. ``item`` is where it was found, ``builtin/chat`` or ``local/weather``;
+    ``key`` and the rest are known once it was loaded."""
+
+    item: str
+    state: PluginState
+    key: str = ""
+    name: str = ""
+    version: str = ""
+    author: str = ""
+    description: str = ""
+    tools: tuple[Tool, ...] = ()
+    problems: tuple[Problem, ...] = ()
