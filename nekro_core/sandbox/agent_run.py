@@ -42,7 +42,7 @@ class _Worker:
     def __init__(self, number: int, call: GuestCall) -> None:
         self.number = number
         self.call = call
-        self.scope = anyio.CancelScope()
+        self.scope: anyio.CancelScope | None = None
         self.given = asyncio.Event()
 
     def give(self, number: int, call: GuestCall) -> None:
@@ -85,6 +85,9 @@ class AgentRun:
         self._timer: asyncio.TimerHandle | None = None
         self._result: RunResult | None = None
         self._over = anyio.Event()
+        self._hired: list[_Worker] = []
+        self._hiring = asyncio.Event()
+        tasks.start_soon(self._hire, name="hiring of a run")
 
     async def feed(self, source: str, line: int) -> None:
         """Hand over whole statements; see `Run.feed`."""
@@ -172,11 +175,21 @@ class AgentRun:
         else:
             worker = _Worker(number, call)
             self._workers.append(worker)
-            self._tasks.start_soon(self._work, worker, name="calls of a run")
+            self._hired.append(worker)
+            self._hiring.set()
+
+    async def _hire(self) -> None:
+        """Begin the workers' tasks. Calls arrive in a callback of the event loop, where anyio can
+        begin none unless it started the loop itself, and a web server starts its own."""
+        while not self._over.is_set():
+            await self._hiring.wait()
+            self._hiring.clear()
+            while self._hired:
+                self._tasks.start_soon(self._work, self._hired.pop(0), name="calls of a run")
 
     async def _work(self, worker: _Worker) -> None:
-        with worker.scope:
-            while True:
+        with anyio.CancelScope() as worker.scope:
+            while not self._over.is_set():
                 answer = await self._answer(worker.call)
                 self._open_calls.discard(worker.number)
                 if self._over.is_set() or self._stopping is not None:
@@ -278,5 +291,7 @@ class AgentRun:
         if self._timer is not None:
             self._timer.cancel()
         for worker in self._workers:
-            worker.scope.cancel()
+            if worker.scope is not None:
+                worker.scope.cancel()
         self._over.set()
+        self._hiring.set()
