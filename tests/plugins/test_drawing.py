@@ -154,7 +154,7 @@ def test_japanese_lines_do_not_begin_with_a_full_stop(fonts: FontBook) -> None:
             assert line[-1] != "「"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(text=st.text(st.characters(exclude_categories=()), max_size=60))
 def test_any_text_is_drawn_or_refused(text: str) -> None:
     book = FontBook(None, [])
