@@ -51,7 +51,7 @@ class EdgeSpeaker:
             try:
                 with anyio.fail_after(self._timeout_s):
                     listed = await _library().list_voices()
-            except (OSError, TimeoutError) as error:
+            except _network_errors() as error:
                 raise _unreachable(error) from error
             chosen = tuple(_VOICES.values())
             listed.sort(key=lambda voice: (voice["ShortName"] not in chosen, voice["ShortName"]))
@@ -83,7 +83,7 @@ class EdgeSpeaker:
                 ).stream():
                     if piece["type"] == "audio":
                         encoded += piece["data"]
-        except (OSError, TimeoutError, library.exceptions.EdgeTTSException) as error:
+        except (*_network_errors(), library.exceptions.EdgeTTSException) as error:
             raise _unreachable(error) from error
         if not encoded:
             raise TextUnspeakable(f"the voice {chosen!r} has no sound for this text")
@@ -100,8 +100,13 @@ def _library() -> Any:
     return importlib.import_module("edge_tts")
 
 
+def _network_errors() -> tuple[type[Exception], ...]:
+    return (OSError, TimeoutError, importlib.import_module("aiohttp").ClientError)
+
+
 def _unreachable(error: BaseException) -> EngineUnavailable:
-    return EngineUnavailable(f"the edge voice service cannot be reached: {error!r}")
+    reason = str(error) or type(error).__name__
+    return EngineUnavailable(f"the edge voice service cannot be reached: {reason}")
 
 
 async def _decode(ffmpeg: str, encoded: bytes) -> bytes:
