@@ -50,6 +50,8 @@ def add_page(app: FastAPI, host: Host, bot_name: str, closing: anyio.Event) -> N
             language=preferred(request.headers.get("accept-language", "")), bot_name=bot_name
         )
         await client.connected()
+        if client.is_deleted:  # loaded, and gone before it connected
+            return
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_follow, host, view)
             tasks.start_soon(_until, closing, tasks.cancel_scope)

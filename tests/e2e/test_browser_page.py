@@ -1,6 +1,6 @@
 """A person opens the chat page in a real browser, and everything on it works.
 
-``NEKRO_SCREENSHOT=docs/images/chat.png`` keeps a picture of the conversation.
+``SCREENSHOT=docs/images/chat.png`` keeps a picture of the conversation.
 """
 
 import os
@@ -9,10 +9,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from tests.adapters.web.running import whole_page
+from tests.e2e.bot_process import running_bot
+from tests.peers.scripted_model import Answer, ScriptedModelServer
 
 pytestmark = pytest.mark.browser
 
@@ -26,6 +29,12 @@ ARGUMENTS = [
 SLOW_MS = 15_000
 """How long anything may take on a busy machine."""
 
+
+def python(code: str) -> str:
+    """A reply of a model that is nothing but code."""
+    return f"```python\n{code}\n```"
+
+
 MEDIA = re.compile(r"^/api/v1/rooms/group_Lobby/media/\d+/\d+$")
 DECODE = """async (audio) => {
   const data = await (await fetch(audio.src)).arrayBuffer();
@@ -38,15 +47,58 @@ DECODE = """async (audio) => {
 }"""
 
 
-@pytest.fixture
-async def bot_page(tmp_path: Path, anyio_backend: str) -> AsyncIterator[tuple[str, str]]:
+REPLIES = [
+    python('send_channel_message("Hello! Nice to meet you.")'),
+    python(
+        "import random\n\nroll = random.randint(1, 20)\nsend_channel_message(f'You rolled {roll}.')"
+    ),
+    python('draw_card("Hello", "from a box")'),
+    python('send_tts_voice("Good night! Sleep well.")'),
+    Answer(chunks=["```python\nprint(1)\n"], then="stall"),
+    python('send_channel_message("Hello to you too.")'),
+    python('send_channel_message("Hello in private.")'),
+]
+"""What a model would write, in the order in which the visit below asks."""
+
+
+@asynccontextmanager
+async def the_page_alone(folder: Path) -> AsyncIterator[tuple[str, str]]:
+    async with whole_page(folder) as running:
+        yield running.url, running.link
+
+
+@asynccontextmanager
+async def the_whole_bot(folder: Path) -> AsyncIterator[tuple[str, str]]:
+    async with ScriptedModelServer(REPLIES) as model:
+        settings = {
+            "NEKRO_LLM__BASE_URL": model.base_url,
+            "NEKRO_LLM__MODEL": "scripted",
+            "NEKRO_TRIGGER__DEBOUNCE_S": "0.05",
+        }
+        async with (
+            running_bot(folder, **settings) as bot,
+            httpx.AsyncClient(headers={"Authorization": f"Bearer {bot.token}"}) as script,
+        ):
+            link = (await script.post(f"{bot.address}/api/v1/links")).json()["url"]
+            yield bot.address, link
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(the_page_alone, id="page"),
+        pytest.param(the_whole_bot, id="bot", marks=pytest.mark.jail),
+    ]
+)
+async def bot_page(
+    request: pytest.FixtureRequest, tmp_path: Path, anyio_backend: str
+) -> AsyncIterator[tuple[str, str]]:
     """The address of a running bot's page, and a link that logs in once.
 
     Asked for a greeting, a dice, a card, a voice it answers with each; asked to wait, it works
     until it is stopped.
     """
-    async with whole_page(tmp_path) as running:
-        yield running.url, running.link
+    async with request.param(tmp_path) as running:
+        yield running
 
 
 @pytest.fixture
@@ -260,7 +312,9 @@ async def _fits_a_phone(page: Page) -> None:
 
 
 async def _keep_a_picture_of_it(page: Page) -> None:
-    if wanted := os.environ.get("NEKRO_SCREENSHOT"):
+    if wanted := os.environ.get("SCREENSHOT"):
         await page.evaluate("Promise.all([...document.images].map((image) => image.decode()))")
         await page.mouse.move(0, 0)
+        await page.set_viewport_size({"width": 1280, "height": 1240})
         await page.screenshot(path=wanted)
+        await page.set_viewport_size({"width": 1280, "height": 860})

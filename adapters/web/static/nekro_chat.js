@@ -94,7 +94,7 @@ export default {
     <div v-if="offline" class="nk-offline" role="status">{{ texts.offline }}</div>
 
     <div class="nk-scroll" ref="scroll" @scroll.passive="scrolled">
-      <div class="nk-lines" role="log" aria-live="polite" v-if="current">
+      <div class="nk-lines" ref="lines" role="log" aria-live="polite" v-if="current">
         <button v-if="hasEarlier" type="button" class="nk-earlier" @click="earlier">{{ texts.earlier }}</button>
         <section v-if="ready && current.loaded && !lines.length" class="nk-empty">
           <nk-avatar :name="bot.name" bot :size="72" />
@@ -106,7 +106,7 @@ export default {
         <template v-for="line in lines" :key="line.key">
           <div v-if="line.day" class="nk-day"><span>{{ line.day }}</span></div>
           <div v-if="line.system" class="nk-system">{{ line.system }}</div>
-          <nk-message v-else :message="line.message" :mine="line.mine" :first="line.first" :with-code="line.withCode" :sending="line.sending"
+          <nk-message v-else :message="line.message" :mine="line.mine" :first="line.first" :with-code="line.withCode" :notes="line.notes" :sending="line.sending"
             :texts="texts" :bot="bot" :api="api" :time="line.time" :full-time="line.fullTime"
             @reply="answer" @mention="mention" @show="shown = $event" @goto="goTo" @retry="retry(line.message)" @discard="discard(line.message)" />
         </template>
@@ -215,9 +215,16 @@ export default {
     },
     lines() {
       const waiting = this.outgoing.filter((message) => message.room === this.room);
-      const messages = [...this.current.messages, ...waiting];
       const lastOfRun = {};
-      for (const message of messages) if (message.author === "bot" && message.run_id) lastOfRun[message.run_id] = message.seq;
+      const notes = {};
+      for (const message of this.current.messages) {
+        if (!message.run_id) continue;
+        if (message.author === "bot") lastOfRun[message.run_id] = message.seq;
+        else (notes[message.run_id] ??= []).push(plain(message.segments, this.texts));
+      }
+      // What a run wrote into the record is for the model; people find it with the run's code.
+      const shown = this.current.messages.filter((message) => message.author !== "system" || !lastOfRun[message.run_id]);
+      const messages = [...shown, ...waiting];
       let before = null;
       return messages.map((message) => {
         const day = this.day(message.time);
@@ -228,6 +235,7 @@ export default {
           system: this.system(message),
           mine: message.author === "person" && message.speaker === this.me,
           sending: message.key ? message.state : "",
+          notes: notes[message.run_id],
           withCode: lastOfRun[message.run_id] === message.seq && message.author === "bot",
           time: this.clock(message.time),
           fullTime: new Date(message.time * 1000).toLocaleString(this.language),
@@ -257,13 +265,19 @@ export default {
     addEventListener("click", this.closePopover);
     this.watchConnection();
     await this.loadRooms();
-    const wanted = decodeURIComponent(location.hash.slice(1)) || kept.read("room", "");
-    const known = this.roomList.find((entry) => entry.room === wanted) ?? this.roomList[0];
+    const wanted = [location.hash.slice(1), encodeURIComponent(kept.read("room", ""))];
+    const found = (name) => this.roomList.find((entry) => encodeURIComponent(entry.room) === name);
+    const known = found(wanted[0]) ?? found(wanted[1]) ?? this.roomList[0];
     await this.enter(known?.room ?? this.addRoom("group", this.texts.first_room).room);
     this.ready = true;
+    await nextTick();
+    this.lastTop = 0;
+    this.resizes = new ResizeObserver(() => this.stayAtEnd());
+    for (const box of [this.$refs.scroll, this.$refs.lines]) this.resizes.observe(box);
   },
   beforeUnmount() {
     removeEventListener("click", this.closePopover);
+    this.resizes?.disconnect();
   },
   methods: {
     // ---- called by the server -------------------------------------------------------------
@@ -341,6 +355,7 @@ export default {
       this.follow();
     },
     async earlier() {
+      this.atBottom = false;
       const box = this.$refs.scroll;
       const below = box.scrollHeight - box.scrollTop;
       this.current.limit = Math.min(MOST, this.current.limit + PAGE * 2);
@@ -503,7 +518,16 @@ export default {
     },
     scrolled() {
       const box = this.$refs.scroll;
-      this.atBottom = box.scrollHeight - box.scrollTop - box.clientHeight < 80;
+      const near = box.scrollHeight - box.scrollTop - box.clientHeight < 80;
+      // Only going up lets go of the end: growing content also moves it away for a moment.
+      if (near) this.atBottom = true;
+      else if (box.scrollTop < this.lastTop - 2) this.atBottom = false;
+      this.lastTop = box.scrollTop;
+    },
+    // Pictures and opened code change the height long after their message came.
+    stayAtEnd() {
+      const box = this.$refs.scroll;
+      if (box && this.atBottom) box.scrollTop = box.scrollHeight;
     },
     // Somebody who reads further up is not pulled away.
     follow() {
@@ -513,11 +537,7 @@ export default {
       this.atBottom = true;
       await nextTick();
       const box = this.$refs.scroll;
-      box.scrollTo({ top: box.scrollHeight, behavior: smooth ? "smooth" : "instant" });
-      // Pictures take their place only when they are there.
-      for (const image of box.querySelectorAll("img")) {
-        if (!image.complete) image.addEventListener("load", () => this.atBottom && (box.scrollTop = box.scrollHeight), { once: true });
-      }
+      box?.scrollTo({ top: box.scrollHeight, behavior: smooth ? "smooth" : "instant" });
     },
     escape() {
       this.shown = this.creating = this.replyTo = null;

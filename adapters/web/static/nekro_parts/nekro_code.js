@@ -32,7 +32,7 @@ export function colour(code) {
 
 export const NkCode = {
   components: { NkIcon },
-  props: { url: String, texts: Object },
+  props: { url: String, texts: Object, notes: Array },
   template: `
     <div class="nk-run">
       <div v-if="problem" class="nk-problem">{{ problem }}</div>
@@ -41,14 +41,16 @@ export const NkCode = {
         <div class="nk-run-head">
           <span>{{ texts.run_code }}</span>
           <span class="nk-run-facts">
-            <span :class="{ 'nk-bad': run.error }">{{ run.error ? texts.run_failed : run.stop }}</span>
+            <span :class="{ 'nk-bad': run.error }">{{ run.error ? texts.run_failed : run.stop === 'finished' ? '' : run.stop }}</span>
             <span>{{ duration }}</span>
           </span>
           <button type="button" class="nk-mini" @click="copy" :aria-label="texts.copy" :title="texts.copy">
             <nk-icon :name="copied ? 'check' : 'copy'" :size="16" />
           </button>
         </div>
-        <pre class="nk-code" tabindex="0"><code><span v-for="(part, i) in parts" :key="i" :class="part.kind">{{ part.text }}</span></code></pre>
+        <div v-if="!code" class="nk-run-note">{{ texts.run_words }}</div>
+        <pre v-else class="nk-code" tabindex="0"><code><span v-for="(part, i) in parts" :key="i" :class="part.kind">{{ part.text }}</span></code></pre>
+        <ul v-if="notes?.length" class="nk-run-note"><li v-for="(note, i) in notes" :key="i">{{ note }}</li></ul>
         <template v-if="run.output">
           <div class="nk-run-head">{{ texts.run_output }}</div>
           <pre class="nk-output" tabindex="0">{{ run.output }}</pre>
@@ -61,8 +63,12 @@ export const NkCode = {
     </div>`,
   data: () => ({ run: null, problem: "", copied: false }),
   computed: {
+    // A reply's blocks keep their line numbers by blank lines in front, which nobody wants to see.
+    code() {
+      return this.run.code.replace(/^(?:[ \t]*\n)+/, "").trimEnd();
+    },
     parts() {
-      return colour(this.run.code);
+      return colour(this.code);
     },
     duration() {
       const seconds = this.run.seconds;
@@ -81,7 +87,7 @@ export const NkCode = {
   },
   methods: {
     async copy() {
-      await navigator.clipboard?.writeText(this.run.code);
+      await navigator.clipboard?.writeText(this.code);
       this.copied = true;
       setTimeout(() => (this.copied = false), 1500);
     },

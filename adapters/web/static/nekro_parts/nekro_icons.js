@@ -12,7 +12,7 @@ const PATHS = {
   reply: "M10 8 5 13l5 5M5 13h9a5 5 0 0 1 5 5v1",
   code: "M8.5 7.5 4 12l4.5 4.5M15.5 7.5 20 12l-4.5 4.5",
   play: "M8 5.5v13l10.5-6.5Z",
-  pause: "M8.5 5.5v13M15.5 5.5v13",
+  pause: "M7 5.5h3.4v13H7ZM13.6 5.5H17v13h-3.4Z",
   stop: "M7 7h10v10H7Z",
   down: "M12 5v14M6 13l6 6 6-6",
   file: "M13.5 3.5H7A1.5 1.5 0 0 0 5.5 5v14A1.5 1.5 0 0 0 7 20.5h10a1.5 1.5 0 0 0 1.5-1.5V8.5ZM13.5 3.5v5h5",
@@ -25,7 +25,7 @@ const PATHS = {
   clock: "M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18ZM12 7v5l3.2 2",
   at: "M16 12a4 4 0 1 1-8 0 4 4 0 0 1 8 0Zm0 0v1.5a2.5 2.5 0 0 0 5 0V12a9 9 0 1 0-3.6 7.2",
 };
-const FILLED = new Set(["play", "stop"]);
+const FILLED = new Set(["play", "pause", "stop"]);
 
 export const NkIcon = {
   props: { name: { type: String, required: true }, size: { type: Number, default: 20 } },

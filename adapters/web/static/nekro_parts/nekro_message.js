@@ -118,7 +118,7 @@ export const NkSegments = {
 export const NkMessage = {
   components: { NkAvatar, NkCode, NkIcon, NkSegments },
   props: {
-    message: Object, mine: Boolean, first: Boolean, withCode: Boolean, sending: String,
+    message: Object, mine: Boolean, first: Boolean, withCode: Boolean, notes: Array, sending: String,
     texts: Object, bot: Object, api: String, time: String, fullTime: String,
   },
   emits: ["reply", "mention", "show", "goto", "retry", "discard"],
@@ -153,7 +153,7 @@ export const NkMessage = {
         <button v-if="withCode" type="button" class="nk-show-code" :aria-expanded="open ? 'true' : 'false'" @click="open = !open">
           <nk-icon name="code" :size="16" /> {{ open ? texts.hide_code : texts.show_code }}
         </button>
-        <nk-code v-if="open" :url="runUrl" :texts="texts" />
+        <nk-code v-if="open" :url="runUrl" :texts="texts" :notes="notes" />
       </div>
     </div>`,
   data: () => ({ open: false }),
