@@ -1,13 +1,14 @@
 """Boxes: how long until code acts, what a tool call costs, how soon a box is there."""
 
 import asyncio
-import os
+import itertools
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import anyio
 
@@ -55,7 +56,7 @@ async def _first_call(box: Box) -> float:
     """Milliseconds from handing code over to its first tool call."""
     called: list[float] = []
 
-    async def handler(call: GuestCall) -> Answer:
+    async def handler(_: GuestCall) -> Answer:
         called.append(time.perf_counter())
         return Value(None)
 
@@ -71,7 +72,7 @@ async def _pooled(backend: Backend) -> Figure:
     samples = []
     async with BoxPool(backend, _SPEC, 4) as pool:
         for _ in range(40):
-            while pool.ready < 4:
+            while pool.ready < 4:  # noqa: ASYNC110 - a measurement, not a protocol
                 await anyio.sleep(0.05)
             await anyio.sleep(0.4)  # a box that waits has imported what it imports in idle time
             began = time.perf_counter()
@@ -97,7 +98,7 @@ async def _round_trip(backend: Backend) -> Figure:
     box = await backend.create(_SPEC)
     moments: list[float] = []
 
-    async def handler(call: GuestCall) -> Answer:
+    async def handler(_: GuestCall) -> Answer:
         moments.append(time.perf_counter())
         return Value("sent")
 
@@ -105,7 +106,7 @@ async def _round_trip(backend: Backend) -> Figure:
     await run.feed("for n in range(1000):\n    tool_1('a line of text', n=n)\n", 1)
     await run.finish()
     await box.destroy()
-    samples = [(b - a) * 1e6 for a, b in zip(moments[100:], moments[101:], strict=False)]
+    samples = [(b - a) * 1e6 for a, b in itertools.pairwise(moments[100:])]
     floor = await asyncio.to_thread(_socket_round_trip)
     return _figure("one tool call, guest to host to guest", "µs", samples, 150, floor)
 
@@ -125,7 +126,7 @@ async def _killed(backend: Backend) -> Figure:
     box = await backend.create(_SPEC)
     samples = []
 
-    async def handler(call: GuestCall) -> Answer:
+    async def handler(_: GuestCall) -> Answer:
         return Value(None)
 
     for _ in range(20):
@@ -163,7 +164,9 @@ def _fork() -> tuple[str, float]:
         " pid = os.fork()\n if not pid: os._exit(0)\n os.waitpid(pid, 0)\n"
         " found.append(time.perf_counter() - began)\nprint(sorted(found)[25] * 1000)"
     )
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", command], capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", command], capture_output=True, check=True
+    )
     return "fork and wait", float(done.stdout)
 
 
@@ -189,6 +192,6 @@ def _socket_round_trip() -> tuple[str, float]:
 
 
 def _interpreter() -> tuple[str, float]:
-    path = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+    path = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
     samples = _measure(10, lambda: subprocess.run([path, "-I", "-S", "-c", ""], check=True))
     return "interpreter start", percentiles(samples)[0] * 1000

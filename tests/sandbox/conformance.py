@@ -158,7 +158,7 @@ class BackendConformance:
             "import asyncio\nasync def f():\n    return await tool(1)\nprint(asyncio.run(f()))",
             "import asyncio\nprint(asyncio.run(tool(1)))",
             "import asyncio\nprint(await asyncio.wait_for(tool(1), 5))",
-            "import asyncio\nasync def f():\n    t = asyncio.create_task(tool(1))\n    print(await t)\nawait f()",
+            "async def f():\n    import asyncio\n    print(await asyncio.create_task(tool(1)))\nawait f()",
             "async def f():\n    return await tool(1)\nprint([await f() for _ in range(2)])",
             "if __name__ == '__main__':\n    print(await tool(1))",
         ],
@@ -380,7 +380,7 @@ class BackendConformance:
     async def test_a_value_that_does_not_pickle_is_a_tool_error(self, box: Box) -> None:
         result = await play(box, "give()", give=Value(anyio.Lock))
         assert result.stop is StopReason.FINISHED
-        result = await play(box, "give()", give=Value((n for n in ())))
+        result = await play(box, "give()", give=Value(n for n in ()))
         assert "ToolError: give gave a value that cannot reach the code" in result.error
 
     async def test_a_value_that_is_too_large_is_a_tool_error(self, box: Box) -> None:

@@ -1,8 +1,9 @@
 """Attacks on a box, as a table: what the code tries, what must come of it.
 
-The numbers are those of the table in the design of the boxes. Each attack prints ``held`` lines only
-where the box held; to add one is to add a row.
+The numbers are those of the table in the design of the boxes. Each attack prints ``held`` lines
+only where the box held; to add one is to add a row.
 """
+# ruff: noqa: E501 - the code of an attack reads best on one line
 
 import socket
 import textwrap

@@ -5,8 +5,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -22,33 +24,27 @@ from tests.sandbox.play import Tools, play
 pytestmark = pytest.mark.jail
 
 
-def running(marker: str) -> list[int]:
-    """The processes whose command line holds ``marker``."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if marker.encode() in path.read_bytes():
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
-    return found
-
-
 def open_descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
-async def test_nothing_is_left_of_many_boxes(tmp_path: Path) -> None:
-    settings = SandboxSettings(runtime_dir=tmp_path)
-    tmp_path.chmod(0o755)
-    for parent in (tmp_path.parent, tmp_path.parent.parent):
-        parent.chmod(0o755)
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """One that any user may enter; pytest's own are root's alone."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name)
+        path.chmod(0o755)
+        yield path
+
+
+async def test_nothing_is_left_of_many_boxes(open_folder: Path) -> None:
+    settings = SandboxSettings(runtime_dir=open_folder)
     before = open_descriptors()
     async with anyio.create_task_group() as tasks:
         (backend,) = make_backends(settings, tasks)
         for _ in range(4):
             boxes = [await backend.create(SMALL) for _ in range(3)]
-            assert len(list(tmp_path.glob("*/uploads/*"))) == 3
+            assert len(list(open_folder.glob("*/uploads/*"))) == 3
             trees = [pid for box in boxes for pid in tree(backend, box)]
             for box in boxes[:2]:
                 await play(box, "import subprocess\nsubprocess.Popen(['sleep', '1000'])")
@@ -57,12 +53,12 @@ async def test_nothing_is_left_of_many_boxes(tmp_path: Path) -> None:
             await run.feed("import time\ntime.sleep(1000)\n", 1)
             await boxes[2].destroy()
             assert not any(Path(f"/proc/{pid}").exists() for pid in trees)
-            assert not list(tmp_path.glob("*/uploads/*"))
+            assert not list(open_folder.glob("*/uploads/*"))
         last = await backend.create(SMALL)
         await backend.aclose()
         assert not last.alive
         tasks.cancel_scope.cancel()
-    assert not list(tmp_path.iterdir())
+    assert not list(open_folder.iterdir())
     assert open_descriptors() == before
 
 
@@ -71,18 +67,22 @@ def tree(backend: Backend, box: Box) -> list[int]:
 
 
 BOT = """
-import anyio, json, os, sys
+import anyio, json
 from nekro_core.sandbox.backends import make_backends
-from nekro_core.sandbox.box import BoxSpec
+from nekro_core.sandbox.box import BoxSpec, GuestFunction
 from nekro_core.sandbox.settings import SandboxSettings
 
 async def main():
     async with anyio.create_task_group() as tasks:
         (backend,) = make_backends(SandboxSettings(), tasks)
         box = await backend.create(BoxSpec())
-        run = await box.start_run([], None)
-        await run.feed("import os, time\\nos.fork()\\nos.setsid()\\ntime.sleep(1000)\\n", 1)
-        await anyio.sleep(0.3)
+        forked = anyio.Event()
+        async def handler(call):
+            forked.set()
+            await anyio.sleep_forever()
+        run = await box.start_run([GuestFunction(names=("ready",))], handler)
+        await run.feed("import os, time\\nif os.fork(): ready()\\ntime.sleep(1000)\\n", 1)
+        await forked.wait()
         print(json.dumps(backend._boxes[box.box_id][1].tree()), flush=True)
         await anyio.sleep_forever()
 
@@ -92,11 +92,12 @@ anyio.run(main)
 
 def test_boxes_die_with_a_bot_that_is_killed() -> None:
     with subprocess.Popen([sys.executable, "-c", BOT], stdout=subprocess.PIPE) as bot:
-        assert bot.stdout is not None
-        pids = json.loads(bot.stdout.readline())
-        assert len(pids) >= 3
-        bot.send_signal(signal.SIGKILL)
-        bot.wait()
+        try:
+            assert bot.stdout is not None
+            pids = json.loads(bot.stdout.readline())
+        finally:
+            bot.kill()
+    assert len(pids) >= 3
     for _ in range(500):
         if not any(Path(f"/proc/{pid}").exists() for pid in pids):
             return
@@ -143,6 +144,16 @@ def test_boxes_start_in_the_main_thread_only() -> None:
     thread.start()
     thread.join()
     assert "main thread" in str(caught[0])
+
+
+async def test_a_runtime_folder_that_boxes_cannot_enter_is_named(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("an ordinary user's boxes are its own")
+    tmp_path.chmod(0o700)
+    async with anyio.create_task_group() as tasks:
+        with pytest.raises(BackendUnavailable, match="any user may enter"):
+            await open_backend(SandboxSettings(runtime_dir=tmp_path), tasks)
+        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Reading what a guest sends and writing what it gets, without a box."""
 
+import contextlib
 import json
 import math
 import pickle
@@ -24,7 +25,7 @@ def guest_values():
     folder = str(Path(guest.__file__).parent)
     sys.path.insert(0, folder)
     try:
-        import guest_values
+        import guest_values  # noqa: PLC0415 - only while its folder is on the path
     finally:
         sys.path.remove(folder)
         for name in ("guest_wire", "guest_values"):
@@ -47,7 +48,10 @@ plain = st.recursive(
 )
 
 
-@given(args=st.lists(plain, max_size=3), kwargs=st.dictionaries(st.from_regex("[a-z]+", fullmatch=True), plain, max_size=3))  # fmt: skip
+names = st.from_regex("[a-z]+", fullmatch=True)
+
+
+@given(args=st.lists(plain, max_size=3), kwargs=st.dictionaries(names, plain, max_size=3))
 def test_what_a_guest_encodes_is_what_the_host_reads(guest_values, args, kwargs) -> None:
     text, body = guest_values.encode_call("name", tuple(args), kwargs, 10**7)
     assert decode_call(text, body) == GuestCall(name="name", args=tuple(args), kwargs=kwargs)
@@ -55,13 +59,18 @@ def test_what_a_guest_encodes_is_what_the_host_reads(guest_values, args, kwargs)
 
 @given(text=st.binary(max_size=200), body=st.binary(max_size=20))
 def test_any_bytes_are_a_call_or_a_bad_call(text: bytes, body: bytes) -> None:
-    try:
+    with contextlib.suppress(BadCall):
         decode_call(text, body)
-    except BadCall:
-        pass
 
 
-@given(value=st.recursive(st.integers() | st.text() | st.floats(), lambda s: st.lists(s) | st.dictionaries(st.text(), s), max_leaves=10))  # fmt: skip
+any_json = st.recursive(
+    st.integers() | st.text() | st.floats(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+@given(value=any_json)
 def test_any_json_is_a_call_or_a_bad_call(value: object) -> None:
     try:
         call = decode_call(json.dumps(value).encode(), b"")
@@ -71,7 +80,11 @@ def test_any_json_is_a_call_or_a_bad_call(value: object) -> None:
         assert not isinstance(arg, float) or math.isfinite(arg)
 
 
-@given(frames=st.lists(st.tuples(st.integers(0, 99), st.integers(0, 2**32 - 1), st.binary(max_size=50), st.binary(max_size=50)), max_size=5), cut=st.integers(1, 30))  # fmt: skip
+short = st.binary(max_size=50)
+a_frame = st.tuples(st.integers(0, 99), st.integers(0, 2**32 - 1), short, short)
+
+
+@given(frames=st.lists(a_frame, max_size=5), cut=st.integers(1, 30))
 def test_frames_survive_any_cutting(frames, cut: int) -> None:
     sent = b"".join(wire.frame(*frame) for frame in frames)
     buffer, received = bytearray(), []

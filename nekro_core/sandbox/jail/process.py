@@ -16,7 +16,8 @@ from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.jail import process_tree
 from nekro_core.sandbox.jail.interpreter import Identity
 
-_GONE_TIMEOUT_S = 5.0
+_FOLLOW_TIMEOUT_S = 2.0
+"""For a killed process to be gone, and its launcher after it."""
 
 
 class JailProcesses:
@@ -88,30 +89,37 @@ class JailProcesses:
 
     def kill(self) -> None:
         """End everything now; see `Processes.kill`."""
-        if self._launched.poll() is None:
-            self._launched.send_signal(signal.SIGKILL)
         if self._inner_process is not None:
+            # The launcher reaps it and follows. The other way round would leave a zombie to the
+            # machine's init, which in a container is often nobody who cares.
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._inner_process, signal.SIGKILL)
+        else:
+            self._kill_launcher()
 
     async def gone(self) -> None:
         """Wait until nothing is left; see `Processes.gone`."""
         self.kill()
-        with anyio.move_on_after(_GONE_TIMEOUT_S):
-            launcher = os.pidfd_open(self.pid) if self._launched.poll() is None else None
-            for process in (launcher, self._inner_process):
-                if process is not None:
+        for process in (self._inner_process, self._launcher()):
+            if process is not None:
+                with anyio.move_on_after(_FOLLOW_TIMEOUT_S) as waited:
                     await _ended(process)
-            if launcher is not None:
-                os.close(launcher)
+                if waited.cancelled_caught:
+                    self._kill_launcher()
+                os.close(process)
+        self._inner_process = None
         if not self._freed:
             self._freed = True
             self._launched.poll()
             self._complaints.close()
-            if self._inner_process is not None:
-                os.close(self._inner_process)
-                self._inner_process = None
             self._free()
+
+    def _launcher(self) -> int | None:
+        return os.pidfd_open(self.pid) if self._launched.poll() is None else None
+
+    def _kill_launcher(self) -> None:
+        if self._launched.poll() is None:
+            self._launched.send_signal(signal.SIGKILL)
 
 
 async def _ended(process: int) -> None:

@@ -54,7 +54,7 @@ def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
 
     ``shared`` says that other users run what is in it. Raises `BackendUnavailable`.
     """
-    parent = _choose_parent(wanted)
+    parent = _choose_parent(wanted, shared=shared)
     _sweep(parent)
     path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     lock = os.open(path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -68,15 +68,19 @@ def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
     return RuntimeFolder(path, lock)
 
 
-def _choose_parent(wanted: Path | None) -> Path:
-    tried = [wanted] if wanted else [Path("/run"), Path(tempfile.gettempdir()), Path("/var/tmp")]  # noqa: S108 - a fresh folder is made in it
+def _choose_parent(wanted: Path | None, *, shared: bool) -> Path:
+    usual = (Path("/run"), Path(tempfile.gettempdir()), Path("/var/tmp"))  # noqa: S108
+    tried = (wanted,) if wanted else usual
     for parent in tried:
-        usable = parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)
-        if usable and not os.statvfs(parent).f_flag & os.ST_NOEXEC:
+        if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+            continue
+        way = (parent, *parent.resolve().parents)
+        reachable = not shared or all(folder.stat().st_mode & 0o001 for folder in way)
+        if reachable and not os.statvfs(parent).f_flag & os.ST_NOEXEC:
             return parent
     raise BackendUnavailable(
-        f"none of {', '.join(map(str, tried))} is a writable folder that allows execution; "
-        "set NEKRO_SANDBOX__RUNTIME_DIR to one"
+        f"none of {', '.join(map(str, tried))} is a writable folder that any user may enter and that "
+        "allows execution; set NEKRO_SANDBOX__RUNTIME_DIR to one"
     )
 
 
