@@ -127,37 +127,40 @@ async def draw_chart(
 
     Example:
         # User: bar chart of June 10, July 14 and August 8
-        draw_chart("bar", ["June", "July", "August"], [10, 14, 8])
+        draw_chart(kind="bar", labels=["June", "July", "August"], values=[10, 14, 8])
 
         # User: make a pie chart of tea 6 coffee 9
-        draw_chart("pie", ["tea", "coffee"], [6, 9])
+        draw_chart(kind="pie", labels=["tea", "coffee"], values=[6, 9])
 
         # User: plot these visitors as a line: 5, 7, 6, 9
-        draw_chart("line", ["1", "2", "3", "4"], [5, 7, 6, 9])
+        draw_chart(kind="line", labels=["1", "2", "3", "4"], values=[5, 7, 6, 9])
 
         # User: Draw a line graph of the temperature: Monday 12, Tuesday 15, Wednesday 11
-        draw_chart("line", ["Monday", "Tuesday", "Wednesday"], [12, 15, 11], title="Temperature")
+        draw_chart(kind="line", labels=["Monday", "Tuesday", "Wednesday"], values=[12, 15, 11], title="Temperature")
+
+        # User: chart of lions 2 tigers 7 bears 4 as a pie
+        draw_chart(kind="pie", labels=["lions", "tigers", "bears"], values=[2, 7, 4])
 
         # User: show as a pie: red 50%, blue 30%, green 20%
-        draw_chart("pie", ["red", "blue", "green"], [50, 30, 20])
+        draw_chart(kind="pie", labels=["red", "blue", "green"], values=[50, 30, 20])
 
         # User: 画一个柱状图：六月10，七月14，八月8
-        draw_chart("bar", ["六月", "七月", "八月"], [10, 14, 8])
+        draw_chart(kind="bar", labels=["六月", "七月", "八月"], values=[10, 14, 8])
 
         # User: 画个饼图，茶6，咖啡9
-        draw_chart("pie", ["茶", "咖啡"], [6, 9])
+        draw_chart(kind="pie", labels=["茶", "咖啡"], values=[6, 9])
 
         # User: 用折线图画一下气温：周一12，周二15，周三11
-        draw_chart("line", ["周一", "周二", "周三"], [12, 15, 11], title="气温")
+        draw_chart(kind="line", labels=["周一", "周二", "周三"], values=[12, 15, 11], title="气温")
 
         # User: 六月10、七月14、八月8の棒グラフを描いて
-        draw_chart("bar", ["六月", "七月", "八月"], [10, 14, 8])
+        draw_chart(kind="bar", labels=["六月", "七月", "八月"], values=[10, 14, 8])
 
         # User: お茶6、コーヒー9の円グラフ
-        draw_chart("pie", ["お茶", "コーヒー"], [6, 9])
+        draw_chart(kind="pie", labels=["お茶", "コーヒー"], values=[6, 9])
 
         # User: 気温の折れ線グラフを作って：朝12、昼15、夜11
-        draw_chart("line", ["朝", "昼", "夜"], [12, 15, 11], title="気温")
+        draw_chart(kind="line", labels=["朝", "昼", "夜"], values=[12, 15, 11], title="気温")
     """
     await _ctx.send_image(
         await _draw(functools.partial(draw_chart_png, _fonts(_ctx), kind, labels, values, title))

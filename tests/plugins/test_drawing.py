@@ -14,10 +14,11 @@ from PIL import Image, ImageFont
 from nekro_core.chat import Image as ImageSegment
 from nekro_core.tools.outcome import Failed, Recorded
 from plugins.drawing.card import CardTooLong, draw_card_png
-from plugins.drawing.chart import ChartData, draw_chart_png, format_value, ticks
+from plugins.drawing.chart import ChartData, draw_chart_png
 from plugins.drawing.coverage import Coverage, read_coverage
 from plugins.drawing.fonts import FontBook, system_folders
 from plugins.drawing.palette import PALETTES
+from plugins.drawing.sheet import format_value, ticks
 from plugins.drawing.typeset import FontMissing, Style, Typesetter
 from tests.plugin.world import World
 from tests.plugins.conftest import Call
