@@ -63,13 +63,13 @@ class Inbox:
         unique = unique_id_of(message.message_id) or _notice_digest(message)
         before = (*store.chats.seen(key), *store.users.seen(key.instance, sender))
 
-        def stored(stored_record: Record) -> None:
-            store.chats.written(key)
-            if sender.name:
-                store.users.written(key.instance, sender)
-            self._tell(stored_record)
+        def failed() -> None:
+            store.chats.forget(key)
+            store.users.forget(key.instance, sender)
 
-        results = await store.messages.add(record, unique_id=unique, before=before, stored=stored)
+        results = await store.messages.add(
+            record, unique_id=unique, before=before, stored=self._tell, failed=failed
+        )
         return record if results[-1] else None
 
     async def note(self, chat_key: ChatKey, text: str, *, run_id: str = "") -> Record:
@@ -84,7 +84,11 @@ class Inbox:
             run_id=run_id,
         )
         await store.messages.add(
-            record, unique_id=None, before=store.chats.seen(chat_key), stored=self._tell
+            record,
+            unique_id=None,
+            before=store.chats.seen(chat_key),
+            stored=self._tell,
+            failed=lambda: store.chats.forget(chat_key),
         )
         return record
 

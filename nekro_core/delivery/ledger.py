@@ -35,6 +35,7 @@ class Entry:
     row: DeliveryRow
     record: Record | None
     receipt: Receipt | None = None
+    stored: Awaitable[Any] | None = None
 
     @property
     def delivery(self) -> Delivery:
@@ -101,7 +102,6 @@ class Ledger:
         records = [entry.record for entry in entries if entry.record is not None]
 
         def stored() -> None:
-            store.chats.written(chat_key)
             for each in records:
                 self._activity.publish(Recorded(each))
 
@@ -110,12 +110,24 @@ class Ledger:
             records,
             before=store.chats.seen(chat_key),
             stored=stored,
+            failed=lambda: store.chats.forget(chat_key),
         )
+        for entry in entries:
+            entry.stored = written
         return entries, written
+
+    @staticmethod
+    async def stored(entry: Entry) -> None:
+        """Wait until the row is in the database. Raises `StoreError` where it is not."""
+        if entry.stored is not None:
+            await entry.stored
 
     async def begin_call(self, entry: Entry) -> None:
         """Commit that the call is about to be made. Raises `StoreError`: then it must not be."""
-        await self._store.deliveries.mark(entry.row, DeliveryState.SENDING)
+        marked = self._store.deliveries.mark(entry.row, DeliveryState.SENDING)
+        # The row itself may still be in line: it and its state then share a commit.
+        await self.stored(entry)
+        await marked
         entry.row = replace(entry.row, state=DeliveryState.SENDING)
         entry.receipt = None
 

@@ -118,8 +118,8 @@ class Outbox:
                 ticket = lane.enter()
             try:
                 async with ticket.turn():
-                    await written
                     await self._send_all(lane, entries, asked)
+                    await written
             except StoreError:
                 await self._ledger.abandon(entries, "the database could not be written")
                 raise
@@ -150,6 +150,7 @@ class Outbox:
                 continue
             if lane.parked:
                 # Not before those that wait already.
+                await self._ledger.stored(entry)
                 reason = lane.parked[0].row.reason or "waits for the messages before it"
                 await self._ledger.decide(
                     entry, Receipt(state=DeliveryState.PENDING, reason=reason)
@@ -164,6 +165,8 @@ class Outbox:
     async def _wait_for_room(self, lane: Lane, entry: Entry, asked: float) -> bool:
         now = anyio.current_time()
         delay, settings = lane.window.delay(now), self._settings
+        if delay:
+            await self._ledger.stored(entry)
         if now - asked + delay > settings.longest_wait_s:
             reason = (
                 f"{settings.sends_per_window} messages went to this chat within "

@@ -12,10 +12,11 @@ import asyncio
 import sqlite3
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+import aiosqlite
 from tortoise.backends.base.client import BaseDBAsyncClient
 from tortoise.exceptions import BaseORMException, IntegrityError
 
@@ -57,6 +58,7 @@ class _Write:
     statements: tuple[Statement, ...]
     done: "asyncio.Future[list[Rows]]"
     committed: Callable[[list[Rows]], None] | None
+    failed: Callable[[], None] | None
     results: list[Rows] = field(default_factory=list)
 
 
@@ -91,19 +93,20 @@ class Database:
         self,
         *statements: Statement,
         committed: Callable[[list[Rows]], None] | None = None,
+        failed: Callable[[], None] | None = None,
     ) -> Awaitable[list[Rows]]:
         """Put statements in line, to be committed together; their place is taken before this
         returns. Awaiting gives each one's rows and raises `StoreError` where nothing was written.
 
         ``committed`` is called in the order of commits, before the one who waits goes on, and also
-        where nobody waits any more. It must not raise.
+        where nobody waits any more; ``failed`` where nothing was written. They must not raise.
         """
         done: asyncio.Future[list[Rows]] = asyncio.get_running_loop().create_future()
         if self._closing:
             done.set_exception(StoreUnavailable("the store is closed: nothing more is written"))
         else:
             clean = tuple(Statement(sql, self._clean(values)) for sql, values in statements)
-            self._waiting.append(_Write(clean, done, committed))
+            self._waiting.append(_Write(clean, done, committed, failed))
             self._wake.set()
         # The waiter may be cancelled; the write itself is not.
         return asyncio.shield(done)
@@ -134,15 +137,15 @@ class Database:
                     await self._commit([write])
                 return
             for write in writes:
-                if not write.done.cancelled():
-                    write.done.set_exception(error)
-                    write.done.exception()  # Seen: who waited may be gone.
+                if write.failed is not None:
+                    write.failed()
+                write.done.set_exception(error)
+                write.done.exception()  # Seen: who waited may be gone.
             return
         for write in writes:
             if write.committed is not None:
                 write.committed(write.results)
-            if not write.done.cancelled():
-                write.done.set_result(write.results)
+            write.done.set_result(write.results)
 
     async def _transaction(self, writes: list[_Write]) -> None:
         for write in writes:
@@ -152,33 +155,21 @@ class Database:
             # A statement is a transaction of its own.
             await self._apply(self._connection, groups[0])
             return
-        try:
-            async with self._connection._in_transaction() as transaction:  # noqa: SLF001 (it has no public name that takes a connection)
-                for group in groups:
-                    await self._apply(transaction, group)
-        except BaseException:
-            await self._forget()
-            raise
-
-    async def _forget(self) -> None:
-        """Leave no transaction open behind a failed one. Tortoise begins each with a commit of
-        whatever is open, so a commit refused by a full disk would come true later."""
         if self.dialect == "sqlite":
-            with suppress(BaseORMException, sqlite3.Error):
-                await self._connection.execute_query("ROLLBACK")
+            # In one visit to the connection's thread: Tortoise's own transactions make three more,
+            # and begin with a commit of whatever a refused commit has left open.
+            async with self._connection.acquire_connection() as connection:
+                work = partial(_transact, [group.statement for group in groups])
+                for group, rows in zip(groups, await _visit(connection, work), strict=True):
+                    group.hand_out(rows)
+            return
+        async with self._connection._in_transaction() as transaction:  # noqa: SLF001 (its only name)
+            for group in groups:
+                await self._apply(transaction, group)
 
     async def _apply(self, runner: _Runner, group: "_Group") -> None:
-        statement, members = group
-        if isinstance(statement, str):
-            ((write, values),) = members
-            write.results.append(await self._run(runner, statement, values))
-            return
-        flat = tuple(value for _, values in members for value in values)
-        rows = await self._run(runner, statement.sql(len(members)), flat)
-        taken = {row[statement.columns[0]]: row for row in rows}
-        for write, values in members:
-            row = taken.get(values[0])
-            write.results.append([row] if row is not None else [])
+        sql, values = group.statement
+        group.hand_out(await self._run(runner, sql, values))
 
     def _clean(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
         return tuple(_storable(v, self._numbered) if isinstance(v, str) else v for v in values)
@@ -190,7 +181,52 @@ class Database:
         return rows
 
 
-_Group = tuple[str | Insert, list[tuple[_Write, tuple[Value, ...]]]]
+@dataclass(slots=True, eq=False)
+class _Group:
+    """One statement for the database, of one write or of neighbouring rows for one table."""
+
+    sql: str | Insert
+    members: list[tuple[_Write, tuple[Value, ...]]]
+
+    @property
+    def statement(self) -> tuple[str, tuple[Value, ...]]:
+        if isinstance(self.sql, str):
+            return self.sql, self.members[0][1]
+        return self.sql.sql(len(self.members)), tuple(v for _, row in self.members for v in row)
+
+    def hand_out(self, rows: Rows) -> None:
+        """Give each write its rows."""
+        if isinstance(self.sql, str):
+            self.members[0][0].results.append(rows)
+            return
+        column = self.sql.columns[0]
+        taken = {row[column]: row for row in rows}
+        for write, values in self.members:
+            row = taken.get(values[0])
+            write.results.append([row] if row is not None else [])
+
+
+def _transact(
+    statements: Sequence[tuple[str, tuple[Value, ...]]], connection: sqlite3.Connection
+) -> list[Rows]:
+    """All of them or none; leaves no transaction open however it ends."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        results: list[Rows] = [connection.execute(*each).fetchall() for each in statements]
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return results
+
+
+async def _visit(
+    connection: aiosqlite.Connection, work: Callable[[sqlite3.Connection], list[Rows]]
+) -> list[Rows]:
+    """Run a function in the connection's thread, as aiosqlite's own methods do."""
+    execute: Callable[..., Awaitable[list[Rows]]] = connection._execute  # noqa: SLF001 (no public name)
+    return await execute(work, connection._conn)  # noqa: SLF001
 
 
 def _grouped(writes: Sequence[_Write]) -> list[_Group]:
@@ -198,10 +234,10 @@ def _grouped(writes: Sequence[_Write]) -> list[_Group]:
     groups: list[_Group] = []
     for write in writes:
         for statement, values in write.statements:
-            if groups and isinstance(statement, Insert) and groups[-1][0] is statement:
-                groups[-1][1].append((write, values))
+            if groups and isinstance(statement, Insert) and groups[-1].sql is statement:
+                groups[-1].members.append((write, values))
             else:
-                groups.append((statement, [(write, values)]))
+                groups.append(_Group(statement, [(write, values)]))
     return groups
 
 

@@ -42,15 +42,15 @@ class Deliveries:
         records: Sequence[Record],
         *,
         before: Sequence[Statement] = (),
-        stored: Callable[[], None] | None = None,
+        stored: Callable[[], None] = lambda: None,
+        failed: Callable[[], None] = lambda: None,
     ) -> Awaitable[list[Rows]]:
-        """Keep the calls of one send and the history lines that show them, together."""
+        """Keep the calls of one send and the history lines that show them, together. ``stored`` or
+        ``failed`` is called, in the order of the calls."""
         statements: list[Statement] = [*before]
         statements += [Statement(_INSERT, _values(row)) for row in rows]
         statements += [self._messages.inserted(record, None) for record in records]
-        return self._database.write(
-            *statements, committed=None if stored is None else lambda _: stored()
-        )
+        return self._database.write(*statements, committed=lambda _: stored(), failed=failed)
 
     def mark(
         self, row: DeliveryRow, state: DeliveryState, *, message_id: str = "", reason: str = ""

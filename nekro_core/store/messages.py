@@ -59,19 +59,22 @@ class Messages:
         unique_id: str | None,
         before: Sequence[Statement] = (),
         stored: Callable[[Record], None] | None = None,
+        failed: Callable[[], None] | None = None,
     ) -> Awaitable[list[Rows]]:
         """Put a record in line to be stored; its place is taken before this returns.
 
         The last of the awaited rows is empty where ``unique_id`` is known in this instance.
         ``stored`` is called for a record that was new, in the order of the calls and also if
-        nobody waits any more. ``before`` is written in the same transaction.
+        nobody waits any more; ``failed`` where nothing could be written. ``before``
+        is written in the same transaction.
         """
 
         def committed(results: list[Rows]) -> None:
             if stored is not None and results[-1]:
                 stored(record)
 
-        return self._database.write(*before, self.inserted(record, unique_id), committed=committed)
+        statements = (*before, self.inserted(record, unique_id))
+        return self._database.write(*statements, committed=committed, failed=failed)
 
     @staticmethod
     def inserted(record: Record, unique_id: str | None) -> Statement:

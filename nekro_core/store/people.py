@@ -94,9 +94,11 @@ class Chats:
         self._known: set[ChatKey] = set()
 
     def seen(self, chat_key: ChatKey) -> tuple[Statement, ...]:
-        """What must be written so that the chat is known; nothing where it is."""
+        """What must be written so that the chat is known; nothing where it is, or will be by a
+        write that is in line. A write that fails must say so with `forget`."""
         if chat_key in self._known:
             return ()
+        self._known.add(chat_key)
         return (
             Statement(
                 "INSERT INTO chats (chat_key, instance, first_seen, handled_seq) "
@@ -105,9 +107,9 @@ class Chats:
             ),
         )
 
-    def written(self, chat_key: ChatKey) -> None:
-        """What `seen` asked for is in the database."""
-        self._known.add(chat_key)
+    def forget(self, chat_key: ChatKey) -> None:
+        """What `seen` asked for may not be in the database."""
+        self._known.discard(chat_key)
 
     async def all(self) -> list[ChatKey]:
         """Every chat, newest activity first."""
@@ -162,10 +164,14 @@ class Users:
         self._names: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     def seen(self, instance: str, sender: Sender) -> tuple[Statement, ...]:
-        """What must be written so that the person is known by this name; nothing where so."""
+        """What must be written so that the person is known by this name; nothing where so. A
+        write that fails must say so with `forget`."""
         known = self._names.get((instance, sender.user_id))
         if not sender.user_id or known == sender.name or (known is not None and not sender.name):
             return ()
+        self._names[instance, sender.user_id] = sender.name
+        if len(self._names) > _KNOWN_USERS:
+            self._names.popitem(last=False)
         # A notice often has no name: it must not blank the one that is known.
         return (
             Statement(
@@ -176,12 +182,9 @@ class Users:
             ),
         )
 
-    def written(self, instance: str, sender: Sender) -> None:
-        """What `seen` asked for is in the database."""
-        self._names[instance, sender.user_id] = sender.name
-        self._names.move_to_end((instance, sender.user_id))
-        if len(self._names) > _KNOWN_USERS:
-            self._names.popitem(last=False)
+    def forget(self, instance: str, sender: Sender) -> None:
+        """What `seen` asked for may not be in the database."""
+        self._names.pop((instance, sender.user_id), None)
 
     async def name(self, instance: str, user_id: str) -> str:
         """The name last seen, or an empty text."""
