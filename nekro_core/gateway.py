@@ -5,7 +5,6 @@ socket), so everything behind it can be built twice in a test. See docs/decision
 """
 
 import ipaddress
-import logging
 import os
 import socket
 import sys
@@ -26,14 +25,14 @@ import nonebot
 import uvicorn
 from loguru import logger
 from nonebot.drivers import ASGIMixin, Driver
-from nonebot.log import LoguruHandler
 
 from nekro_core.api.adapter import AdapterFactory, Page
 from nekro_core.app import App, Report
 from nekro_core.llm.embedded import WeightsError, ensure_weights
+from nekro_core.logs import kept_secrets, open_log
 from nekro_core.plugin.builtin import builtin_adapters, load_adapter
 from nekro_core.progress import ProgressLine
-from nekro_core.settings import Settings, SettingsError, adapter_settings
+from nekro_core.settings import Settings, SettingsError, adapter_settings, written_settings
 from nekro_core.store import StoreError
 
 DRIVER = "~fastapi+~httpx+~websockets"
@@ -92,13 +91,14 @@ async def serve(settings: Settings, *, report: Report, announce: Announce) -> No
     """
     with listen(str(settings.host), settings.port) as listener:
         port = listener.getsockname()[1]
+        redactor = open_log(written_settings())
         nonebot.init(**adapter_settings(), driver=DRIVER, host=settings.host, port=port)
         driver = nonebot.get_driver()
         if not isinstance(driver, ASGIMixin):
             raise TypeError(f"driver {driver.type} serves no web application; {DRIVER} does")
-        _log_through_loguru()
         async with App.open(settings, driver.config.model_dump(), report=report) as app:
             options = add_adapters(app, driver)
+            redactor.hide(kept_secrets(settings.nekro_data_dir))
             config = uvicorn.Config(
                 driver.asgi,
                 log_config=None,
@@ -209,15 +209,6 @@ def _address(host: str, port: int) -> str:
     if ipaddress.ip_address(host).is_unspecified:
         host = "::1" if ":" in host else "127.0.0.1"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _log_through_loguru() -> None:
-    """Everything that logs through the standard library goes where NoneBot's own lines go."""
-    root = logging.getLogger()
-    root.handlers = [LoguruHandler()]
-    root.setLevel(logging.INFO)
-    for name in ("httpx", "httpx2", "httpcore", "openai", "aiosqlite", "tortoise"):
-        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def run() -> int:

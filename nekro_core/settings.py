@@ -59,7 +59,7 @@ class Settings(BaseSettings):
     @classmethod
     def load(cls, folder: Path = Path()) -> Self:
         """Read the files of ``folder`` and the environment. Raises `SettingsError`."""
-        written = written_names(folder)
+        written = written_settings(folder)
         known = {name for name in cls.model_fields if name.startswith("nekro_")}
         for name in written:
             root = name.split("__")[0]
@@ -82,15 +82,15 @@ def adapter_settings() -> dict[str, Any]:
     }
 
 
-def written_names(folder: Path) -> Mapping[str, str]:
-    """Every name that the files or the environment give, in lower case, with where it stands."""
+def written_settings(folder: Path = Path()) -> Mapping[str, str]:
+    """Every name that the files or the environment give, in lower case, with its text."""
     names = {
-        name.lower(): str(path)
+        name.lower(): value or ""
         for path in _files(folder)
         if path.is_file()
-        for name in dotenv_values(path)
+        for name, value in dotenv_values(path).items()
     }
-    return names | {name.lower(): "environment" for name in os.environ}
+    return names | {name.lower(): value for name, value in os.environ.items()}
 
 
 def _files(folder: Path) -> tuple[Path, Path]:

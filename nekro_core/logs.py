@@ -1,0 +1,77 @@
+"""Where log lines go: to stdout through loguru, with every known secret blacked out."""
+
+import logging
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TextIO
+
+from loguru import logger
+from nonebot import log as nonebot_log
+
+_SECRET_NAME = re.compile(r"token|key|secret|password", re.IGNORECASE)
+_SHORTEST = 8
+"""Characters. A shorter one stands in ordinary words, and blacking those out hides the log."""
+_QUIET = ("httpx", "httpx2", "httpcore", "openai", "aiosqlite", "tortoise", "websockets")
+
+
+class Redactor:
+    """A text stream that passes everything on but the secrets that it was told."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._secrets: set[str] = set()
+        self._pattern: re.Pattern[str] | None = None
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Black these out from now on; short ones are left."""
+        self._secrets |= {secret for secret in secrets if len(secret) >= _SHORTEST}
+        longest_first = sorted(self._secrets, key=len, reverse=True)
+        self._pattern = (
+            re.compile("|".join(map(re.escape, longest_first))) if self._secrets else None
+        )
+
+    def write(self, text: str) -> None:
+        """Pass a piece on."""
+        self._out.write(self._pattern.sub("***", text) if self._pattern else text)
+
+    def flush(self) -> None:
+        """Pass on what is held back."""
+        self._out.flush()
+
+    def isatty(self) -> bool:
+        """Whether somebody watches; loguru colours then."""
+        return self._out.isatty()
+
+
+def open_log(written: Mapping[str, str]) -> Redactor:
+    """Send everything that logs, NoneBot and the standard library too, to stdout.
+
+    ``written`` are the settings as they stand in files and environment: NoneBot prints its whole
+    configuration at DEBUG. The process's one log is replaced, so this is for the gateway alone.
+    """
+    redactor = Redactor(sys.stdout)
+    redactor.hide(value for name, value in written.items() if value and _SECRET_NAME.search(name))
+    logger.remove()
+    logger.add(
+        redactor,
+        level=0,
+        # A traceback with the values of variables would print what a person wrote, and keys.
+        diagnose=False,
+        backtrace=False,
+        filter=nonebot_log.default_filter,
+        format=nonebot_log.default_format,
+    )
+    root = logging.getLogger()
+    root.handlers = [nonebot_log.LoguruHandler()]
+    root.setLevel(logging.INFO)
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    return redactor
+
+
+def kept_secrets(data_dir: Path) -> list[str]:
+    """The secrets that were made at first starts."""
+    folder = data_dir / "secrets"
+    return [path.read_text().strip() for path in folder.glob("*") if path.is_file()]
