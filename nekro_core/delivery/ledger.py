@@ -154,10 +154,12 @@ class Ledger:
                 error,
             )
         if entry.record is not None:
-            entry.record = msgspec.structs.replace(
+            changed = msgspec.structs.replace(
                 entry.record, state=receipt.state, message_id=receipt.message_id
             )
-            self._activity.publish(Recorded(entry.record))
+            if changed != entry.record:
+                entry.record = changed
+                self._activity.publish(Recorded(changed))
 
     async def abandon(self, entries: Sequence[Entry], reason: str) -> None:
         """The one who asked was cancelled: what is on its way becomes unknown, the rest dropped."""

@@ -165,8 +165,9 @@ class Outbox:
     async def _wait_for_room(self, lane: Lane, entry: Entry, asked: float) -> bool:
         now = anyio.current_time()
         delay, settings = lane.window.delay(now), self._settings
-        if delay:
-            await self._ledger.stored(entry)
+        if not delay:
+            return True
+        await self._ledger.stored(entry)
         if now - asked + delay > settings.longest_wait_s:
             reason = (
                 f"{settings.sends_per_window} messages went to this chat within "
@@ -182,8 +183,7 @@ class Outbox:
         """Make the one platform call, between its two commits."""
         adapter = self._adapter(entry.row.chat_key)
         if adapter is None:
-            receipt = Receipt(state=DeliveryState.PENDING, reason="its adapter is not loaded")
-            await self._ledger.decide(entry, receipt)
+            # Left by an earlier process, and looked at again and again until it is too old.
             return
         await self._ledger.begin_call(entry)
         receipt = await self._ask(adapter, entry)

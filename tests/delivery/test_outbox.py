@@ -289,6 +289,40 @@ async def test_what_an_offline_account_could_not_say_is_said_when_it_is_back(
     assert {line.state for line in await store.messages.newest(GROUP, 10)} == {SENT}
 
 
+async def test_who_watches_is_not_told_of_every_vain_try(
+    outbox: Outbox, adapter: FakeAdapter, activity: Broadcast
+) -> None:
+    adapter.offline = True
+    async with activity.watch(GROUP) as stream:
+        await outbox.send(GROUP, HI)
+        await anyio.sleep(0.1)
+        adapter.offline = False
+        states = []
+        while not states or states[-1] is not SENT:
+            seen = await anext(stream)
+            assert isinstance(seen, Recorded)
+            states.append(seen.record.state)
+    assert states == [PENDING, SENT]
+
+
+async def test_what_waits_for_an_adapter_that_is_added_later(
+    url: str, clock: Clock, adapter: FakeAdapter
+) -> None:
+    adapters: dict[str, FakeAdapter] = {"fake": adapter}
+    async with Store.open(url, clock=clock) as store:
+        adapter.offline = True
+        async with Outbox(store, adapters, Broadcast(), QUICK, clock=clock) as outbox:
+            await outbox.send(GROUP, HI, run_id="r1")
+        adapters.clear()
+        async with Outbox(store, adapters, Broadcast(), QUICK, clock=clock):
+            await anyio.sleep(0.05)
+            adapter.offline = False
+            adapters["fake"] = adapter
+            with anyio.fail_after(5):
+                while not adapter.sent:
+                    await anyio.sleep(0.01)
+
+
 async def test_what_waited_too_long_is_not_said_any_more(
     outbox: Outbox, adapter: FakeAdapter, store: Store, clock: Clock
 ) -> None:
