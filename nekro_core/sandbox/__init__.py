@@ -1,1 +1,14 @@
-"""Isolated boxes that run code and keep files. A library: it knows nothing of chats."""
+"""Isolated boxes that run code and keep files. A library: it knows nothing of chats.
+
+::
+
+    box.py        the contract: Backend makes Boxes, a Box executes Runs
+    settings.py   SandboxSettings
+    backends.py   open_backend: the first backend that passes its own self-check
+    pool.py       BoxPool: boxes that are ready before anyone asks
+    check.py      what a self-check reads back from inside a box
+    agent_box.py  agent_run.py  channel.py  calls.py  handover.py
+                  a box whose agent is reached over a channel: the same behind every backend
+    jail/         what makes boxes with bubblewrap
+    guest/        what runs inside: the agent, and the processes it forks for runs
+"""

@@ -158,7 +158,7 @@ class BackendConformance:
             "import asyncio\nasync def f():\n    return await tool(1)\nprint(asyncio.run(f()))",
             "import asyncio\nprint(asyncio.run(tool(1)))",
             "import asyncio\nprint(await asyncio.wait_for(tool(1), 5))",
-            "async def f():\n    import asyncio\n    print(await asyncio.create_task(tool(1)))\nawait f()",
+            "from asyncio import *\nasync def f():\n    print(await shield(tool(1)))\nawait f()",
             "async def f():\n    return await tool(1)\nprint([await f() for _ in range(2)])",
             "if __name__ == '__main__':\n    print(await tool(1))",
         ],

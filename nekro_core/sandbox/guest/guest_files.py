@@ -58,6 +58,12 @@ def _told_by_path(path: str) -> Iterator[None]:
         raise FileError(code, f"{path}: {reason}") from error
 
 
+def count() -> int:
+    """How many files there are where the guest may make some."""
+    seen = [os.statvfs(path) for path in (HOME, "/tmp", "/dev/shm")]
+    return sum(found.f_files - found.f_ffree for found in seen)
+
+
 def _locate(path: str, follow_last: bool = True) -> tuple[str, list[str]]:
     """The root that holds ``path`` and the parts below it."""
     if not path or "\0" in path or len(path) > 4096:

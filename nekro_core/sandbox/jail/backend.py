@@ -98,9 +98,13 @@ class JailBackend:
         finally:
             theirs.close()
         self._boxes[box_id] = (box, processes)
-        box.attach(await Channel.open(ours, box.handle, box.lose))
-        with anyio.move_on_after(_READY_TIMEOUT_S):
-            await box.ready.wait()
+        try:
+            box.attach(await Channel.open(ours, box.handle, box.lose))
+            with anyio.move_on_after(_READY_TIMEOUT_S):
+                await box.ready.wait()
+        except BaseException:
+            await box.destroy()
+            raise
         if not box.alive or not box.ready.is_set():
             complaint = processes.complaint() or box.lost_because or "it did not answer"
             await box.destroy()

@@ -79,8 +79,8 @@ def _choose_parent(wanted: Path | None, *, shared: bool) -> Path:
         if reachable and not os.statvfs(parent).f_flag & os.ST_NOEXEC:
             return parent
     raise BackendUnavailable(
-        f"none of {', '.join(map(str, tried))} is a writable folder that any user may enter and that "
-        "allows execution; set NEKRO_SANDBOX__RUNTIME_DIR to one"
+        f"none of {', '.join(map(str, tried))} is a writable folder that any user may enter and "
+        "that allows execution; set NEKRO_SANDBOX__RUNTIME_DIR to one"
     )
 
 
