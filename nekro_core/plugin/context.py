@@ -106,31 +106,48 @@ class AgentCtx:
         return receipts
 
     async def send_text(
-        self, content: str, *, chat_key: ChatKey | str | None = None, reply_to: str = ""
+        self,
+        content: str,
+        *,
+        record: bool = True,
+        chat_key: ChatKey | str | None = None,
+        reply_to: str = "",
     ) -> tuple[Receipt, ...]:
-        """Send words, as an answer to the message ``reply_to``. Raises as `send`, and
-        `ToolFailure` for a text without words."""
+        """Send words, as an answer to the message ``reply_to``.
+
+        ``record`` is taken because existing plugins give it; what is sent is always in the chat's
+        record. Raises as `send`, and `ToolFailure` for a text without words.
+        """
+        del record
         if not content.strip():
             raise ToolFailure("the text is empty: there is nothing to send")
         return await self.send((*_reply(reply_to), Text(content)), chat_key=chat_key)
 
     async def send_image(
         self,
-        image: str | bytes | Path,
+        file_path: str | bytes | Path,
         *,
+        record: bool = True,
         chat_key: ChatKey | str | None = None,
         reply_to: str = "",
     ) -> tuple[Receipt, ...]:
         """Send a picture: a box path or URL (``str``), the plugin's own bytes, or its own file
         (`pathlib.Path`, on the host: never made from what the model wrote)."""
-        medium = await self.medium(image, expect="image")
+        del record
+        medium = await self.medium(file_path, expect="image")
         return await self.send((*_reply(reply_to), Image(medium)), chat_key=chat_key)
 
     async def send_file(
-        self, file: str | bytes | Path, *, name: str = "", chat_key: ChatKey | str | None = None
+        self,
+        file_path: str | bytes | Path,
+        *,
+        record: bool = True,
+        name: str = "",
+        chat_key: ChatKey | str | None = None,
     ) -> tuple[Receipt, ...]:
-        """Send a file to keep; ``file`` as for `send_image`."""
-        medium = await self.medium(file, name=name)
+        """Send a file to keep; ``file_path`` as for `send_image`."""
+        del record
+        medium = await self.medium(file_path, name=name)
         return await self.send((File(medium),), chat_key=chat_key)
 
     async def send_voice(self, wav: bytes, *, text: str = "") -> tuple[Receipt, ...]:

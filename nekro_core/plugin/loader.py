@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import ctypes
 import hashlib
 import sys
 import threading
@@ -79,7 +80,7 @@ async def load(item: Item, binding: Binding, effects: Effects, limit_s: float) -
             return _import(module_name, item.path)
 
     try:
-        module = await _in_thread(work, limit_s)
+        module = await _in_thread(work, limit_s, f"import of {item.item}")
     except TimeoutError as error:
         raise LoadFailed(problem_of(error, item, f"its import took over {limit_s:g} s")) from None
     except (Exception, SystemExit) as error:  # a plugin may do anything at import
@@ -168,7 +169,7 @@ def _forgetting(name: str) -> Callable[[], None]:
     return forget
 
 
-async def _in_thread(work: Callable[[], ModuleType], limit_s: float) -> ModuleType:
+async def _in_thread(work: Callable[[], ModuleType], limit_s: float, name: str) -> ModuleType:
     """Run in a daemon thread, which unlike a worker thread keeps nobody from ending."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[tuple[ModuleType | None, BaseException | None]] = loop.create_future()
@@ -187,15 +188,24 @@ async def _in_thread(work: Callable[[], ModuleType], limit_s: float) -> ModuleTy
         if not loop.is_closed():
             loop.call_soon_threadsafe(deliver, result, error)
 
-    thread = threading.Thread(target=run, name="plugin import", daemon=True)
+    thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
     try:
         with anyio.fail_after(limit_s):
             result, error = await done
     except TimeoutError:
         running = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - its documented use
+        _interrupt(thread)
         raise _Hanging(traceback.extract_stack(running) if running else []) from None
     if error is not None:
         raise error
     assert result is not None
     return result
+
+
+def _interrupt(thread: threading.Thread) -> None:
+    """End a thread at its next line of Python: one that loops would take a processor for ever. One
+    that waits in a library's code stays, and does no harm."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
+    )

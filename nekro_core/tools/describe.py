@@ -47,7 +47,7 @@ def describe(
 ) -> Described:
     """Read a handler ``async def function(_ctx: AgentCtx, ...)``. Never raises for a bad one."""
     where = place_of(function)
-    python_name = getattr(function, "__name__", name)
+    python_name = _python_name(function)
     refusal = _refusal(function, python_name, where)
     if refusal is not None:
         return Described(None, (refusal,))
@@ -93,6 +93,12 @@ def place_of(function: object) -> str:
     if code is None:
         return getattr(function, "__module__", "") or repr(function)
     return f"{Path(code.co_filename)}:{code.co_firstlineno}"
+
+
+def _python_name(function: object) -> str:
+    """The name of a function, of what a partial calls, or of a callable object's class."""
+    inner = getattr(function, "func", function)
+    return getattr(function, "__name__", "") or getattr(inner, "__name__", type(inner).__name__)
 
 
 def _refusal(function: object, name: str, where: str) -> Problem | None:

@@ -1,7 +1,9 @@
 """A broken plugin is reported with file, line and remedy, and stops nobody."""
 
 import sys
+import threading
 
+import anyio
 import pytest
 
 from nekro_core.plugin import PluginState
@@ -32,7 +34,7 @@ class Config(ConfigBase):
         ("plugin = 5\n", 1, "has a 'plugin' of int", "write plugin = NekroPlugin("),
         (GOOD.replace('"good"', '"not good"'), 5, "module_name 'not good'", "correct this line"),
         (GOOD.replace('"good"', '"class"'), 5, "is a word of Python", "correct this line"),
-        (GOOD + "import time\ntime.sleep(60)\n", LINES + 2, "took over 0.5 s", "mount_init_method"),
+        (GOOD + "import time\ntime.sleep(3)\n", LINES + 2, "took over 0.5 s", "mount_init_method"),
         (
             GOOD + "@plugin.mount_init_method()\nasync def init():\n    raise KeyError('x')\n",
             LINES + 3,
@@ -77,6 +79,16 @@ async def test_the_fault_of_an_inner_module_is_found(world: World) -> None:
     async with world.bot() as registry:
         (info,) = registry.plugins()
     assert info.problems[0].where == f"{world.data_dir / 'plugins' / 'deep' / 'inner.py'}:3"
+
+
+async def test_an_import_that_loops_is_ended(world: World) -> None:
+    world.write("a.py", "while True:\n    pass\n")
+    async with world.bot(import_s=0.3) as registry:
+        (info,) = registry.plugins()
+    assert info.problems[0].message == "its import took over 0.3 s"
+    with anyio.fail_after(30):
+        while any(thread.name == "import of local/a" for thread in threading.enumerate()):
+            await anyio.sleep(0.01)
 
 
 async def test_mended_it_can_be_enabled(world: World) -> None:

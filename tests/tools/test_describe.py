@@ -254,6 +254,12 @@ class Methods:
         return text
 
 
+class Called:
+    async def __call__(self, _ctx: AgentCtx, text: str) -> str:
+        """Do."""
+        return text
+
+
 async def other_name(context: AgentCtx, text: str) -> str:
     """Do."""
     return text
@@ -265,11 +271,19 @@ async def two(first: str, _ctx: AgentCtx, text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "function", [traced(google), Methods().method, other_name, partial(two, "x")]
+    ("function", "name"),
+    [
+        (traced(google), "google"),
+        (Methods().method, "method"),
+        (other_name, "other_name"),
+        (partial(two, "x"), "two"),
+        (Called(), "Called"),
+    ],
 )
-def test_also_taken(function: Any) -> None:
+def test_also_taken(function: Any, name: str) -> None:
     described = describe(function, ToolKind.TOOL, name="it", module="mod", owner="ann.mod")
     assert described.tool is not None
+    assert described.tool.python_name == name
     assert described.tool.parameters[0].name == "text"
 
 
