@@ -1,8 +1,9 @@
 """How the operator tunes the embedded model (``NEKRO_EMBEDDED__*``)."""
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 
 class EmbeddedSettings(BaseModel):
@@ -24,3 +25,15 @@ class EmbeddedSettings(BaseModel):
     """How long loading the model may take."""
     idle_unload_s: int = Field(default=0, ge=0)
     """After how long without a request the weights leave memory until the next; 0 keeps them."""
+
+    @field_validator("hub_url")
+    @classmethod
+    def _check_address(cls, value: str) -> str:
+        try:
+            address = urlsplit(value)
+            usable = address.scheme in ("http", "https") and bool(address.hostname)
+        except ValueError:
+            usable = False
+        if value and not usable:
+            raise ValueError(f"{value!r} is no address: expected https://..., or nothing")
+        return value

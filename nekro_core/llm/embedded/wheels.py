@@ -101,7 +101,7 @@ async def _download(wheel: Wheel, folder: Path, progress: Progress, report: Repo
         return found
     if process.returncode == 0:
         raise SourceFailed(f"{wheel.distribution}: the wheel has another SHA-256 than expected")
-    said = log.read_text("utf-8", "replace").strip()[-_TAIL:]
+    said = " ".join(log.read_text("utf-8", "replace").split())[-_TAIL:]
     raise SourceFailed(f"pip could not download {wheel.distribution} {wheel.version}: {said}")
 
 
