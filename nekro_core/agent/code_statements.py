@@ -25,7 +25,7 @@ _CODE_TOKEN = re.compile(
     | (?P<comment>\#[^\n]*)
     | (?P<continued>\\\n)
     | (?P<newline>\n)
-    | (?P<string>(?P<prefix>\w*+)(?P<quote>\"{3}|'{3}|\"|'))
+    | (?P<quote>\"{3}|'{3}|\"|')
     | (?P<open>[(\[{])
     | (?P<close>[)\]}])
     | (?P<colon>:)
@@ -35,6 +35,9 @@ _CODE_TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+# What changes no state once a logical line has begun: names, numbers, operators and blanks.
+_PLAIN = re.compile(r"[^\"'#\\()\[\]{}:`\n]*+")
+_PREFIX = re.compile(r"\w*\Z")
 _STRING_REST = {
     "'": re.compile(r"[^'\\\n]*+(?:\\.[^'\\\n]*+)*+", re.DOTALL),
     '"': re.compile(r'[^"\\\n]*+(?:\\.[^"\\\n]*+)*+', re.DOTALL),
@@ -164,6 +167,8 @@ class StatementScanner:
             elif top is not None and top.what in ("formatted", "spec"):
                 position = self._scan_formatted(text, position, top)
             else:
+                if self._begun:
+                    position = self._skip_plain(text, position)
                 found = _CODE_TOKEN.match(text, position)
                 assert found is not None
                 if found.lastgroup == "fence":
@@ -171,6 +176,14 @@ class StatementScanner:
                 self._take(found)
                 position = found.end()
         return None
+
+    def _skip_plain(self, text: str, position: int) -> int:
+        found = _PLAIN.match(text, position)
+        assert found is not None
+        if plain := found.group().rstrip(" \t\f"):
+            self._used = len(self._lines)
+            self._last = plain[-1]
+        return found.end()
 
     def _take(self, found: re.Match[str]) -> None:
         """One token of code."""
@@ -190,10 +203,11 @@ class StatementScanner:
         if not self._begun:
             self._begin_logical_line(text)
         self._last = text[-1]
-        if group == "string":
-            quote = found.group("quote")
-            formatted = found.group("prefix").lower() in _FORMATTED
-            self._open.append(_Open("formatted" if formatted else "string", quote))
+        if group == "quote":
+            # Three characters tell a prefix from the end of a longer name.
+            before = _PREFIX.search(found.string[max(found.start() - 3, 0) : found.start()])
+            formatted = before is not None and before.group().lower() in _FORMATTED
+            self._open.append(_Open("formatted" if formatted else "string", text))
         elif group == "open":
             self._open.append(_Open(text))
         elif group == "close":

@@ -6,6 +6,10 @@ from typing import Protocol
 
 from nekro_core.agent.settings import TurnSettings
 from nekro_core.llm.model import Usage
+from nekro_core.store import Usage as StoredUsage
+
+DAY_S = 86_400.0
+"""What a limit of a day looks back on, in seconds."""
 
 
 class LimitExceeded(Exception):
@@ -47,15 +51,16 @@ class StepLimit:
 
 @dataclass(slots=True)
 class TokenLimit:
-    """Prompt and completion tokens together."""
+    """Prompt and completion tokens together: of a turn, or with those ``taken`` before of a day."""
 
     limit: int
     taken: int = 0
+    kind: str = "tokens"
 
     def check(self) -> None:
         """See `Limit.check`."""
         if self.taken >= self.limit:
-            raise LimitExceeded("tokens", self.taken, self.limit)
+            raise LimitExceeded(self.kind, self.taken, self.limit)
 
     def spend(self, usage: Usage) -> None:
         """See `Limit.spend`."""
@@ -84,7 +89,11 @@ class Limits:
     """Several limits as one."""
 
     def __init__(self, limits: Iterable[Limit]) -> None:
-        self._limits = tuple(limits)
+        self._limits = [*limits]
+
+    def add(self, *limits: Limit) -> None:
+        """Bound by these as well."""
+        self._limits += limits
 
     def check(self) -> None:
         """Raises `LimitExceeded` for the first that is reached."""
@@ -97,12 +106,15 @@ class Limits:
             limit.spend(usage)
 
 
-def turn_limits(settings: TurnSettings, clock: Callable[[], float]) -> Limits:
+def turn_limits(settings: TurnSettings, clock: Callable[[], float]) -> tuple[Limit, ...]:
     """The limits of a turn that begins now. ``clock`` is monotonic."""
-    return Limits(
-        (
-            StepLimit(settings.max_steps),
-            TokenLimit(settings.max_tokens),
-            TimeLimit(settings.max_seconds, clock, clock()),
-        )
+    return (
+        StepLimit(settings.max_steps),
+        TokenLimit(settings.max_tokens),
+        TimeLimit(settings.max_seconds, clock, clock()),
     )
+
+
+def total(usage: StoredUsage) -> int:
+    """All tokens of what the store counted."""
+    return usage.prompt_tokens + usage.completion_tokens

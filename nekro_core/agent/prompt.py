@@ -127,8 +127,13 @@ def _newest(records: Sequence[Record]) -> int:
 
 
 def _shown(view: View) -> list[Record]:
-    """Records that a prompt may show: none that was recalled, none that a report tells."""
-    return [r for r in view.records if not r.recalled and r.run_id not in view.run_ids]
+    """Records that a prompt may show: none that was recalled, no send that a report tells."""
+    return [
+        record
+        for record in view.records
+        if not record.recalled
+        and not (record.author is Author.BOT and record.run_id in view.run_ids)
+    ]
 
 
 def _opening(

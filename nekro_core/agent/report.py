@@ -51,7 +51,6 @@ def report(reply: Reply, calls: RunCalls, sent: Sequence[DeliveryRow]) -> tuple[
     if reply.box_error is not None:
         lines.append("[error] The box was lost. You have a fresh one with the files saved last.")
     lines += _ended(reply)
-    lines += [f"[recorded] {quoted(text)}" for text in calls.recorded]
     lines += sent_lines(sent)
     parts: list[Part] = []
     for name, observed in calls.observed:

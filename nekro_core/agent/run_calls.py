@@ -47,7 +47,6 @@ class RunCalls:
         self._clock = clock
         self._wall = wall
         self.made: list[ToolCall] = []
-        self.recorded: list[str] = []
         self.observed: list[tuple[str, tuple[Part, ...]]] = []
 
     async def answer(self, call: GuestCall) -> Answer:
@@ -83,7 +82,6 @@ class RunCalls:
                 return Value(value)
             case Recorded(text):
                 await self._note(text)
-                self.recorded.append(text)
                 return Value(text)
             case Observation(text):
                 self.observed.append((name, (TextPart(text),)))

@@ -50,6 +50,10 @@ class TurnSettings(BaseModel):
     """From its beginning, everything included."""
     max_tokens: int = Field(default=200_000, ge=1000)
     """Prompt and completion of all its steps together."""
+    chat_tokens_a_day: int = Field(default=0, ge=0)
+    """Tokens that one chat may use in 24 hours; 0 sets no limit."""
+    user_tokens_a_day: int = Field(default=0, ge=0)
+    """Tokens that one person's questions may use in 24 hours; 0 sets no limit."""
     max_repairs: int = Field(default=3, ge=0, le=20)
     """Replies in a row whose code failed, after the first."""
     reply_tokens: int = Field(default=4096, ge=64)

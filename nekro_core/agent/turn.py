@@ -15,7 +15,15 @@ from loguru import logger
 from nekro_core.agent.accounting import StepCost, TurnBook
 from nekro_core.agent.already_sent import OutgoingOnce
 from nekro_core.agent.boxes import KeptBox
-from nekro_core.agent.limits import LimitExceeded, turn_limits
+from nekro_core.agent.limits import (
+    DAY_S,
+    Limit,
+    LimitExceeded,
+    Limits,
+    TokenLimit,
+    total,
+    turn_limits,
+)
 from nekro_core.agent.ports import Ports
 from nekro_core.agent.prompt import DoneStep, View, build_prompt, system_text
 from nekro_core.agent.python_text import is_call
@@ -80,7 +88,7 @@ class Turn:
         self._task = task
         self._book = book
         self._settings = ports.settings.turn
-        self._limits = turn_limits(self._settings, ports.clock)
+        self._limits = Limits(turn_limits(self._settings, ports.clock))
         self._began = ports.wall()
         self._zone = ZoneInfo(ports.settings.timezone) if ports.settings.timezone else None
         self._box: KeptBox | None = None
@@ -129,6 +137,7 @@ class Turn:
             logger.error("no code can run for {}: {}", self._task.chat_key, error)
             await self._say("turn.no_backend")
             return "no_backend"
+        self._limits.add(*await self._day_limits())
         while True:
             try:
                 self._limits.check()
@@ -141,6 +150,19 @@ class Turn:
                 return await self._tell_of(error)
             if stop:
                 return stop
+
+    async def _day_limits(self) -> list[Limit]:
+        """What the operator lets a chat and a person use in 24 hours."""
+        turns, since = self._ports.store.turns, self._ports.wall() - DAY_S
+        limits: list[Limit] = []
+        if most := self._settings.chat_tokens_a_day:
+            used = await turns.usage(since=since, chat_key=self._task.chat_key)
+            limits.append(TokenLimit(most, total(used), kind="chat_day"))
+        user_id = self._task.asks.sender.user_id
+        if (most := self._settings.user_tokens_a_day) and user_id:
+            used = await turns.usage(since=since, user_id=user_id)
+            limits.append(TokenLimit(most, total(used), kind="user_day"))
+        return limits
 
     async def _open_box(self) -> KeptBox:
         boxes, chat_key = self._ports.boxes, self._task.chat_key
@@ -357,7 +379,12 @@ class Turn:
             (r.seq for r in self._records if self._task.is_unanswered(r)),
             default=self._records[-1].seq,
         )
-        return [r for r in self._records if r.seq <= last and r.run_id not in self._runs]
+        return [
+            record
+            for record in self._records
+            if record.seq <= last
+            and not (record.author is Author.BOT and record.run_id in self._runs)
+        ]
 
     async def _past_codes(self) -> dict[str, str]:
         """Code behind the bot's latest answers, by run."""

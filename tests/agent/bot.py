@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,7 +121,6 @@ class Bot:
     plugins: FakePlugins
     sessions: Sessions
     model: Any
-    clock: Callable[[], float]
 
     async def say(self, text: str, chat: ChatKey = LIN, **more: Any) -> Record:
         """Somebody writes."""
@@ -249,8 +248,4 @@ async def running_bot(
                 plugins=plugins,
                 sessions=sessions,
                 model=model,
-                clock=time.monotonic,
             )
-
-
-BotMaker = Callable[..., Awaitable[Any]]

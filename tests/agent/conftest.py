@@ -1,23 +1,74 @@
-"""One jail for all conversations: making its first box takes longer than most of them."""
+"""One jail for all conversations, and few boxes: making one takes longer than most of them."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
-from nekro_core.sandbox.box import BoxSpec
+from nekro_core.sandbox.box import Answer, Box, BoxSpec, GuestCall, Raise
 from nekro_core.sandbox.jail.backend import JailBackend
-from nekro_core.sandbox.pool import BoxPool
 from nekro_core.sandbox.settings import SandboxSettings
+
+EMPTY = """\
+import os, shutil
+for name in os.listdir("/home/user"):
+    path = "/home/user/" + name
+    shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.remove(path)
+"""
+
+
+class LentBox:
+    """A box that is emptied and lent again where a bot would end it."""
+
+    def __init__(self, inner: Box, shelf: "Shelf") -> None:
+        self.inner = inner
+        self._shelf = shelf
+        self._given_back = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    @property
+    def alive(self) -> bool:
+        return self.inner.alive and not self._given_back
+
+    async def destroy(self) -> None:
+        if not self._given_back:
+            self._given_back = True
+            await self._shelf.give_back(self.inner)
+
+
+class Shelf:
+    """Where the bots of all tests get their boxes."""
+
+    def __init__(self, backend: JailBackend) -> None:
+        self._backend = backend
+        self._boxes: list[Box] = []
+
+    async def take(self) -> LentBox:
+        inner = self._boxes.pop() if self._boxes else await self._backend.create(BoxSpec())
+        return LentBox(inner, self)
+
+    async def give_back(self, box: Box) -> None:
+        if not box.alive:
+            return
+
+        async def refuse(_call: GuestCall) -> Answer:
+            return Raise("no tools here")
+
+        run = await box.start_run((), refuse)
+        await run.feed(EMPTY, 1)
+        await run.finish()
+        self._boxes.append(box)
 
 
 @pytest.fixture(scope="session")
-async def boxes(anyio_backend: str) -> AsyncIterator[BoxPool]:
+async def boxes(anyio_backend: str) -> AsyncIterator[Shelf]:
     async with anyio.create_task_group() as tasks:
         backend = JailBackend(SandboxSettings(), tasks)
-        async with BoxPool(backend, BoxSpec(), 2) as pool:
-            yield pool
+        yield Shelf(backend)
         await backend.aclose()
         tasks.cancel_scope.cancel()
 

@@ -67,6 +67,19 @@ def places(tree: ast.Module, first_line: int = 1) -> list[tuple[str, int, int, i
     ]
 
 
+def line_ranges(tree: ast.Module) -> list[tuple[int, int]]:
+    """First and last line of each top-level statement; those that share a line are one."""
+    found: list[tuple[int, int]] = []
+    for node in tree.body:
+        decorators = getattr(node, "decorator_list", [])
+        first, last = min([node.lineno, *(each.lineno for each in decorators)]), node.end_lineno
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], last)
+        else:
+            found.append((first, last))
+    return found
+
+
 def parse(source: str) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -85,11 +98,15 @@ def test_every_module_of_the_standard_library_in_random_chunks() -> None:
             whole = parse(source)
         except SyntaxError:
             continue  # lib2to3 and its like keep wrong files for their own tests
+        lines = source.split("\n")
         found = []
         for event in events(source, bare_code=True, seed=path.name):
             assert isinstance(event, Statement), path
-            found += places(parse(event.source), event.line)
-        assert found == places(whole), path
+            last = event.line + event.source.count("\n") - 1
+            text = "".join(f"{line}\n" for line in lines[event.line - 1 : last])
+            assert event.source == text, path
+            found.append((event.line, last))
+        assert found == line_ranges(whole), path
         seen += 1
     assert seen > 500
 

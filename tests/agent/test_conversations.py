@@ -20,11 +20,11 @@ from nekro_core.llm.model import (
 )
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.sandbox.box import RunLimits
-from nekro_core.sandbox.pool import BoxPool
 from tests.agent.bot import GROUP, NoBoxes, fence, running_bot
+from tests.agent.conftest import Shelf
 
 
-async def test_a_message_becomes_code_and_its_send_comes_back(folder: Path, boxes: BoxPool) -> None:
+async def test_a_message_becomes_code_and_its_send_comes_back(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([fence("send_channel_message('hello ' + str(6 * 7))")])
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("hi") == ["hello 42"]
@@ -59,14 +59,14 @@ async def test_a_message_becomes_code_and_its_send_comes_back(folder: Path, boxe
         ("```python\nsend_channel_message('unclosed')", ["unclosed"]),
     ],
 )
-async def test_what_a_reply_does(folder: Path, boxes: BoxPool, reply: str, said: list[str]) -> None:
+async def test_what_a_reply_does(folder: Path, boxes: Shelf, reply: str, said: list[str]) -> None:
     model = ScriptedModel([reply])
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("hi") == said
         assert (await bot.last_turn()).stop == "finished"
 
 
-async def test_a_huge_reply_in_words_is_shortened_not_lost(folder: Path, boxes: BoxPool) -> None:
+async def test_a_huge_reply_in_words_is_shortened_not_lost(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(["word " * 200_000])
     async with running_bot(folder, boxes, model) as bot:
         said = await bot.ask("hi")
@@ -76,7 +76,7 @@ async def test_a_huge_reply_in_words_is_shortened_not_lost(folder: Path, boxes: 
         assert len(step.reply) >= 200_000
 
 
-async def test_garbage_and_nothing(folder: Path, boxes: BoxPool) -> None:
+async def test_garbage_and_nothing(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(["", " \n ", "\x00\x1b\ud800 ???", ""])
     async with running_bot(folder, boxes, model) as bot:
         (sentence,) = await bot.ask("hi")
@@ -87,7 +87,7 @@ async def test_garbage_and_nothing(folder: Path, boxes: BoxPool) -> None:
 
 
 async def test_printed_output_of_a_run_that_sent_nothing_opens_one_more_step(
-    folder: Path, boxes: BoxPool
+    folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel(
         [
@@ -101,7 +101,7 @@ async def test_printed_output_of_a_run_that_sent_nothing_opens_one_more_step(
 
 
 async def test_output_of_a_run_that_sent_something_ends_the_turn(
-    folder: Path, boxes: BoxPool
+    folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([fence("send_channel_message('a')\nprint('b')")])
     async with running_bot(folder, boxes, model) as bot:
@@ -109,7 +109,7 @@ async def test_output_of_a_run_that_sent_something_ends_the_turn(
         assert len(model.requests) == 1
 
 
-async def test_a_repair_knows_the_traceback_and_what_was_sent(folder: Path, boxes: BoxPool) -> None:
+async def test_a_repair_knows_the_traceback_and_what_was_sent(folder: Path, boxes: Shelf) -> None:
     wrong = "def f():\n    return {}['key']\n\nsend_channel_message('one')\nf()"
     model = ScriptedModel([fence(wrong), fence("send_channel_message('two')")])
     async with running_bot(folder, boxes, model) as bot:
@@ -122,7 +122,7 @@ async def test_a_repair_knows_the_traceback_and_what_was_sent(folder: Path, boxe
 
 
 async def test_code_that_never_works_is_given_up_with_a_sentence(
-    folder: Path, boxes: BoxPool
+    folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel(lambda _: fence("1 / 0"))
     settings = AgentSettings.model_validate({"turn": {"max_repairs": 2}})
@@ -141,7 +141,7 @@ async def test_code_that_never_works_is_given_up_with_a_sentence(
     ],
 )
 async def test_a_turn_that_goes_in_circles_meets_its_limits(
-    folder: Path, boxes: BoxPool, limits: dict[str, Any], stop: str, steps: int | None
+    folder: Path, boxes: Shelf, limits: dict[str, Any], stop: str, steps: int | None
 ) -> None:
     pause = "import time\ntime.sleep(0.1)\n" if "max_seconds" in limits else ""
     model = ScriptedModel(lambda _: fence(pause + "print('again')") + "\n" + "# so" * 1500)
@@ -156,7 +156,20 @@ async def test_a_turn_that_goes_in_circles_meets_its_limits(
             assert len(runs) == len(model.requests) == steps
 
 
-async def test_an_endless_loop_is_stopped_and_told(folder: Path, boxes: BoxPool) -> None:
+@pytest.mark.parametrize("whose", ["chat", "user"])
+async def test_what_may_be_used_in_a_day_is_bounded(folder: Path, boxes: Shelf, whose: str) -> None:
+    model = ScriptedModel(lambda _: "word " * 1000)
+    settings = AgentSettings.model_validate({"turn": {f"{whose}_tokens_a_day": 1500}})
+    async with running_bot(folder, boxes, model, settings=settings) as bot:
+        assert "word" in (await bot.ask("?"))[0]
+        (said,) = await bot.ask("and?")
+        assert said.endswith("today.")
+        assert (await bot.last_turn()).stop == f"limit_{whose}_day"
+        assert len(model.requests) == 1
+        assert "word" in (await bot.ask("Nekro?", GROUP, user="mei"))[0]
+
+
+async def test_an_endless_loop_is_stopped_and_told(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([fence("while True: pass"), fence("send_channel_message('sorry')")])
     limits = RunLimits(seconds=0.5)
     async with running_bot(folder, boxes, model, run_limits=limits) as bot:
@@ -185,7 +198,7 @@ async def test_without_a_backend_the_chat_is_told_and_the_model_is_not_paid(fold
     ],
 )
 async def test_a_model_that_does_not_answer_is_told_in_one_sentence(
-    folder: Path, boxes: BoxPool, error: ModelError, stop: str
+    folder: Path, boxes: Shelf, error: ModelError, stop: str
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel([error])) as bot:
         (said,) = await bot.ask("hi")
@@ -194,7 +207,7 @@ async def test_a_model_that_does_not_answer_is_told_in_one_sentence(
         assert (await bot.last_turn()).stop == stop
 
 
-async def test_a_fault_of_our_own_ends_one_turn_and_no_more(folder: Path, boxes: BoxPool) -> None:
+async def test_a_fault_of_our_own_ends_one_turn_and_no_more(folder: Path, boxes: Shelf) -> None:
     def script(_request: object) -> ScriptedReply:
         if len(model.requests) == 1:
             raise RuntimeError("a bug")
@@ -209,7 +222,7 @@ async def test_a_fault_of_our_own_ends_one_turn_and_no_more(folder: Path, boxes:
         assert await bot.ask("hi") == ["fine again"]
 
 
-async def test_an_unknown_send_is_shown_and_not_repeated(folder: Path, boxes: BoxPool) -> None:
+async def test_an_unknown_send_is_shown_and_not_repeated(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(
         [
             fence("print(send_channel_message('maybe'))\n1 / 0"),
@@ -230,7 +243,7 @@ async def test_an_unknown_send_is_shown_and_not_repeated(folder: Path, boxes: Bo
         assert '+ unknown whether it arrived: "maybe"' in bot.prompt()
 
 
-async def test_files_of_a_box_outlive_it(folder: Path, boxes: BoxPool) -> None:
+async def test_files_of_a_box_outlive_it(folder: Path, boxes: Shelf) -> None:
     write = fence("open('note.txt', 'w').write('milk')\nsend_channel_message('kept')")
     read = fence("send_channel_message(open('/app/shared/note.txt').read())")
     async with running_bot(folder, boxes, ScriptedModel([write])) as bot:
@@ -239,7 +252,7 @@ async def test_files_of_a_box_outlive_it(folder: Path, boxes: BoxPool) -> None:
         assert await bot.ask("what was it?") == ["milk"]
 
 
-async def test_boxes_of_two_chats_do_not_meet(folder: Path, boxes: BoxPool) -> None:
+async def test_boxes_of_two_chats_do_not_meet(folder: Path, boxes: Shelf) -> None:
     write = fence("open('note.txt', 'w').write('milk')\nsend_channel_message('kept')")
     look = fence("import os\nsend_channel_message(str(os.listdir('/home/user')))")
     async with running_bot(folder, boxes, ScriptedModel([write, look])) as bot:
@@ -247,14 +260,14 @@ async def test_boxes_of_two_chats_do_not_meet(folder: Path, boxes: BoxPool) -> N
         assert await bot.ask("look", GROUP, to_bot=True) == ["[]"]
 
 
-async def test_a_box_that_dies_is_replaced_within_the_turn(folder: Path, boxes: BoxPool) -> None:
+async def test_a_box_that_dies_is_replaced_within_the_turn(folder: Path, boxes: Shelf) -> None:
     async def reply() -> AsyncIterator[str]:
         yield "```python\nsend_channel_message('one')\n"
         while not bot.said():
             await anyio.sleep(0.01)
         kept = bot.sessions._ports.boxes._kept
         for each in kept.values():
-            await each.box.destroy()
+            await each.box.inner.destroy()
         yield "send_channel_message('two')\n```"
 
     model = ScriptedModel([reply(), fence("send_channel_message('three')")])
@@ -265,7 +278,7 @@ async def test_a_box_that_dies_is_replaced_within_the_turn(folder: Path, boxes: 
 
 
 async def test_a_small_model_gets_the_short_prompt_and_answers_in_bare_code(
-    folder: Path, boxes: BoxPool
+    folder: Path, boxes: Shelf
 ) -> None:
     profile = ModelProfile(name="small", grammar=True, prefers_examples=True, context_tokens=4096)
     model = ScriptedModel(['send_channel_message("hi")'], profile=profile)

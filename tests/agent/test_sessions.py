@@ -11,9 +11,9 @@ from nekro_core.delivery import Working
 from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.plugin import MsgSignal
-from nekro_core.sandbox.pool import BoxPool
 from nekro_core.store.database import Statement
 from tests.agent.bot import GROUP, LIN, Bot, fence, running_bot, text_of
+from tests.agent.conftest import Shelf
 from tests.delivery.fakes import FakeAdapter
 
 
@@ -27,7 +27,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await anyio.sleep(0.005)
 
 
-async def test_what_a_person_types_in_pieces_is_one_turn(folder: Path, boxes: BoxPool) -> None:
+async def test_what_a_person_types_in_pieces_is_one_turn(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("both")])
     trigger = TriggerSettings(debounce_s=0.2)
     async with running_bot(folder, boxes, model, trigger=trigger) as bot:
@@ -38,7 +38,7 @@ async def test_what_a_person_types_in_pieces_is_one_turn(folder: Path, boxes: Bo
         assert "Answer 2 messages marked as unanswered." in bot.prompt()
 
 
-async def test_talk_among_others_is_not_answered_but_known(folder: Path, boxes: BoxPool) -> None:
+async def test_talk_among_others_is_not_answered_but_known(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("tea")])
     async with running_bot(folder, boxes, model) as bot:
         await bot.say("I like tea", GROUP, user="mei")
@@ -52,9 +52,7 @@ async def test_talk_among_others_is_not_answered_but_known(folder: Path, boxes: 
         assert bot.prompt().count("unanswered\n") == 1
 
 
-async def test_a_poke_at_us_is_answered_and_our_own_words_never(
-    folder: Path, boxes: BoxPool
-) -> None:
+async def test_a_poke_at_us_is_answered_and_our_own_words_never(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("ouch")])
     async with running_bot(folder, boxes, model) as bot:
         poke = (Notice("poke", actor_id="lin", target_id="bot"),)
@@ -67,7 +65,7 @@ async def test_a_poke_at_us_is_answered_and_our_own_words_never(
 
 
 async def test_messages_during_a_turn_are_all_kept_and_reach_its_next_step(
-    folder: Path, boxes: BoxPool
+    folder: Path, boxes: Shelf
 ) -> None:
     async def first() -> AsyncIterator[str]:
         yield "```python\n"
@@ -90,7 +88,7 @@ async def test_messages_during_a_turn_are_all_kept_and_reach_its_next_step(
         assert len(model.requests) == 2
 
 
-async def test_a_message_that_no_step_saw_gets_the_next_turn(folder: Path, boxes: BoxPool) -> None:
+async def test_a_message_that_no_step_saw_gets_the_next_turn(folder: Path, boxes: Shelf) -> None:
     async def first() -> AsyncIterator[str]:
         yield "```python\nsend_channel_message('one')\n"
         await bot.say("and another")
@@ -106,7 +104,7 @@ async def test_a_message_that_no_step_saw_gets_the_next_turn(folder: Path, boxes
         assert len(await bot.turns()) == 2
 
 
-async def test_many_chats_at_once_keep_their_own_order(folder: Path, boxes: BoxPool) -> None:
+async def test_many_chats_at_once_keep_their_own_order(folder: Path, boxes: Shelf) -> None:
     def script(request: ChatRequest) -> str:
         asked = text_of(request, from_message=1).rsplit("> ask ", 1)[1].split("\n")[0]
         return answer(f"answer {asked}")
@@ -123,7 +121,7 @@ async def test_many_chats_at_once_keep_their_own_order(folder: Path, boxes: BoxP
         assert bot.sessions._ports.boxes.warm <= 2
 
 
-async def test_a_slow_chat_does_not_hold_up_the_others(folder: Path, boxes: BoxPool) -> None:
+async def test_a_slow_chat_does_not_hold_up_the_others(folder: Path, boxes: Shelf) -> None:
     release = anyio.Event()
 
     async def slow() -> AsyncIterator[str]:
@@ -152,7 +150,7 @@ async def _stuck(bot: Bot) -> None:
     await until(lambda: bool(bot.said()))
 
 
-async def test_stop_in_the_chat_ends_the_turn_at_once(folder: Path, boxes: BoxPool) -> None:
+async def test_stop_in_the_chat_ends_the_turn_at_once(folder: Path, boxes: Shelf) -> None:
     async def reply() -> AsyncIterator[str]:
         yield "```python\nsend_channel_message('one')\nimport time\ntime.sleep(30)\n"
         await anyio.sleep_forever()
@@ -176,7 +174,7 @@ async def test_stop_in_the_chat_ends_the_turn_at_once(folder: Path, boxes: BoxPo
         assert await bot.ask("again") == ["new"]
 
 
-async def test_stop_from_the_page(folder: Path, boxes: BoxPool) -> None:
+async def test_stop_from_the_page(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("one") + "\n" + fence("while True: pass")])
     async with running_bot(folder, boxes, model) as bot:
         assert not await bot.sessions.stop(LIN)
@@ -187,7 +185,7 @@ async def test_stop_from_the_page(folder: Path, boxes: BoxPool) -> None:
         assert bot.said() == ["one", "Stopped."]
 
 
-async def test_stop_drops_what_was_asked_before_it(folder: Path, boxes: BoxPool) -> None:
+async def test_stop_drops_what_was_asked_before_it(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("one") + "\n" + fence("while True: pass"), answer("two")])
     async with running_bot(folder, boxes, model) as bot:
         await _stuck(bot)
@@ -200,7 +198,7 @@ async def test_stop_drops_what_was_asked_before_it(folder: Path, boxes: BoxPool)
         assert await bot.store.turns.unanswered(since=0) == []
 
 
-async def test_stop_where_nothing_runs(folder: Path, boxes: BoxPool) -> None:
+async def test_stop_where_nothing_runs(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
         await bot.say("/stop")
         await until(lambda: bool(bot.said()))
@@ -210,7 +208,7 @@ async def test_stop_where_nothing_runs(folder: Path, boxes: BoxPool) -> None:
         assert bot.said(GROUP) == []
 
 
-async def test_stop_while_the_bot_still_waits_for_the_rest(folder: Path, boxes: BoxPool) -> None:
+async def test_stop_while_the_bot_still_waits_for_the_rest(folder: Path, boxes: Shelf) -> None:
     trigger = TriggerSettings(debounce_s=30)
     async with running_bot(folder, boxes, ScriptedModel([]), trigger=trigger) as bot:
         await bot.say("do it")
@@ -223,7 +221,7 @@ async def test_stop_while_the_bot_still_waits_for_the_rest(folder: Path, boxes: 
 # --- recalled, hidden, forced ---------------------------------------------------------------------
 
 
-async def test_a_recalled_message_leaves_the_prompt(folder: Path, boxes: BoxPool) -> None:
+async def test_a_recalled_message_leaves_the_prompt(folder: Path, boxes: Shelf) -> None:
     async def first() -> AsyncIterator[str]:
         await bot.inbox.recall(LIN, "secret")
         yield fence("print('hm')")
@@ -238,7 +236,7 @@ async def test_a_recalled_message_leaves_the_prompt(folder: Path, boxes: BoxPool
         assert "1234" not in bot.prompt(2)
 
 
-async def test_plugins_may_silence_hide_and_force(folder: Path, boxes: BoxPool) -> None:
+async def test_plugins_may_silence_hide_and_force(folder: Path, boxes: Shelf) -> None:
     signals = {
         "hidden": MsgSignal.BLOCK_ALL,
         "quiet": MsgSignal.BLOCK_TRIGGER,
@@ -257,7 +255,7 @@ async def test_plugins_may_silence_hide_and_force(folder: Path, boxes: BoxPool) 
         assert "> hidden" not in bot.prompt()
 
 
-async def test_a_system_line_may_wake_the_agent(folder: Path, boxes: BoxPool) -> None:
+async def test_a_system_line_may_wake_the_agent(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("tea time")])
     async with running_bot(folder, boxes, model) as bot:
         async with bot.turn(GROUP):
@@ -286,7 +284,7 @@ class Severed(FakeAdapter):
         return await super().send(delivery)
 
 
-async def test_stored_but_unanswered_messages_get_their_turn(folder: Path, boxes: BoxPool) -> None:
+async def test_stored_but_unanswered_messages_get_their_turn(folder: Path, boxes: Shelf) -> None:
     trigger = TriggerSettings(debounce_s=60)
     async with running_bot(folder, boxes, ScriptedModel([]), trigger=trigger) as bot:
         await bot.say("are you there?")
@@ -303,7 +301,7 @@ async def test_stored_but_unanswered_messages_get_their_turn(folder: Path, boxes
 
 
 async def test_an_interrupted_turn_goes_on_without_saying_anything_twice(
-    folder: Path, boxes: BoxPool
+    folder: Path, boxes: Shelf
 ) -> None:
     both = fence("send_channel_message('one')\nsend_channel_message('two')\nprint(1)")
     platform = Severed()
@@ -328,7 +326,7 @@ async def test_an_interrupted_turn_goes_on_without_saying_anything_twice(
         assert states == [DeliveryState.SENT, DeliveryState.UNKNOWN, DeliveryState.SENT]
 
 
-async def test_a_turn_is_taken_up_once(folder: Path, boxes: BoxPool) -> None:
+async def test_a_turn_is_taken_up_once(folder: Path, boxes: Shelf) -> None:
     async def reply() -> AsyncIterator[str]:
         await anyio.sleep_forever()
         yield ""
@@ -348,7 +346,7 @@ async def test_a_turn_is_taken_up_once(folder: Path, boxes: BoxPool) -> None:
 
 
 async def test_words_that_were_sent_before_the_crash_are_not_said_again(
-    folder: Path, boxes: BoxPool
+    folder: Path, boxes: Shelf
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel(["Hello!"])) as bot:
         await bot.ask("hi")
@@ -366,7 +364,7 @@ async def test_words_that_were_sent_before_the_crash_are_not_said_again(
 # --- tidiness -------------------------------------------------------------------------------------
 
 
-async def test_a_silent_chat_is_forgotten(folder: Path, boxes: BoxPool) -> None:
+async def test_a_silent_chat_is_forgotten(folder: Path, boxes: Shelf) -> None:
     settings = AgentSettings(session_idle_s=0.05)
     async with running_bot(folder, boxes, ScriptedModel([answer("hi")]), settings=settings) as bot:
         assert await bot.ask("hello") == ["hi"]
@@ -375,7 +373,7 @@ async def test_a_silent_chat_is_forgotten(folder: Path, boxes: BoxPool) -> None:
         assert await bot.ask("hello") == ["hi again"]
 
 
-async def test_followers_see_that_the_bot_works(folder: Path, boxes: BoxPool) -> None:
+async def test_followers_see_that_the_bot_works(folder: Path, boxes: Shelf) -> None:
     async with (
         running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot,
         bot.activity.watch() as activities,
@@ -390,7 +388,7 @@ async def test_followers_see_that_the_bot_works(folder: Path, boxes: BoxPool) ->
         assert seen == [True, False]
 
 
-async def test_notices_speak_the_language_of_the_chat(folder: Path, boxes: BoxPool) -> None:
+async def test_notices_speak_the_language_of_the_chat(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel(["", "", "", ""])) as bot:
         assert (await bot.ask("こんにちは"))[0].startswith("答え")
         segments = (Text("你好"),)

@@ -11,8 +11,8 @@ from nekro_core.llm.model import ReplyBroken
 from nekro_core.llm.scripted import Scripted, ScriptedModel
 from nekro_core.plugin import AgentCtx
 from nekro_core.sandbox.box import RunLimits
-from nekro_core.sandbox.pool import BoxPool
 from tests.agent.bot import fence, kind_of, running_bot
+from tests.agent.conftest import Shelf
 from tests.delivery.fakes import FakeAdapter
 
 
@@ -33,7 +33,7 @@ class Watched(FakeAdapter):
 
 
 async def test_a_send_is_on_the_wire_before_the_model_has_finished(
-    folder: Path, boxes: BoxPool
+    folder: Path, boxes: Shelf
 ) -> None:
     platform = Watched()
     order: list[str] = []
@@ -54,7 +54,7 @@ async def test_a_send_is_on_the_wire_before_the_model_has_finished(
         assert len(order) == 2
 
 
-async def test_whole_replies_run_only_when_they_are_whole(folder: Path, boxes: BoxPool) -> None:
+async def test_whole_replies_run_only_when_they_are_whole(folder: Path, boxes: Shelf) -> None:
     platform = Watched()
 
     async def reply() -> AsyncIterator[str]:
@@ -69,7 +69,7 @@ async def test_whole_replies_run_only_when_they_are_whole(folder: Path, boxes: B
         assert await bot.ask("go") == ["first", "second"]
 
 
-async def test_an_error_closes_the_request_and_keeps_the_tail(folder: Path, boxes: BoxPool) -> None:
+async def test_an_error_closes_the_request_and_keeps_the_tail(folder: Path, boxes: Shelf) -> None:
     cut = anyio.Event()
 
     async def reply() -> AsyncIterator[str]:
@@ -99,7 +99,7 @@ async def think(_ctx: AgentCtx) -> str:
     return "thought"
 
 
-async def test_an_agent_call_closes_the_request(folder: Path, boxes: BoxPool) -> None:
+async def test_an_agent_call_closes_the_request(folder: Path, boxes: Shelf) -> None:
     async def reply() -> AsyncIterator[str]:
         yield "```python\nthink()\n"
         await anyio.sleep_forever()
@@ -110,7 +110,7 @@ async def test_an_agent_call_closes_the_request(folder: Path, boxes: BoxPool) ->
         assert await bot.ask("go") == ["ok"]
 
 
-async def test_waiting_for_the_model_counts_against_no_limit(folder: Path, boxes: BoxPool) -> None:
+async def test_waiting_for_the_model_counts_against_no_limit(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(
         [Scripted(chunks=["```\nx = 1\n", 0.6, "send_channel_message('ok')\n```"])]
     )
@@ -119,7 +119,7 @@ async def test_waiting_for_the_model_counts_against_no_limit(folder: Path, boxes
         assert await bot.ask("go") == ["ok"]
 
 
-async def test_a_reply_that_breaks_off_runs_what_was_decided(folder: Path, boxes: BoxPool) -> None:
+async def test_a_reply_that_breaks_off_runs_what_was_decided(folder: Path, boxes: Shelf) -> None:
     broken = Scripted(
         chunks=["```python\nsend_channel_message('a')\nsend_channel_", ReplyBroken("reset")]
     )
@@ -131,7 +131,7 @@ async def test_a_reply_that_breaks_off_runs_what_was_decided(folder: Path, boxes
 
 
 async def test_a_reply_cut_at_its_token_limit_does_not_run_half_a_statement(
-    folder: Path, boxes: BoxPool
+    folder: Path, boxes: Shelf
 ) -> None:
     cut = Scripted(chunks=["```python\nx = 1\nsend_channel_message('no'"], reason="length")
     bad = Scripted(chunks=["```python\nx = 1\nsend_channel_message('no')"], reason="length")

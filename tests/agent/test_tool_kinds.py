@@ -10,8 +10,8 @@ from nekro_core.chat import Author, plain_text
 from nekro_core.llm.model import ImagePart, ModelProfile, TextPart
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugin import AgentCtx
-from nekro_core.sandbox.pool import BoxPool
-from tests.agent.bot import fence, kind_of, running_bot
+from tests.agent.bot import fence, kind_of, running_bot, text_of
+from tests.agent.conftest import Shelf
 from tests.agent.pictures import PNG_URL
 
 
@@ -63,7 +63,7 @@ TOOLS = [add, set_note, search, look, wrong_type, raises, hangs]
 
 
 async def test_a_tool_gives_its_value_to_the_code_and_leaves_the_turn_alone(
-    folder: Path, boxes: BoxPool
+    folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([fence("send_channel_message(str(add(2, second=3)['sum']))")])
     async with running_bot(folder, boxes, model, tools=TOOLS) as bot:
@@ -80,7 +80,7 @@ async def test_a_tool_gives_its_value_to_the_code_and_leaves_the_turn_alone(
 
 
 async def test_a_behavior_goes_to_the_code_and_into_the_record_without_a_new_step(
-    folder: Path, boxes: BoxPool
+    folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([fence("send_channel_message(set_note('tea at four'))"), fence("pass")])
     async with running_bot(folder, boxes, model, tools=TOOLS) as bot:
@@ -95,8 +95,19 @@ async def test_a_behavior_goes_to_the_code_and_into_the_record_without_a_new_ste
         assert "> noted: tea at four" in bot.prompt()
 
 
+async def test_what_a_behavior_recorded_is_told_if_there_is_a_next_step(
+    folder: Path, boxes: Shelf
+) -> None:
+    model = ScriptedModel([fence("set_note('tea')\nprint(1)"), fence("send_channel_message('ok')")])
+    async with running_bot(folder, boxes, model, tools=TOOLS) as bot:
+        assert await bot.ask("note tea") == ["ok"]
+        report = text_of(model.requests[1], from_message=-1)
+        assert report.count("noted: tea") == 1
+        assert "[system] at" in report
+
+
 async def test_an_agent_ends_the_run_and_opens_a_new_step_at_once(
-    folder: Path, boxes: BoxPool
+    folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel(
         [
@@ -121,7 +132,7 @@ async def test_an_agent_ends_the_run_and_opens_a_new_step_at_once(
 
 
 async def test_code_that_catches_everything_cannot_survive_an_agent_call(
-    folder: Path, boxes: BoxPool
+    folder: Path, boxes: Shelf
 ) -> None:
     stubborn = """\
 import sys, signal
@@ -147,7 +158,7 @@ send_channel_message('I live')
 
 
 async def test_a_multimodal_agent_shows_its_parts_to_a_model_that_sees(
-    folder: Path, boxes: BoxPool
+    folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([fence("look()"), fence("send_channel_message('a dot')")])
     async with running_bot(folder, boxes, model, tools=TOOLS) as bot:
@@ -158,7 +169,7 @@ async def test_a_multimodal_agent_shows_its_parts_to_a_model_that_sees(
         assert parts[1].mime == "image/png"
 
 
-async def test_a_model_that_cannot_see_gets_a_note_instead(folder: Path, boxes: BoxPool) -> None:
+async def test_a_model_that_cannot_see_gets_a_note_instead(folder: Path, boxes: Shelf) -> None:
     blind = ModelProfile(name="blind")
     script = [fence("look()"), fence("send_channel_message('?')")]
     model = ScriptedModel(script, profile=blind)
@@ -180,7 +191,7 @@ async def test_a_model_that_cannot_see_gets_a_note_instead(folder: Path, boxes: 
     ],
 )
 async def test_a_failing_call_is_a_tool_error_in_our_own_words(
-    folder: Path, boxes: BoxPool, code: str, told: str
+    folder: Path, boxes: Shelf, code: str, told: str
 ) -> None:
     caught = f"try:\n    {code}\nexcept ToolError as error:\n    send_channel_message(str(error))"
     model = ScriptedModel([fence(caught)])
@@ -195,7 +206,7 @@ async def test_a_failing_call_is_a_tool_error_in_our_own_words(
 
 
 async def test_a_tool_error_that_nobody_catches_opens_a_repair_step(
-    folder: Path, boxes: BoxPool
+    folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel(
         [
@@ -214,7 +225,7 @@ async def test_a_tool_error_that_nobody_catches_opens_a_repair_step(
 
 
 async def test_who_asks_is_told_by_the_host_and_never_by_arguments(
-    folder: Path, boxes: BoxPool
+    folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([fence("send_channel_message('hi')")])
     async with running_bot(folder, boxes, model) as bot:

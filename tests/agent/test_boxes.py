@@ -1,0 +1,110 @@
+"""A chat's box: files saved in between, what people sent inside it, and few of them kept."""
+
+from pathlib import Path
+
+from nekro_core.agent import AgentSettings
+from nekro_core.agent.boxes import ChatBoxes
+from nekro_core.chat import ChatKey, Image, Media, Text
+from nekro_core.llm.model import ImagePart
+from nekro_core.llm.scripted import ScriptedModel
+from tests.agent.bot import fence, running_bot
+from tests.agent.conftest import Shelf
+from tests.agent.pictures import PNG
+
+LIN = ChatKey.parse("fake-private_lin")
+MEI = ChatKey.parse("fake-private_mei")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def keep(boxes: ChatBoxes, chat: ChatKey, text: str) -> None:
+    kept = await boxes.open(chat)
+    await kept.box.write_file("/home/user/note.txt", text.encode())
+    await boxes.close(chat, kept, changed=True)
+
+
+async def note(boxes: ChatBoxes, chat: ChatKey) -> str:
+    kept = await boxes.open(chat)
+    text = await kept.box.read_file("/home/user/note.txt", limit=100)
+    await boxes.close(chat, kept, changed=False)
+    return text.decode()
+
+
+async def test_a_box_is_kept_and_its_files_outlive_it(folder: Path, boxes: Shelf) -> None:
+    clock = Clock()
+    made = ChatBoxes(boxes, folder, AgentSettings(box_idle_s=10), clock=clock)
+    await keep(made, LIN, "milk")
+    assert made.warm == 1
+    clock.now = 11
+    await made.end_idle()
+    assert made.warm == 0
+    assert await note(made, LIN) == "milk"
+    await made.aclose()
+    again = ChatBoxes(boxes, folder, AgentSettings(), clock=clock)
+    assert await note(again, LIN) == "milk"
+    await again.aclose()
+
+
+async def test_the_one_unused_longest_makes_room(folder: Path, boxes: Shelf) -> None:
+    made = ChatBoxes(boxes, folder, AgentSettings(warm_boxes=1), clock=Clock())
+    await keep(made, LIN, "milk")
+    await keep(made, MEI, "tea")
+    assert made.warm == 1
+    assert await note(made, LIN) == "milk"
+    assert await note(made, MEI) == "tea"
+    await made.aclose()
+
+
+async def test_an_untouched_box_leaves_no_file(folder: Path, boxes: Shelf) -> None:
+    made = ChatBoxes(boxes, folder, AgentSettings(), clock=Clock())
+    kept = await made.open(LIN)
+    await made.close(LIN, kept, changed=True)
+    assert not folder.exists()
+    await made.aclose()
+
+
+async def test_files_that_cannot_be_read_are_set_aside_not_overwritten(
+    folder: Path, boxes: Shelf
+) -> None:
+    saved = folder / LIN.file_name / "default.tar"
+    saved.parent.mkdir(parents=True)
+    saved.write_bytes(b"no archive" * 100)
+    made = ChatBoxes(boxes, folder, AgentSettings(), clock=Clock())
+    await keep(made, LIN, "new")
+    assert saved.with_suffix(".unreadable.tar").read_bytes() == b"no archive" * 100
+    await made.aclose()
+
+
+async def test_what_people_send_lies_in_the_box_and_before_the_models_eyes(
+    folder: Path, boxes: Shelf
+) -> None:
+    look = """\
+import os
+path = "/app/uploads/" + os.listdir("/app/uploads")[-1]
+try:
+    open(path, "w")
+except OSError:
+    send_channel_message(f"{open(path, 'rb').read()[1:4].decode()} {path in seen}")
+"""
+    model = ScriptedModel(lambda _: fence(f"seen = {bot.prompt()!r}\n{look}"))
+    async with running_bot(folder, boxes, model) as running:
+        bot = running
+        media = await bot.plugins.services.media.keep_bytes(LIN, PNG, name="a.png")
+        picture = (Text("what is this?"), Image(media))
+        assert await bot.ask("", segments=picture) == ["PNG True"]
+        (shown,) = [
+            part for part in model.requests[0].messages[1].parts if isinstance(part, ImagePart)
+        ]
+        assert shown.mime == "image/jpeg"
+
+
+async def test_an_upload_that_is_gone_harms_nobody(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel([fence("send_channel_message('I cannot see it')")])
+    async with running_bot(folder, boxes, model) as bot:
+        gone = (Image(Media(path=str(folder / "gone.png"), size=10)),)
+        assert await bot.ask("", segments=gone) == ["I cannot see it"]
