@@ -6,7 +6,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Message
 
-from .posting import Post, Upload, uploaded_name
+from .attachments import Upload, uploaded_name
+from .posting import Post
 from .refusal import Refused
 from .settings import MAX_ATTACHMENTS, MAX_BODY_BYTES
 

@@ -1,7 +1,5 @@
-"""A posted message: read from the request, checked, and handed to the bot in order."""
+"""A posted message: checked, and handed to the bot in order."""
 
-import base64
-import binascii
 import hashlib
 import re
 import secrets
@@ -19,12 +17,10 @@ from nekro_core.api.chat import (
     ChatMessage,
     File,
     Image,
-    Media,
     Mention,
     Record,
     Reply,
     Segment,
-    Segments,
     Sender,
     Text,
     Video,
@@ -32,23 +28,17 @@ from nekro_core.api.chat import (
     plain_text,
 )
 
+from .attachments import Attachment, Upload, decoded, segment_of
 from .door import Clock
+from .mentions import Mentions, mentions_bot
 from .refusal import Refused
 from .rooms import BOT_ID, valid_speaker
 from .settings import MAX_ATTACHMENTS, MAX_MEDIUM_BYTES, MAX_TEXT
 
+NEAR = 50
+"""Newest records in which a message is looked for first: it is nearly always there."""
 SEARCHED = 1000
-"""Newest records in which the answered or repeated message is looked for."""
-
-
-class Attachment(BaseModel):
-    """A picture or file as a script sends it."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    data: str
-    """Its bytes as base64."""
-    name: str = Field("", max_length=255)
+"""Newest records in which the answered or repeated message is looked for at all."""
 
 
 class Post(BaseModel):
@@ -64,20 +54,13 @@ class Post(BaseModel):
     attachments: tuple[Attachment, ...] = Field((), max_length=MAX_ATTACHMENTS)
 
 
-class Upload(BaseModel):
-    """An attachment's bytes, however they came."""
-
-    data: bytes
-    name: str
-
-
 class Poster:
     """Turns posts into messages. One post of a room is taken after the other, so that a text sent
     after a picture does not overtake it while the picture is being stored."""
 
     def __init__(self, host: Host, bot_name: str, clock: Clock) -> None:
         self._host = host
-        self._bot_name = bot_name
+        self._mentions = Mentions(bot_name)
         self._clock = clock
         self._locks: weakref.WeakValueDictionary[ChatKey, anyio.Lock] = (
             weakref.WeakValueDictionary()
@@ -95,7 +78,7 @@ class Poster:
             raise Refused(
                 422, "speaker", f"in this private room {key.native_id!r} talks, not {speaker!r}"
             )
-        given = [*map(_decoded, post.attachments), *uploads]
+        given = [*map(decoded, post.attachments), *uploads]
         if len(given) > MAX_ATTACHMENTS:
             raise Refused(422, "attachments", f"at most {MAX_ATTACHMENTS} attachments a message")
         if not given and not post.text.strip():
@@ -103,72 +86,69 @@ class Poster:
         message_id = _message_id(key, repeat_key) if repeat_key else f"w{secrets.token_hex(12)}"
         lock = self._locks.setdefault(key, anyio.Lock())
         async with lock:
-            return await self._store(key, post, given, message_id, speaker)
+            return await self._store(
+                key, post, given, message_id, speaker, repeated=bool(repeat_key)
+            )
 
     async def _store(
-        self, key: ChatKey, post: Post, given: list[Upload], message_id: str, speaker: str
+        self,
+        key: ChatKey,
+        post: Post,
+        given: list[Upload],
+        message_id: str,
+        speaker: str,
+        *,
+        repeated: bool,
     ) -> Record:
-        history = await self._host.records(key, limit=SEARCHED)
-        answered = _named(history, post.reply_to)
+        history = await self._host.records(key) if "@" in post.text else []
+        words = self._mentions.read(
+            post.text.replace("\0", "\ufffd"),  # PostgreSQL refuses NUL, and nobody means it
+            self._mentions.people(history),
+            to_bot=post.to_bot and key.kind is ChatKind.GROUP,
+        )
+        earlier = await self._find(key, message_id) if repeated else None
+        if earlier is not None:
+            if not _same(earlier, speaker, words, given):
+                raise Refused(
+                    422, "idempotency_key", "this Idempotency-Key was used for another message"
+                )
+            return earlier
+        answered = await self._find(key, post.reply_to)
         if post.reply_to and answered is None:
             raise Refused(
                 422, "reply_to", f"no message {post.reply_to!r} in this room's recent history"
             )
-        words = self._words(key, post, history)
-        earlier = _named(history, message_id)
-        if earlier is None:
-            media = [await self._kept(key, upload) for upload in given]
-            reply = [_reply(answered)] if answered else []
-            segments: Segments = (*reply, *words, *media)
-            await self._host.accept(
-                ChatMessage(
-                    chat_key=key,
-                    message_id=message_id,
-                    sender=Sender(speaker, speaker),
-                    segments=segments,
-                    time=self._clock(),
-                    account=BOT_ID,
-                    to_bot=key.kind is ChatKind.PRIVATE
-                    or any(isinstance(s, Mention) and s.user_id == BOT_ID for s in words)
-                    or (answered is not None and answered.author is Author.BOT),
-                )
+        media = [await self._kept(key, upload) for upload in given]
+        reply = [_reply(answered)] if answered else []
+        await self._host.accept(
+            ChatMessage(
+                chat_key=key,
+                message_id=message_id,
+                sender=Sender(speaker, speaker),
+                segments=(*reply, *words, *media),
+                time=self._clock(),
+                account=BOT_ID,
+                to_bot=key.kind is ChatKind.PRIVATE
+                or mentions_bot(words)
+                or (answered is not None and answered.author is Author.BOT),
             )
-            earlier = _named(await self._host.records(key, limit=SEARCHED), message_id)
-        elif not _same(earlier, speaker, words, given):
-            raise Refused(
-                422, "idempotency_key", "this Idempotency-Key was used for another message"
-            )
-        if earlier is None:  # known to the inbox, but no longer among the newest
+        )
+        record = await self._find(key, message_id)
+        if record is None:  # known to the inbox, but no longer among the newest
             raise Refused(409, "idempotency_key", "this message was taken long ago")
-        return earlier
+        return record
 
-    def _words(self, key: ChatKey, post: Post, history: Iterable[Record]) -> list[Segment]:
-        """The text with its mentions found. Only names of this room mean somebody."""
-        people = {BOT_ID.casefold(): BOT_ID, self._bot_name.casefold(): BOT_ID}
-        for record in history:
-            if record.author is Author.PERSON:
-                people.setdefault(record.sender.user_id.casefold(), record.sender.user_id)
-        names = "|".join(map(re.escape, sorted(people, key=len, reverse=True)))
-        found: list[Segment] = []
-        # PostgreSQL refuses NUL, and nobody means it.
-        text = post.text.replace("\0", "\ufffd")
-        at = 0
-        mention = rf"(?<![A-Za-z0-9_])@({names})(?![A-Za-z0-9_]) ?"
-        for match in re.finditer(mention, text, re.IGNORECASE):
-            user_id = people.get(match[1].casefold())
-            if user_id is None:
-                continue
-            found += [Text(text[at : match.start()])] if match.start() > at else []
-            found.append(self._mention(user_id))
-            at = match.end()
-        found += [Text(text[at:])] if text[at:] else []
-        meant = any(isinstance(part, Mention) and part.user_id == BOT_ID for part in found)
-        if post.to_bot and key.kind is ChatKind.GROUP and not meant:
-            found.insert(0, self._mention(BOT_ID))
-        return found
-
-    def _mention(self, user_id: str) -> Mention:
-        return Mention(user_id, self._bot_name if user_id == BOT_ID else user_id)
+    async def _find(self, key: ChatKey, message_id: str) -> Record | None:
+        if not message_id:
+            return None
+        for limit in (NEAR, SEARCHED):
+            records = await self._host.records(key, limit=limit)
+            for record in records:
+                if record.message_id == message_id:
+                    return record
+            if len(records) < limit:
+                break
+        return None
 
     async def _kept(self, key: ChatKey, upload: Upload) -> Segment:
         if len(upload.data) > MAX_MEDIUM_BYTES:
@@ -180,7 +160,7 @@ class Poster:
         media = await self._host.media.keep_bytes(key, upload.data, name=upload.name)
         if media.problem:
             raise Refused(422, "attachment", f"{upload.name or 'attachment'}: {media.problem}")
-        return _segment(media)
+        return segment_of(media)
 
 
 def repeat_key(text: str) -> str:
@@ -190,13 +170,6 @@ def repeat_key(text: str) -> str:
             400, "idempotency_key", "Idempotency-Key: expected 1 to 200 visible ASCII characters"
         )
     return text
-
-
-def uploaded_name(text: str) -> str:
-    """A file's name as people may see it: the last part, without what cannot be shown."""
-    last = re.split(r"[/\\]", text)[-1]
-    shown = "".join(character for character in last if character.isprintable())
-    return shown[:255] if shown.strip(". ") else ""
 
 
 def new_message_id() -> str:
@@ -209,42 +182,21 @@ def _message_id(key: ChatKey, repeat: str) -> str:
     return "k" + hashlib.sha256(f"{key}\0{repeat}".encode()).hexdigest()[:24]
 
 
-def _decoded(attachment: Attachment) -> Upload:
-    try:
-        data = base64.b64decode(attachment.data, validate=True)
-    except (binascii.Error, ValueError):
-        raise Refused(422, "attachment", "an attachment's 'data' is not base64") from None
-    return Upload(data=data, name=uploaded_name(attachment.name))
-
-
-def _segment(media: Media) -> Segment:
-    match media.mime.partition("/")[0]:
-        case "image" if media.mime != "image/svg+xml":
-            return Image(media)
-        case "audio":
-            return Voice(media)
-        case "video":
-            return Video(media)
-        case _:
-            return File(media)
-
-
 def _reply(answered: Record) -> Reply:
     speaker = BOT_ID if answered.author is Author.BOT else answered.sender.user_id
     return Reply(answered.message_id, speaker, plain_text(answered.segments)[:500])
 
 
-def _named(history: Iterable[Record], message_id: str) -> Record | None:
-    if not message_id:
-        return None
-    return next((record for record in history if record.message_id == message_id), None)
-
-
 def _same(earlier: Record, speaker: str, words: list[Segment], given: list[Upload]) -> bool:
+    said = [part for part in earlier.segments if isinstance(part, Text | Mention)]
     media = sum(isinstance(part, Image | Voice | Video | File) for part in earlier.segments)
     return (
         earlier.sender.user_id == speaker
-        and plain_text(part for part in earlier.segments if isinstance(part, Text | Mention))
-        == plain_text(words)
+        and _letters(said) == _letters(words)
         and media == len(given)
     )
+
+
+def _letters(words: Iterable[Segment]) -> str:
+    # Whether "@lin" is a mention depends on who has spoken by then, and with it blanks and case.
+    return "".join(plain_text(words).split()).casefold()

@@ -52,7 +52,7 @@ REPLIES = [
     python(
         "import random\n\nroll = random.randint(1, 20)\nsend_channel_message(f'You rolled {roll}.')"
     ),
-    python('draw_card("Hello", "from a box")'),
+    python('draw_card("Hello!", "A card for you")'),
     python('send_tts_voice("Good night! Sleep well.")'),
     Answer(chunks=["```python\nprint(1)\n"], then="stall"),
     python('send_channel_message("Hello to you too.")'),

@@ -45,10 +45,10 @@ def code_of(answer: httpx.Response) -> str:
 
 class TestTheToken:
     @pytest.mark.parametrize(("method", "path"), ADDRESSES)
-    async def test_nothing_is_told_without_it(self, chat: Web, method: str, path: str) -> None:
-        async with chat.stranger() as stranger:
+    async def test_nothing_is_told_without_it(self, table: Web, method: str, path: str) -> None:
+        async with table.stranger() as stranger:
             assert (await stranger.request(method, path)).status_code == 401
-        async with chat.stranger(Cookie="nekro_session_x=1.a.b") as stranger:
+        async with table.stranger(Cookie="nekro_session_x=1.a.b") as stranger:
             assert (await stranger.request(method, path)).status_code == 401
 
     @pytest.mark.parametrize(
@@ -190,9 +190,9 @@ class TestHostAndOrigin:
     def test_origin(self, origin: str | None, host: str, allowed: bool) -> None:
         assert origin_allowed(origin, host, {"bot.example.com"}) is allowed
 
-    async def test_a_rebound_name_reaches_nothing(self, chat: Web) -> None:
+    async def test_a_rebound_name_reaches_nothing(self, table: Web) -> None:
         for path in ("/", "/login", "/ui/", "/api/v1/rooms", "/onebot/v11/http"):
-            answer = await chat.client.get(path, headers={"Host": "evil.example:8080"})
+            answer = await table.client.get(path, headers={"Host": "evil.example:8080"})
             assert answer.status_code == 421
             assert code_of(answer) == "host"
 
@@ -235,24 +235,24 @@ BODIES: list[tuple[Any, int, str]] = [
 
 class TestWhatIsNotTaken:
     @pytest.mark.parametrize(("body", "status", "code"), BODIES)
-    async def test_a_body(self, chat: Web, body: bytes, status: int, code: str) -> None:
-        answer = await chat.client.post(
+    async def test_a_body(self, table: Web, body: bytes, status: int, code: str) -> None:
+        answer = await table.client.post(
             "/api/v1/rooms/lobby/messages",
             content=body,
             headers={"Content-Type": "application/json"},
         )
         assert (answer.status_code, code_of(answer)) == (status, code)
         assert answer.json()["error"]["message"]
-        assert not chat.host.accepted
+        assert not table.host.accepted
 
-    async def test_another_type_of_body(self, chat: Web) -> None:
-        answer = await chat.client.post("/api/v1/rooms/lobby/messages", content=b"speaker=lin")
+    async def test_another_type_of_body(self, table: Web) -> None:
+        answer = await table.client.post("/api/v1/rooms/lobby/messages", content=b"speaker=lin")
         assert (answer.status_code, code_of(answer)) == (415, "content_type")
-        answer = await chat.client.post(
+        answer = await table.client.post(
             "/api/v1/rooms/lobby/messages", files={"files": ("a.txt", b"hi")}
         )
         assert (answer.status_code, code_of(answer)) == (400, "body")
-        answer = await chat.client.post(
+        answer = await table.client.post(
             "/api/v1/rooms/lobby/messages",
             content=b"no form",
             headers={"Content-Type": "multipart/form-data"},
@@ -275,20 +275,20 @@ class TestWhatIsNotTaken:
     @pytest.mark.parametrize(
         "room", ["%20", "..", "group_", "a%2Fb", "a%5Cb", "a%23b", "a%00b", "a%E2%80%AEb", "x" * 65]
     )
-    async def test_a_room(self, chat: Web, room: str) -> None:
-        answer = await chat.post(room, {"speaker": "lin", "text": "hi"})
+    async def test_a_room(self, table: Web, room: str) -> None:
+        answer = await table.post(room, {"speaker": "lin", "text": "hi"})
         assert answer.status_code in {404, 405, 422}
-        assert not chat.host.accepted
+        assert not table.host.accepted
 
     @pytest.mark.parametrize("number", ["-1", "x", "1e3", "1_0", "٣", "", "9" * 25, "0x10"])
-    async def test_a_number(self, chat: Web, number: str) -> None:
+    async def test_a_number(self, table: Web, number: str) -> None:
         for path in (f"messages?limit={number}", f"messages?after={number}", f"media/{number}/0"):
-            answer = await chat.client.get(f"/api/v1/rooms/lobby/{path}")
+            answer = await table.client.get(f"/api/v1/rooms/lobby/{path}")
             assert answer.status_code in {400, 404}, path
 
-    async def test_an_idempotency_key(self, chat: Web) -> None:
+    async def test_an_idempotency_key(self, table: Web) -> None:
         for key in ("a b", "x" * 201):
-            answer = await chat.post(
+            answer = await table.post(
                 "lobby", {"speaker": "lin", "text": "hi"}, **{"Idempotency-Key": key}
             )
             assert (answer.status_code, code_of(answer)) == (400, "idempotency_key")

@@ -1,0 +1,57 @@
+"""Pictures, voices and files that come with a post."""
+
+import base64
+import binascii
+import re
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from nekro_core.api.chat import File, Image, Media, Segment, Video, Voice
+
+from .refusal import Refused
+
+
+class Attachment(BaseModel):
+    """A picture or file as a script sends it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    data: str
+    """Its bytes as base64."""
+    name: str = Field("", max_length=255)
+
+
+class Upload(BaseModel):
+    """An attachment's bytes, however they came."""
+
+    data: bytes
+    name: str
+
+
+def decoded(attachment: Attachment) -> Upload:
+    """What a script sent as base64. Raises `Refused`."""
+    try:
+        data = base64.b64decode(attachment.data, validate=True)
+    except (binascii.Error, ValueError):
+        raise Refused(422, "attachment", "an attachment's 'data' is not base64") from None
+    return Upload(data=data, name=uploaded_name(attachment.name))
+
+
+def uploaded_name(text: str) -> str:
+    """A file's name as people may see it: the last part, without what cannot be shown."""
+    last = re.split(r"[/\\]", text)[-1]
+    shown = "".join(character for character in last if character.isprintable())
+    return shown[:255] if shown.strip(". ") else ""
+
+
+def segment_of(media: Media) -> Segment:
+    """The kind of segment that a kept medium is, by what it was found to be."""
+    match media.mime.partition("/")[0]:
+        case "image" if media.mime != "image/svg+xml":
+            return Image(media)
+        case "audio":
+            return Voice(media)
+        case "video":
+            return Video(media)
+        case _:
+            return File(media)
