@@ -7,11 +7,13 @@ from typing import cast
 
 from nekro_core.sandbox.guest import guest_wire as wire
 
+_READ_BYTES = 65536
+
 _BODY_LIMIT = 256 * 1024 * 1024
 """Of one frame of an agent: the largest value there may be, and then some."""
 
 
-class Channel(asyncio.Protocol):
+class Channel(asyncio.BufferedProtocol):
     """Frames over a stream. Whoever opens it learns of each frame, and once of the end."""
 
     def __init__(
@@ -19,6 +21,7 @@ class Channel(asyncio.Protocol):
     ) -> None:
         self._on_frame = on_frame
         self._on_lost = on_lost
+        self._received = bytearray(_READ_BYTES)
         self._buffer = bytearray()
         self._transport: asyncio.WriteTransport | None = None
 
@@ -52,9 +55,13 @@ class Channel(asyncio.Protocol):
         """Asyncio: the stream is there."""
         self._transport = cast(asyncio.WriteTransport, transport)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - asyncio's signature
+        """Asyncio: where to put what comes. A plain protocol allocates 256 KiB for each read."""
+        return self._received
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Asyncio: some bytes came."""
-        self._buffer += data
+        self._buffer += memoryview(self._received)[:nbytes]
         try:
             while found := wire.split(self._buffer, _BODY_LIMIT):
                 self._on_frame(found)

@@ -12,6 +12,7 @@ from nekro_core.sandbox.box import Backend, Box, BoxSpec, SandboxError
 
 _log = logging.getLogger(__name__)
 
+_PAUSE_AFTER_TAKING_S = 0.2
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 
@@ -72,6 +73,8 @@ class BoxPool:
             self._wanted = anyio.Event()
             if len(self._ready) >= self._size:
                 await self._wanted.wait()
+                # Making a box takes a processor for a while: first let the taken one get to work.
+                await anyio.sleep(_PAUSE_AFTER_TAKING_S)
                 continue
             try:
                 self._ready.append(await self._backend.create(self._spec))

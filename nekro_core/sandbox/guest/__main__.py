@@ -70,7 +70,7 @@ class Agent:
             elif not self.run and not events:
                 self._idle()
             if number in events:
-                received = self.host.sock.recv(262144)
+                received = self.host.sock.recv(wire.READ_BYTES)
                 if not received:
                     return
                 self.host.buffer += received
@@ -137,7 +137,7 @@ class Agent:
             if not run.outgoing:
                 self.poll.modify(run.sock, select.POLLIN)
         try:
-            received = run.sock.recv(262144)
+            received = run.sock.recv(wire.READ_BYTES)
         except BlockingIOError:
             return
         except ConnectionResetError:
