@@ -1,6 +1,7 @@
 """The plugin object, its context, what loads it and what it may reach."""
 
 from nekro_core.plugin.calls import call
+from nekro_core.plugin.choices import ListedPlugin, read_list, switch
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.hooks import PromptInjection
 from nekro_core.plugin.listing import PluginInfo, PluginState, UnknownPlugin
@@ -13,6 +14,7 @@ __all__ = [
     "AgentCtx",
     "BoxFiles",
     "Journal",
+    "ListedPlugin",
     "MsgSignal",
     "Outgoing",
     "PluginDataKeeper",
@@ -24,4 +26,6 @@ __all__ = [
     "Services",
     "UnknownPlugin",
     "call",
+    "read_list",
+    "switch",
 ]

@@ -12,7 +12,7 @@ from loguru import logger
 from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.plugin.binding import Binding
 from nekro_core.plugin.builtin import builtin_folder
-from nekro_core.plugin.choices import Choices
+from nekro_core.plugin.choices import Choices, write_list
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.effects import Effects
 from nekro_core.plugin.hooks import (
@@ -78,7 +78,16 @@ class PluginRegistry:
         registry = cls(services, settings or PluginSettings(), folder)
         try:
             await registry.load_all()
-            yield registry
+            failure: Exception | None = None
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(registry.follow_choices)
+                try:
+                    yield registry
+                except Exception as error:  # noqa: BLE001 - raised below, not inside a group
+                    failure = error
+                tasks.cancel_scope.cancel()
+            if failure is not None:
+                raise failure
         finally:
             with anyio.CancelScope(shield=True):
                 await registry.unload_all()
@@ -100,17 +109,23 @@ class PluginRegistry:
         )
 
     async def load_all(self) -> None:
-        """Look into the folders, and load what is on and not loaded."""
+        """Look into the folders; load what is on and unload what is off."""
         async with self._lock:
-            for source, folder in self._folders.items():
-                for item in items(source, folder):
-                    if item.item not in self._entries:
-                        key = self._choices.key_of(item.item)
-                        info = PluginInfo(item=item.item, state=PluginState.DISABLED, key=key)
-                        self._entries[item.item] = _Entry(item, info)
+            self._find()
             for entry in self._entries.values():
-                if entry.plugin is None and self._choices.wanted(entry.item.item):
+                wanted = self._choices.wanted(entry.item.item)
+                if wanted and entry.info.state is PluginState.DISABLED:
                     await self._load(entry)
+                elif not wanted and entry.info.state is not PluginState.DISABLED:
+                    await self._switch_off(entry)
+            self._write_list()
+
+    async def follow_choices(self) -> None:
+        """Do what the operator's file says, whenever somebody writes it. Runs until cancelled."""
+        while True:
+            await anyio.sleep(self._settings.look_s)
+            if self._choices.changed():
+                await self.load_all()
 
     async def unload_all(self) -> None:
         """Unload every plugin, all at once; each has its cleanup."""
@@ -121,21 +136,22 @@ class PluginRegistry:
     async def enable(self, plugin: str) -> PluginInfo:
         """Load a plugin by key or item, and remember that it is wanted. A loaded one is loaded
         again from its files. Raises `UnknownPlugin`."""
-        await self.load_all()
-        entry = self._entry(plugin)
         async with self._lock:
+            self._find()
+            entry = self._entry(plugin)
             self._choices.choose(entry.item.item, entry.info.key, wanted=True)
             await self._unload(entry)
             await self._load(entry)
+            self._write_list()
         return entry.info
 
     async def disable(self, plugin: str) -> PluginInfo:
         """Unload a plugin, and remember that it is not wanted. Raises `UnknownPlugin`."""
-        entry = self._entry(plugin)
         async with self._lock:
+            entry = self._entry(plugin)
             self._choices.choose(entry.item.item, entry.info.key, wanted=False)
-            await self._unload(entry)
-            entry.info = replace(entry.info, state=PluginState.DISABLED, problems=())
+            await self._switch_off(entry)
+            self._write_list()
         return entry.info
 
     def tools_for(self, chat_key: ChatKey) -> ToolSet:
@@ -172,6 +188,20 @@ class PluginRegistry:
         """Ask the message hooks, one after another; who is late or fails has no opinion."""
         plugins = self._loaded(ctx.adapter_key)
         return await message_signal(plugins, ctx, message, self._settings.message_s)
+
+    def _find(self) -> None:
+        for source, folder in self._folders.items():
+            for item in items(source, folder):
+                if item.item not in self._entries:
+                    key = self._choices.key_of(item.item)
+                    info = PluginInfo(item=item.item, state=PluginState.DISABLED, key=key)
+                    self._entries[item.item] = _Entry(item, info)
+
+    def _write_list(self) -> None:
+        try:
+            write_list(self._services.data_dir, self.plugins())
+        except OSError as error:
+            logger.error("the list of plugins cannot be written: {}", error)
 
     async def _load(self, entry: _Entry) -> None:
         effects = entry.effects
@@ -225,6 +255,10 @@ class PluginRegistry:
             limit_s = self._settings.cleanup_s
             await bounded(plugin, "its cleanup method", plugin.cleanup_method, limit_s)
         entry.effects.undo()
+
+    async def _switch_off(self, entry: _Entry) -> None:
+        await self._unload(entry)
+        entry.info = replace(entry.info, state=PluginState.DISABLED, problems=())
 
     def _drop(self, entry: _Entry) -> None:
         if entry.plugin is not None:

@@ -21,6 +21,9 @@ class PluginSettings(BaseModel):
     prompt_s: float = Field(default=2.0, gt=0)
     """Longest that a prompt waits for what plugins add to it."""
 
+    look_s: float = Field(default=0.5, gt=0)
+    """How often to look whether the operator switched a plugin on or off."""
+
     tool_s: float = Field(default=120.0, gt=0)
     """Longest call of a tool."""
 

@@ -34,7 +34,7 @@ def doc(tool: Tool) -> str:
     """Summary, details, arguments, result, errors and example, in Google style."""
     sections = [tool.summary or tool.description or tool.name, tool.details]
     described = [each for each in tool.parameters if each.description]
-    sections.append(_section("Args", (f"{each.name}: {each.description}" for each in described)))
+    sections.append(_section("Args", (_described(each) for each in described)))
     sections.append(_section("Returns", (tool.returns,) if tool.returns else ()))
     sections.append(_section("Raises", tool.raises))
     sections.append(_section("Example", (tool.example,) if tool.example else ()))
@@ -69,6 +69,11 @@ def default_text(value: object) -> str:
         return text if ast.literal_eval(text) == plain else "..."
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return "..."
+
+
+def _described(parameter: Parameter) -> str:
+    first, *rest = parameter.description.splitlines()
+    return "\n".join((f"{parameter.name}: {first}", *(f"{_INDENT}{line}" for line in rest)))
 
 
 def _section(title: str, lines: Iterable[str]) -> str:

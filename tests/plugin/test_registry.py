@@ -1,12 +1,22 @@
 """Plugins come, are listed, go and come back, and nothing of them is left behind."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 
 from nekro_core.chat import ChatKey
-from nekro_core.plugin import PluginInfo, PluginRegistry, PluginState, UnknownPlugin, call
+from nekro_core.plugin import (
+    PluginInfo,
+    PluginRegistry,
+    PluginState,
+    UnknownPlugin,
+    call,
+    read_list,
+    switch,
+)
 from nekro_core.plugin.choices import FILE_NAME
 from nekro_core.tools.outcome import Returned
 from tests.plugin.world import GROUP, World, plugin_source
@@ -204,3 +214,34 @@ async def test_a_broken_list_of_choices_is_kept_aside(world: World) -> None:
     async with world.bot() as registry:
         assert names(registry) == {"f"}
     assert (world.data_dir / "plugins.broken").read_text() == "{not json"
+
+
+async def test_a_command_beside_the_bot_switches_plugins(world: World) -> None:
+    world.write("a.py", plugin_source("a", "f"))
+    world.write("b.py", "def broken(:")
+    async with world.bot(look_s=0.01) as registry:
+        a, b = read_list(world.data_dir)
+        assert (a.item, a.key, a.state, a.tools) == ("local/a", "ann.a", "loaded", ["f"])
+        assert b.state == "broken"
+        assert "SyntaxError" in b.problems[0]
+        assert switch(world.data_dir, "ann.a", wanted=False) == "local/a"
+        await until(lambda: names(registry) == set())
+        assert switch(world.data_dir, "ann.a", wanted=True) == "local/a"
+        await until(lambda: names(registry) == {"f"})
+        world.write("late.py", plugin_source("late", "g"))
+        switch(world.data_dir, "local/late", wanted=True)
+        await until(lambda: names(registry) == {"f", "g"})
+        with pytest.raises(UnknownPlugin, match=r"'x'; there are ann\.a, local/b, ann\.late"):
+            switch(world.data_dir, "x", wanted=True)
+
+
+async def test_what_fails_inside_is_raised_as_it_is(world: World) -> None:
+    with pytest.raises(KeyError, match="inside"):
+        async with world.bot():
+            raise KeyError("inside")
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    with anyio.fail_after(20):
+        while not holds():
+            await anyio.sleep(0.01)
