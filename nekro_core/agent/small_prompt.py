@@ -115,11 +115,15 @@ def _system(tools: Sequence[NamedTool], persona: str) -> str:
 
 
 def _examples(tools: Sequence[NamedTool], language: str) -> Iterator[Example]:
-    """English ones, then those in the person's language: one of each tool in turn."""
-    for each in dict.fromkeys((_FIRST_LANGUAGE, language)):
-        columns = [[one for one in named.tool.examples if one.language == each] for named in tools]
-        for row in zip_longest(*columns):
-            yield from (example for example in row if example)
+    """Those in the person's language, of a tool without any the English: one of each in turn."""
+    columns = []
+    for named in tools:
+        by_language: dict[str, list[Example]] = {}
+        for example in named.tool.examples:
+            by_language.setdefault(example.language, []).append(example)
+        columns.append(by_language.get(language) or by_language.get(_FIRST_LANGUAGE, []))
+    for row in zip_longest(*columns):
+        yield from (example for example in row if example)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,235 @@
+"""The short prompt: what a small model is shown, in which order, and that the order stays."""
+
+import pytest
+
+from nekro_core.agent.small_prompt import (
+    MAX_EXCHANGES,
+    MAX_SAID,
+    PastStep,
+    small_prompt,
+    small_tools,
+)
+from nekro_core.chat import Author, ChatKey, ChatKind, Mention, Record, Reply, Segment, Sender, Text
+from nekro_core.llm.model import ChatRequest, TextPart
+from nekro_core.tools.examples import worked_examples
+from nekro_core.tools.names import ToolSet, tool_set
+from nekro_core.tools.tool import Parameter, Tool, ToolKind, Visibility
+
+CHAT = ChatKey("onebot_v11", ChatKind.GROUP, "30003")
+
+
+async def _handler() -> None:
+    raise AssertionError("no test calls it")
+
+
+def a_parameter(name: str, type_text: str, kind: str, **options: object) -> Parameter:
+    schema = {"type": kind}
+    return Parameter(name=name, annotation=str, type_text=type_text, schema=schema, **options)
+
+
+TEXT = a_parameter("text", "str", "string")
+SPEED = a_parameter("speed", "float", "number", default=1.0)
+REPLY_TO = a_parameter("reply_to", "str", "string", default="")
+
+
+def a_tool(name: str, *parameters: Parameter, examples: str = "", **options: object) -> Tool:
+    fields = {"module": "plugin", "owner": "test.plugin", "kind": ToolKind.TOOL, **options}
+    return Tool(
+        name=name,
+        python_name=name,
+        handler=_handler,
+        summary=f"The {name} tool.",
+        parameters=parameters,
+        examples=worked_examples(examples),
+        **fields,
+    )
+
+
+SEND = a_tool(
+    "send",
+    TEXT,
+    REPLY_TO,
+    examples="""
+# User: hello
+send("Hello!")
+# User: thanks
+send("You are welcome.")
+# User: 你好
+send("你好！")
+""",
+)
+SPEAK = a_tool(
+    "speak",
+    TEXT,
+    SPEED,
+    examples="""
+# User: say yes
+speak("Yes!")
+# User: say it slowly
+speak("It.", speed=0.7)
+# User: はいと言って
+speak("はい")
+""",
+)
+TOOLS = tool_set([SEND, SPEAK])
+
+
+def line(seq: int, *segments: Segment | str, who: str = "lin", **options: object) -> Record:
+    return Record(
+        seq=seq,
+        chat_key=CHAT,
+        author=Author.PERSON,
+        segments=tuple(Text(each) if isinstance(each, str) else each for each in segments),
+        time=float(seq),
+        sender=Sender(who),
+        **options,
+    )
+
+
+def ours(seq: int, run_id: str, text: str = "") -> Record:
+    return Record(
+        seq=seq,
+        chat_key=CHAT,
+        author=Author.BOT,
+        segments=(Text(text),),
+        time=float(seq),
+        run_id=run_id,
+    )
+
+
+def shown(request: ChatRequest) -> list[tuple[str, str]]:
+    found = []
+    for message in request.messages:
+        (part,) = message.parts
+        assert isinstance(part, TextPart)
+        found.append((message.role, part.text))
+    return found
+
+
+def ask(*history: Record, tools: ToolSet = TOOLS, **options: object) -> list[tuple[str, str]]:
+    return shown(small_prompt(tools, history, **options))
+
+
+def test_a_person_says_something_for_the_first_time() -> None:
+    system, *examples, now = ask(line(1, "hi"))
+    assert system[0] == "system"
+    assert "send(text: str)  # The send tool." in system[1]
+    assert "speak(text: str, speed: float = 1.0)  # The speak tool." in system[1]
+    assert examples == [
+        ("user", "hello"),
+        ("assistant", 'send("Hello!")'),
+        ("user", "say yes"),
+        ("assistant", 'speak("Yes!")'),
+        ("user", "thanks"),
+        ("assistant", 'send("You are welcome.")'),
+        ("user", "say it slowly"),
+        ("assistant", 'speak("It.", speed=0.7)'),
+    ]
+    assert now == ("user", "hi")
+
+
+def test_examples_are_in_the_persons_language_where_a_tool_has_some() -> None:
+    said = [text for role, text in ask(line(1, "早上好")) if role == "user"]
+    assert said == ["你好", "say yes", "say it slowly", "早上好"]
+    said = [text for role, text in ask(line(1, "おはよう")) if role == "user"]
+    assert said == ["hello", "はいと言って", "thanks", "おはよう"]
+    assert ask(line(1, "?"), language="zh")[1] == ("user", "你好")
+
+
+def test_it_ends_with_what_was_said_and_not_to_whom() -> None:
+    history = line(1, Reply("7"), Mention("20002", "bot"), " roll  a\ndice ")
+    assert ask(history)[-1] == ("user", "roll a dice")
+
+
+def test_messages_in_a_row_by_one_person_are_one() -> None:
+    history = line(1, "something else", who="ann"), line(2, "say"), line(3, "good night")
+    assert ask(*history)[-1] == ("user", "say\ngood night")
+
+
+def test_past_answers_are_shown_as_the_calls_that_they_were() -> None:
+    history = line(3, "hi"), ours(4, "r1", "Hello!"), line(5, "again")
+    assert ask(*history, codes={"r1": 'send("Hello!")'})[-3:] == [
+        ("user", "hi"),
+        ("assistant", 'send("Hello!")'),
+        ("user", "again"),
+    ]
+
+
+def test_what_was_not_answered_or_was_recalled_is_not_shown() -> None:
+    history = (
+        line(1, "chatter", who="ann"),
+        line(2, "more chatter", who="bob"),
+        line(3, "secret", recalled=True),
+        line(4, "hi"),
+        ours(5, "unknown run", "Hello!"),
+        line(6, "again"),
+    )
+    texts = [text for _, text in ask(*history, codes={})]
+    assert texts[-1] == "again"
+    assert not {"chatter", "more chatter", "secret", "hi"} & set(texts)
+
+
+def test_a_long_message_loses_its_middle() -> None:
+    _, text = ask(line(1, "a" * 5000 + "b" * 5000))[-1]
+    assert len(text) < MAX_SAID + 20
+    assert text.startswith("aaa")
+    assert text.endswith("bbb")
+
+
+def test_steps_of_this_turn_come_last() -> None:
+    steps = [PastStep('send("a" + 1)', "TypeError: line 1")]
+    assert ask(line(1, "hi"), steps=steps)[-3:] == [
+        ("user", "hi"),
+        ("assistant", 'send("a" + 1)'),
+        ("user", "TypeError: line 1"),
+    ]
+
+
+def test_the_next_prompt_begins_with_the_last_one_most_of_the_time() -> None:
+    history: list[Record] = []
+    codes: dict[str, str] = {}
+    kept = 0
+    before: list[tuple[str, str]] = []
+    for number in range(60):
+        history.append(line(2 * number, f"message {number}"))
+        now = ask(*history, codes=codes)
+        assert now[:9] == ask(line(1, "x"))[:9]
+        assert len(now) <= 10 + 2 * MAX_EXCHANGES
+        kept += now[: len(before)] == before
+        before = [*now, ("assistant", f'send("{number}")')]
+        codes[f"r{number}"] = f'send("{number}")'
+        history.append(ours(2 * number + 1, f"r{number}"))
+    assert kept > 30
+
+
+def test_the_same_input_makes_the_same_request() -> None:
+    history = [line(1, "hi"), ours(2, "r1"), line(3, "again")]
+    codes = {"r1": 'send("Hello!")'}
+    first = small_prompt(TOOLS, history, persona="A cat.", codes=codes)
+    assert first == small_prompt(TOOLS, history, persona="A cat.", codes=codes)
+    assert shown(first)[0][1].startswith("A cat.\n")
+    assert first.temperature == 0
+    assert first.cache_key == "en"
+    assert "root ::=" in first.grammar
+
+
+def test_tools_that_suit_a_small_model() -> None:
+    tools = tool_set(
+        [
+            SEND,
+            a_tool("send_file", TEXT),  # beside tools with examples, without one
+            a_tool("look", TEXT, kind=ToolKind.MULTIMODAL_AGENT, owner="other.eyes"),
+            a_tool("search", TEXT, REPLY_TO, owner="other.search"),
+            a_tool("rare", TEXT, owner="other.search", visibility=Visibility.DEFERRED),
+        ]
+    )
+    offered = {
+        each.name: [parameter.name for parameter in each.tool.parameters]
+        for each in small_tools(tools)
+    }
+    assert offered == {"send": ["text"], "search": ["text", "reply_to"]}
+
+
+def test_no_tools_at_all_is_an_error() -> None:
+    with pytest.raises(ValueError, match="at least one tool"):
+        small_prompt(tool_set([]), [line(1, "hi")])
