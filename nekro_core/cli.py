@@ -10,6 +10,7 @@ from nekro_core import __version__
 from nekro_core.doctor import examine
 from nekro_core.gateway import run
 from nekro_core.llm.embedded import WeightsError, ensure_weights
+from nekro_core.plugin import UnknownPlugin, read_list, switch
 from nekro_core.progress import ProgressLine
 from nekro_core.settings import Settings, SettingsError
 from nekro_core.terminal import talk
@@ -30,10 +31,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chat.add_argument("--name", default="you", help="who is speaking")
     commands.add_parser("doctor", help="what works here, what does not, how to mend it")
     commands.add_parser("fetch", help="download the embedded model's weights now")
+    plugin = commands.add_parser("plugin", help="list plugins, switch them on and off")
+    plugin.add_argument("action", choices=("list", "on", "off"))
+    plugin.add_argument("name", nargs="?", default="", help="its key or item, as the list shows")
     options = parser.parse_args(arguments)
     if options.command == "run":
         return run()
-    commands_by_name: dict[str, Command] = {"chat": _chat, "doctor": _doctor, "fetch": _fetch}
+    commands_by_name: dict[str, Command] = {
+        "chat": _chat,
+        "doctor": _doctor,
+        "fetch": _fetch,
+        "plugin": _plugin,
+    }
     try:
         return anyio.run(commands_by_name[options.command], options)
     except SettingsError as error:
@@ -73,4 +82,21 @@ async def _fetch(_: argparse.Namespace) -> int:
     finally:
         line.end()
     print(path)
+    return 0
+
+
+async def _plugin(options: argparse.Namespace) -> int:
+    data_dir = Settings.load().nekro_data_dir
+    if options.action == "list":
+        for each in read_list(data_dir):
+            print(f"{each.state:9} {each.key or each.item} {each.version}  {', '.join(each.tools)}")
+            for problem in each.problems:
+                print(f"{'':10}{problem}")
+        return 0
+    try:
+        item = switch(data_dir, options.name, wanted=options.action == "on")
+    except UnknownPlugin as error:
+        print(error.args[0], file=sys.stderr)
+        return 1
+    print(f"{item} is {options.action}; a bot that runs follows at once")
     return 0

@@ -117,7 +117,7 @@ def switch(data_dir: Path, plugin: str, *, wanted: bool) -> str:
     """
     known = read_list(data_dir)
     for each in known:
-        if plugin in (each.item, each.key):
+        if plugin and plugin in (each.item, each.key):
             Choices(data_dir).choose(each.item, each.key, wanted=wanted)
             return each.item
     source, _, name = plugin.partition("/")

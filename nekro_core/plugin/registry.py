@@ -332,7 +332,7 @@ class PluginRegistry:
 
     def _entry(self, plugin: str) -> _Entry:
         for entry in self._entries.values():
-            if plugin in (entry.item.item, entry.info.key):
+            if plugin and plugin in (entry.item.item, entry.info.key):
                 return entry
         known = ", ".join(entry.info.key or item for item, entry in self._entries.items())
         raise UnknownPlugin(f"there is no plugin {plugin!r}; there are {known or 'none'}")
