@@ -57,8 +57,9 @@ def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
     parent = _choose_parent(wanted, shared=shared)
     _sweep(parent)
     path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-    lock = os.open(path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    lock = os.open(path / "new", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    (path / "new").rename(path / "lock")  # held before anyone who sweeps can see it
     path.chmod(0o711 if shared else 0o700)
     (path / "uploads").mkdir(mode=0o711)
     (path / "uploads").chmod(0o711)
