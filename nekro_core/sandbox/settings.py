@@ -26,7 +26,7 @@ class SandboxSettings(BaseModel):
 
     backend: BackendName = BackendName.AUTO
     pool_size: int = Field(default=2, ge=0, le=64)
-    """Ready boxes that wait for a chat. Each costs about 10 MB."""
+    """Ready boxes that wait for a chat. Each costs about 16 MB."""
     memory_mb: int = Field(default=512, ge=64)
     """Of a box's whole process tree."""
     disk_mb: int = Field(default=256, ge=8)
