@@ -7,10 +7,12 @@ import anyio
 from loguru import logger
 
 from nekro_core.agent.accounting import TurnBook
+from nekro_core.agent.knowledge import Task
+from nekro_core.agent.notices import say
 from nekro_core.agent.ports import Ports
 from nekro_core.agent.trigger import Answer, Heard, Silent, Wait, decide, reason
-from nekro_core.agent.turn import Task, Turn, say
-from nekro_core.chat import Author, ChatKey, ChatKind, ChatMessage, Mention, Record, Text
+from nekro_core.agent.turn import Turn
+from nekro_core.chat import Author, ChatKey, ChatKind, ChatMessage, Mention, Record, Reply, Text
 from nekro_core.delivery import Working
 from nekro_core.plugin.signal import MsgSignal
 from nekro_core.store import StoreError
@@ -222,11 +224,22 @@ class Session:
     async def _take_turn(self, task: Task, begin: Callable[[], Awaitable[TurnBook]]) -> None:
         """Run one turn to its end, however it ends. One that is cut off by the end of the process
         stays open in the store, and is found at the next start."""
+        self._stopped_at = None
+        self._turn_scope = anyio.CancelScope()
+        self._ports.activity.publish(Working(self.chat_key, busy=True))
+        try:
+            book, stop = await self._run_turn(task, begin, self._turn_scope)
+            self._turn_scope = None
+            await self._close_turn(task, book, stop)
+        finally:
+            self._turn_scope = None
+            self._ports.activity.publish(Working(self.chat_key, busy=False))
+
+    async def _run_turn(
+        self, task: Task, begin: Callable[[], Awaitable[TurnBook]], scope: anyio.CancelScope
+    ) -> tuple[TurnBook | None, str]:
         book: TurnBook | None = None
         stop = "stopped"
-        self._stopped_at = None
-        self._turn_scope = scope = anyio.CancelScope()
-        self._ports.activity.publish(Working(self.chat_key, busy=True))
         try:
             with scope:
                 async with self._slots:
@@ -235,19 +248,16 @@ class Session:
         except Exception:  # noqa: BLE001 (one turn's fault must not end the chat)
             logger.exception("{}: the turn failed", self.chat_key)
             stop = "internal"
-        finally:
-            self._turn_scope = None
-            self._ports.activity.publish(Working(self.chat_key, busy=False))
-        await self._close_turn(task, book, stop)
+        return book, stop
 
     async def _close_turn(self, task: Task, book: TurnBook | None, stop: str) -> None:
         through = max(heard.record.seq for heard in [*self._heard, Heard(task.asks, 0.0)])
         try:
             if book is not None:
                 through = max(book.through_seq, task.asks.seq)
-                await book.end(stop)
                 if stop == "internal" and not await book.sent():
                     await say(self._ports, self.chat_key, [task.asks], "turn.internal")
+                await book.end(stop)
             if self._stopped_at is not None:
                 through = max(through, self._stopped_at)
                 await self._ports.store.chats.mark_handled(self.chat_key, through)
@@ -260,8 +270,8 @@ class Session:
 
 
 def is_stop(record: Record) -> bool:
-    """Whether somebody wrote ``/stop`` and nothing else, with or without a mention before it."""
-    words = [segment for segment in record.segments if not isinstance(segment, Mention)]
+    """Whether somebody wrote ``/stop`` and nothing else, to whomever and in answer to whatever."""
+    words = [part for part in record.segments if not isinstance(part, Mention | Reply)]
     match words:
         case [Text(text)] if record.author is Author.PERSON and not record.from_history:
             return _STOP_WORD.fullmatch(text.strip()) is not None

@@ -5,9 +5,7 @@ Each step asks the model once and runs what it wrote. What comes after a step is
 """
 
 import uuid
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
-from zoneinfo import ZoneInfo
+from dataclasses import replace
 
 import anyio
 from loguru import logger
@@ -15,6 +13,7 @@ from loguru import logger
 from nekro_core.agent.accounting import StepCost, TurnBook
 from nekro_core.agent.already_sent import OutgoingOnce
 from nekro_core.agent.boxes import KeptBox
+from nekro_core.agent.knowledge import Knowledge, Task
 from nekro_core.agent.limits import (
     DAY_S,
     Limit,
@@ -24,39 +23,31 @@ from nekro_core.agent.limits import (
     total,
     turn_limits,
 )
+from nekro_core.agent.notices import say
 from nekro_core.agent.ports import Ports
-from nekro_core.agent.prompt import DoneStep, View, build_prompt, system_text
 from nekro_core.agent.python_text import is_call
 from nekro_core.agent.reply import Reply, ReplyReader
 from nekro_core.agent.report import LEFT, empty_report, report, sent_lines
-from nekro_core.agent.run_calls import RunCalls, guest_functions, tools_text
-from nekro_core.agent.small_prompt import PastStep, small_prompt, small_tools
-from nekro_core.agent.transcript import media_of, shortened
-from nekro_core.catalogue import language_of
-from nekro_core.chat import Author, ChatKey, Image, Record, Text
+from nekro_core.agent.run_calls import RunCalls, guest_functions
+from nekro_core.agent.transcript import shortened
+from nekro_core.chat import Text
 from nekro_core.delivery import DeliveryError
 from nekro_core.llm.model import (
     ChatRequest,
-    ImagePart,
     KeyRejected,
     ModelError,
     ModelRefused,
     ModelUnreachable,
-    Part,
     QuotaExceeded,
     ReplyBroken,
     RequestRejected,
-    TextPart,
 )
-from nekro_core.plugin.context import AgentCtx
+from nekro_core.plugin.services import Outgoing
 from nekro_core.sandbox.box import BackendUnavailable, BoxLost, Run, StopReason
-from nekro_core.store import DeliveryRow, StoreError
 from nekro_core.tools.names import ToolSet
 
 _LAST_WORDS_S = 5.0
 """Longest wait for what is written down when a turn is cut."""
-_CODES = 6
-"""Past runs whose code a small model is shown."""
 _MODEL_ERRORS: tuple[tuple[type[ModelError], str], ...] = (
     (KeyRejected, "key"),
     (QuotaExceeded, "quota"),
@@ -65,19 +56,6 @@ _MODEL_ERRORS: tuple[tuple[type[ModelError], str], ...] = (
     (RequestRejected, "rejected"),
     (ReplyBroken, "broken"),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """Why a turn is there. ``asks`` is the record that woke it, ``is_unanswered`` tells of any
-    record whether it waits for an answer; ``hidden`` are records that no prompt may show.
-    ``resumed`` marks a turn that a dead process left."""
-
-    chat_key: ChatKey
-    asks: Record
-    is_unanswered: Callable[[Record], bool]
-    hidden: Collection[int] = ()
-    resumed: bool = False
 
 
 class Turn:
@@ -89,15 +67,9 @@ class Turn:
         self._book = book
         self._settings = ports.settings.turn
         self._limits = Limits(turn_limits(self._settings, ports.clock))
-        self._began = ports.wall()
-        self._zone = ZoneInfo(ports.settings.timezone) if ports.settings.timezone else None
+        self._known = Knowledge(ports, task, book)
         self._box: KeptBox | None = None
-        self._steps: list[DoneStep] = []
-        self._codes: list[PastStep] = []
-        self._runs: set[str] = set()
-        self._before: list[DeliveryRow] = []
-        self._preface = ""
-        self._records: list[Record] = []
+        self._outgoing: Outgoing = ports.outbox
         self._sent = False
         self._ran = False
         self._failures = 0
@@ -123,11 +95,13 @@ class Turn:
         """What the dead process did. Its turn was over if its last run had come to its end."""
         await self._book.continue_after(await self._ports.store.turns.steps(self._book.turn_id))
         runs = await self._ports.store.runs.of_turn(self._book.turn_id)
-        self._before = await self._book.sent()
-        self._runs = {run.run_id for run in runs}
-        self._sent = any(row.state in LEFT for row in self._before)
-        lines = ["[note] A restart interrupted you. Answer now, unless it is done.\n"]
-        self._preface = "\n".join([*lines, *sent_lines(self._before)]) if runs else ""
+        before = await self._book.sent()
+        self._outgoing = OutgoingOnce(self._ports.outbox, before)
+        self._sent = any(row.state in LEFT for row in before)
+        self._known.runs = {run.run_id for run in runs}
+        if runs:
+            note = "[note] A restart interrupted you. Answer now, unless it is done."
+            self._known.preface = "\n".join([note, *sent_lines(before)])
         return self._sent and runs[-1].stop in (StopReason.FINISHED.value, "said")
 
     async def _take_steps(self) -> str:
@@ -188,12 +162,11 @@ class Turn:
             run_id=run_id,
             box=kept.box,
         )
-        if self._before:
-            once = OutgoingOnce(ctx.services.outgoing, self._before)
-            ctx = replace(ctx, services=replace(ctx.services, outgoing=once))
-        await self._look()
-        await kept.put_uploads(m for record in self._records for m in media_of(record))
-        request, bare_code = await self._prompt(tools, ctx)
+        if self._task.resumed:
+            ctx = replace(ctx, services=replace(ctx.services, outgoing=self._outgoing))
+        await self._known.look()
+        await kept.put_uploads(self._known.media)
+        request, bare_code = await self._known.prompt(tools, ctx)
         calls = RunCalls(
             tools,
             ctx,
@@ -221,8 +194,8 @@ class Turn:
             kept = await self._open_box()
             await self._book.begin_run(run_id)
             ran = self._ran = True
-            self._runs.add(run_id)
-            await kept.put_uploads(m for record in self._records for m in media_of(record))
+            self._known.runs.add(run_id)
+            await kept.put_uploads(self._known.media)
             return await kept.box.start_run(
                 guest_functions(tools), calls.answer, self._ports.run_limits
             )
@@ -266,24 +239,24 @@ class Turn:
         sent = await self._book.sent_by(run_id)
         self._sent = self._sent or any(row.state in LEFT for row in sent)
         result = reply.result
-        again = self._remember(reply, report(reply, calls, sent))
+        self._known.remember(reply, report(reply, calls, sent))
         if isinstance(reply.box_error, BackendUnavailable):
             await self._say("turn.no_backend")
             return "no_backend"
         if calls.observed:
             self._failures = 0
-            return again
+            return ""
         if result is None or result.stop is not StopReason.FINISHED or reply.end != "whole":
             self._failures += 1
             if self._failures > self._settings.max_repairs:
                 await self._say("limit.repairs", limit=self._settings.max_repairs)
                 return "limit_repairs"
-            return again
+            return ""
         self._failures = 0
         if any(row.state in LEFT for row in sent):
             return "finished"
         if result.output.strip():
-            return again
+            return ""
         if reply.prose:
             return await self._send_prose(reply.prose)
         return "finished"
@@ -298,118 +271,24 @@ class Turn:
         if self._empty > 1:
             await self._say("turn.empty_reply")
             return "empty_reply"
-        return self._remember(reply, empty_report())
+        self._known.remember(reply, empty_report())
+        return ""
 
     async def _send_prose(self, prose: str) -> str:
         """Words that were meant for the chat. They get a run of their own, so that a turn taken up
         after a crash knows of them."""
         run_id = uuid.uuid4().hex
         await self._book.begin_run(run_id)
-        outgoing = OutgoingOnce(self._ports.outbox, self._before)
+        self._known.runs.add(run_id)
         try:
             text = shortened(prose, self._settings.prose_chars)
-            await outgoing.send(self._task.chat_key, (Text(text),), run_id=run_id)
+            await self._outgoing.send(self._task.chat_key, (Text(text),), run_id=run_id)
             self._sent = True
         except DeliveryError as error:
             logger.warning("a reply to {} was not sent: {}", self._task.chat_key, error)
             await self._say("turn.failed")
         await self._book.said(run_id)
         return "finished"
-
-    def _remember(self, reply: Reply, parts: tuple[Part, ...]) -> str:
-        """Keep a step for the prompt of the next one."""
-        through = self._book.through_seq
-        self._steps.append(DoneStep(reply=reply.kept, report=parts, through_seq=through))
-        words = "\n".join(part.text for part in parts if isinstance(part, TextPart))
-        self._codes.append(PastStep(code=reply.code.strip() or reply.kept, observation=words))
-        return ""
-
-    async def _look(self) -> None:
-        """Read what the chat has by now."""
-        settings, store = self._ports.settings, self._ports.store
-        wanted = settings.prompt.history * 2
-        found = await store.messages.newest(self._task.chat_key, wanted)
-        if not found or found[0].seq > self._task.asks.seq:
-            found = [self._task.asks, *found]  # a flood came after what is to be answered
-        self._records = [record for record in found if record.seq not in self._task.hidden]
-        await self._book.seen(found[-1].seq)
-
-    async def _prompt(self, tools: ToolSet, ctx: AgentCtx) -> tuple[ChatRequest, bool]:
-        """The request, and whether its reply is code without a fence."""
-        profile, settings = self._ports.model.profile, self._ports.settings
-        if profile.prefers_examples and small_tools(tools):
-            request = small_prompt(
-                tools,
-                self._up_to_what_is_asked(),
-                persona=settings.persona,
-                language=settings.language,
-                codes=await self._past_codes(),
-                steps=self._codes,
-            )
-            return request, profile.grammar
-        injections = await self._ports.plugins.prompt_injections(ctx)
-        notes = "\n\n".join(f"[{each.plugin}]\n{each.text}" for each in injections)
-        view = View(
-            chat_key=self._task.chat_key,
-            records=self._records,
-            unanswered={r.seq for r in self._records if self._task.is_unanswered(r)},
-            run_ids=self._runs,
-            steps=self._steps,
-            own_accounts=self._ports.store.accounts.own(self._task.chat_key.instance),
-            now=self._began,
-            zone=self._zone,
-            pictures=await self._pictures() if profile.vision else {},
-            preface=self._preface,
-        )
-        system = system_text(
-            tools_text(tools), names=settings.names, persona=settings.persona, notes=notes
-        )
-        request = build_prompt(
-            system,
-            view,
-            settings=settings.prompt,
-            profile=profile,
-            max_tokens=min(self._settings.reply_tokens, profile.context_tokens // 4),
-        )
-        return request, False
-
-    def _up_to_what_is_asked(self) -> list[Record]:
-        """A small model answers the last line that it sees, so that has to be a question."""
-        last = max(
-            (r.seq for r in self._records if self._task.is_unanswered(r)),
-            default=self._records[-1].seq,
-        )
-        return [
-            record
-            for record in self._records
-            if record.seq <= last
-            and not (record.author is Author.BOT and record.run_id in self._runs)
-        ]
-
-    async def _past_codes(self) -> dict[str, str]:
-        """Code behind the bot's latest answers, by run."""
-        runs = [r.run_id for r in self._records if r.author is Author.BOT and r.run_id]
-        newest = [each for each in dict.fromkeys(reversed(runs)) if each not in self._runs]
-        codes: dict[str, str] = {}
-        for run_id in newest[:_CODES]:
-            if run := await self._ports.store.runs.get(run_id):
-                codes[run_id] = run.code.strip()
-        return codes
-
-    async def _pictures(self) -> dict[str, ImagePart]:
-        """The newest pictures of the history, by path."""
-        paths = [
-            segment.media.path
-            for record in reversed(self._records)
-            if not record.recalled
-            for segment in reversed(record.segments)
-            if isinstance(segment, Image) and segment.media.path
-        ]
-        found: dict[str, ImagePart] = {}
-        for path in paths[: self._ports.settings.prompt.images]:
-            if part := await self._ports.pictures.part(path):
-                found[path] = part
-        return found
 
     async def _tell_of(self, error: ModelError) -> str:
         """A model that does not answer: one sentence for the chat, the reason for the operator."""
@@ -421,23 +300,5 @@ class Turn:
     async def _say(self, key: str, **values: object) -> None:
         """A sentence of our own to the chat, unless people have got something already."""
         if not self._sent:
-            said = [self._task.asks, *self._records]
+            said = [self._task.asks, *self._known.records]
             await say(self._ports, self._task.chat_key, said, key, **values)
-
-
-async def say(
-    ports: Ports, chat_key: ChatKey, records: Sequence[Record], key: str, **values: object
-) -> None:
-    """Send a sentence of the catalogue in the language of the chat. What fails is logged."""
-    texts = [
-        segment.text
-        for record in records[-5:]
-        if record.author is Author.PERSON
-        for segment in record.segments
-        if isinstance(segment, Text)
-    ]
-    sentence = ports.catalogue.say(key, ports.settings.language or language_of(texts), **values)
-    try:
-        await ports.outbox.send(chat_key, (Text(sentence),))
-    except (DeliveryError, StoreError) as error:
-        logger.error("{} could not be told {!r}: {}", chat_key, sentence, error)

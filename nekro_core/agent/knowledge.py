@@ -1,0 +1,148 @@
+"""What a turn knows so far, and the prompt that it makes of it."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+from nekro_core.agent.accounting import TurnBook
+from nekro_core.agent.ports import Ports
+from nekro_core.agent.prompt import DoneStep, View, build_prompt, system_text
+from nekro_core.agent.reply import Reply
+from nekro_core.agent.run_calls import tools_text
+from nekro_core.agent.small_prompt import PastStep, small_prompt, small_tools
+from nekro_core.agent.transcript import media_of
+from nekro_core.chat import Author, ChatKey, Image, Media, Record
+from nekro_core.llm.model import ChatRequest, ImagePart, Part, TextPart
+from nekro_core.plugin.context import AgentCtx
+from nekro_core.tools.names import ToolSet
+
+_CODES = 6
+"""Past runs whose code a small model is shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Why a turn is there. ``asks`` is the record that woke it, ``is_unanswered`` tells of any
+    record whether it waits for an answer; ``hidden`` are records that no prompt may show.
+    ``resumed`` marks a turn that a dead process left."""
+
+    chat_key: ChatKey
+    asks: Record
+    is_unanswered: Callable[[Record], bool]
+    hidden: Collection[int] = ()
+    resumed: bool = False
+
+
+class Knowledge:
+    """The chat's records, the steps that were taken, and the turn's own runs."""
+
+    def __init__(self, ports: Ports, task: Task, book: TurnBook) -> None:
+        self._ports = ports
+        self._task = task
+        self._book = book
+        self._began = ports.wall()
+        self._zone = ZoneInfo(ports.settings.timezone) if ports.settings.timezone else None
+        self._steps: list[DoneStep] = []
+        self._codes: list[PastStep] = []
+        self.records: list[Record] = []
+        self.runs: set[str] = set()
+        self.preface = ""
+
+    @property
+    def media(self) -> list[Media]:
+        """Everything that was received with the records."""
+        return [media for record in self.records for media in media_of(record)]
+
+    async def look(self) -> None:
+        """Read what the chat has by now."""
+        settings, store = self._ports.settings, self._ports.store
+        wanted = settings.prompt.history * 2
+        found = await store.messages.newest(self._task.chat_key, wanted)
+        if not found or found[0].seq > self._task.asks.seq:
+            found = [self._task.asks, *found]  # a flood came after what is to be answered
+        self.records = [record for record in found if record.seq not in self._task.hidden]
+        await self._book.seen(found[-1].seq)
+
+    def remember(self, reply: Reply, parts: tuple[Part, ...]) -> None:
+        """Keep a step for the prompt of the next one."""
+        through = self._book.through_seq
+        self._steps.append(DoneStep(reply=reply.kept, report=parts, through_seq=through))
+        words = "\n".join(part.text for part in parts if isinstance(part, TextPart))
+        self._codes.append(PastStep(code=reply.code.strip() or reply.kept, observation=words))
+
+    async def prompt(self, tools: ToolSet, ctx: AgentCtx) -> tuple[ChatRequest, bool]:
+        """The request, and whether its reply is code without a fence."""
+        profile, settings = self._ports.model.profile, self._ports.settings
+        if profile.prefers_examples and small_tools(tools):
+            request = small_prompt(
+                tools,
+                self._up_to_what_is_asked(),
+                persona=settings.persona,
+                language=settings.language,
+                codes=await self._past_codes(),
+                steps=self._codes,
+            )
+            return request, profile.grammar
+        injections = await self._ports.plugins.prompt_injections(ctx)
+        notes = "\n\n".join(f"[{each.plugin}]\n{each.text}" for each in injections)
+        view = View(
+            chat_key=self._task.chat_key,
+            records=self.records,
+            unanswered={r.seq for r in self.records if self._task.is_unanswered(r)},
+            run_ids=self.runs,
+            steps=self._steps,
+            own_accounts=self._ports.store.accounts.own(self._task.chat_key.instance),
+            now=self._began,
+            zone=self._zone,
+            pictures=await self._pictures() if profile.vision else {},
+            preface=self.preface,
+        )
+        system = system_text(
+            tools_text(tools), names=settings.names, persona=settings.persona, notes=notes
+        )
+        request = build_prompt(
+            system,
+            view,
+            settings=settings.prompt,
+            profile=profile,
+            max_tokens=min(settings.turn.reply_tokens, profile.context_tokens // 4),
+        )
+        return request, False
+
+    def _up_to_what_is_asked(self) -> list[Record]:
+        """A small model answers the last line that it sees, so that has to be a question."""
+        last = max(
+            (r.seq for r in self.records if self._task.is_unanswered(r)),
+            default=self.records[-1].seq,
+        )
+        return [
+            record
+            for record in self.records
+            if record.seq <= last
+            and not (record.author is Author.BOT and record.run_id in self.runs)
+        ]
+
+    async def _past_codes(self) -> dict[str, str]:
+        """Code behind the bot's latest answers, by run."""
+        runs = [r.run_id for r in self.records if r.author is Author.BOT and r.run_id]
+        newest = [each for each in dict.fromkeys(reversed(runs)) if each not in self.runs]
+        codes: dict[str, str] = {}
+        for run_id in newest[:_CODES]:
+            if run := await self._ports.store.runs.get(run_id):
+                codes[run_id] = run.code.strip()
+        return codes
+
+    async def _pictures(self) -> dict[str, ImagePart]:
+        """The newest pictures of the history, by path."""
+        paths = [
+            segment.media.path
+            for record in reversed(self.records)
+            if not record.recalled
+            for segment in reversed(record.segments)
+            if isinstance(segment, Image) and segment.media.path
+        ]
+        found: dict[str, ImagePart] = {}
+        for path in paths[: self._ports.settings.prompt.images]:
+            if part := await self._ports.pictures.part(path):
+                found[path] = part
+        return found

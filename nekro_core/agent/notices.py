@@ -1,0 +1,29 @@
+"""Sentences of our own to a chat."""
+
+from collections.abc import Sequence
+
+from loguru import logger
+
+from nekro_core.agent.ports import Ports
+from nekro_core.catalogue import language_of
+from nekro_core.chat import Author, ChatKey, Record, Text
+from nekro_core.delivery import DeliveryError
+from nekro_core.store import StoreError
+
+
+async def say(
+    ports: Ports, chat_key: ChatKey, records: Sequence[Record], key: str, **values: object
+) -> None:
+    """Send a sentence of the catalogue in the language of the chat. What fails is logged."""
+    texts = [
+        segment.text
+        for record in records[-5:]
+        if record.author is Author.PERSON
+        for segment in record.segments
+        if isinstance(segment, Text)
+    ]
+    sentence = ports.catalogue.say(key, ports.settings.language or language_of(texts), **values)
+    try:
+        await ports.outbox.send(chat_key, (Text(sentence),))
+    except (DeliveryError, StoreError) as error:
+        logger.error("{} could not be told {!r}: {}", chat_key, sentence, error)
