@@ -1,8 +1,9 @@
 """The agent's settings, under ``NEKRO_AGENT__`` and ``NEKRO_TRIGGER__``."""
 
 from typing import Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 
 class TriggerSettings(BaseModel):
@@ -92,3 +93,11 @@ class AgentSettings(BaseModel):
     """A chat silent for this long is forgotten until it speaks again."""
     prompt: PromptSettings = PromptSettings()
     turn: TurnSettings = TurnSettings()
+
+    @field_validator("timezone")
+    @classmethod
+    def _check_timezone(cls, value: str) -> str:
+        try:
+            return ZoneInfo(value).key if value else value
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError("no such time zone: expected a name such as Asia/Tokyo") from None
