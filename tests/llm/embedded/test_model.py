@@ -1,0 +1,156 @@
+"""The embedded model with its real weights, and its process with weights that are none."""
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.llm.embedded import EmbeddedModel, EmbeddedSettings, ensure_weights
+from nekro_core.llm.embedded.server import SLOTS
+from nekro_core.llm.grammar import call_grammar
+from nekro_core.llm.model import ChatModel, Finished, ModelUnreachable, TextDelta, Usage
+from tests.llm.conformance import ChatModelConformance, ask, listen, words_of
+from tests.llm.test_grammar import a_parameter, a_tool
+
+FOLDER = Path("data/models")
+SETTINGS = EmbeddedSettings(context_tokens=2048)
+
+
+@pytest.fixture(scope="session")
+async def weights() -> Path:
+    """The usual file; a machine that has none fetches it as a bot would."""
+    return await ensure_weights(SETTINGS, FOLDER, print)
+
+
+@pytest.fixture(scope="module")
+async def model(weights: Path) -> AsyncIterator[ChatModel]:
+    """One process for all tests: loading takes a second or two."""
+    model = EmbeddedModel(replace_file(weights), FOLDER)
+    yield model
+    await model.aclose()
+
+
+def replace_file(path: Path) -> EmbeddedSettings:
+    return SETTINGS.model_copy(update={"model_file": path})
+
+
+@pytest.mark.embedded
+class TestConformance(ChatModelConformance):
+    """It does what every `ChatModel` does."""
+
+
+@pytest.mark.embedded
+async def test_a_grammar_from_any_signature_is_taken(model: ChatModel) -> None:
+    kinds = [
+        {"type": "string", "maxLength": 12},
+        {"type": "integer", "minimum": 1},
+        {"type": "array", "items": {"type": "array", "items": {"type": "string"}}},
+        {"type": "array", "prefixItems": [{"type": "number"}, {"type": "boolean"}]},
+        {"anyOf": [{"enum": ["线", 'quo"te', None]}, {"type": "null"}]},
+        {"type": "object", "additionalProperties": {"type": "array", "items": {}}},
+        {},
+    ]
+    tools = [
+        a_tool("发送", *(a_parameter(f"p{n}", kind, default=None) for n, kind in enumerate(kinds))),
+        a_tool("show", *(a_parameter(f"p{n}", kind) for n, kind in enumerate(kinds))),
+        a_tool("stop"),
+    ]
+    request = ask("Show me something.", grammar=call_grammar(tools), temperature=0.0)
+    deltas = await listen(model, replace(request, max_tokens=100))
+    if deltas[-1] == Finished("stop"):
+        assert ast.parse(words_of(deltas)).body
+
+
+@pytest.mark.embedded
+async def test_what_was_read_is_kept_for_each_cache_key(model: ChatModel) -> None:
+    long = " ".join(f"item {number}," for number in range(40))
+    cached = {}
+    for _ in range(2):
+        for key in ("en", "zh", "ja"):
+            request = ask(f"{key} {long}", max_tokens=1, temperature=0.0, cache_key=key)
+            usage = next(each for each in await listen(model, request) if isinstance(each, Usage))
+            cached[key] = usage.cached_tokens / usage.prompt_tokens
+    assert len(cached) == SLOTS
+    assert min(cached.values()) > 0.9
+
+
+@pytest.mark.embedded
+async def test_a_process_that_died_is_started_again(model: ChatModel) -> None:
+    assert isinstance(model, EmbeddedModel)
+    await model.start()
+    first = model.process_id
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    assert words_of(await listen(model, ask("Say yes.", max_tokens=8)))
+    assert model.process_id not in (None, first)
+
+
+@pytest.mark.embedded
+async def test_the_key_is_no_secret_of_the_command_line(model: ChatModel) -> None:
+    assert isinstance(model, EmbeddedModel)
+    await model.start()
+    process = Path(f"/proc/{model.process_id}")
+    seen = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+    key = model._server.key
+    assert key.encode() not in seen
+
+
+@pytest.mark.embedded
+async def test_the_process_ends_with_the_bot(weights: Path) -> None:
+    """Killed without a chance to clean up, a bot leaves no process behind."""
+    code = f"""
+import anyio
+from pathlib import Path
+from nekro_core.llm.embedded import EmbeddedModel, EmbeddedSettings
+async def main():
+    model = EmbeddedModel(EmbeddedSettings(model_file={str(weights)!r}), Path("unused"))
+    await model.start()
+    print(model.process_id, flush=True)
+    await anyio.sleep_forever()
+anyio.run(main)
+"""
+    async with await anyio.open_process(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE
+    ) as bot:
+        assert bot.stdout is not None
+        child = int(await bot.stdout.receive())
+        bot.kill()
+        await bot.wait()
+    with anyio.fail_after(10):
+        while _alive(child):
+            await anyio.sleep(0.05)
+
+
+def _alive(process_id: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{process_id}/status").read_text()
+    except OSError:
+        return False
+
+
+async def test_weights_that_are_none_are_said(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF" + b"\x00" * 1000)
+    model = EmbeddedModel(EmbeddedSettings(model_file=broken), tmp_path)
+    try:
+        with pytest.raises(ModelUnreachable, match=r"ended while loading broken\.gguf: .*\w"):
+            await listen(model, ask("hello"))
+    finally:
+        await model.aclose()
+
+
+async def test_no_weights_and_no_leave_to_fetch_them(tmp_path: Path) -> None:
+    model = EmbeddedModel(EmbeddedSettings(download=False), tmp_path)
+    try:
+        with pytest.raises(ModelUnreachable, match="downloading is switched off"):
+            async with model.stream(ask("hello")) as deltas:
+                assert not [each async for each in deltas if isinstance(each, TextDelta)]
+    finally:
+        await model.aclose()
