@@ -51,43 +51,73 @@ async def send_channel_message(
 
     Example:
         # User: Hello!
-        send_channel_message("Hello! How are you today?")
+        send_channel_message("Hello! What can I do for you?")
 
-        # User: Tell me a joke
+        # User: tell me something funny
         send_channel_message("Why did the scarecrow win a prize? He was outstanding in his field.")
 
-        # User: What is the capital of France?
-        send_channel_message("The capital of France is Paris.")
+        # User: who painted the Mona Lisa?
+        send_channel_message("Leonardo da Vinci painted it.")
 
         # User: what's 12 plus 30?
         send_channel_message("12 + 30 = 42")
 
-        # User: Thank you, that helped a lot
-        send_channel_message("You're welcome! Glad I could help.")
+        # User: I passed my exam!
+        send_channel_message("Congratulations! You worked hard for it.")
 
-        # User: 你好呀
-        send_channel_message("你好！今天过得怎么样？")
+        # User: how do I remove a coffee stain?
+        send_channel_message("Dab it with cold water and a little soap, then rinse.")
 
-        # User: 讲个笑话吧
+        # User: write a haiku about rain
+        send_channel_message("Soft rain on the roof,\\nthe garden drinks and listens,\\nmorning smells of green.")
+
+        # User: what can you do?
+        send_channel_message("I can chat, speak, draw cards and charts, and roll dice.")
+
+        # User: Thanks a lot!
+        send_channel_message("You are welcome!")
+
+        # User: 你是谁？
+        send_channel_message("我是这个群里的机器人，可以聊天、说话、画图、掷骰子。")
+
+        # User: 说点好玩的
         send_channel_message("为什么数学书总是很忧郁？因为它的问题太多了。")
 
-        # User: 中国的首都是哪里？
-        send_channel_message("中国的首都是北京。")
+        # User: 最高的山是哪座？
+        send_channel_message("世界上最高的山是珠穆朗玛峰。")
 
         # User: 15乘以4等于多少
         send_channel_message("15 × 4 = 60")
 
-        # User: こんにちは
-        send_channel_message("こんにちは！今日はどんな一日ですか？")
+        # User: 写一首关于雨的短诗
+        send_channel_message("细雨敲窗，\\n花草低声唱，\\n清晨一片绿光。")
 
-        # User: 何か冗談を言って
+        # User: 谢谢你
+        send_channel_message("不客气！")
+
+        # User: 我考试通过了！
+        send_channel_message("恭喜你！你的努力没有白费。")
+
+        # User: あなたは誰？
+        send_channel_message("このグループのボットです。お話もお絵かきもできますよ。")
+
+        # User: 何かおもしろいことを言って
         send_channel_message("布団が吹っ飛んだ！")
 
-        # User: 日本の首都はどこですか？
-        send_channel_message("日本の首都は東京です。")
+        # User: 空はなぜ青いの？
+        send_channel_message("青い光のほうが空気で散らばりやすいからです。")
+
+        # User: 雨の俳句を作って
+        send_channel_message("春雨や\\n庭の緑が\\n目を覚ます")
+
+        # User: ありがとうございます
+        send_channel_message("どういたしまして！")
 
         # User: 9たす8はいくつ？
         send_channel_message("9 + 8 = 17です。")
+
+        # User: 一番高い山は何ですか？
+        send_channel_message("世界で一番高い山はエベレストです。")
     """
     if not text.strip():
         raise ToolFailure("text is empty: say something")

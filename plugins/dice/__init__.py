@@ -34,46 +34,49 @@ async def roll_dice(_ctx: AgentCtx, sides: int = 6, count: int = 1) -> int:
 
     Example:
         # User: Roll a dice
-        roll_dice()
+        roll_dice(sides=6, count=1)
 
         # User: roll a 10-sided dice please
-        roll_dice(sides=10)
+        roll_dice(sides=10, count=1)
 
         # User: throw four dice
-        roll_dice(count=4)
+        roll_dice(sides=6, count=4)
 
-        # User: pick a random number from 1 to 50
-        roll_dice(sides=50)
-
-        # User: flip a coin
-        roll_dice(sides=2)
+        # User: give me a random number from 1 to 50
+        roll_dice(sides=50, count=1)
 
         # User: roll 2d8
         roll_dice(sides=8, count=2)
 
+        # User: flip a coin
+        roll_dice(sides=2, count=1)
+
+        # User: I need a number between 1 and 30
+        roll_dice(sides=30, count=1)
+
         # User: 掷一个骰子
-        roll_dice()
+        roll_dice(sides=6, count=1)
 
         # User: 帮我掷一个10面的骰子
-        roll_dice(sides=10)
+        roll_dice(sides=10, count=1)
 
         # User: 一次掷四个骰子
-        roll_dice(count=4)
+        roll_dice(sides=6, count=4)
 
         # User: 从1到50随便选个数字
-        roll_dice(sides=50)
+        roll_dice(sides=50, count=1)
 
         # User: サイコロを振って
-        roll_dice()
+        roll_dice(sides=6, count=1)
 
         # User: 10面ダイスを振って
-        roll_dice(sides=10)
+        roll_dice(sides=10, count=1)
 
         # User: サイコロを4個投げて
-        roll_dice(count=4)
+        roll_dice(sides=6, count=4)
 
         # User: 1から50までの数字を適当に選んで
-        roll_dice(sides=50)
+        roll_dice(sides=50, count=1)
     """
     if not 2 <= sides <= 1_000:
         raise ToolFailure(f"dice with {sides} sides: between 2 and 1,000 are possible")

@@ -68,6 +68,9 @@ async def draw_card(
         # User: a poster for our summer party
         draw_card("Summer party!")
 
+        # User: create a sign with the text Please knock
+        draw_card("Please knock")
+
         # User: 画一张写着欢迎的卡片
         draw_card("欢迎")
 
@@ -133,16 +136,19 @@ async def draw_chart(
         draw_chart(kind="pie", labels=["tea", "coffee"], values=[6, 9])
 
         # User: plot these visitors as a line: 5, 7, 6, 9
-        draw_chart(kind="line", labels=["1", "2", "3", "4"], values=[5, 7, 6, 9])
+        draw_chart(kind="line", labels=["first", "second", "third", "fourth"], values=[5, 7, 6, 9])
+
+        # User: show as a pie: red 50%, blue 30%, green 15%, white 5%
+        draw_chart(kind="pie", labels=["red", "blue", "green", "white"], values=[50, 30, 15, 5])
 
         # User: Draw a line graph of the temperature: Monday 12, Tuesday 15, Wednesday 11
-        draw_chart(kind="line", labels=["Monday", "Tuesday", "Wednesday"], values=[12, 15, 11], title="Temperature")
+        draw_chart(kind="line", labels=["Monday", "Tuesday", "Wednesday"], values=[12, 15, 11])
 
-        # User: chart of lions 2 tigers 7 bears 4 as a pie
-        draw_chart(kind="pie", labels=["lions", "tigers", "bears"], values=[2, 7, 4])
+        # User: bars for Ann 7 Ben 4
+        draw_chart(kind="bar", labels=["Ann", "Ben"], values=[7, 4])
 
-        # User: show as a pie: red 50%, blue 30%, green 20%
-        draw_chart(kind="pie", labels=["red", "blue", "green"], values=[50, 30, 20])
+        # User: draw a pie of lions 2 tigers 8
+        draw_chart(kind="pie", labels=["lions", "tigers"], values=[2, 8])
 
         # User: 画一个柱状图：六月10，七月14，八月8
         draw_chart(kind="bar", labels=["六月", "七月", "八月"], values=[10, 14, 8])
@@ -151,7 +157,7 @@ async def draw_chart(
         draw_chart(kind="pie", labels=["茶", "咖啡"], values=[6, 9])
 
         # User: 用折线图画一下气温：周一12，周二15，周三11
-        draw_chart(kind="line", labels=["周一", "周二", "周三"], values=[12, 15, 11], title="气温")
+        draw_chart(kind="line", labels=["周一", "周二", "周三"], values=[12, 15, 11])
 
         # User: 六月10、七月14、八月8の棒グラフを描いて
         draw_chart(kind="bar", labels=["六月", "七月", "八月"], values=[10, 14, 8])
@@ -160,7 +166,7 @@ async def draw_chart(
         draw_chart(kind="pie", labels=["お茶", "コーヒー"], values=[6, 9])
 
         # User: 気温の折れ線グラフを作って：朝12、昼15、夜11
-        draw_chart(kind="line", labels=["朝", "昼", "夜"], values=[12, 15, 11], title="気温")
+        draw_chart(kind="line", labels=["朝", "昼", "夜"], values=[12, 15, 11])
     """
     await _ctx.send_image(
         await _draw(functools.partial(draw_chart_png, _fonts(_ctx), kind, labels, values, title))

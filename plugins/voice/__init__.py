@@ -51,6 +51,9 @@ async def send_tts_voice(
         # User: how do you pronounce "schedule"?
         send_tts_voice("schedule")
 
+        # User: speak to us, say have a nice day
+        send_tts_voice("Have a nice day!")
+
         # User: speak slowly: take a deep breath
         send_tts_voice("Take a deep breath.", speed=0.7)
 
