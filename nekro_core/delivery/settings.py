@@ -1,10 +1,12 @@
 """The settings of the way in and the way out, under ``NEKRO_DELIVERY__``."""
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class MediaSettings(BaseModel):
     """Bounds of what is kept of received pictures, voices and files."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_bytes: int = Field(default=32 * 1024 * 1024, gt=0)
     """Largest medium. Above what the platforms let a phone send as picture or voice."""
@@ -28,6 +30,8 @@ class MediaSettings(BaseModel):
 
 class DeliverySettings(BaseModel):
     """Limits of sending."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     sends_per_run: int = Field(default=8, gt=0)
     """Messages that one run may send: more is a loop in the model's code, not an answer."""

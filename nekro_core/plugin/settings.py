@@ -1,10 +1,12 @@
 """The plugins' settings, under ``NEKRO_PLUGIN__``."""
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class PluginSettings(BaseModel):
     """Bounds of what plugins do, and what they may."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     import_s: float = Field(default=30.0, gt=0)
     """Longest import of a plugin's module: slow work belongs in its init method."""

@@ -2,11 +2,13 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class StoreSettings(BaseModel):
     """How the database is kept."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
     """NORMAL survives a killed process; FULL also a power cut, at a tenth of the speed."""
