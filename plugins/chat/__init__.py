@@ -69,7 +69,7 @@ async def send_channel_message(
         send_channel_message("Dab it with cold water and a little soap, then rinse.")
 
         # User: write a haiku about rain
-        send_channel_message("Soft rain on the roof,\\nthe garden drinks and listens,\\nmorning smells of green.")
+        send_channel_message("Soft rain on the roof,\\nthe garden drinks and listens.")
 
         # User: what can you do?
         send_channel_message("I can chat, speak, draw cards and charts, and roll dice.")
