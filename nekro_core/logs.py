@@ -10,7 +10,8 @@ from typing import TextIO
 from loguru import logger
 from nonebot import log as nonebot_log
 
-_SECRET_NAME = re.compile(r"token|key|secret|password", re.IGNORECASE)
+from nekro_core.settings import SECRET_NAME
+
 _SHORTEST = 8
 """Characters. A shorter one stands in ordinary words, and blacking those out hides the log."""
 _QUIET = ("httpx", "httpx2", "httpcore", "openai", "aiosqlite", "tortoise", "websockets")
@@ -52,7 +53,7 @@ def open_log(written: Mapping[str, str]) -> Redactor:
     configuration at DEBUG. The process's one log is replaced, so this is for the gateway alone.
     """
     redactor = Redactor(sys.stdout)
-    redactor.hide(value for name, value in written.items() if value and _SECRET_NAME.search(name))
+    redactor.hide(value for name, value in written.items() if value and SECRET_NAME.search(name))
     logger.remove()
     logger.add(
         redactor,

@@ -6,13 +6,16 @@ joined by two underscores: ``NEKRO_LLM__BASE_URL`` is ``nekro_llm.base_url``.
 
 import difflib
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from dotenv import dotenv_values
 from nonebot.config import BaseSettings
-from pydantic import Field, IPvAnyAddress, ValidationError
+from nonebot.config import SettingsError as UnreadableSetting
+from pydantic import BaseModel, Field, IPvAnyAddress, ValidationError
+from pydantic_core import ErrorDetails
 
 from nekro_core.agent import AgentSettings, TriggerSettings
 from nekro_core.delivery import DeliverySettings
@@ -26,6 +29,9 @@ from nekro_core.store import StoreSettings
 ADAPTER_PREFIXES = ("onebot_", "web_")
 """Names of the process environment that are handed to adapters as they stand: NoneBot itself reads
 undeclared names from the files only, so a container's environment would be ignored."""
+
+SECRET_NAME = re.compile(r"token|key|secret|password", re.IGNORECASE)
+"""What a setting is called whose value nobody may read in a log or an error."""
 
 
 class SettingsError(Exception):
@@ -59,18 +65,16 @@ class Settings(BaseSettings):
     @classmethod
     def load(cls, folder: Path = Path()) -> Self:
         """Read the files of ``folder`` and the environment. Raises `SettingsError`."""
-        written = written_settings(folder)
-        known = {name for name in cls.model_fields if name.startswith("nekro_")}
-        for name in written:
-            root = name.split("__")[0]
-            if root.startswith("nekro_") and root not in known:
-                close = difflib.get_close_matches(root, known, 1, 0.5)
-                hint = f"did you mean {close[0].upper()}?" if close else "no setting begins so"
-                raise SettingsError(f"{name.upper()}: {hint}")
+        for name in written_settings(folder):
+            room = name.split("__")[0]
+            if room.startswith("nekro_") and room not in cls.model_fields:
+                raise SettingsError(f"{name.upper()}: {_unknown(room, cls)}")
         try:
             return cls(_env_file=_files(folder))  # type: ignore[call-arg]  # NoneBot's own
         except ValidationError as error:
-            raise SettingsError(_in_words(error)) from None
+            raise SettingsError("\n".join(_in_words(fault) for fault in error.errors())) from None
+        except UnreadableSetting as error:
+            raise SettingsError(_not_json(error)) from None
 
 
 def adapter_settings() -> dict[str, Any]:
@@ -100,11 +104,36 @@ def _files(folder: Path) -> tuple[Path, Path]:
     return first, folder / f".env.{environment}"
 
 
-def _in_words(error: ValidationError) -> str:
-    lines = []
-    for fault in error.errors():
-        name = "__".join(str(part) for part in fault["loc"]).upper()
-        came = fault.get("input")
-        shown = "" if isinstance(came, Mapping) or "KEY" in name else f" (came: {came!r})"
-        lines.append(f"{name}: {fault['msg']}{shown}")
-    return "\n".join(lines)
+def _in_words(fault: ErrorDetails) -> str:
+    parts = [str(part) for part in fault["loc"]]
+    name = "__".join(parts).upper()
+    if fault["type"] == "extra_forbidden":
+        # What came is not shown: it may be a key under a name with a slip in it.
+        return f"{name}: {_unknown(parts[-1], _model_at(parts[:-1]), parts[:-1])}"
+    came = fault["input"]
+    hidden = isinstance(came, Mapping) or SECRET_NAME.search(name)
+    shown = "" if hidden else f" (came: {came!r})"
+    return f"{name}: {fault['msg'].removeprefix('Value error, ')}{shown}"
+
+
+def _unknown(name: str, model: type[BaseModel], above: Sequence[str] = ()) -> str:
+    known = [field for field in model.model_fields if above or field.startswith("nekro_")]
+    close = difflib.get_close_matches(name.lower(), known, 1, 0.7)
+    if close:
+        return f"did you mean {'__'.join((*above, close[0])).upper()}?"
+    return f"no such setting; there are {', '.join(sorted(known)).upper()}"
+
+
+def _model_at(parts: Sequence[str]) -> type[BaseModel]:
+    """The model whose field was not found: each room keeps its own, and may nest more."""
+    model: type[BaseModel] = Settings
+    for part in parts:
+        model = cast("type[BaseModel]", model.model_fields[part].annotation)
+    return model
+
+
+def _not_json(error: UnreadableSetting) -> str:
+    # NoneBot names the setting in its text alone.
+    named = re.search('"(.+)"', str(error))
+    name = named[1].upper() if named else str(error)
+    return f"""{name}: not readable as JSON; a list is written ["one", "two"]"""
