@@ -171,6 +171,14 @@ def test_shortening_keeps_both_ends(text: str, limit: int) -> None:
     assert short == text or (short[0] == text[0] and short[-1] == text[-1])
 
 
+def test_of_an_enormous_text_only_what_is_seen_is_looked_at() -> None:
+    # All of it would take minutes.
+    text = shown(record("\u200b" * 50_000_000 + "end"))
+    assert text.endswith("end")
+    assert re.search(r"\[\.\.\. \d{8} characters left out", text)
+    assert len(text) < 4000
+
+
 def test_what_cannot_be_seen_is_written_out() -> None:
     assert (
         visible("a\u200bb\u202e\x1b[31m\ufeff\ud800") == "a\\u200bb\\u202e\\u001b[31m\\ufeff\ufffd"

@@ -86,6 +86,14 @@ def test_names_in_any_spelling_but_not_inside_a_word(words: str, is_called: bool
     assert called(record(words), NAMES) is is_called
 
 
+def test_a_long_message_is_looked_at_from_both_ends() -> None:
+    # Normalizing all of it would take minutes.
+    marks = "\u0301\u0327" * 500_000
+    assert called(record(f"Nekro, a{marks}"), NAMES)
+    assert called(record(f"a{marks} Nekro"), NAMES)
+    assert not called(record(f"a{marks}"), NAMES)
+
+
 def test_an_empty_name_calls_nobody() -> None:
     assert not called(record("anything"), ["", " ", "\u200b"])
 
