@@ -9,7 +9,7 @@ from loguru import logger
 from nekro_core.api.chat import ChatKind
 
 from .connection import CallError, Connection
-from .incoming import Json, words
+from .incoming import Json, stamp_of, time_of, wire_id, words
 
 QUESTION_S = 10.0
 """Seconds for one page or list."""
@@ -62,7 +62,7 @@ async def missed(connection: Connection, gap: Gap) -> list[Json]:
     """Message events of the gap, oldest first; empty where the implementation has no history."""
     kind, native = gap.place
     action = "get_group_msg_history" if kind is ChatKind.GROUP else "get_friend_msg_history"
-    where = {"group_id" if kind is ChatKind.GROUP else "user_id": _id(native)}
+    where = {"group_id" if kind is ChatKind.GROUP else "user_id": wire_id(native)}
     found: dict[str, Json] = {}
     before: Any = None
     for _ in range(PAGES):
@@ -95,7 +95,9 @@ async def _recent(connection: Connection) -> dict[Place, float] | None:
     if not isinstance(entries, list):
         return None
     return {
-        (_KINDS[str(entry["chatType"])], words(entry["peerUin"])): _stamp(entry.get("msgTime"))
+        (_KINDS[str(entry["chatType"])], words(entry["peerUin"])): stamp_of(
+            entry.get("msgTime"), 0.0
+        )
         for entry in entries
         if isinstance(entry, Mapping)
         and str(entry.get("chatType")) in _KINDS
@@ -132,15 +134,4 @@ async def _ask(connection: Connection, action: str, params: Mapping[str, Any]) -
 
 
 def _time(event: Json) -> float:
-    return _stamp(event.get("time"))
-
-
-def _stamp(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return 0.0
-
-
-def _id(native: str) -> int | str:
-    return int(native) if native.lstrip("-").isdecimal() else native
+    return time_of(event, 0.0)

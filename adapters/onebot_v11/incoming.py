@@ -1,6 +1,7 @@
 """OneBot v11 segments and events, read into ours. Tolerant: implementations differ."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -30,6 +31,9 @@ Json = Mapping[str, Any]
 
 SUMMARY_LENGTH = 200
 """Characters kept of a segment that we have no word for."""
+
+LATEST = 1e11
+"""Seconds since 1970, in the year 5138."""
 
 NOT_FOR_THE_RECORD = frozenset({"input_status", "client_status", "bot_offline", "profile_like"})
 """Notices of a client's state, not of anything that happened in the chat. NapCat sends
@@ -156,12 +160,26 @@ def sender_of(frame: Json) -> Sender:
 
 
 def time_of(frame: Json, now: float) -> float:
-    """Seconds since 1970 of an event; ``now`` where it has none. Some send milliseconds."""
+    """Seconds since 1970 of an event; ``now`` where it has none that a clock could show."""
+    return stamp_of(frame.get("time"), now)
+
+
+def stamp_of(value: Any, otherwise: float) -> float:
+    """Seconds since 1970 from what a peer wrote, which may be milliseconds, a text or no time at
+    all: JSON's NaN would be stored as nothing and make its chat unreadable."""
     try:
-        stamp = float(frame.get("time") or now)
-    except (TypeError, ValueError):
-        return now
-    return stamp / 1000 if stamp > 1e11 else stamp
+        stamp = float(value or otherwise)
+    except (TypeError, ValueError, OverflowError):
+        return otherwise
+    if stamp > LATEST:
+        stamp /= 1000
+    return stamp if 0 <= stamp <= LATEST else otherwise
+
+
+def wire_id(identity: str) -> int | str:
+    """An id as it goes out: a number where it is one. Only plain digits are, for to Python those of
+    other scripts are too, and the answer would go to another chat."""
+    return int(identity) if re.fullmatch("-?[1-9][0-9]{0,17}", identity) else identity
 
 
 def read_notice(frame: Json) -> Notice | None:

@@ -19,7 +19,7 @@ from nekro_core.api.chat import (
 )
 
 from .connection import CallError, Connection
-from .incoming import Json, person_of, read_segments, words
+from .incoming import Json, person_of, read_segments, time_of, wire_id, words
 
 LOOKUP_S = 5.0
 """Seconds for one question to the implementation."""
@@ -72,7 +72,7 @@ class Enquiry:
 
     async def quoted(self, message_id: str) -> Reply:
         """Ask ``get_msg``; where that fails, the id alone is known."""
-        found = await self._ask("get_msg", {"message_id": _number(message_id)})
+        found = await self._ask("get_msg", {"message_id": wire_id(message_id)})
         if not isinstance(found, Mapping):
             return Reply(message_id)
         # Its media are not fetched for a quotation: their names are enough.
@@ -111,12 +111,11 @@ class Enquiry:
         found = part.get("sender")
         sender: Json = found if isinstance(found, Mapping) else {}
         message = part.get("content") if part.get("content") is not None else part.get("message")
-        stamp = part.get("time")
         return ForwardedMessage(
             person_of(part) or words(part.get("uin")),
             words(sender.get("card") or sender.get("nickname") or part.get("nickname")),
             await read_segments(message, self),
-            float(stamp) if isinstance(stamp, int | float) else 0.0,
+            time_of(part, 0.0),
         )
 
     async def _ask_for_address(self, kind: str, data: Json) -> str:
@@ -128,7 +127,7 @@ class Enquiry:
             found = await self._ask(
                 "get_group_file_url" if group else "get_private_file_url",
                 {
-                    place: _number(self._chat_key.native_id),
+                    place: wire_id(self._chat_key.native_id),
                     "file_id": file_id,
                     "busid": data.get("busid"),
                 },
@@ -179,7 +178,3 @@ def _address(data: Any) -> str:
         ):
             return value
     return ""
-
-
-def _number(value: str) -> int | str:
-    return int(value) if value.lstrip("-").isdecimal() else value

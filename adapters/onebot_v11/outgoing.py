@@ -24,6 +24,8 @@ from nekro_core.api.chat import (
     Voice,
 )
 
+from .incoming import wire_id
+
 INLINE_BYTES = 10 * 1024 * 1024
 """Largest medium sent inside a call."""
 CALL_BYTES = 30 * 1024 * 1024
@@ -72,9 +74,7 @@ async def call_for(delivery: Delivery) -> ApiCall:
 def _where(key: ChatKey) -> Json:
     if key.kind is ChatKind.CHANNEL or key.thread is not None:
         raise CannotSend(f"{key}: OneBot v11 has groups and private chats, no channels or threads")
-    number = key.native_id.lstrip("-").isdecimal()
-    native = int(key.native_id) if number else key.native_id
-    return {"group_id" if key.kind is ChatKind.GROUP else "user_id": native}
+    return {"group_id" if key.kind is ChatKind.GROUP else "user_id": wire_id(key.native_id)}
 
 
 def _in_sending_order(segments: tuple[Segment, ...]) -> list[Segment]:

@@ -14,6 +14,7 @@ from adapters.onebot_v11.incoming import (
     read_segments,
     sender_of,
     time_of,
+    wire_id,
     words,
 )
 from nekro_core.api.chat import (
@@ -166,10 +167,31 @@ def test_which_chat_an_event_belongs_to(event: dict[str, Any], expected: Any) ->
         (None, 9.0),
         ("x", 9.0),
         ([], 9.0),
+        (float("nan"), 9.0),
+        (float("inf"), 9.0),
+        (10**400, 9.0),
+        (1e300, 9.0),
+        (-5, 9.0),
     ],
 )
 def test_times(stamp: Any, expected: float) -> None:
     assert time_of({"time": stamp}, 9.0) == expected
+
+
+@pytest.mark.parametrize(
+    ("identity", "wire"),
+    [
+        ("5", 5),
+        ("-5", -5),
+        ("--5", "--5"),
+        ("007", "007"),
+        ("\u0663", "\u0663"),
+        ("9" * 5000, "9" * 5000),
+        ("", ""),
+    ],
+)
+def test_only_plain_numbers_go_out_as_numbers(identity: str, wire: int | str) -> None:
+    assert wire_id(identity) == wire
 
 
 def test_a_speaker_without_a_face() -> None:
