@@ -3,8 +3,8 @@
 A model of half a billion parameters does not follow instructions; it continues patterns. So the
 prompt is a conversation in which people say things and the bot answers with calls, taken from the
 tools' own documentation, and it ends where the next call is due. The order serves the prompt
-cache of the model's server: the system message and the English examples are the same for every
-chat, those in the person's language follow, and only then comes what changes.
+cache of the model's server: up to the last example it is the same for all chats of one language,
+and only then comes what changes.
 """
 
 import zlib
@@ -34,6 +34,7 @@ MAX_ROW = 3
 """Messages in a row by one person that are taken as one."""
 
 _FIRST_LANGUAGE = "en"
+_LANGUAGES = (_FIRST_LANGUAGE, "zh", "ja")
 _TASK = "You are a chat bot. Answer each message by calling Python functions:"
 
 
@@ -58,13 +59,14 @@ def small_prompt(
 
     ``history`` is what the store has of the chat, oldest first, ending with what is to be
     answered; only the last few exchanges of it are used. ``codes`` maps run ids to the code that
-    ran, so that the bot's past answers are shown as the calls that they were. ``language``
-    (``en``, ``zh``, ``ja``) says whose examples stand last; without one it is told from the
-    newest message. Raises `ValueError` where none of the tools suits a small model.
+    ran, so that the bot's past answers are shown as the calls that they were. The examples are in
+    the language of the newest message; ``language`` (``en``, ``zh``, ``ja``) decides for one
+    without any letters. Raises `ValueError` where none of the tools suits a small model.
     """
     offered = small_tools(tools)
     *past, now = _exchanges(history, codes or {})
-    language = language or script_language(now.said)
+    if any(map(str.isalpha, now.said)) or not language:
+        language = script_language(now.said)
     messages = [PromptMessage.of("system", _system(offered, persona))]
     for example in _examples(offered, language):
         messages += _turn(example.says, example.code)
@@ -81,6 +83,17 @@ def small_prompt(
         grammar=call_grammar(offered),
         cache_key=language,
     )
+
+
+def beginnings(tools: ToolSet, *, persona: str = "", language: str = "") -> list[ChatRequest]:
+    """Requests that are how every prompt of each language begins, the given language first.
+
+    Reading them once fills the model's cache before a person waits. Empty where no tool suits.
+    """
+    if not small_tools(tools):
+        return []
+    order = dict.fromkeys((language or _FIRST_LANGUAGE, *_LANGUAGES))
+    return [small_prompt(tools, (), persona=persona, language=each) for each in order]
 
 
 def small_tools(tools: ToolSet) -> list[NamedTool]:

@@ -6,6 +6,7 @@ from nekro_core.agent.small_prompt import (
     MAX_EXCHANGES,
     MAX_SAID,
     PastStep,
+    beginnings,
     small_prompt,
     small_tools,
 )
@@ -134,6 +135,7 @@ def test_examples_are_in_the_persons_language_where_a_tool_has_some() -> None:
     said = [text for role, text in ask(line(1, "おはよう")) if role == "user"]
     assert said == ["hello", "はいと言って", "thanks", "おはよう"]
     assert ask(line(1, "?"), language="zh")[1] == ("user", "你好")
+    assert ask(line(1, "おはよう"), language="zh")[3] == ("user", "はいと言って")
 
 
 def test_it_ends_with_what_was_said_and_not_to_whom() -> None:
@@ -228,6 +230,14 @@ def test_tools_that_suit_a_small_model() -> None:
         for each in small_tools(tools)
     }
     assert offered == {"send": ["text"], "search": ["text", "reply_to"]}
+
+
+def test_beginnings_are_how_prompts_begin() -> None:
+    first, *others = beginnings(TOOLS, persona="A cat.", language="zh")
+    assert [each.cache_key for each in (first, *others)] == ["zh", "en", "ja"]
+    prompt = small_prompt(TOOLS, [line(1, "早上好")], persona="A cat.")
+    assert prompt.messages[:-1] == first.messages[:-1]
+    assert beginnings(tool_set([])) == []
 
 
 def test_no_tools_at_all_is_an_error() -> None:
