@@ -152,6 +152,7 @@ class App:
         for adapter in self._adapters.values():
             await adapter.start()
             self._started.append(adapter)
+        self._sessions.prepare()
 
     async def close_adapters(self) -> None:
         """Let nobody in any more, and end what they keep open. May be called again."""

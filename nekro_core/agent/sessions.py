@@ -9,7 +9,9 @@ from loguru import logger
 
 from nekro_core.agent.ports import Ports
 from nekro_core.agent.session import Session
-from nekro_core.chat import ChatKey, Record
+from nekro_core.agent.small_prompt import beginnings
+from nekro_core.chat import ChatKey, ChatKind, Record
+from nekro_core.llm.model import ChatRequest, ModelError
 
 _SWEEP_S = 30.0
 """How often unused boxes are looked for."""
@@ -60,6 +62,25 @@ class Sessions:
         for chat in waiting:
             for record in chat.records:
                 self._session(chat.chat_key).hear(record)
+
+    def prepare(self) -> None:
+        """Begin to make the model ready, before the first person waits for it: its library loaded,
+        and the part read that all prompts of a language share."""
+        assert self._tasks is not None, "enter the sessions first"
+        self._tasks.start_soon(self._prepare, name="preparation of the model")
+
+    async def _prepare(self) -> None:
+        model, settings = self._ports.model, self._ports.settings
+        likely: list[ChatRequest] = []
+        if model.profile.prefers_examples:
+            nowhere = ChatKey("web", ChatKind.PRIVATE, "prepare")
+            tools = self._ports.plugins.tools_for(nowhere)
+            likely = beginnings(tools, persona=settings.persona, language=settings.language)
+        try:
+            await model.prepare(likely)
+        except ModelError as error:
+            # It fails again when somebody asks, and is told then.
+            logger.warning("the model is not ready: {}", error)
 
     def hear(self, record: Record) -> None:
         """Take note of a new record; the inbox calls this."""

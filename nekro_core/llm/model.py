@@ -11,7 +11,7 @@ Errors (``retryable`` says whether the same request may succeed later)::
     └── ReplyBroken        the reply stopped in the middle; what had arrived was already yielded
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -162,6 +162,13 @@ class ChatModel(Protocol):
         """Ask; the reply arrives as deltas. Leaving the context closes the request at once.
 
         Retries happen inside and only before the first delta. Raises the tree above.
+        """
+
+    async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
+        """Do now what the first requests would wait for; nobody has to call it.
+
+        ``likely`` are beginnings of prompts to come: a model that keeps what it has read reads
+        them. Raises the tree above.
         """
 
     async def aclose(self) -> None:

@@ -3,7 +3,7 @@
 import importlib
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,6 +88,10 @@ class OpenAIChatModel:
     def profile(self) -> ModelProfile:
         """What it can do, as the operator says."""
         return self._profile
+
+    async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:  # noqa: ARG002
+        """Load the SDK. The provider keeps what it has read by itself."""
+        await self.connect()
 
     async def connect(self) -> "Endpoint":
         """Load the SDK, where that has not happened: a second of work, done in a thread.

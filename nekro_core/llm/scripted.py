@@ -1,7 +1,14 @@
 """A model that says what it was told to say: for tests and for trying things without a model."""
 
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -60,6 +67,9 @@ class ScriptedModel:
     def profile(self) -> ModelProfile:
         """What it claims to do."""
         return self._profile
+
+    async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
+        """There is nothing to do."""
 
     async def aclose(self) -> None:
         """Nothing is held."""

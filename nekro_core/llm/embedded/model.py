@@ -1,6 +1,6 @@
 """A chat model that needs no key and no network: small weights in a process of their own."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +9,7 @@ import anyio
 from pydantic import SecretStr
 
 from nekro_core.llm.embedded.fetch import ensure_weights
+from nekro_core.llm.embedded.reading import Readings
 from nekro_core.llm.embedded.server import SLOTS, ModelServer
 from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.embedded.weights import Progress, WeightsError
@@ -45,7 +46,8 @@ class EmbeddedModel:
         self._settings = settings
         self._folder = folder
         self._report = report
-        self._server = ModelServer(settings)
+        self._server = ModelServer(settings, folder / "readings")
+        self._readings = Readings(folder / "readings", self._server.socket, self._server.key)
         self._lock = anyio.Lock()
         self._file: Path | None = None
         self._profile = ModelProfile(
@@ -89,11 +91,18 @@ class EmbeddedModel:
                     raise ModelUnreachable(str(error)) from error
         await self._server.ensure(self._file)
 
-    async def warm(self, request: ChatRequest) -> None:
-        """Read a prompt into the cache, so that the first one like it is answered at once."""
-        async with self.stream(replace(request, max_tokens=1)) as deltas:
-            async for _ in deltas:
-                pass
+    async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
+        """Load the weights, and read these or load what was read of them at an earlier start."""
+        await self.start()
+        assert self._file is not None
+        for request in likely:
+            name = self._readings.name_of(self._file, self._settings.context_tokens, request)
+            slot = self._slot(request.cache_key)
+            if not await self._readings.load(slot, name):
+                async with self.stream(replace(request, max_tokens=1)) as deltas:
+                    async for _ in deltas:
+                        pass
+                await self._readings.save(slot, name)
 
     @asynccontextmanager
     async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:

@@ -41,6 +41,7 @@ def _start(order: dict[str, Any]) -> Any:
     parameters.n_ctx = order["context_tokens"]
     parameters.n_parallel = order["slots"]
     parameters.cache_ram_mib = 0  # slots are chosen by us, none is reused for another prompt
+    parameters.slot_save_path = order["readings"]
     parameters.sleep_idle_seconds = order["idle_unload_s"] or -1
     for threads in (parameters.cpuparams, parameters.cpuparams_batch):
         threads.n_threads = order["threads"]

@@ -31,8 +31,9 @@ class ModelServer:
     at once. Raises `ModelUnreachable` where the process does not come up, with the end of its log.
     """
 
-    def __init__(self, settings: EmbeddedSettings) -> None:
+    def __init__(self, settings: EmbeddedSettings, readings: Path) -> None:
         self._settings = settings
+        self._readings = readings
         # Not in the data folder: a socket's path may have 107 characters at most.
         self._folder = tempfile.TemporaryDirectory(prefix="nekro-model-")
         self._lock = anyio.Lock()
@@ -65,6 +66,7 @@ class ModelServer:
                 return
             await self._stop()
             self.socket.unlink(missing_ok=True)
+            self._readings.mkdir(parents=True, exist_ok=True, mode=0o700)
             log = Path(self._folder.name) / "log"
             process = await self._open(log)
             try:
@@ -111,6 +113,8 @@ class ModelServer:
             "threads": self._settings.threads or _cores(),
             "slots": SLOTS,
             "context_tokens": SLOTS * self._settings.context_tokens,
+            # The server joins this and a file's name without a slash between.
+            "readings": f"{self._readings}/",
             "idle_unload_s": self._settings.idle_unload_s,
         }
         seconds = self._settings.start_s

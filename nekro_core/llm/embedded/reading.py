@@ -1,0 +1,79 @@
+"""What the model has read, kept on disk between starts.
+
+Reading the fixed part of a prompt takes a small machine half a minute; loading it back takes a
+tenth of a second. The file is llama.cpp's own state of one slot. It only saves time: the server
+compares it with each prompt and reads anew what differs, so a stale one is slow and never wrong.
+"""
+
+import hashlib
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import httpx
+from loguru import logger
+
+from nekro_core.llm.model import ChatRequest
+
+_KEPT = 6
+"""Files kept: two generations of the three languages; one takes 30 MB."""
+_ANSWER_S = 30.0
+_READABLE = 0o600
+
+
+class Readings:
+    """Saves and loads slots of the server behind ``socket``; files lie in ``folder``."""
+
+    def __init__(self, folder: Path, socket: Path, key: str) -> None:
+        self.folder = folder
+        self._socket = socket
+        self._headers = {"Authorization": f"Bearer {key}"}
+
+    def name_of(self, model: Path, context_tokens: int, request: ChatRequest) -> str:
+        """The name of the file for this model and this beginning of a prompt."""
+        digest = hashlib.sha256(f"{model.name} {context_tokens}".encode())
+        for message in request.messages:
+            digest.update(repr(message).encode())
+        return f"{digest.hexdigest()[:32]}.reading"
+
+    async def load(self, slot: int, name: str) -> bool:
+        """Put it into the slot. False where there is none that the server takes."""
+        path = anyio.Path(self.folder / name)
+        if not await path.exists():
+            return False
+        if await self._do(slot, "restore", name):
+            await path.touch()
+            return True
+        await path.unlink(missing_ok=True)
+        return False
+
+    async def save(self, slot: int, name: str) -> None:
+        """Write what the slot has read, under that name, and let the oldest go."""
+        part = f"{name}.part"
+        if await self._do(slot, "save", part):
+            await anyio.to_thread.run_sync(self._keep, part, name)
+
+    async def _do(self, slot: int, action: str, name: str) -> bool:
+        transport = httpx.AsyncHTTPTransport(uds=str(self._socket))
+        async with httpx.AsyncClient(
+            transport=transport, headers=self._headers, timeout=_ANSWER_S
+        ) as client:
+            try:
+                answer = await client.post(
+                    f"http://embedded/slots/{slot}",
+                    params={"action": action},
+                    json={"filename": name},
+                )
+            except httpx.HTTPError as error:
+                logger.debug("the model's readings: {} of {}: {}", action, name, error)
+                return False
+        if answer.is_error:
+            logger.debug("the model's readings: {} of {}: {}", action, name, answer.text)
+        return answer.is_success
+
+    def _keep(self, part: str, name: str) -> None:
+        (self.folder / part).chmod(_READABLE)
+        (self.folder / part).replace(self.folder / name)
+        by_use = sorted(self.folder.glob("*.reading"), key=lambda path: path.stat().st_mtime)
+        for path in by_use[:-_KEPT]:
+            path.unlink(missing_ok=True)
