@@ -24,7 +24,7 @@ Json = dict[str, Any]
 MISSED_HEARTBEATS = 3
 """Announced heartbeats that may fail to come before the connection counts as dead. NapCat's come
 every 30 s; OneBot implementations skip one when their client is busy."""
-
+LONGEST_HEARTBEAT_MS = 3_600_000
 
 KERNEL_TIMEOUT = "Timeout: NTEvent"
 """How NapCat's ``failed`` begins where QQ itself took the call and did not confirm it in time. Such
@@ -184,7 +184,10 @@ class Connection:
 
     def _notice_heartbeat(self, frame: Json) -> None:
         interval = frame.get("interval")
-        if frame.get("meta_event_type") == "heartbeat" and isinstance(interval, int | float):
+        if frame.get("meta_event_type") != "heartbeat" or not isinstance(interval, int | float):
+            return
+        # Nothing else is an interval: JSON's NaN as a deadline would end the connection.
+        if 0 < interval <= LONGEST_HEARTBEAT_MS:
             self._patience = max(MISSED_HEARTBEATS * interval / 1000, 1.0)
 
 
