@@ -10,6 +10,7 @@ from nekro_core import __version__
 from nekro_core.doctor import examine
 from nekro_core.gateway import run
 from nekro_core.llm.embedded import WeightsError, ensure_weights
+from nekro_core.logs import Redactor, kept_secrets
 from nekro_core.plugin import UnknownPlugin, read_list, switch
 from nekro_core.progress import ProgressLine
 from nekro_core.settings import Settings, SettingsError
@@ -57,14 +58,18 @@ async def _chat(options: argparse.Namespace) -> int:
 
 
 async def _doctor(_: argparse.Namespace) -> int:
+    settings = Settings.load()
+    # What is shown here is pasted into bug reports, and a server's error may quote a key.
+    out = Redactor(sys.stdout)
+    out.hide([*settings.secrets(), *kept_secrets(settings.nekro_data_dir)])
     marks = {True: "ok  ", False: "FAIL", None: "    "}
     bad = 0
-    async for finding in examine(Settings.load()):
-        print(f"{marks[finding.ok]} {finding.area:9} {finding.seen}", flush=True)
+    async for finding in examine(settings):
+        print(f"{marks[finding.ok]} {finding.area:9} {finding.seen}", file=out, flush=True)
         if finding.ok is False:
             bad += 1
             for line in finding.remedy.splitlines():
-                print(f"{'':15}{line}", flush=True)
+                print(f"{'':15}{line}", file=out, flush=True)
     print("everything works" if not bad else f"{bad} to mend")
     return min(bad, 1)
 

@@ -1,7 +1,8 @@
 """``nekro doctor``: what works on this machine, what does not, and how to mend it.
 
-It reads the same settings as the bot and changes nothing, but for the data folder itself. Each
-finding is made with the real thing: a box is started, the voice speaks, the model is asked.
+It reads the same settings as the bot and changes nothing, but that a database of an older version
+is migrated, as the bot would do it. Each finding is made with the real thing: a box is started, the
+voice speaks, the model is asked.
 """
 
 import platform
@@ -14,10 +15,10 @@ from pathlib import Path
 import anyio
 import httpx
 
-from nekro_core.gateway import PortTaken, listen, where_it_runs
 from nekro_core.llm.embedded import WeightsError, find_weights
 from nekro_core.llm.model import ChatRequest, ModelError, PromptMessage
 from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.place import PortTaken, listen, where_it_runs
 from nekro_core.sandbox.backends import make_backends
 from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.settings import Settings
@@ -49,7 +50,7 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
         remedy="the jail needs Linux; elsewhere the bot runs no code",
     )
     yield _disk(settings.nekro_data_dir)
-    yield _process(settings)
+    yield await _process(settings)
     yield await _database(settings)
     async for finding in _boxes(settings):
         yield finding
@@ -70,16 +71,17 @@ def _disk(data: Path) -> Finding:
     )
 
 
-def _process(settings: Settings) -> Finding:
+async def _process(settings: Settings) -> Finding:
     if place := where_it_runs(settings.nekro_data_dir):
         try:
-            httpx.get(place.address, timeout=3.0)
+            async with httpx.AsyncClient(timeout=3.0, trust_env=False) as client:
+                await client.get(place.address)
         except httpx.HTTPError as error:
             return Finding(
                 area="bot",
                 ok=False,
-                seen=f"process {place.pid} should answer at {place.address}: {error}",
-                remedy="if that process is gone, start the bot again; else read its log",
+                seen=f"process {place.pid} should answer at {place.address}: {error!r}",
+                remedy="read its log; if it is stuck, end that process and start the bot again",
             )
         return Finding(area="bot", ok=True, seen=f"runs at {place.address}, process {place.pid}")
     try:
@@ -90,13 +92,15 @@ def _process(settings: Settings) -> Finding:
 
 
 async def _database(settings: Settings) -> Finding:
+    if not settings.nekro_data_dir.exists():
+        return Finding(area="database", ok=None, seen="is made at the first start")
     try:
         with DataFolderLock(settings.nekro_data_dir):
             async with Store.open(settings.database_url, settings.nekro_store) as store:
                 chats = len(await store.chats.all())
     except DataFolderInUse:
         return Finding(area="database", ok=True, seen="in use by the running bot")
-    except StoreError as error:
+    except (StoreError, OSError) as error:
         return Finding(area="database", ok=False, seen="cannot be opened", remedy=str(error))
     return Finding(area="database", ok=True, seen=f"opens; {chats} chats")
 

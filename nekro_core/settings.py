@@ -14,7 +14,7 @@ from typing import Any, Self, cast
 from dotenv import dotenv_values
 from nonebot.config import BaseSettings
 from nonebot.config import SettingsError as UnreadableSetting
-from pydantic import BaseModel, Field, IPvAnyAddress, ValidationError
+from pydantic import BaseModel, Field, IPvAnyAddress, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from nekro_core.agent import AgentSettings, TriggerSettings
@@ -62,6 +62,10 @@ class Settings(BaseSettings):
         """Where the database is."""
         return self.nekro_database_url or f"sqlite://{self.nekro_data_dir / 'nekro.sqlite3'}"
 
+    def secrets(self) -> list[str]:
+        """Values that nobody may read in a log."""
+        return _secrets_of(self)
+
     @classmethod
     def load(cls, folder: Path = Path()) -> Self:
         """Read the files of ``folder`` and the environment. Raises `SettingsError`."""
@@ -95,6 +99,16 @@ def written_settings(folder: Path = Path()) -> Mapping[str, str]:
         for name, value in dotenv_values(path).items()
     }
     return names | {name.lower(): value for name, value in os.environ.items()}
+
+
+def _secrets_of(model: BaseModel) -> list[str]:
+    found = []
+    for _, value in model:
+        if isinstance(value, SecretStr):
+            found.append(value.get_secret_value())
+        elif isinstance(value, BaseModel):
+            found += _secrets_of(value)
+    return found
 
 
 def _files(folder: Path) -> tuple[Path, Path]:

@@ -18,16 +18,25 @@ import anyio
 import anyio.to_thread
 import httpx
 
-from nekro_core.gateway import Place, where_it_runs
+from nekro_core.place import Place, read_note, where_it_runs
 from nekro_core.settings import Settings
 
 _START_S = 900.0
 """Longest start of a bot of our own: the first one downloads the model's weights."""
+_END_S = 10.0
+"""Longest end of it; the bot needs 3 s at most."""
 _POLL_S = 0.1
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """A message must not steer the terminal: escape sequences move the cursor and set the title."""
 
+_SILENCE_S = 15.0
+"""Longest that a line from a file waits for a turn to begin: some lines, ``/stop``, bring none."""
+
 Json = dict[str, Any]
+
+
+class _Gone(Exception):
+    """The conversation cannot go on; says why."""
 
 
 async def talk(
@@ -40,57 +49,67 @@ async def talk(
 ) -> int:
     """Send each line of ``lines`` as ``speaker`` and print what is answered, until they end.
 
-    After the last line it waits until the bot has no more to say. Returns an exit status.
+    Lines that nobody types wait for each other's answers. Returns an exit status.
     """
     async with _bot(settings, out) as place:
         if place is None:
             return 1
-        headers = {"Authorization": f"Bearer {place.token}"}
-        base = f"{place.address}/api/v1/rooms/{quote(f'private_{speaker}', safe='')}"
-        if room:
-            base = f"{place.address}/api/v1/rooms/{quote(f'group_{room}', safe='')}"
-        async with httpx.AsyncClient(headers=headers, timeout=30.0) as client:
-            conversation = _Conversation(client, base, speaker, out)
-            return await conversation.run(lines)
+        room_path = quote(f"group_{room}" if room else f"private_{speaker}", safe="")
+        async with httpx.AsyncClient(
+            base_url=f"{place.address}/api/v1/rooms/{room_path}/",
+            headers={"Authorization": f"Bearer {place.token}"},
+            timeout=30.0,
+            trust_env=False,
+        ) as client:
+            return await _Conversation(client, speaker, out).run(lines)
 
 
 class _Conversation:
-    def __init__(self, client: httpx.AsyncClient, base: str, speaker: str, out: TextIO) -> None:
+    def __init__(self, client: httpx.AsyncClient, speaker: str, out: TextIO) -> None:
         self._client = client
-        self._base = base
         self._speaker = speaker
         self._out = out
         self._busy = False
+        self._turns = 0
         self._changed = anyio.Event()
         self._listening = anyio.Event()
 
     async def run(self, lines: TextIO) -> int:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._follow)
-            await self._listening.wait()
-            while line := await anyio.to_thread.run_sync(lines.readline, abandon_on_cancel=True):
-                if not line.strip():
-                    continue
-                answer = await self._client.post(
-                    f"{self._base}/messages",
-                    json={"speaker": self._speaker, "text": line.strip(), "to_bot": True},
-                )
-                if answer.is_error:
-                    self._print(f"refused: {answer.text}")
-                elif not lines.isatty():
-                    await self._answered()
-            tasks.cancel_scope.cancel()
-        return 0
+        status = 0
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._follow)
+                await self._listening.wait()
+                while line := await anyio.to_thread.run_sync(
+                    lines.readline, abandon_on_cancel=True
+                ):
+                    if line.strip():
+                        await self._say(line.strip(), wait=not lines.isatty())
+                tasks.cancel_scope.cancel()
+        except* (_Gone, httpx.HTTPError) as gone:
+            self._print(f"the conversation ends: {_first(gone)}")
+            status = 1
+        return status
 
-    async def _answered(self) -> None:
-        """Wait until a turn has begun and ended: what reads from a file has nobody who waits."""
-        for busy in (True, False):
-            while self._busy is not busy:
+    async def _say(self, text: str, *, wait: bool) -> None:
+        turns = self._turns
+        answer = await self._client.post(
+            "messages", json={"speaker": self._speaker, "text": text, "to_bot": True}
+        )
+        if answer.is_error:
+            self._print(f"refused: {_reason(answer)}")
+        elif wait:
+            with anyio.move_on_after(_SILENCE_S):
+                while self._turns == turns:
+                    await self._changed.wait()
+            while self._busy:
                 await self._changed.wait()
 
     async def _follow(self) -> None:
-        async with self._client.stream("GET", f"{self._base}/events", timeout=None) as stream:
-            stream.raise_for_status()
+        async with self._client.stream("GET", "events", timeout=None) as stream:
+            if stream.is_error:
+                await stream.aread()
+                raise _Gone(_reason(stream))
             name = ""
             async for line in stream.aiter_lines():
                 field, _, value = line.partition(": ")
@@ -98,9 +117,11 @@ class _Conversation:
                     name = value
                 elif field == "data":
                     self._hear(name, json.loads(value))
+        raise _Gone("the bot has ended")
 
     def _hear(self, name: str, data: Json) -> None:
         if name == "working":
+            self._turns += bool(data["busy"]) and not self._busy
             self._busy = bool(data["busy"])
             self._listening.set()
             self._changed.set()
@@ -112,6 +133,19 @@ class _Conversation:
     def _print(self, text: str) -> None:
         self._out.write(_CONTROLS.sub("", text) + "\n")
         self._out.flush()
+
+
+def _first(error: BaseExceptionGroup[Exception]) -> Exception:
+    """One of several errors that say the same: reader and writer lose the bot together."""
+    inner = error.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+def _reason(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP status {answer.status_code}"
 
 
 def _read_aloud(segment: Json) -> str:
@@ -149,7 +183,9 @@ async def _bot(settings: Settings, out: TextIO) -> AsyncIterator[Place | None]:
         with anyio.move_on_after(_START_S):
             while process.returncode is None and place is None:
                 await anyio.sleep(_POLL_S)
-                place = where_it_runs(data)
+                note = read_note(data)
+                # Not one that a killed bot left behind.
+                place = note if note and note.pid == process.pid else None
         if place is None:
             out.write(f"the bot did not start; the end of {log} says why\n")
         yield place
@@ -157,4 +193,8 @@ async def _bot(settings: Settings, out: TextIO) -> AsyncIterator[Place | None]:
         if process.returncode is None:
             process.terminate()
         with anyio.CancelScope(shield=True):
-            await process.wait()
+            with anyio.move_on_after(_END_S):
+                await process.wait()
+            if process.returncode is None:
+                process.kill()
+                await process.wait()

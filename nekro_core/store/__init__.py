@@ -10,7 +10,7 @@ from nekro_core.store.errors import (
     TurnRunning,
     ValueTooLarge,
 )
-from nekro_core.store.lock import DataFolderLock
+from nekro_core.store.lock import DataFolderLock, data_folder_in_use
 from nekro_core.store.settings import StoreSettings
 from nekro_core.store.store import Store
 from nekro_core.store.values import (
@@ -42,4 +42,5 @@ __all__ = [
     "Unanswered",
     "Usage",
     "ValueTooLarge",
+    "data_folder_in_use",
 ]

@@ -57,6 +57,21 @@ class DataFolderLock:
             self._file = None
 
 
+def data_folder_in_use(data_dir: Path) -> bool:
+    """Whether a bot holds the folder now. A killed one left its files, but not its lock."""
+    try:
+        file = os.open(data_dir / FILE_NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
 def _owner(file: int) -> tuple[int | None, float | None]:
     try:
         said = json.loads(os.pread(file, 1024, 0))
