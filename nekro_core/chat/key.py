@@ -97,7 +97,8 @@ class ChatKey:
         """A name for this chat's folder: portable characters only, at most 120, no two alike."""
         name = quote(str(self), safe=_FILE_NAME_SAFE)
         # A case-insensitive file system would join "A" and "a"; a long name would be refused.
-        if len(name) <= _MAX_FILE_NAME and name == name.lower():
+        # One with our own mark in it could be another chat's name.
+        if len(name) <= _MAX_FILE_NAME and name == name.lower() and "~" not in name:
             return name
         digest = hashlib.sha256(str(self).encode()).hexdigest()[:16]
         return f"{name.lower()[: _MAX_FILE_NAME - 17]}~{digest}"

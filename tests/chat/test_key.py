@@ -24,6 +24,13 @@ def test_no_two_chats_share_a_text_or_a_folder(one: ChatKey, other: ChatKey) -> 
     assert (one.file_name == other.file_name) == (one == other)
 
 
+def test_nobody_takes_the_folder_of_another_chat_by_its_name() -> None:
+    theirs = ChatKey("web", ChatKind.GROUP, "Team")
+    name = theirs.file_name.removeprefix("web-group_")
+    assert name != "Team"
+    assert ChatKey("web", ChatKind.GROUP, name).file_name != theirs.file_name
+
+
 @given(KEYS)
 def test_a_text_form_is_one_visible_word(key: ChatKey) -> None:
     assert not any(character.isspace() for character in str(key))
