@@ -16,7 +16,13 @@ from docstring_parser.common import Docstring, DocstringExample, DocstringRaises
 
 from nekro_core.tools.examples import example_code, worked_examples
 from nekro_core.tools.problem import Problem, Severity
-from nekro_core.tools.schema import TypeUnusable, converter, type_schema, type_text
+from nekro_core.tools.schema import (
+    TypeUnusable,
+    converter,
+    names_host_path,
+    type_schema,
+    type_text,
+)
 from nekro_core.tools.tool import REQUIRED, Parameter, Tool, ToolKind, Visibility
 
 Handler = Callable[..., Awaitable[Any]]
@@ -58,6 +64,8 @@ def describe(
     parameters = []
     for each in rest:
         parameter, found = _parameter(each, hints.get(each.name, Any), told.get(each.name, ""))
+        if names_host_path(parameter.schema):
+            return Described(None, (_host_path(python_name, each.name, where),))
         parameters.append(parameter)
         problems += [_warning(f"{python_name}: {text}", where, remedy) for text, remedy in found]
     problems += _missing(python_name, where, context, rest, hints, document)
@@ -245,6 +253,16 @@ def _missing(
     if not document.short_description:
         remedy = "say in a docstring what it does, its Args, Returns and an Example"
         yield _warning(f"{name}: no docstring, the model sees only its description", where, remedy)
+
+
+def _host_path(name: str, parameter: str, where: str) -> Problem:
+    """A `Path` is a file of the host to everything that a context does with it."""
+    return Problem(
+        severity=Severity.ERROR,
+        message=f"{name}: {parameter!r} would be a path of the host, written by the model",
+        where=where,
+        remedy=f"write {parameter}: str, and hand it to _ctx, which looks for it in the box",
+    )
 
 
 def _warning(message: str, where: str, remedy: str) -> Problem:

@@ -14,6 +14,8 @@ from nekro_core.tools.tool import Tool
 
 # A model that writes an id or a number without quotes means the text.
 _LENIENT = ConfigDict(coerce_numbers_to_str=True, arbitrary_types_allowed=True)
+_PATH_FORMATS = ("path", "file-path", "directory-path")
+"""What pydantic calls `Path`, `FilePath` and `DirectoryPath`."""
 
 
 class TypeUnusable(TypeError):
@@ -31,6 +33,15 @@ def type_schema(annotation: Any) -> dict[str, Any]:
         return _adapter(annotation).json_schema()
     except (PydanticInvalidForJsonSchema, TypeUnusable):
         return {}
+
+
+def names_host_path(schema: Any) -> bool:
+    """Whether a value of this schema holds a `pathlib` path anywhere."""
+    if isinstance(schema, Mapping):
+        if schema.get("format") in _PATH_FORMATS:
+            return True
+        return any(map(names_host_path, schema.values()))
+    return isinstance(schema, list) and any(map(names_host_path, schema))
 
 
 def function_schema(tool: Tool, name: str = "") -> dict[str, Any]:

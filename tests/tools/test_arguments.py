@@ -2,7 +2,6 @@
 
 import inspect
 from datetime import date
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -28,7 +27,6 @@ async def many(
     flag: bool = False,
     when: date | None = None,
     data: bytes = b"",
-    path: Path | None = None,
     names: list[str] | None = None,
     point: Point | None = None,
     unique: set[int] | None = None,
@@ -59,7 +57,6 @@ MANY, REST, POSITIONAL = map(tool_of, (many, rest, positional))
         (MANY, ("a", 2.0), {}, ("a", 2), {}),
         (MANY, ("a",), {"when": "2026-11-22"}, ("a",), {"when": date(2026, 11, 22)}),
         (MANY, ("a",), {"data": b"\x00\xff"}, ("a",), {"data": b"\x00\xff"}),
-        (MANY, ("a",), {"path": "x/y.png"}, ("a",), {"path": Path("x/y.png")}),
         (MANY, ("a",), {"names": ["x", 2]}, ("a",), {"names": ["x", "2"]}),
         (MANY, ("a",), {"point": {"x": "1"}}, ("a",), {"point": Point(x=1)}),
         (MANY, ("a",), {"unique": [1, 1, 2]}, ("a",), {"unique": {1, 2}}),

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial, wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Dict, List, Literal, Optional  # noqa: UP035
 
 import pytest
@@ -238,6 +239,26 @@ def test_refused_with_place_and_remedy(function: Any, reason: str) -> None:
     assert reason in problem.message
     assert problem.where
     assert problem.remedy.startswith("write async def")
+
+
+class Album(BaseModel):
+    pictures: list[Path] = []
+
+
+@pytest.mark.parametrize(
+    "annotation", [Path, Path | None, str | Path, dict[str, list[Path]], Album]
+)
+def test_a_model_never_writes_a_path_of_the_host(annotation: Any) -> None:
+    async def show(_ctx: AgentCtx, picture: annotation) -> str:  # type: ignore[valid-type]
+        """Show a picture."""
+        return ""
+
+    described = describe(show, ToolKind.TOOL, name="show", module="mod", owner="ann.mod")
+    assert described.tool is None
+    (problem,) = described.problems
+    assert problem.severity is Severity.ERROR
+    assert "'picture' would be a path of the host" in problem.message
+    assert "picture: str" in problem.remedy
 
 
 def traced(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
