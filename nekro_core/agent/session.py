@@ -20,6 +20,8 @@ from nekro_core.store import Turn as StoredTurn
 
 _MOST_HEARD = 1000
 """Records kept in mind between turns; a flood beyond it is still in the store and the history."""
+_AS_IT_SHOULD = ("finished", "stopped")
+"""Why a turn ends where nothing is wrong."""
 _STOP_WORD = re.compile(r"[/／]stop\s*", re.IGNORECASE)
 
 
@@ -258,6 +260,8 @@ class Session:
                 if stop == "internal" and not await book.sent():
                     await say(self._ports, self.chat_key, [task.asks], "turn.internal")
                 await book.end(stop)
+                level = "INFO" if stop in _AS_IT_SHOULD else "WARNING"
+                logger.log(level, "{}: the turn ended: {}", self.chat_key, stop)
             if self._stopped_at is not None:
                 through = max(through, self._stopped_at)
                 await self._ports.store.chats.mark_handled(self.chat_key, through)
