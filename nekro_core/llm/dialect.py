@@ -43,7 +43,7 @@ def encode_request(
     dialect: Dialect,
     extra_body: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The keyword arguments of the SDK's ``chat.completions.create``."""
+    """The body of a request for a chat completion."""
     fields: dict[str, Any] = {
         "model": profile.name,
         "messages": [encode_message(message, profile) for message in request.messages],
@@ -56,11 +56,9 @@ def encode_request(
         fields["temperature"] = request.temperature
     if request.stop:
         fields["stop"] = list(request.stop)
-    extra = dict(extra_body)
+    fields |= extra_body
     if request.grammar and profile.grammar:
-        extra["grammar"] = request.grammar
-    if extra:
-        fields["extra_body"] = extra
+        fields["grammar"] = request.grammar
     return fields
 
 

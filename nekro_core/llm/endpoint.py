@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import anyio
@@ -72,14 +72,13 @@ class Endpoint:
         try:
             async with AsyncExitStack() as stack:
                 with anyio.fail_after(max(0.0, begin_by - self._clock())):
-                    response = await stack.enter_async_context(
-                        self._client.chat.completions.with_streaming_response.create(**fields)
-                    )
+                    response = await self._post(fields)
+                    stack.push_async_callback(response.aclose)
                     kind = response.headers.get("content-type", "").lower()
                     if "event-stream" in kind or not kind:
-                        source = read_events(response.iter_bytes())
+                        source = read_events(response.aiter_bytes())
                     else:
-                        source = _whole_reply(kind, await _read_bounded(response.iter_bytes()))
+                        source = _whole_reply(kind, await _read_bounded(response.aiter_bytes()))
                 while True:
                     with anyio.fail_after(max(0.0, self._patience(attempt, begin_by, deadline))):
                         event = await anext(source, None)
@@ -90,6 +89,19 @@ class Endpoint:
             if attempt.reason or attempt.done:
                 return
             raise self._explain(error, attempt) from error
+
+    async def _post(self, fields: dict[str, Any]) -> httpx2.Response:
+        """Send a request and give its response unread. ``chat.completions.create`` would first walk
+        through every message beside its annotations: 2 to 4 ms before anything leaves."""
+        response = await self._client.post(
+            "/chat/completions",
+            cast_to=httpx2.Response,
+            body=fields,
+            options={"security": {"bearer_auth": True}},
+            stream=True,
+            stream_cls=openai.AsyncStream[Any],
+        )
+        return cast(httpx2.Response, response)  # `stream` means unread; `cast_to` decides the type
 
     def _patience(self, attempt: Attempt, begin_by: float, deadline: float) -> float:
         """Seconds for which the next event is awaited."""
