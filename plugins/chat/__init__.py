@@ -71,8 +71,8 @@ async def send_channel_message(
         # User: write a haiku about rain
         send_channel_message("Soft rain on the roof,\\nthe garden drinks and listens.")
 
-        # User: what can you do?
-        send_channel_message("I can chat, speak, draw cards and charts, and roll dice.")
+        # User: who are you?
+        send_channel_message("I am the bot of this chat. I can talk, speak, draw and roll dice.")
 
         # User: Thanks a lot!
         send_channel_message("You are welcome!")

@@ -39,9 +39,6 @@ async def roll_dice(_ctx: AgentCtx, sides: int = 6, count: int = 1) -> int:
         # User: roll a 10-sided dice please
         roll_dice(sides=10, count=1)
 
-        # User: throw four dice
-        roll_dice(sides=6, count=4)
-
         # User: give me a random number from 1 to 50
         roll_dice(sides=50, count=1)
 
@@ -54,6 +51,12 @@ async def roll_dice(_ctx: AgentCtx, sides: int = 6, count: int = 1) -> int:
         # User: I need a number between 1 and 30
         roll_dice(sides=30, count=1)
 
+        # User: throw four dice
+        roll_dice(sides=6, count=4)
+
+        # User: toss five dice
+        roll_dice(sides=6, count=5)
+
         # User: 掷一个骰子
         roll_dice(sides=6, count=1)
 
@@ -62,6 +65,9 @@ async def roll_dice(_ctx: AgentCtx, sides: int = 6, count: int = 1) -> int:
 
         # User: 一次掷四个骰子
         roll_dice(sides=6, count=4)
+
+        # User: 扔五个骰子
+        roll_dice(sides=6, count=5)
 
         # User: 从1到50随便选个数字
         roll_dice(sides=50, count=1)
@@ -74,6 +80,9 @@ async def roll_dice(_ctx: AgentCtx, sides: int = 6, count: int = 1) -> int:
 
         # User: サイコロを4個投げて
         roll_dice(sides=6, count=4)
+
+        # User: サイコロ5個
+        roll_dice(sides=6, count=5)
 
         # User: 1から50までの数字を適当に選んで
         roll_dice(sides=50, count=1)

@@ -53,8 +53,8 @@ async def draw_card(
         # User: Draw a card that says welcome
         draw_card("welcome")
 
-        # User: make a good luck card for Maria
-        draw_card("Good luck, Maria!")
+        # User: make a good luck card for Ben
+        draw_card("Good luck, Ben!")
 
         # User: Make me a picture with the words keep going
         draw_card("keep going")

@@ -45,17 +45,20 @@ async def send_tts_voice(
         # User: Send a voice message that greets Maria
         send_tts_voice("Hello, Maria!")
 
+        # User: please read to me: time flies like an arrow
+        send_tts_voice("Time flies like an arrow.")
+
         # User: I want to hear you say see you soon
         send_tts_voice("See you soon!")
 
         # User: how do you pronounce "schedule"?
         send_tts_voice("schedule")
 
-        # User: speak to us, say have a nice day
-        send_tts_voice("Have a nice day!")
-
         # User: speak slowly: take a deep breath
         send_tts_voice("Take a deep breath.", speed=0.7)
+
+        # User: speak to me, say have a nice day
+        send_tts_voice("Have a nice day!")
 
         # User: 用语音说谢谢
         send_tts_voice("谢谢！")
