@@ -17,7 +17,7 @@ from typing import Any
 
 import anyio
 
-from nekro_core.agent.small_prompt import small_prompt
+from nekro_core.agent.small_prompt import beginnings, small_prompt
 from nekro_core.chat import Author, ChatKey, ChatKind, Record, Sender, Text
 from nekro_core.llm.embedded import EmbeddedModel, EmbeddedSettings
 from nekro_core.llm.model import ChatModel, TextDelta
@@ -124,8 +124,7 @@ def _meets(value: Any, check: dict[str, Any]) -> bool:
 
 async def evaluate(model: EmbeddedModel, prompts: Sequence[Prompt]) -> list[Outcome]:
     tools = builtin_tools()
-    for text in ("hello", "你好", "こんにちは"):
-        await model.warm(small_prompt(tools, [said(text)]))
+    await model.prepare(beginnings(tools))
     outcomes = []
     for prompt in prompts:
         started = time.perf_counter()
