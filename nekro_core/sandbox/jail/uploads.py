@@ -44,7 +44,7 @@ class UploadsFolder:
                 )
             if target.is_dir():
                 raise BoxFileError("is_a_directory", f"{path} is a folder")
-            target.parent.mkdir(parents=True, exist_ok=True)
+            self._make_folders(parts[:-1])
             temporary = target.with_name(f".{secrets.token_hex(8)}")
             temporary.write_bytes(data)
             temporary.chmod(0o444)
@@ -53,6 +53,13 @@ class UploadsFolder:
             raise BoxFileError("invalid_input", f"a part of {path} is a file") from error
         except OSError as error:
             raise BoxFileError("too_large", f"{path}: {os.strerror(error.errno or 0)}") from error
+
+    def _make_folders(self, parts: tuple[str, ...]) -> None:
+        folder = self._path
+        for part in parts:
+            folder /= part
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o755)  # the umask of the process is for its own files
 
     def remove(self) -> None:
         """Delete it with all that is in it."""
