@@ -6,6 +6,7 @@ collector), so everything behind it can be built twice in a test. See docs/decis
 
 import asyncio
 import gc
+import os
 import signal
 import socket
 import sys
@@ -27,6 +28,7 @@ from nonebot.drivers import ASGIMixin, Driver
 
 from nekro_core.api.adapter import AdapterFactory, Page
 from nekro_core.app import App, Report
+from nekro_core.bounded_http import BoundedHttp
 from nekro_core.llm.embedded import WeightsError, ensure_weights
 from nekro_core.logs import kept_secrets, open_log
 from nekro_core.place import Place, PortTaken, kept_note, listen
@@ -53,6 +55,8 @@ class StartFailed(Exception):
 def run() -> int:
     """Run the bot as this process with the settings of this folder; returns an exit status."""
     line = ProgressLine(sys.stderr)
+    # What a bot keeps is what people said to it: for other users of the machine there is nothing.
+    os.umask(0o077)
 
     async def main() -> int:
         settings = Settings.load()
@@ -147,6 +151,7 @@ async def serve(settings: Settings, ending: Ending, *, report: Report, announce:
                     driver.asgi,
                     log_config=None,
                     access_log=False,
+                    http=BoundedHttp,
                     **{"timeout_graceful_shutdown": GRACEFUL_SHUTDOWN_S, **options},
                 )
                 server = _Server(config, partial(_let_in, settings, app, port, announce))

@@ -1,0 +1,126 @@
+"""What a stranger can make the web server keep: not much, and not for long."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+import uvicorn
+from anyio.abc import SocketStream
+from uvicorn.server import ServerState
+
+from nekro_core.bounded_http import BoundedHttp
+
+Connect = Callable[[], Any]
+
+
+class Hasty(BoundedHttp):
+    head_s = 0.3
+    most_connections = 3
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    """Says how much came."""
+    size, more = 0, True
+    while more:
+        message = await receive()
+        size, more = size + len(message.get("body", b"")), message.get("more_body", False)
+    length = str(len(str(size))).encode()
+    headers = [(b"content-length", length)]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": str(size).encode()})
+
+
+@asynccontextmanager
+async def served(protocol: type[BoundedHttp]) -> AsyncIterator[Connect]:
+    config = uvicorn.Config(application, http=protocol, log_config=None)
+    state = ServerState()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: protocol(config=config, server_state=state, app_state={}), "127.0.0.1", 0
+    )
+    port = server.sockets[0].getsockname()[1]
+    try:
+        yield lambda: anyio.connect_tcp("127.0.0.1", port)
+    finally:
+        server.close()
+
+
+async def answer(stream: SocketStream) -> bytes:
+    """All that comes until the other side closes or is silent for a moment."""
+    said = b""
+    with anyio.move_on_after(5):
+        try:
+            while not said.endswith(b"\r\n\r\n") and b"\r\n\r\n" not in said:
+                said += await stream.receive()
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            pass
+    return said
+
+
+async def is_closed(stream: SocketStream) -> bool:
+    with anyio.fail_after(10):
+        try:
+            while True:
+                await stream.receive()
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            return True
+
+
+HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.mark.parametrize(
+    ("beginning", "again"),
+    [
+        (b"GET /", b"a"),
+        (HEAD + b"X-", b"a"),
+        (HEAD + b"X: ", b"a"),
+        (HEAD, b"X: y\r\n"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;", b"a"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX: ", b"a"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", b"X: y\r\n"),
+    ],
+    ids=["address", "name", "value", "headers", "chunk extension", "trailer", "trailers"],
+)
+async def test_nothing_endless_is_kept(beginning: bytes, again: bytes) -> None:
+    async with served(BoundedHttp) as connect, await connect() as stream:
+        sent = 0
+        with anyio.fail_after(10):
+            try:
+                await stream.send(beginning)
+                while sent < 32:
+                    await stream.send(again * 65_536)
+                    sent += 1
+            except anyio.BrokenResourceError:
+                pass
+        assert sent < 32, "it would have gone on"
+
+
+@pytest.mark.parametrize("beginning", [b"", b"GET / HTTP/1.1\r\nHost: "])
+async def test_who_does_not_get_to_the_point_is_sent_away(beginning: bytes) -> None:
+    async with served(Hasty) as connect, await connect() as stream:
+        if beginning:
+            await stream.send(beginning)
+        assert await is_closed(stream)
+
+
+async def test_more_than_there_is_room_for_are_refused_at_once() -> None:
+    async with served(Hasty) as connect:
+        first = [await connect() for _ in range(3)]
+        async with await connect() as one_more:
+            assert await is_closed(one_more)
+        for stream in first:
+            await stream.aclose()
+
+
+async def test_a_large_body_and_a_second_request_are_fine() -> None:
+    body = b"b" * 3_000_000
+    chunked = b"".join(b"400\r\n" + b"c" * 1024 + b"\r\n" for _ in range(1000)) + b"0\r\n\r\n"
+    async with served(Hasty) as connect, await connect() as stream:
+        await stream.send(HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        assert (await answer(stream)).endswith(b"\r\n\r\n3000000")
+        await anyio.sleep(Hasty.head_s * 1.5)  # a pause between requests is another limit's
+        await stream.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunked)
+        assert (await answer(stream)).endswith(b"\r\n\r\n1024000")
