@@ -23,6 +23,7 @@ from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.settings import LLMSettings
 
 _NAME = "embedded"
+_MOMENT_S = 2.0
 _FIRST_TOKEN_S = 300.0
 """A prompt that is in no cache takes 30 s on two slow cores, and others may be before it."""
 
@@ -58,6 +59,8 @@ class EmbeddedModel:
         )
         self._clients = [self._client(slot) for slot in range(SLOTS)]
         self._slots: dict[str, int] = {}
+        self._asked = 0
+        self._reading = anyio.CancelScope()
 
     def _client(self, slot: int) -> OpenAIChatModel:
         settings = LLMSettings(
@@ -92,25 +95,40 @@ class EmbeddedModel:
         await self._server.ensure(self._file)
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
-        """Load the weights, and read these or load what was read of them at an earlier start."""
+        """Load the weights, and read these or load what was read of them at an earlier start.
+
+        Reading gives way: a request that comes meanwhile is computed alone, and the reading goes
+        on from where it was when nothing has been asked for a moment.
+        """
         await self.start()
         assert self._file is not None
         for request in likely:
             name = self._readings.name_of(self._file, self._settings.context_tokens, request)
             slot = self._slot(request.cache_key)
             if not await self._readings.load(slot, name):
-                async with self.stream(replace(request, max_tokens=1)) as deltas:
-                    async for _ in deltas:
-                        pass
+                while not await self._read(request):  # noqa: ASYNC110 - it is idleness that counts
+                    await anyio.sleep(_MOMENT_S)
                 await self._readings.save(slot, name)
+
+    async def _read(self, request: ChatRequest) -> bool:
+        """Read a beginning of prompts into its slot. False where a request came in between."""
+        if self._asked:
+            return False
+        with anyio.CancelScope() as self._reading:
+            async for _ in self._deltas(replace(request, max_tokens=1)):
+                pass
+        return not self._reading.cancelled_caught
 
     @asynccontextmanager
     async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:
         """Ask; see `ChatModel.stream`."""
+        self._asked += 1
+        self._reading.cancel()
         deltas = self._deltas(request)
         try:
             yield deltas
         finally:
+            self._asked -= 1
             with anyio.move_on_after(2, shield=True):
                 await deltas.aclose()
 

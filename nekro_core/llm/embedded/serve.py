@@ -39,6 +39,8 @@ def _start(order: dict[str, Any]) -> Any:
     parameters.port = 1  # unused with a socket, but 0 would mean "choose one"
     parameters.api_keys = [order["key"]]
     parameters.n_ctx = order["context_tokens"]
+    # A request that was closed is noticed between batches: at 2,048 tokens that is half a minute.
+    parameters.n_batch = parameters.n_ubatch = 128
     parameters.n_parallel = order["slots"]
     parameters.cache_ram_mib = 0  # slots are chosen by us, none is reused for another prompt
     parameters.slot_save_path = order["readings"]
