@@ -5,8 +5,10 @@ import io
 import wave
 from pathlib import Path
 
+import pytest
 from PIL import Image
 
+from nekro_core.llm.embedded import EmbeddedSettings, ensure_weights
 from tests.e2e.bot_process import running_bot
 from tests.peers.onebot_v11 import OneBotPeer
 from tests.peers.scripted_model import Answer, ScriptedModelServer
@@ -94,3 +96,31 @@ async def test_a_send_is_on_the_wire_while_the_model_still_writes(tmp_path: Path
             await peer.say_in_private(10001, "hello")
             assert (await peer.next_send(timeout=30)).text == "first"
             assert not model.requests[0].finished, "the model had finished before"
+
+
+@pytest.mark.embedded
+@pytest.mark.timeout(400)
+async def test_the_embedded_model_answers_over_the_same_wire(tmp_path: Path) -> None:
+    """No key, no server: what a stranger has after one command. The first answer waits for the
+    model to read its prompt, half a minute on two slow cores."""
+    weights = await ensure_weights(EmbeddedSettings(), Path("data/models"), print)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "models").symlink_to(weights.parent.absolute())
+    async with (
+        running_bot(tmp_path, ONEBOT_ACCESS_TOKEN=TOKEN) as bot,
+        OneBotPeer("20002", TOKEN, bot.onebot_url) as peer,
+    ):
+        await peer.wait_connected()
+        await peer.say_in_group(GROUP, 10001, " roll a 20-sided dice", at_me=True)
+        dice = await peer.next_send(timeout=300)
+        await peer.say_in_group(GROUP, 10001, " draw a card that says hello", at_me=True)
+        card = await peer.next_send(timeout=60)
+        await peer.say_in_group(GROUP, 10001, " say good night with your voice", at_me=True)
+        voice = await peer.next_send(timeout=60)
+
+    assert 1 <= int(dice.text.rpartition(" ")[2]) <= 20, dice.text
+    assert card.types == ["image"]
+    assert is_picture(payload(card.segments[0]))
+    assert voice.types == ["record"]
+    assert is_audible(payload(voice.segments[0]))
+    assert {call.params["group_id"] for call in (dice, card, voice)} == {GROUP}
