@@ -1,0 +1,1 @@
+"""One folder a platform. Loaded by path as `nekro_builtin.adapters.*`; see docs/decisions."""

@@ -11,6 +11,7 @@ from loguru import logger
 from nonebot import log as nonebot_log
 
 from nekro_core.settings import SECRET_NAME
+from nekro_core.store.secrets import FOLDER
 
 _SHORTEST = 8
 """Characters. A shorter one stands in ordinary words, and blacking those out hides the log."""
@@ -74,5 +75,5 @@ def open_log(written: Mapping[str, str]) -> Redactor:
 
 def kept_secrets(data_dir: Path) -> list[str]:
     """The secrets that were made at first starts."""
-    folder = data_dir / "secrets"
+    folder = data_dir / FOLDER
     return [path.read_text().strip() for path in folder.glob("*") if path.is_file()]

@@ -1,0 +1,1 @@
+"""One folder a built-in plugin. Loaded by path as `nekro_builtin.plugins.*`."""

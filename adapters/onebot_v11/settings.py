@@ -10,8 +10,9 @@ from nonebot.drivers import ASGIMixin, Driver
 from pydantic import ValidationError
 
 from nekro_core.api.adapter import Host
+from nekro_core.api.secrets import kept_secret, secret_file
 
-from .access import TOKEN_FILE, kept_token, refuse_open_doors
+from .access import KEPT_AS, refuse_open_doors
 from .adapter import SEND_S, OneBotV11
 from .gateway import FRAME_BYTES, RECONNECT_S, Gateway
 
@@ -33,8 +34,8 @@ def create(host: Host, driver: Driver, *, reconnect_s: float = RECONNECT_S) -> O
     refuse_open_doors(driver)
     config = read_config(host.settings)
     if not config.onebot_access_token:
-        config.onebot_access_token = kept_token(host.data_dir)
-        path = host.data_dir / TOKEN_FILE
+        config.onebot_access_token = kept_secret(host.data_dir, KEPT_AS)
+        path = secret_file(host.data_dir, KEPT_AS)
         logger.info("OneBot v11: connect to /onebot/v11/ws with the access token in {}", path)
     if config.onebot_api_roots:
         logger.warning("ONEBOT_API_ROOTS is not used: calls go over the WebSocket")

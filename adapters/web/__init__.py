@@ -8,9 +8,10 @@ from nonebot.drivers import Driver
 from pydantic import ValidationError
 
 from nekro_core.api.adapter import Host
+from nekro_core.api.secrets import kept_secret
 
 from .adapter import WebAdapter
-from .door import Clock, Door, kept_secret
+from .door import Clock, Door
 from .entrance import entrance
 from .guard import Guard
 from .http_api import http_api

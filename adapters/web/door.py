@@ -3,11 +3,9 @@
 import base64
 import hashlib
 import hmac
-import os
 import secrets
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from pathlib import Path
 
 Clock = Callable[[], float]
 """Seconds since 1970."""
@@ -20,27 +18,6 @@ MAX_ADDRESSES = 1024
 """Addresses remembered; a flood from more of them forgets the oldest."""
 MAX_LINKS = 32
 """One-time links that wait to be used; over it the oldest no longer works."""
-
-
-def kept_secret(data_dir: Path, name: str) -> str:
-    """The secret made at the first start, made now if this is it. Readable by its owner alone.
-
-    Raises `RuntimeError` where the file is empty.
-    """
-    path = data_dir / "secrets" / name
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    try:
-        # Exclusive: of two first starts at once, one makes it and the other reads it.
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        text = path.read_text().strip()
-        if not text:
-            raise RuntimeError(f"{path} is empty: delete it, and a new one is made") from None
-        return text
-    with os.fdopen(descriptor, "w") as file:
-        text = secrets.token_urlsafe(32)
-        file.write(text)
-    return text
 
 
 class Attempts:

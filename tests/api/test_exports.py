@@ -40,6 +40,7 @@ EXPORTS = {
         "ToolFailure",
     ],
     "schemas": ["AgentCtx", "BoxFileSystem"],
+    "secrets": ["kept_secret", "secret_file"],
     "signal": ["MsgSignal"],
     "speech": [
         "EngineUnavailable",

@@ -12,9 +12,10 @@ import httpx
 import pytest
 
 from adapters.onebot_v11 import create
-from adapters.onebot_v11.access import TOKEN_FILE
+from adapters.onebot_v11.access import KEPT_AS
 from adapters.onebot_v11.lanes import Lanes
 from nekro_core.api.chat import ChatKey, DeliveryState, Image, Media, Receipt
+from nekro_core.api.secrets import secret_file
 from tests.adapters.onebot_v11.memory_host import MemoryHost
 from tests.adapters.onebot_v11.running import (
     GROUP,
@@ -113,7 +114,7 @@ async def test_a_token_in_the_address_would_stand_in_logs(bot: Bot) -> None:
 @pytest.mark.parametrize("settings", [{}, {"onebot_access_token": ""}])
 async def test_a_token_is_made_at_the_first_start(tmp_path: Path, settings: dict) -> None:
     create(MemoryHost(tmp_path, settings), new_driver())
-    path = tmp_path / TOKEN_FILE
+    path = secret_file(tmp_path, KEPT_AS)
     token = path.read_text()
     assert len(token) >= 40
     assert path.stat().st_mode & 0o777 == 0o600
@@ -126,7 +127,7 @@ async def test_a_token_is_made_at_the_first_start(tmp_path: Path, settings: dict
 
 
 def test_an_emptied_token_file_is_no_empty_token(tmp_path: Path) -> None:
-    path = tmp_path / TOKEN_FILE
+    path = secret_file(tmp_path, KEPT_AS)
     path.parent.mkdir()
     path.write_text("\n")
     with pytest.raises(RuntimeError, match="is empty: delete it"):

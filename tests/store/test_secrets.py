@@ -1,0 +1,32 @@
+"""A secret is made once, whole, and for its owner alone."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from nekro_core.store.secrets import kept_secret, secret_file
+
+
+def test_made_once_and_kept(tmp_path: Path) -> None:
+    made = kept_secret(tmp_path, "token")
+    assert len(made) >= 40
+    assert kept_secret(tmp_path, "token") == made
+    assert kept_secret(tmp_path, "another") != made
+    path = secret_file(tmp_path, "token")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert {each.name for each in path.parent.iterdir()} == {"token", "another"}
+
+
+def test_two_first_starts_agree(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(lambda _: kept_secret(tmp_path, "token"), range(32)))) == 1
+
+
+def test_an_emptied_file_is_no_empty_secret(tmp_path: Path) -> None:
+    path = secret_file(tmp_path, "token")
+    path.parent.mkdir()
+    path.write_text("\n")
+    with pytest.raises(RuntimeError, match="is empty: delete it"):
+        kept_secret(tmp_path, "token")
