@@ -7,6 +7,7 @@ has them), so a test opens an `App` of its own in a temporary folder, several in
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -96,6 +97,7 @@ class App:
                         plugin_data=store.plugin_data,
                         speaker=speaker,
                         data_dir=data,
+                        adapter_of=partial(_adapter_of, store),
                         may_send_elsewhere=settings.nekro_plugin.may_send_elsewhere,
                     ),
                     settings.nekro_plugin,
@@ -170,6 +172,11 @@ def make_model(settings: Settings, data: Path, report: Report) -> ChatModel:
     if settings.nekro_llm.configured:
         return OpenAIChatModel(settings.nekro_llm)
     return EmbeddedModel(settings.nekro_embedded, data / "models", report=report)
+
+
+def _adapter_of(store: Store, instance: str) -> str:
+    account = store.accounts.of(instance)
+    return account.adapter if account else instance.partition(".")[0]
 
 
 def _say_no_boxes(reason: str) -> None:

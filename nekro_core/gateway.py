@@ -142,7 +142,9 @@ async def serve(settings: Settings, ending: Ending, *, report: Report, announce:
         if not isinstance(driver, ASGIMixin):
             raise TypeError(f"driver {driver.type} serves no web application; {DRIVER} does")
         failure: Exception | None = None
-        async with App.open(settings, driver.config.model_dump(), report=report) as app:
+        # The page calls the bot what people call it, unless the operator says otherwise.
+        configuration = {"web_bot_name": settings.nekro_agent.names[0]} | driver.config.model_dump()
+        async with App.open(settings, configuration, report=report) as app:
             # What goes wrong in here is raised outside, where no task group wraps it.
             try:
                 options = add_adapters(app, driver)
