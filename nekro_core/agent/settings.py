@@ -74,7 +74,7 @@ class AgentSettings(BaseModel):
     """The model answers by writing Python."""
     stream_code: bool = True
     """Run statements while the model still writes; else only whole replies."""
-    names: tuple[str, ...] = ("Nekro",)
+    names: tuple[str, ...] = Field(default=("Nekro",), min_length=1)
     """What people call the bot; a message with one of them is answered. The first is its own."""
     persona: str = ""
     """Who the bot is, in the operator's words."""
