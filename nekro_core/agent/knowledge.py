@@ -98,7 +98,10 @@ class Knowledge:
             preface=self.preface,
         )
         system = system_text(
-            tools_text(tools), names=settings.names, persona=settings.persona, notes=notes
+            tools.once(tools_text),
+            names=settings.names,
+            persona=settings.persona,
+            notes=notes,
         )
         request = build_prompt(
             system,

@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, tzinfo
+from functools import lru_cache
 from pathlib import PurePath
 
 from nekro_core.chat import (
@@ -112,9 +113,18 @@ def transcript(
 ) -> list[str]:
     """Each record as its lines. ``limit`` counts the characters of one message, ``unanswered`` are
     sequence numbers, ``own`` are platform ids of our own accounts."""
+    ours = frozenset(own)
     return [
-        "\n".join(_lines(record, zone, limit, record.seq in unanswered, own)) for record in records
+        _shown_record(record, zone, limit, record.seq in unanswered, ours) for record in records
     ]
+
+
+@lru_cache(2048)
+def _shown_record(
+    record: Record, zone: tzinfo | None, limit: int, unanswered: bool, own: frozenset[str]
+) -> str:
+    """One record's lines. Each prompt shows nearly the same records as the one before."""
+    return "\n".join(_lines(record, zone, limit, unanswered, own))
 
 
 def _lines(

@@ -197,7 +197,7 @@ class Turn:
             self._known.runs.add(run_id)
             await kept.put_uploads(self._known.media)
             return await kept.box.start_run(
-                guest_functions(tools), calls.answer, self._ports.run_limits
+                tools.once(guest_functions), calls.answer, self._ports.run_limits
             )
 
         reader = ReplyReader(

@@ -4,12 +4,14 @@ import builtins
 import difflib
 import keyword
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any, TypeVar
 
 from nekro_core.tools.tool import Tool, Visibility
 
+_Made = TypeVar("_Made")
 _TAKEN_BY_PYTHON = frozenset(dir(builtins)) | frozenset(keyword.kwlist)
 
 
@@ -50,6 +52,9 @@ class ToolSet:
     _by_name: MappingProxyType[str, NamedTool] = field(
         init=False, repr=False, compare=False, default_factory=lambda: MappingProxyType({})
     )
+    _made: dict[Callable[["ToolSet"], Any], Any] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         table = {name: each for each in self.named for name in each.names}
@@ -59,6 +64,13 @@ class ToolSet:
     def tools(self) -> tuple[Tool, ...]:
         """The tools alone, in the order of their plugins."""
         return tuple(each.tool for each in self.named)
+
+    def once(self, make: Callable[["ToolSet"], _Made]) -> _Made:
+        """What a function makes of this set, kept with it: the set outlives many turns."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: _Made = self._made[make]
+        return made
 
     def resolve(self, name: str) -> Tool | None:
         """The tool that is bound to a name, bare or dotted."""
