@@ -10,12 +10,11 @@ import os
 import re
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TextIO
 from urllib.parse import quote
 
 import anyio
-import anyio.to_thread
 import httpx
 
 from nekro_core.place import Place, read_note, where_it_runs
@@ -26,6 +25,7 @@ _START_S = 900.0
 _END_S = 10.0
 """Longest end of it; the bot needs 3 s at most."""
 _POLL_S = 0.1
+_READ_BYTES = 65_536
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """A message must not steer the terminal: escape sequences move the cursor and set the title."""
 
@@ -80,9 +80,7 @@ class _Conversation:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._follow)
                 await self._listening.wait()
-                while line := await anyio.to_thread.run_sync(
-                    lines.readline, abandon_on_cancel=True
-                ):
+                async for line in _read_lines(lines.fileno()):
                     if line.strip():
                         await self._say(line.strip(), wait=not lines.isatty())
                 tasks.cancel_scope.cancel()
@@ -133,6 +131,21 @@ class _Conversation:
     def _print(self, text: str) -> None:
         self._out.write(_CONTROLS.sub("", text) + "\n")
         self._out.flush()
+
+
+async def _read_lines(descriptor: int) -> AsyncIterator[str]:
+    """Each line as it comes. Not in a thread: one that waits for a person cannot be ended, and
+    holds up the end of the process."""
+    rest = b""
+    while True:
+        with suppress(PermissionError):  # a file on disk cannot be waited for, and never waits
+            await anyio.wait_readable(descriptor)
+        data = os.read(descriptor, _READ_BYTES)
+        *lines, rest = (rest + data).split(b"\n") if data else (rest, b"")
+        for line in lines:
+            yield line.decode(errors="replace")
+        if not data:
+            return
 
 
 def _first(error: BaseExceptionGroup[Exception]) -> Exception:

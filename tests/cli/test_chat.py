@@ -1,0 +1,104 @@
+"""`nekro chat`: the conversation of the page in a terminal, and from a pipe in a script."""
+
+import io
+import os
+import re
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.place import kept_note
+from nekro_core.settings import Settings
+from nekro_core.store import DataFolderLock
+from nekro_core.terminal import talk
+from tests.cli.nekro import nekro, nekro_meanwhile
+from tests.e2e.bot_process import BotProcess, running_bot
+from tests.peers.scripted_model import Asked, ScriptedModelServer
+
+pytestmark = pytest.mark.jail
+NOBODY = "http://127.0.0.1:9/v1"
+
+
+def echo(asked: Asked) -> str:
+    """Answers with what it was told to say last."""
+    word = re.findall(r"say (\w+)", asked.last_user_text)[-1]
+    return f'```python\nsend_channel_message("you said {word}")\n```'
+
+
+async def test_lines_of_a_pipe_start_a_bot_and_are_answered_one_by_one(
+    folder: Path, write_env
+) -> None:
+    async with ScriptedModelServer(echo) as model:
+        write_env(
+            NEKRO_LLM__BASE_URL=model.base_url,
+            NEKRO_LLM__MODEL="m",
+            NEKRO_TRIGGER__DEBOUNCE_S="0.05",
+        )
+        ended = await nekro_meanwhile(folder, "chat", typed="say one\n\nsay two\n")
+    assert ended.status == 0, ended.out + ended.err
+    assert ended.out.splitlines() == [
+        "starting a bot for this conversation; its log is data/chat.log",
+        "bot: you said one",
+        "bot: you said two",
+    ]
+    assert ended.err == ""
+    assert not (folder / "data" / "running.json").exists()
+    with DataFolderLock(folder / "data"):
+        pass  # its bot has ended with it
+
+
+async def test_through_the_bot_that_runs_and_never_beside_it(folder: Path, write_env) -> None:
+    async with ScriptedModelServer(echo) as model:
+        write_env(
+            NEKRO_LLM__BASE_URL=model.base_url,
+            NEKRO_LLM__MODEL="m",
+            NEKRO_TRIGGER__DEBOUNCE_S="0.05",
+        )
+        async with running_bot(folder) as bot:
+            settings = Settings.load()
+            hello = folder / "hello.txt"
+            hello.write_text("say hello")  # without an end of line
+            out = io.StringIO()
+            with hello.open() as lines:
+                status = await talk(settings, room="lobby", speaker="lin", lines=lines, out=out)
+            assert (status, out.getvalue()) == (0, "bot: you said hello\n")
+
+            # A name that cannot be is refused in words.
+            out = io.StringIO()
+            with hello.open() as lines:
+                status = await talk(settings, room="a/b", speaker="lin", lines=lines, out=out)
+            assert status == 1
+            assert out.getvalue().startswith("the conversation ends: ")
+
+            second = await nekro_meanwhile(folder, "run")
+            assert second.status == 1
+            assert f"in use by process {bot.process.pid}" in second.err
+
+            # The bot goes in the middle of a conversation in which somebody is still thinking.
+            reading, writing = os.pipe()
+            out = io.StringIO()
+            with os.fdopen(reading) as lines, os.fdopen(writing, "w"):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(leave, bot)
+                    status = await talk(settings, room="", speaker="lin", lines=lines, out=out)
+            assert status == 1
+            assert out.getvalue().startswith("the conversation ends: ")
+
+
+async def leave(bot: BotProcess) -> None:
+    """End the bot once somebody follows a room."""
+    await anyio.sleep(0.5)
+    await bot.stop()
+
+
+async def test_a_killed_bots_note_is_not_believed_and_a_failed_start_is_told(
+    folder: Path, write_env
+) -> None:
+    write_env(NEKRO_DATABASE_URL="nonsense", NEKRO_LLM__BASE_URL=NOBODY, NEKRO_LLM__MODEL="m")
+    (folder / "data").mkdir()
+    with kept_note(folder / "data", "127.0.0.1", 9, ""):
+        ended = nekro(folder, "chat", typed="hello\n")
+    assert ended.status == 1
+    assert "the bot did not start; the end of data/chat.log says why" in ended.out
+    assert "NEKRO_DATABASE_URL 'nonsense'" in (folder / "data" / "chat.log").read_text()

@@ -1,0 +1,114 @@
+"""`nekro doctor`: what can be wrong is found with the real thing and told with its remedy."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from nekro_core.doctor import Finding, examine
+from nekro_core.place import kept_note
+from nekro_core.settings import Settings
+from nekro_core.store import DataFolderLock
+from tests.cli.nekro import nekro_meanwhile
+from tests.peers.scripted_model import Answer, ScriptedModelServer
+
+KEY = "sk-a-key-that-nobody-may-see"
+
+pytestmark = pytest.mark.jail
+
+
+async def findings(folder: Path) -> dict[str, Finding]:
+    """What it finds, by area; of several the first bad one."""
+    found: dict[str, Finding] = {}
+    async for finding in examine(Settings.load(folder)):
+        if finding.area not in found or finding.ok is False:
+            found[finding.area] = finding
+    return found
+
+
+async def test_a_healthy_machine(folder: Path, write_env) -> None:
+    async with ScriptedModelServer(["Hi!"], api_key=KEY) as model:
+        write_env(NEKRO_LLM__BASE_URL=model.base_url, NEKRO_LLM__MODEL="m", NEKRO_LLM__API_KEY=KEY)
+        found = await findings(folder)
+    assert [f for f in found.values() if f.ok is False] == []
+    assert "Python" in found["system"].seen
+    assert found["bot"].seen == "does not run; port 0 is free for it"
+    assert found["database"].seen == "is made at the first start"
+    assert "checks hold" in found["boxes"].seen
+    assert found["model"].seen == f"m at {model.base_url} answers"
+    assert "says hello" in found["voice"].seen
+    assert not (folder / "data").exists(), "looking changed something"
+
+
+async def test_everything_wrong_at_once_is_told_in_one_go(folder: Path, write_env) -> None:
+    (folder / "data").mkdir()
+    (folder / "data" / "nekro.sqlite3").write_text("this is no database" * 100)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        write_env(
+            PORT=str(other.getsockname()[1]),
+            NEKRO_LLM__BASE_URL="http://127.0.0.1:9/v1",
+            NEKRO_LLM__MODEL="m",
+            NEKRO_LLM__RETRIES="0",
+            NEKRO_SANDBOX__BACKEND="jail",
+            NEKRO_SANDBOX__INTERPRETER="/nonexistent",
+            NEKRO_SPEECH__ENGINE="http",
+            NEKRO_SPEECH__BASE_URL="http://127.0.0.1:9/v1",
+        )
+        found = await findings(folder)
+    bad = {area: finding for area, finding in found.items() if finding.ok is False}
+    assert set(bad) == {"bot", "database", "boxes", "model", "voice"}
+    assert all(finding.remedy for finding in bad.values())
+    assert "another program holds it" in bad["bot"].remedy
+    assert "/nonexistent" in bad["boxes"].seen + bad["boxes"].remedy
+    assert "127.0.0.1:9" in bad["model"].seen
+
+
+async def test_a_wrong_key_is_told_and_never_shown(folder: Path, write_env) -> None:
+    rude = Answer(status=401, error={"message": f"Incorrect API key provided: {KEY}"})
+    async with ScriptedModelServer(lambda _: rude) as model:
+        write_env(NEKRO_LLM__BASE_URL=model.base_url, NEKRO_LLM__MODEL="m", NEKRO_LLM__API_KEY=KEY)
+        (folder / "data" / "secrets").mkdir(parents=True)
+        token = folder / "data" / "secrets" / "web_access_token"
+        token.write_text("a-token-that-nobody-may-see")
+        ended = await nekro_meanwhile(folder, "doctor")
+    assert ended.status == 1
+    assert "FAIL model" in ended.out
+    assert "1 to mend" in ended.out
+    assert "web_access_token: cat " in ended.out
+    assert "nobody-may-see" not in ended.out + ended.err
+    assert "Traceback" not in ended.out + ended.err
+
+
+async def test_weights_that_are_not_there(folder: Path, write_env) -> None:
+    write_env(NEKRO_EMBEDDED__MODEL_FILE=str(folder / "gone.gguf"))
+    found = await findings(folder)
+    assert found["model"].ok is False
+    assert "gone.gguf" in found["model"].remedy
+
+
+async def test_weights_that_come_with_the_first_start_are_no_fault(folder: Path, write_env) -> None:
+    write_env()
+    found = await findings(folder)
+    assert found["model"].ok is None
+    assert "first start" in found["model"].seen
+
+
+async def test_a_bot_that_hangs_and_one_that_was_killed(folder: Path, write_env) -> None:
+    write_env(
+        NEKRO_LLM__BASE_URL="http://127.0.0.1:9/v1",
+        NEKRO_LLM__MODEL="m",
+        NEKRO_LLM__RETRIES="0",
+        NEKRO_SANDBOX__INTERPRETER="/nonexistent",
+    )
+    data = folder / "data"
+    with DataFolderLock(data), kept_note(data, "127.0.0.1", 9, ""):
+        found = await findings(folder)
+        note = (data / "running.json").read_bytes()
+    assert found["bot"].ok is False
+    assert "should answer at http://127.0.0.1:9" in found["bot"].seen
+    assert found["database"].seen == "in use by the running bot"
+
+    (data / "running.json").write_bytes(note)  # as kill -9 leaves it: a note, and no lock
+    found = await findings(folder)
+    assert found["bot"].seen == "does not run; port 0 is free for it"
+    assert found["database"].ok is True

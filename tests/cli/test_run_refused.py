@@ -1,0 +1,84 @@
+"""A start that cannot be is told in words, with what to do, and without a traceback."""
+
+import socket
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from nekro_core.cli import main
+from nekro_core.place import PortTaken, listen
+from nekro_core.settings import Settings
+from nekro_core.store import DataFolderLock, Store
+from tests.cli.nekro import Ended, nekro
+
+MODEL = {"NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1", "NEKRO_LLM__MODEL": "m"}
+"""So that no start looks for weights."""
+
+
+def words(ended: Ended) -> str:
+    """What a refused start says on stderr."""
+    assert ended.status == 1, ended.err
+    assert "Traceback" not in ended.out + ended.err
+    assert ended.err.startswith("nekro-core cannot start. ")
+    return ended.err
+
+
+def run_here(capsys: pytest.CaptureFixture[str]) -> str:
+    """The same in this process, for what is refused before anything is built."""
+    status = main(["run"])
+    said = capsys.readouterr()
+    return words(Ended(status, said.out, said.err))
+
+
+def test_a_port_that_another_program_holds(folder: Path, write_env, capsys) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        write_env(**MODEL | {"PORT": str(port)})
+        said = run_here(capsys)
+    assert f"127.0.0.1 port {port}: another program holds it" in said
+    assert "set PORT in .env" in said
+    assert not (folder / "data").exists(), "nothing was made for a start that could not be"
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"NEKRO_TRIGER__DEBOUNCE_S": "1"}, "NEKRO_TRIGER__DEBOUNCE_S: did you mean NEKRO_TRIGGER"),
+        ({"PORT": "many"}, "PORT: Input should be a valid integer"),
+        ({"HOST": "192.0.2.1"}, "192.0.2.1 port 0: that is no address of this machine"),
+    ],
+)
+def test_settings_that_cannot_be(write_env, capsys, settings: dict[str, str], says: str) -> None:
+    write_env(**MODEL | settings)
+    assert says in run_here(capsys)
+
+
+async def test_a_folder_in_use_and_a_database_of_a_newer_version(folder: Path, write_env) -> None:
+    write_env(**MODEL)
+    settings = Settings.load(folder)
+    with DataFolderLock(folder / "data"):
+        said = words(nekro(folder, "run"))
+    assert "the data folder" in said
+    assert "in use by process" in said
+    assert "NEKRO_DATA_DIR" in said
+
+    async with Store.open(settings.database_url, settings.nekro_store):
+        pass
+    database = sqlite3.connect(folder / "data" / "nekro.sqlite3")
+    with database:
+        database.execute(
+            "INSERT INTO tortoise_migrations (app, name, applied_at) VALUES ('store', '9999_x', '')"
+        )
+    database.close()
+    said = words(nekro(folder, "run"))
+    assert "9999_x" in said
+    assert "Install the newer version" in said
+
+
+def test_two_sockets_never_share_a_port() -> None:
+    with listen("127.0.0.1", 0) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(PortTaken, match="another program holds it"):
+            listen("127.0.0.1", port)
+    listen("127.0.0.1", port).close()  # free again at once
