@@ -1,6 +1,5 @@
 """One call of a tool: validated, bounded in time, checked, and every failure in our own words."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,6 +7,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.plugin.context import AgentCtx
+from nekro_core.plugin.faults import passes_through
 from nekro_core.tools.arguments import ArgumentError, bind_arguments
 from nekro_core.tools.outcome import Failed, Outcome, ToolFailure, outcome_of
 from nekro_core.tools.tool import Tool
@@ -39,13 +39,9 @@ async def call(
             )
     except ToolFailure as error:
         return Failed(_bounded(f"{tool.name}: {error}"))
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
+    except BaseException as error:
+        if passes_through(error):
             raise
-        # Nobody cancelled this call: the handler awaited something that was cancelled elsewhere.
-        return _broken(tool, error)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything
         return _broken(tool, error)
     logger.warning("{} ({}) ran over {} s", tool.name, tool.where, tool.timeout_s)
     return Failed(f"{tool.name} took longer than {tool.timeout_s:g} s and was stopped")

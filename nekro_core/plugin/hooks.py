@@ -11,6 +11,7 @@ from loguru import logger
 
 from nekro_core.chat import ChatMessage
 from nekro_core.plugin.context import AgentCtx
+from nekro_core.plugin.faults import passes_through
 from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.plugin.signal import MsgSignal
 
@@ -64,7 +65,9 @@ async def bounded(plugin: NekroPlugin, what: str, method: Callable[[], Any], lim
     with anyio.move_on_after(limit_s) as limit:
         try:
             return await awaited(method())
-        except (Exception, SystemExit):  # noqa: BLE001 - a plugin may raise anything
+        except BaseException as error:
+            if passes_through(error):
+                raise
             logger.exception("plugin {}: {} failed", plugin.key, what)
     if limit.cancelled_caught:
         logger.error("plugin {}: {} took over {:g} s", plugin.key, what, limit_s)

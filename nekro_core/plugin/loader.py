@@ -19,6 +19,7 @@ import anyio
 from nekro_core.plugin.binding import Binding, loading
 from nekro_core.plugin.builtin import NAMESPACE, items_in, namespace
 from nekro_core.plugin.effects import Effects
+from nekro_core.plugin.faults import passes_through
 from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.tools.problem import Problem, Severity
 
@@ -83,7 +84,9 @@ async def load(item: Item, binding: Binding, effects: Effects, limit_s: float) -
         module = await _in_thread(work, limit_s, f"import of {item.item}")
     except TimeoutError as error:
         raise LoadFailed(problem_of(error, item, f"its import took over {limit_s:g} s")) from None
-    except (Exception, SystemExit) as error:  # a plugin may do anything at import
+    except BaseException as error:  # a plugin may do anything at import
+        if passes_through(error):
+            raise
         raise LoadFailed(problem_of(error, item)) from error
     plugin = getattr(module, "plugin", None)
     if not isinstance(plugin, NekroPlugin):

@@ -15,6 +15,7 @@ from nekro_core.plugin.builtin import builtin_folder
 from nekro_core.plugin.choices import Choices, write_list
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.effects import Effects
+from nekro_core.plugin.faults import passes_through
 from nekro_core.plugin.hooks import (
     PromptInjection,
     awaited,
@@ -246,7 +247,9 @@ class PluginRegistry:
             problem = problem_of(error, entry.item, text)
             where, remedy = place_of(plugin.init_method), "give what it waits for a time limit"
             raise LoadFailed(replace(problem, where=where, remedy=remedy)) from None
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if passes_through(error):
+                raise
             raise LoadFailed(problem_of(error, entry.item)) from error
 
     async def _unload(self, entry: _Entry) -> None:

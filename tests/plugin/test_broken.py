@@ -30,6 +30,8 @@ class Config(ConfigBase):
         ("from json import nothing\n", 1, "cannot import name 'nothing'", "correct the name"),
         ("\n\nx = 1 / 0\n", 3, "ZeroDivisionError: division by zero", "correct this line"),
         ("import sys\nsys.exit(3)\n", 2, "SystemExit: 3", "correct this line"),
+        ("raise KeyboardInterrupt\n", 1, "KeyboardInterrupt", "correct this line"),
+        ("import asyncio\nraise asyncio.CancelledError\n", 2, "CancelledError", "correct"),
         ("x = 1\n", 1, "has no 'plugin'", "write plugin = NekroPlugin("),
         ("plugin = 5\n", 1, "has a 'plugin' of int", "write plugin = NekroPlugin("),
         (GOOD.replace('"good"', '"not good"'), 5, "module_name 'not good'", "correct this line"),

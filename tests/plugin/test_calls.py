@@ -56,6 +56,10 @@ def raising(error: BaseException) -> Any:
         ),
         (SystemExit(1), "it failed with SystemExit; the operator finds the details in the log"),
         (
+            KeyboardInterrupt(),
+            "it failed with KeyboardInterrupt; the operator finds the details in the log",
+        ),
+        (
             asyncio.CancelledError(),
             "it failed with CancelledError; the operator finds the details in the log",
         ),
