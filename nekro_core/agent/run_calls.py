@@ -1,5 +1,6 @@
 """The calls of one run: each to its tool, and what it means for the run and the turn."""
 
+import itertools
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, assert_never
@@ -24,6 +25,11 @@ from nekro_core.tools.tool import Visibility
 
 _ARGUMENT_CHARS = 2000
 """Of one text among the arguments that are kept for people to read."""
+_ARGUMENT_ITEMS = 100
+"""Of one list or dict among them."""
+_ARGUMENTS_CHARS = 16_000
+"""Of all arguments of a call together. A thousand calls of 16 MB each would else be in memory until
+the run is over."""
 
 Note = Callable[[str], Awaitable[object]]
 """Puts a system line into the chat's record."""
@@ -130,14 +136,21 @@ def _part(content: Content) -> Part:
 
 def _as_json(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
     values = {"args": [_bounded(value) for value in args]} if args else {}
-    return json.dumps(
-        {**values, **{name: _bounded(value) for name, value in kwargs.items()}},
-        ensure_ascii=False,
-        default=lambda value: f"<{type(value).__name__} of {len(value)} bytes>",
-    )
+    text = json.dumps({**values, **_bounded(kwargs)}, ensure_ascii=False)
+    if len(text) <= _ARGUMENTS_CHARS:
+        return text
+    return f"{text[:_ARGUMENTS_CHARS]}… ({len(text)} characters)"
 
 
 def _bounded(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > _ARGUMENT_CHARS:
-        return f"{value[:_ARGUMENT_CHARS]}… ({len(value)} characters)"
+    match value:
+        case str() if len(value) > _ARGUMENT_CHARS:
+            return f"{value[:_ARGUMENT_CHARS]}… ({len(value)} characters)"
+        case bytes():
+            return f"<bytes of {len(value)} bytes>"
+        case list():
+            return [_bounded(each) for each in value[:_ARGUMENT_ITEMS]]
+        case dict():
+            items = itertools.islice(value.items(), _ARGUMENT_ITEMS)
+            return {_bounded(key): _bounded(each) for key, each in items}
     return value
