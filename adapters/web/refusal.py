@@ -6,6 +6,9 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from loguru import logger
+
+from nekro_core.api.adapter import StoreUnavailable
 
 
 class Refused(Exception):
@@ -25,7 +28,8 @@ class Refused(Exception):
 
 
 class Route(APIRoute):
-    """A route whose handler may raise `Refused`."""
+    """A route whose handler may raise `Refused`, or `StoreUnavailable`: nothing was kept then, and
+    who asked may ask again."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap the handler that FastAPI makes."""
@@ -36,5 +40,8 @@ class Route(APIRoute):
                 return await handler(request)
             except Refused as refused:
                 return refused.response()
+            except StoreUnavailable as error:
+                logger.error("{} {}: {}", request.method, request.url.path, error)
+                return Refused(503, "store", str(error)).response()
 
         return answering

@@ -18,6 +18,7 @@ from nekro_core.delivery.host import (
     Recorded,
     Working,
 )
+from nekro_core.store import StoreUnavailable
 
 
 class AdapterFactory(Protocol):
@@ -53,5 +54,6 @@ __all__ = [
     "MediaKeeper",
     "Page",
     "Recorded",
+    "StoreUnavailable",
     "Working",
 ]

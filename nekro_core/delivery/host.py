@@ -56,7 +56,8 @@ class Host(Protocol):
 
     async def accept(self, message: ChatMessage) -> None:
         """Take an inbound message. The order of calls for one chat is the order kept: it is stamped
-        before the first await. Returns once the message is stored (or known as a duplicate)."""
+        before the first await. Returns once the message is stored (or known as a duplicate).
+        Raises `StoreUnavailable`: nothing was kept."""
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> None:
         """The message was taken back on the platform: it leaves the prompt."""

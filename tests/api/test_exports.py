@@ -16,6 +16,7 @@ EXPORTS = {
         "MediaKeeper",
         "Page",
         "Recorded",
+        "StoreUnavailable",
         "Working",
     ],
     "core": ["logger"],
