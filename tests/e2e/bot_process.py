@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ class BotProcess:
 
     data: Path
     environment: Mapping[str, str]
+    command: Sequence[str] = (sys.executable, str(ROOT / "bot.py"))
     process: asyncio.subprocess.Process | None = None
     running: dict[str, Any] = field(default_factory=dict)
     started_in: float = 0.0
@@ -54,8 +55,7 @@ class BotProcess:
         began = time.monotonic()
         with (self.data.parent / "bot.log").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                str(ROOT / "bot.py"),
+                *self.command,
                 cwd=self.data.parent,
                 env={**os.environ, **self.environment, "NEKRO_DATA_DIR": str(self.data)},
                 stdout=log,
@@ -88,9 +88,11 @@ class BotProcess:
 
 
 @asynccontextmanager
-async def running_bot(folder: Path, **settings: str) -> AsyncIterator[BotProcess]:
+async def running_bot(
+    folder: Path, command: Sequence[str] = BotProcess.command, **settings: str
+) -> AsyncIterator[BotProcess]:
     """A bot on a free port with its data under ``folder``; settings by their names in ``.env``."""
-    bot = BotProcess(folder / "data", {"PORT": "0", "LOG_LEVEL": "DEBUG", **settings})
+    bot = BotProcess(folder / "data", {"PORT": "0", "LOG_LEVEL": "DEBUG", **settings}, command)
     await bot.start()
     try:
         yield bot

@@ -1,0 +1,99 @@
+"""The wheel, installed away from the checkout: all of the bot is in it, and nothing else."""
+
+import re
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+
+from tests.e2e.bot_process import ROOT, running_bot
+from tests.peers.scripted_model import ScriptedModelServer
+
+pytestmark = pytest.mark.jail
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built as `pip wheel` does it, with the builder that is installed here."""
+    folder = tmp_path_factory.mktemp("wheel")
+    _pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT))
+    (built,) = folder.glob("nekro_core-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path) -> Path:
+    """A fresh environment that holds the wheel alone; what it needs is looked up in this one."""
+    folder = wheel.parent / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    _pip("--python", str(folder / "bin" / "python"), "install", "--no-deps", "--no-index", wheel)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    # A folder named in a .pth file is searched, but its own .pth files are not read: the checkout
+    # that is installed here in place stays out of sight.
+    (packages / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return folder
+
+
+def _pip(*arguments: str | Path) -> None:
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    subprocess.run([*pip, *arguments], check=True, capture_output=True)
+
+
+def test_it_holds_every_file_of_the_bot_and_no_test(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+    wanted = files("nekro_core") | {
+        f"nekro_core/_builtin/{name}" for name in files("adapters") | files("plugins")
+    }
+    assert held == wanted
+    assert "nekro_core/_builtin/adapters/web/static/nekro_chat.js" in held
+    assert "nekro_core/_builtin/adapters/web/texts/ja.toml" in held
+
+
+def files(folder: str) -> set[str]:
+    """What lies under a folder of the checkout."""
+    found = (path for path in (ROOT / folder).rglob("*") if path.is_file())
+    return {path.relative_to(ROOT).as_posix() for path in found if path.suffix != ".pyc"}
+
+
+async def test_nekro_run_in_an_empty_folder_serves_page_and_answers(
+    environment: Path, tmp_path: Path
+) -> None:
+    async with ScriptedModelServer(['send_channel_message("from the wheel")']) as model:
+        settings = {
+            "NEKRO_LLM__BASE_URL": model.base_url,
+            "NEKRO_LLM__MODEL": "scripted",
+            "NEKRO_TRIGGER__DEBOUNCE_S": "0.05",
+        }
+        command = (str(environment / "bin" / "nekro"), "run")
+        async with running_bot(tmp_path, command, **settings) as bot:
+            where = subprocess.run(
+                [environment / "bin" / "python", "-c", "import nekro_core; print(nekro_core)"],
+                cwd=tmp_path,
+                check=True,
+                capture_output=True,
+                text=True,
+            )
+            assert str(environment) in where.stdout
+            async with httpx.AsyncClient(follow_redirects=True, trust_env=False) as browser:
+                link = re.search(r"http://\S+\?token=\S+", bot.log)
+                assert link is not None
+                assert (await browser.get(link[0])).status_code == 200
+                page = await browser.get(bot.address)
+                assert page.url.path.startswith("/ui")
+                script = re.search(r'"(/ui/[^"]+nekro_chat[^"]*\.js)"', page.text)
+                assert script is not None, page.text[:2000]
+                served = await browser.get(bot.address + script[1])
+                assert served.status_code == 200
+            room = f"{bot.address}/api/v1/rooms/private_lin/messages"
+            headers = {"Authorization": f"Bearer {bot.token}"}
+            async with httpx.AsyncClient(headers=headers, trust_env=False) as client:
+                await client.post(room, json={"speaker": "lin", "text": "hello"})
+                with anyio.fail_after(60):
+                    while "from the wheel" not in (await client.get(room)).text:
+                        await anyio.sleep(0.1)
