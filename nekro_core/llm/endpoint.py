@@ -27,6 +27,10 @@ _AFTER_DONE_S = 0.5
 """How long the end of the body may come after the mark of the end."""
 _MAX_BODY = 4_000_000
 
+_ONCE = httpx2.Limits(max_keepalive_connections=0)
+"""llama.cpp's server drops an idle connection in the moment in which it is used again (seen once
+in 50 requests on a busy machine); a new one to a Unix socket costs nothing."""
+
 
 class Endpoint:
     """Connections to one address, or to a Unix ``socket``."""
@@ -48,7 +52,9 @@ class Endpoint:
             max_retries=0,
             # No proxy of the environment stands between us and a socket of our own.
             http_client=(
-                httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(uds=str(socket)))
+                httpx2.AsyncClient(
+                    transport=httpx2.AsyncHTTPTransport(uds=str(socket), limits=_ONCE)
+                )
                 if socket
                 else None
             ),
