@@ -4,7 +4,7 @@ import hashlib
 import io
 import tarfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -148,7 +148,7 @@ class ChatBoxes:
             logger.error("{}: saved files of {} were set aside: {}", path, chat_key, error)
             await path.rename(path.with_suffix(".unreadable.tar"))
             return
-        kept.saved = _digest(archive)
+        kept.saved = await anyio.to_thread.run_sync(_digest, archive)
 
     async def _save(self, chat_key: ChatKey, kept: KeptBox) -> None:
         try:
@@ -156,8 +156,11 @@ class ChatBoxes:
         except SandboxError as error:
             logger.warning("files of {} were not saved: {}", chat_key, error)
             return
-        digest = _digest(archive)
-        if digest == kept.saved or (not kept.saved and _is_empty(archive)):
+        # A quarter of a gigabyte and 50,000 files are possible: no other chat waits for them.
+        digest = await anyio.to_thread.run_sync(_digest, archive)
+        if digest == kept.saved:
+            return
+        if not kept.saved and await anyio.to_thread.run_sync(_is_empty, archive):
             return
         path = self._path(chat_key)
         try:
@@ -181,6 +184,8 @@ def _digest(archive: bytes) -> str:
 
 
 def _is_empty(archive: bytes) -> bool:
-    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-        members: Sequence[tarfile.TarInfo] = files.getmembers()
-    return all(member.isdir() and member.name.strip("./") == "" for member in members)
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+            return all(member.isdir() and member.name.strip("./") == "" for member in files)
+    except tarfile.TarError:
+        return False  # it is kept, and set aside when it is needed and cannot be read

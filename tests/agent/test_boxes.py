@@ -1,12 +1,16 @@
 """A chat's box: files saved in between, what people sent inside it, and few of them kept."""
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from nekro_core.agent import AgentSettings
 from nekro_core.agent.boxes import ChatBoxes
 from nekro_core.chat import ChatKey, Image, Media, Text
 from nekro_core.llm.model import ImagePart
 from nekro_core.llm.scripted import ScriptedModel
+from nekro_core.sandbox.box import Box
 from tests.agent.bot import fence, running_bot
 from tests.agent.conftest import Shelf
 from tests.agent.pictures import PNG
@@ -78,6 +82,37 @@ async def test_files_that_cannot_be_read_are_set_aside_not_overwritten(
     await keep(made, LIN, "new")
     assert saved.with_suffix(".unreadable.tar").read_bytes() == b"no archive" * 100
     await made.aclose()
+
+
+class TakenOver:
+    """A box whose agent is in the hands of what runs in it, and says what that likes."""
+
+    def __init__(self, box: Box, archive: bytes) -> None:
+        self._box = box
+        self._archive = archive
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._box, name)
+
+    async def export_files(self) -> bytes:
+        return self._archive
+
+
+@pytest.mark.parametrize("archive", [b"", b"no archive", b"\0" * 5000, b"x" * 511 + b"\xff" * 9000])
+async def test_an_archive_that_is_none_harms_nobody(
+    folder: Path, boxes: Shelf, archive: bytes
+) -> None:
+    class Source:
+        async def take(self) -> Any:
+            return TakenOver(await boxes.take(), archive)
+
+    made = ChatBoxes(Source(), folder, AgentSettings(), clock=Clock())
+    await made.close(LIN, await made.open(LIN), changed=True)
+    await made.aclose()
+    again = ChatBoxes(boxes, folder, AgentSettings(), clock=Clock())
+    await keep(again, LIN, "milk")
+    assert await note(again, LIN) == "milk"
+    await again.aclose()
 
 
 async def test_what_people_send_lies_in_the_box_and_before_the_models_eyes(
