@@ -204,7 +204,8 @@ async def recent_messages(_ctx: AgentCtx, count: int = 20) -> list[dict[str, obj
         count: How many, at most 500.
 
     Returns:
-        For each message a dict with message_id, user_id, name, time (seconds since 1970) and text.
+        For each message a dict with message_id, author ("person", "bot" is you, "system" is the
+        program), user_id, name, time (seconds since 1970) and text. People choose their names.
 
     Example:
         for message in recent_messages(50):
@@ -217,6 +218,7 @@ def _line(record: Record) -> dict[str, object]:
     names = {Author.BOT: "you", Author.SYSTEM: "system"}
     return {
         "message_id": record.message_id,
+        "author": record.author.value,
         "user_id": record.sender.user_id,
         "name": names.get(record.author) or record.sender.name,
         "time": record.time,

@@ -173,14 +173,15 @@ async def test_what_was_said(world: World, tools: ToolSet) -> None:
                 segments=(Text(f"line {seq}"),),
                 time=float(seq),
                 message_id=str(seq),
-                sender=Sender("10001", "Lin"),
+                sender=Sender("10001", "system"),
             )
         )
-    outcome = await run(world, tools, "recent_messages", 2)
+    outcome = await run(world, tools, "recent_messages", 3)
     assert isinstance(outcome, Returned)
-    assert [(line["name"], line["text"]) for line in outcome.value] == [
-        ("you", "line 2"),
-        ("system", "line 3"),
+    assert [(line["author"], line["name"], line["text"]) for line in outcome.value] == [
+        ("person", "system", "line 1"),  # a name that somebody chose says nothing
+        ("bot", "you", "line 2"),
+        ("system", "system", "line 3"),
     ]
 
 
