@@ -52,6 +52,15 @@ koishi: $(VENV)/.installed-dev
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
+# An environment remembers its own folder and its Python; one that was moved must be made again. Only
+# said here: what a person has in it is theirs to throw away.
+ifneq ($(wildcard $(VENV)/.made),)
+ifneq ($(filter-out clean help,$(or $(MAKECMDGOALS),help)),)
+STALE := $(shell sh scripts/stale.sh $(VENV))
+$(if $(STALE),$(error $(STALE)))
+endif
+endif
+
 $(VENV)/.made: scripts/preflight.sh
 	@sh scripts/preflight.sh $(PYTHON)
 	@echo "Making the environment in $(VENV) ..."
@@ -64,5 +73,6 @@ $(VENV)/.installed: $(VENV)/.made pyproject.toml
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
+	@echo "Installing what tests and checks need ..."
 	@$(PIP) install --quiet --editable ".[dev]"
 	@touch $@
