@@ -2,6 +2,7 @@
 
 from urllib.parse import parse_qs
 
+import anyio
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
@@ -11,6 +12,8 @@ from .login_page import login_page, step_in_page
 
 MAX_FORM_BYTES = 4096
 """A token and its field's name."""
+FORM_S = 10.0
+"""Longest wait for them; whoever sends them slower holds a connection that others need."""
 
 
 def entrance(door: Door) -> APIRouter:
@@ -32,10 +35,13 @@ def entrance(door: Door) -> APIRouter:
     @router.post("/login")
     async def log_in(request: Request) -> Response:
         body = b""
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_FORM_BYTES:
-                return _refused(request, "login_wrong", 413)
+        with anyio.move_on_after(FORM_S) as patience:
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MAX_FORM_BYTES:
+                    return _refused(request, "login_wrong", 413)
+        if patience.cancelled_caught:
+            return _refused(request, "login_wrong", 408)
         # The link's own token works here too: it is what the printed address shows.
         offered = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
         if door.attempts.wait_s(client_address(request.scope)):
