@@ -55,6 +55,8 @@ def _check(kind: str, labels: Sequence[str], values: Sequence[float]) -> None:
     for label, value in zip(labels, values, strict=True):
         if not math.isfinite(value) or abs(value) > 1e15:
             raise ChartData(f"the value of {label!r} is {value}: expected a number up to 1e15")
+        if value and abs(value) < 1e-12:
+            raise ChartData(f"the value of {label!r} is {value}: expected 0 or at least 1e-12")
         if kind == "pie" and value < 0:
             raise ChartData(f"the value of {label!r} is {value}: a pie has no negative slices")
     if kind == "pie" and not sum(values):

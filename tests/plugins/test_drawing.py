@@ -83,6 +83,7 @@ async def test_a_chart_reaches_the_chat(world: World, run: Call) -> None:
         ("draw_chart", ("pie", ["a"] * 13, [1] * 13), "at most 12"),
         ("draw_chart", ("line", ["a"] * 201, [1] * 201), "at most 200"),
         ("draw_chart", ("line", ["a"], [1e300]), "up to 1e15"),
+        ("draw_chart", ("line", ["a"], [1e-320]), "at least 1e-12"),
         ("draw_chart", ("line", ["a"], ["many"]), "values"),
     ],
 )
