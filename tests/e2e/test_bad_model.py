@@ -146,7 +146,6 @@ LOOPS = {
     "import threading\nwhile True:\n    threading.Thread(target=input).start()": "",
     "while True:\n    try:\n        recent_messages()\n    except BaseException:\n        pass": "",
     "import sys\nsys.stdout.buffer.raw.write(b'\\xff' * 10**7)\nwhile True: pass": "ran too long",
-    "import time\nwhile True:\n    time.sleep(1)": "ran too long",
     "f = open('/home/user/f', 'wb')\nwhile True:\n    f.write(bytes(10**7))": "",
 }
 
