@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
-from nekro_core.agent.accounting import TurnBook
 from nekro_core.agent.ports import Ports
 from nekro_core.agent.prompt import DoneStep, View, build_prompt, system_text
 from nekro_core.agent.reply import Reply
@@ -36,15 +35,16 @@ class Task:
 class Knowledge:
     """The chat's records, the steps that were taken, and the turn's own runs."""
 
-    def __init__(self, ports: Ports, task: Task, book: TurnBook) -> None:
+    def __init__(self, ports: Ports, task: Task) -> None:
         self._ports = ports
         self._task = task
-        self._book = book
         self._began = ports.wall()
         self._zone = ZoneInfo(ports.settings.timezone) if ports.settings.timezone else None
         self._steps: list[DoneStep] = []
         self._codes: list[PastStep] = []
         self.records: list[Record] = []
+        self.through_seq = 0
+        """The newest record that was looked at."""
         self.runs: set[str] = set()
         self.preface = ""
 
@@ -61,12 +61,11 @@ class Knowledge:
         if not found or found[0].seq > self._task.asks.seq:
             found = [self._task.asks, *found]  # a flood came after what is to be answered
         self.records = [record for record in found if record.seq not in self._task.hidden]
-        await self._book.seen(found[-1].seq)
+        self.through_seq = max(self.through_seq, found[-1].seq)
 
     def remember(self, reply: Reply, parts: tuple[Part, ...]) -> None:
         """Keep a step for the prompt of the next one."""
-        through = self._book.through_seq
-        self._steps.append(DoneStep(reply=reply.kept, report=parts, through_seq=through))
+        self._steps.append(DoneStep(reply=reply.kept, report=parts, through_seq=self.through_seq))
         words = "\n".join(part.text for part in parts if isinstance(part, TextPart))
         self._codes.append(PastStep(code=reply.code.strip() or reply.kept, observation=words))
 

@@ -7,6 +7,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.agent.accounting import TurnBook
+from nekro_core.agent.asking import Ready, make_ready
 from nekro_core.agent.knowledge import Task
 from nekro_core.agent.notices import say
 from nekro_core.agent.ports import Ports
@@ -22,6 +23,8 @@ _MOST_HEARD = 1000
 """Records kept in mind between turns; a flood beyond it is still in the store and the history."""
 _AS_IT_SHOULD = ("finished", "stopped")
 """Why a turn ends where nothing is wrong."""
+_READY_S = 0.1
+"""How long before it begins a turn is made ready: what is made earlier is more often in vain."""
 _STOP_WORD = re.compile(r"[/／]stop\s*", re.IGNORECASE)
 
 
@@ -39,6 +42,7 @@ class Session:
         self._interrupted: StoredTurn | None = None
         self._news = anyio.Event()
         self._turn_scope: anyio.CancelScope | None = None
+        self._ready: Ready | None = None
         self._stopped_at: int | None = None
 
     @property
@@ -98,15 +102,28 @@ class Session:
             match decision:
                 case Answer(record, why):
                     await self._answer(record, why)
-                case Wait(seconds):
-                    with anyio.move_on_after(seconds):
-                        await self._news.wait()
+                case Wait(seconds, record):
+                    await self._wait(seconds, record)
                 case Silent():
                     self._forget()
                     with anyio.move_on_after(self._ports.settings.session_idle_s) as silence:
                         await self._news.wait()
                     if silence.cancelled_caught and self.idle:
                         return
+
+    async def _wait(self, seconds: float, record: Record) -> None:
+        """Wait for news; shortly before the end, make ready what the turn will need."""
+        due = anyio.current_time() + seconds
+        with anyio.move_on_after(seconds - _READY_S):
+            await self._news.wait()
+        if self._news.is_set():
+            return
+        try:
+            self._ready = await make_ready(self._ports, self._task_for(record))
+        except Exception as error:  # noqa: BLE001 (the turn meets the same fault, and tells of it)
+            logger.debug("{}: nothing was made ready: {}", self.chat_key, error)
+        with anyio.move_on_after(due - anyio.current_time()):
+            await self._news.wait()
 
     async def _listen(self) -> None:
         """Take what is new: commands first, then what plugins say about it."""
@@ -163,29 +180,37 @@ class Session:
         """Nothing that was heard asks for an answer, nor will it."""
         self._heard.clear()
         self._forced.clear()
+        self._ready = None
 
     async def _answer(self, record: Record, why: str) -> None:
         """One turn, for all that was heard so far."""
-        seen = {heard.record.seq for heard in self._heard}
+        through = max(heard.record.seq for heard in self._heard)
 
         async def begin() -> TurnBook:
             logger.info("{}: a turn for record {} ({})", self.chat_key, record.seq, why)
             turn = await self._ports.store.turns.begin(
                 self.chat_key,
                 trigger_seq=record.seq,
-                through_seq=max(seen),
+                through_seq=through,
                 user_id=record.sender.user_id,
             )
             return TurnBook(self._ports.store, turn, wall=self._ports.wall)
 
-        first = min(seen)
-        task = Task(
+        ready, self._ready = self._ready, None
+        if ready is None or ready.task.asks is not record:
+            await self._take_turn(self._task_for(record), begin)
+        else:
+            await self._take_turn(ready.task, begin, ready)
+
+    def _task_for(self, record: Record) -> Task:
+        """An answer to this record, and to all that was heard so far."""
+        first = min(heard.record.seq for heard in self._heard)
+        return Task(
             chat_key=self.chat_key,
             asks=record,
             is_unanswered=lambda other: other.seq >= first and self._asks(other),
             hidden=self._hidden,
         )
-        await self._take_turn(task, begin)
 
     async def _resume(self, stored: StoredTurn) -> None:
         """Take up what a dead process left, once."""
@@ -223,14 +248,16 @@ class Session:
             reason(record, wall=wall, settings=ports.trigger, names=ports.settings.names)
         )
 
-    async def _take_turn(self, task: Task, begin: Callable[[], Awaitable[TurnBook]]) -> None:
+    async def _take_turn(
+        self, task: Task, begin: Callable[[], Awaitable[TurnBook]], ready: Ready | None = None
+    ) -> None:
         """Run one turn to its end, however it ends. One that is cut off by the end of the process
         stays open in the store, and is found at the next start."""
         self._stopped_at = None
         self._turn_scope = anyio.CancelScope()
         self._ports.activity.publish(Working(self.chat_key, busy=True))
         try:
-            book, stop = await self._run_turn(task, begin, self._turn_scope)
+            book, stop = await self._run_turn(task, begin, ready, self._turn_scope)
             self._turn_scope = None
             await self._close_turn(task, book, stop)
         finally:
@@ -238,7 +265,11 @@ class Session:
             self._ports.activity.publish(Working(self.chat_key, busy=False))
 
     async def _run_turn(
-        self, task: Task, begin: Callable[[], Awaitable[TurnBook]], scope: anyio.CancelScope
+        self,
+        task: Task,
+        begin: Callable[[], Awaitable[TurnBook]],
+        ready: Ready | None,
+        scope: anyio.CancelScope,
     ) -> tuple[TurnBook | None, str]:
         book: TurnBook | None = None
         stop = "stopped"
@@ -246,7 +277,7 @@ class Session:
             with scope:
                 async with self._slots:
                     book = await begin()
-                    stop = await Turn(self._ports, task, book).run()
+                    stop = await Turn(self._ports, task, book, ready).run()
         except Exception:  # noqa: BLE001 (one turn's fault must not end the chat)
             logger.exception("{}: the turn failed", self.chat_key)
             stop = "internal"

@@ -40,9 +40,11 @@ class Silent:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Somebody may still be typing: decide again in so many seconds."""
+    """Somebody may still be typing: decide again in so many seconds. Nothing else heard, it will
+    be an answer to ``record``."""
 
     seconds: float
+    record: Record
 
 
 Decision = Answer | Silent | Wait
@@ -72,7 +74,7 @@ def decide(
         asker = item.record.sender.user_id
         last = max(other.at for other in heard if other.record.sender.user_id == asker)
         due = min(last + settings.debounce_s, item.at + settings.longest_wait_s)
-        return Wait(due - now) if due > now else Answer(item.record, why)
+        return Wait(due - now, item.record) if due > now else Answer(item.record, why)
     return Silent()
 
 

@@ -5,13 +5,13 @@ Each step asks the model once and runs what it wrote. What comes after a step is
 """
 
 import uuid
-from dataclasses import replace
 
 import anyio
 from loguru import logger
 
 from nekro_core.agent.accounting import StepCost, TurnBook
 from nekro_core.agent.already_sent import OutgoingOnce
+from nekro_core.agent.asking import Asking, Ready, ask
 from nekro_core.agent.boxes import KeptBox
 from nekro_core.agent.knowledge import Knowledge, Task
 from nekro_core.agent.limits import (
@@ -33,7 +33,6 @@ from nekro_core.agent.transcript import shortened
 from nekro_core.chat import Text
 from nekro_core.delivery import DeliveryError
 from nekro_core.llm.model import (
-    ChatRequest,
     KeyRejected,
     ModelError,
     ModelRefused,
@@ -44,7 +43,6 @@ from nekro_core.llm.model import (
 )
 from nekro_core.plugin.services import Outgoing
 from nekro_core.sandbox.box import BackendUnavailable, BoxLost, Run, StopReason
-from nekro_core.tools.names import ToolSet
 
 _LAST_WORDS_S = 5.0
 """Longest wait for what is written down when a turn is cut."""
@@ -59,15 +57,19 @@ _MODEL_ERRORS: tuple[tuple[type[ModelError], str], ...] = (
 
 
 class Turn:
-    """Runs once. The book has been begun, and is ended by the caller with what `run` returns."""
+    """Runs once. The book has been begun, and is ended by the caller with what `run` returns.
+    ``ready`` is its beginning, where that was made before and for this task."""
 
-    def __init__(self, ports: Ports, task: Task, book: TurnBook) -> None:
+    def __init__(
+        self, ports: Ports, task: Task, book: TurnBook, ready: Ready | None = None
+    ) -> None:
         self._ports = ports
         self._task = task
         self._book = book
         self._settings = ports.settings.turn
         self._limits = Limits(turn_limits(self._settings, ports.clock))
-        self._known = Knowledge(ports, task, book)
+        self._known = ready.known if ready else Knowledge(ports, task)
+        self._asking = ready.asking if ready else None
         self._box: KeptBox | None = None
         self._outgoing: Outgoing = ports.outbox
         self._sent = False
@@ -150,43 +152,27 @@ class Turn:
 
     async def _step(self) -> str:
         """Ask once, run what came. Returns why the turn is over, or nothing."""
-        ports, asks = self._ports, self._task.asks
-        run_id = uuid.uuid4().hex
+        ports = self._ports
         kept = await self._open_box()
-        tools = ports.plugins.tools_for(self._task.chat_key)
-        ctx = ports.plugins.context_for(
-            self._task.chat_key,
-            user_id=asks.sender.user_id,
-            user_name=asks.sender.name,
-            message_id=asks.message_id,
-            run_id=run_id,
-            box=kept.box,
-        )
-        if self._task.resumed:
-            ctx = replace(ctx, services=replace(ctx.services, outgoing=self._outgoing))
-        await self._known.look()
-        await kept.put_uploads(self._known.media)
-        request, bare_code = await self._known.prompt(tools, ctx)
+        asking, self._asking = self._asking, None
+        if asking is None or not asking.holds(ports, kept):
+            outgoing = self._outgoing if self._task.resumed else None
+            asking = await ask(ports, self._task, self._known, kept, outgoing)
+        run_id = asking.run_id
+        await self._book.seen(self._known.through_seq)
         calls = RunCalls(
-            tools,
-            ctx,
+            asking.tools,
+            asking.ctx,
             note=lambda text: ports.inbox.note(self._task.chat_key, text, run_id=run_id),
             clock=ports.clock,
             wall=ports.wall,
         )
-        reply = await self._read(request, run_id, tools, calls, bare_code=bare_code)
+        reply = await self._read(asking, calls)
         return await self._after(reply, run_id, calls)
 
-    async def _read(
-        self,
-        request: ChatRequest,
-        run_id: str,
-        tools: ToolSet,
-        calls: RunCalls,
-        *,
-        bare_code: bool,
-    ) -> Reply:
+    async def _read(self, asking: Asking, calls: RunCalls) -> Reply:
         """The model's reply and the run that it caused, both written down in any case."""
+        run_id, request, tools = asking.run_id, asking.request, asking.tools
         ran = False
 
         async def start_run() -> Run:
@@ -203,7 +189,7 @@ class Turn:
         reader = ReplyReader(
             self._ports.model,
             start_run,
-            bare_code=bare_code,
+            bare_code=asking.bare_code,
             stream_code=self._ports.settings.stream_code,
             max_chars=self._settings.reply_chars,
             is_call=lambda text: is_call(text, tools),

@@ -50,7 +50,13 @@ class Deliveries:
         statements: list[Statement] = [*before]
         statements += [Statement(_INSERT, _values(row)) for row in rows]
         statements += [self._messages.inserted(record, None) for record in records]
-        return self._database.write(*statements, committed=lambda _: stored(), failed=failed)
+
+        def committed(_: list[Rows]) -> None:
+            for record in records:
+                self._messages.changed(record.chat_key)
+            stored()
+
+        return self._database.write(*statements, committed=committed, failed=failed)
 
     def mark(
         self, row: DeliveryRow, state: DeliveryState, *, message_id: str = "", reason: str = ""
@@ -89,7 +95,9 @@ class Deliveries:
                     "UPDATE messages SET state = ? WHERE seq = ?", (state.value, row.record_seq)
                 )
             )
-        return self._database.write(*statements)
+        return self._database.write(
+            *statements, committed=lambda _: self._messages.changed(row.chat_key)
+        )
 
     async def get(self, delivery_id: str) -> DeliveryRow | None:
         """One row."""

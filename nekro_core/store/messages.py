@@ -1,6 +1,7 @@
 """A chat's history."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 
@@ -47,6 +48,16 @@ class Messages:
     def __init__(self, database: Database, *, last_seq: int) -> None:
         self._database = database
         self._last_seq = last_seq
+        self._changes: Counter[ChatKey] = Counter()
+
+    def changes(self, chat_key: ChatKey) -> int:
+        """How often a chat's history was written since the start. Ask before reading: while it
+        stays the same, so does what was read."""
+        return self._changes[chat_key]
+
+    def changed(self, chat_key: ChatKey) -> None:
+        """Whoever writes to the history says so once that is committed."""
+        self._changes[chat_key] += 1
 
     def reserve(self) -> int:
         """The next sequence number. Never given twice, also where it is not used."""
@@ -71,6 +82,7 @@ class Messages:
         """
 
         def committed(results: list[Rows]) -> None:
+            self.changed(record.chat_key)
             if stored is not None and results[-1]:
                 stored(record)
 
@@ -151,7 +163,8 @@ class Messages:
                 "UPDATE messages SET recalled = ? WHERE instance = ? AND unique_id = ? "
                 f"AND chat_key = ? AND recalled = ? RETURNING {', '.join(INSERT.columns)}",
                 (True, chat_key.instance, unique_id_of(message_id), str(chat_key), False),
-            )
+            ),
+            committed=lambda _: self.changed(chat_key),
         )
         return record_of(rows[0]) if rows else None
 

@@ -104,8 +104,8 @@ def choose(*heard: Heard, now: float) -> object:
 
 def test_the_rest_of_what_a_person_types_is_waited_for() -> None:
     first, second = Heard(record("nekro"), 10.0), Heard(record("are you there?"), 10.8)
-    assert choose(first, now=10.0) == Wait(pytest.approx(0.9))
-    assert choose(first, second, now=10.9) == Wait(pytest.approx(0.8))
+    assert choose(first, now=10.0) == Wait(pytest.approx(0.9), first.record)
+    assert choose(first, second, now=10.9) == Wait(pytest.approx(0.8), first.record)
     assert choose(first, second, now=11.75) == Answer(first.record, "named")
 
 
@@ -116,7 +116,7 @@ def test_others_who_type_are_not_waited_for() -> None:
 
 def test_somebody_who_never_stops_typing_is_answered_in_the_end() -> None:
     heard = [Heard(record("nekro"), 10.0), *(Heard(record("..."), 10 + n / 2) for n in range(13))]
-    assert choose(*heard, now=15.9) == Wait(pytest.approx(0.1))
+    assert choose(*heard, now=15.9) == Wait(pytest.approx(0.1), heard[0].record)
     assert choose(*heard, now=16.05) == Answer(heard[0].record, "named")
 
 
