@@ -1,6 +1,6 @@
 """What a turn did and cost, written down as it goes, so that it is known after a crash too."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from nekro_core.agent.reply import Reply
@@ -24,19 +24,23 @@ class StepCost:
 
 
 class TurnBook:
-    """The store's pages of one turn."""
+    """The store's pages of one turn. ``begun`` is awaited by what is first written on them, so that
+    the model can be asked meanwhile; nothing runs before."""
 
-    def __init__(self, store: Store, turn: Turn, *, wall: Callable[[], float]) -> None:
+    def __init__(
+        self, store: Store, chat_key: ChatKey, begun: Awaitable[Turn], *, through_seq: int
+    ) -> None:
         self._store = store
-        self._turn = turn
-        self._wall = wall
-        self._through = turn.through_seq
+        self._begun = begun
+        self._turn: Turn | None = None
+        self._through = through_seq
         self._position = 0
-        self._chat_key: ChatKey = turn.chat_key
+        self._chat_key = chat_key
 
-    @property
-    def turn_id(self) -> int:
-        """The turn's number."""
+    async def turn_id(self) -> int:
+        """The turn's number, once it is in the store."""
+        if self._turn is None:
+            self._turn = await self._begun
         return self._turn.turn_id
 
     @property
@@ -52,12 +56,12 @@ class TurnBook:
         """The next step sees records through ``seq``."""
         if seq > self._through:
             self._through = seq
-            await self._store.turns.seen(self.turn_id, seq)
+            await self._store.turns.seen(await self.turn_id(), seq)
 
     async def begin_run(self, run_id: str, code: str = "") -> None:
         """Code begins, or prose is about to be sent."""
         await self._store.runs.begin(
-            run_id, self._chat_key, turn_id=self.turn_id, step=self._position, code=code
+            run_id, self._chat_key, turn_id=await self.turn_id(), step=self._position, code=code
         )
 
     async def said(self, run_id: str) -> None:
@@ -87,7 +91,7 @@ class TurnBook:
     async def end_step(self, kept: str, tail: str, cost: StepCost) -> None:
         """A reply was paid for."""
         await self._store.turns.add_step(
-            self.turn_id,
+            await self.turn_id(),
             Step(
                 position=self._position,
                 reply=kept + tail,
@@ -105,7 +109,7 @@ class TurnBook:
 
     async def sent(self) -> list[DeliveryRow]:
         """Everything that the turn sent so far."""
-        return await self._store.deliveries.of_turn(self.turn_id)
+        return await self._store.deliveries.of_turn(await self.turn_id())
 
     async def sent_by(self, run_id: str) -> list[DeliveryRow]:
         """What one run sent."""
@@ -113,4 +117,4 @@ class TurnBook:
 
     async def end(self, stop: str) -> None:
         """The turn is over."""
-        await self._store.turns.end(self.turn_id, stop=stop)
+        await self._store.turns.end(await self.turn_id(), stop=stop)

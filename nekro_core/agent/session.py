@@ -1,7 +1,7 @@
 """The live agent of one chat: hears records, decides, takes its turns one after another."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import anyio
 from loguru import logger
@@ -186,15 +186,15 @@ class Session:
         """One turn, for all that was heard so far."""
         through = max(heard.record.seq for heard in self._heard)
 
-        async def begin() -> TurnBook:
+        def begin() -> TurnBook:
             logger.info("{}: a turn for record {} ({})", self.chat_key, record.seq, why)
-            turn = await self._ports.store.turns.begin(
+            begun = self._ports.store.turns.begin(
                 self.chat_key,
                 trigger_seq=record.seq,
                 through_seq=through,
                 user_id=record.sender.user_id,
             )
-            return TurnBook(self._ports.store, turn, wall=self._ports.wall)
+            return TurnBook(self._ports.store, self.chat_key, begun, through_seq=through)
 
         ready, self._ready = self._ready, None
         if ready is None or ready.task.asks is not record:
@@ -224,10 +224,10 @@ class Session:
             await store.turns.end(stored.turn_id, stop="too_old")
             return
 
-        async def begin() -> TurnBook:
-            turn = await store.turns.resume(stored.turn_id)
-            logger.info("{}: turn {} is taken up again", self.chat_key, turn.turn_id)
-            return TurnBook(store, turn, wall=self._ports.wall)
+        def begin() -> TurnBook:
+            logger.info("{}: turn {} is taken up again", self.chat_key, stored.turn_id)
+            begun = store.turns.resume(stored.turn_id)
+            return TurnBook(store, self.chat_key, begun, through_seq=stored.through_seq)
 
         task = Task(
             chat_key=self.chat_key,
@@ -249,7 +249,7 @@ class Session:
         )
 
     async def _take_turn(
-        self, task: Task, begin: Callable[[], Awaitable[TurnBook]], ready: Ready | None = None
+        self, task: Task, begin: Callable[[], TurnBook], ready: Ready | None = None
     ) -> None:
         """Run one turn to its end, however it ends. One that is cut off by the end of the process
         stays open in the store, and is found at the next start."""
@@ -267,7 +267,7 @@ class Session:
     async def _run_turn(
         self,
         task: Task,
-        begin: Callable[[], Awaitable[TurnBook]],
+        begin: Callable[[], TurnBook],
         ready: Ready | None,
         scope: anyio.CancelScope,
     ) -> tuple[TurnBook | None, str]:
@@ -276,7 +276,7 @@ class Session:
         try:
             with scope:
                 async with self._slots:
-                    book = await begin()
+                    book = begin()
                     stop = await Turn(self._ports, task, book, ready).run()
         except Exception:  # noqa: BLE001 (one turn's fault must not end the chat)
             logger.exception("{}: the turn failed", self.chat_key)

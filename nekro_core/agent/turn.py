@@ -95,8 +95,9 @@ class Turn:
 
     async def _is_done_already(self) -> bool:
         """What the dead process did. Its turn was over if its last run had come to its end."""
-        await self._book.continue_after(await self._ports.store.turns.steps(self._book.turn_id))
-        runs = await self._ports.store.runs.of_turn(self._book.turn_id)
+        turn_id = await self._book.turn_id()
+        await self._book.continue_after(await self._ports.store.turns.steps(turn_id))
+        runs = await self._ports.store.runs.of_turn(turn_id)
         before = await self._book.sent()
         self._outgoing = OutgoingOnce(self._ports.outbox, before)
         self._sent = any(row.state in LEFT for row in before)

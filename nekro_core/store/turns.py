@@ -1,10 +1,11 @@
 """Turns, their steps, and what a dead process left undone."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any
 
 from nekro_core.chat import Author, ChatKey, Record
-from nekro_core.store.database import Database, Row, Statement, Value
+from nekro_core.store.database import Database, Row, Rows, Statement, Value
 from nekro_core.store.errors import StoreError, TurnRunning
 from nekro_core.store.messages import INSERT, record_of
 from nekro_core.store.values import Step, Turn, Unanswered, Usage
@@ -17,6 +18,22 @@ _MOST_UNANSWERED = 100_000
 """Records looked at after a restart: ten minutes of 160 messages a second."""
 
 
+class _Begun:
+    """A turn, once its row is committed."""
+
+    def __init__(self, chat_key: ChatKey, written: Awaitable[list[Rows]]) -> None:
+        self._chat_key = chat_key
+        self._written = written
+
+    def __await__(self) -> Generator[Any, Any, Turn]:
+        ((*rows,),) = yield from self._written.__await__()
+        if not rows:
+            raise TurnRunning(
+                f"{self._chat_key} has a running turn already: end or resume that one"
+            )
+        return _turn(rows[0])
+
+
 class Turns:
     """At most one running turn a chat, and a trace of all."""
 
@@ -24,11 +41,14 @@ class Turns:
         self._database = database
         self._clock = clock
 
-    async def begin(
+    def begin(
         self, chat_key: ChatKey, *, trigger_seq: int, through_seq: int, user_id: str = ""
-    ) -> Turn:
-        """Write down that a turn starts. Raises `TurnRunning` where the chat has one."""
-        ((*rows,),) = await self._database.write(
+    ) -> Awaitable[Turn]:
+        """Write down that a turn starts; its place in line is taken before this returns.
+
+        May be awaited more than once. Raises `TurnRunning` where the chat has one.
+        """
+        written = self._database.write(
             Statement(
                 "INSERT INTO turns (chat_key, running_chat, trigger_seq, through_seq, user_id, "
                 "stop, attempts, started, ended) VALUES (?, ?, ?, ?, ?, '', 1, ?, 0) "
@@ -43,9 +63,7 @@ class Turns:
                 ),
             )
         )
-        if not rows:
-            raise TurnRunning(f"{chat_key} has a running turn already: end or resume that one")
-        return _turn(rows[0])
+        return _Begun(chat_key, written)
 
     async def seen(self, turn_id: int, through_seq: int) -> None:
         """A step of the turn has seen the records through ``through_seq``."""
