@@ -14,7 +14,7 @@ from typing import Any, Self, cast
 from dotenv import dotenv_values
 from nonebot.config import BaseSettings
 from nonebot.config import SettingsError as UnreadableSetting
-from pydantic import BaseModel, Field, IPvAnyAddress, SecretStr, ValidationError
+from pydantic import BaseModel, Field, IPvAnyAddress, SecretStr, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
 from nekro_core.agent import AgentSettings, TriggerSettings
@@ -56,6 +56,12 @@ class Settings(BaseSettings):
     nekro_delivery: DeliverySettings = DeliverySettings()
     nekro_speech: SpeechSettings = SpeechSettings()
     nekro_plugin: PluginSettings = PluginSettings()
+
+    @field_validator("nekro_data_dir", mode="before")
+    @classmethod
+    def _not_here(cls, value: object) -> object:
+        # An empty path is the current folder, and a checkout's own files would lie among the data.
+        return value or Path("data")
 
     @property
     def database_url(self) -> str:

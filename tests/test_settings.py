@@ -63,3 +63,8 @@ def test_a_log_shows_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
     redactor.hide(["abcdefgh-long-token", "abcdefgh", "key"])
     redactor.write("token abcdefgh-long-token, again abcdefgh; the word key stays\n")
     assert capsys.readouterr().out == "token ***, again ***; the word key stays\n"
+
+
+def test_an_empty_data_folder_is_the_usual_one(folder: Path) -> None:
+    (folder / ".env").write_text("NEKRO_DATA_DIR=\n")
+    assert Settings.load(folder).nekro_data_dir == Path("data")

@@ -1,5 +1,6 @@
 """The store as a whole: opened, used, closed."""
 
+import re
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
@@ -130,9 +131,8 @@ def _parse(url: str, settings: StoreSettings) -> tuple[str, dict[str, Any], Path
     try:
         parsed = expand_db_url(url)
     except (BaseORMException, ValueError) as error:
-        raise StoreUnavailable(
-            f"NEKRO_DATABASE_URL {url!r}: {error}; for example sqlite:///path/to/nekro.sqlite3"
-        ) from error
+        said = f"NEKRO_DATABASE_URL {url!r}: {error}; for example sqlite:///path/to/nekro.sqlite3"
+        raise StoreUnavailable(_PASSWORD.sub("***", said)) from None
     engine, credentials = parsed["engine"], dict(parsed["credentials"])
     if "sqlite" not in engine:
         return engine, credentials, None

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from nekro_core.store import Store, StoreUnavailable
 from nekro_core.store.secrets import kept_secret, secret_file
 
 
@@ -30,3 +31,11 @@ def test_an_emptied_file_is_no_empty_secret(tmp_path: Path) -> None:
     path.write_text("\n")
     with pytest.raises(RuntimeError, match="is empty: delete it"):
         kept_secret(tmp_path, "token")
+
+
+async def test_a_database_address_that_cannot_be_read_keeps_its_password() -> None:
+    with pytest.raises(StoreUnavailable) as error:
+        async with Store.open("postgers://bot:hunter22@127.0.0.1/nekro"):
+            pass
+    assert "hunter22" not in str(error.value)
+    assert "postgers://bot:***@127.0.0.1" in str(error.value)
