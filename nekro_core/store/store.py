@@ -26,6 +26,8 @@ from nekro_core.store.turns import Turns
 from nekro_core.store.upgrade import configuration, upgrade_file, upgrade_server
 from nekro_core.store.values import Account
 
+_PASSWORD = re.compile(r"(?<=:)[^:@/\s]+(?=@)")
+
 
 class Store:
     """Everything that the bot must not forget, by kind.
