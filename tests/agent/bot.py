@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,6 +86,8 @@ class FakePlugins:
         self.tools = tools
         self.signal: Callable[[Any], MsgSignal] = lambda _message: MsgSignal.CONTINUE
         self.injections: tuple[PromptInjection, ...] = ()
+        self.asked: list[Callable[[], Awaitable[object]]] = []
+        """What happens when the plugin is asked for an injection, once each."""
         self.contexts: list[AgentCtx] = []
 
     def tools_for(self, chat_key: ChatKey) -> ToolSet:
@@ -102,6 +104,8 @@ class FakePlugins:
         return ctx
 
     async def prompt_injections(self, ctx: AgentCtx) -> tuple[PromptInjection, ...]:
+        if self.asked:
+            await self.asked.pop(0)()
         return self.injections
 
     async def on_user_message(self, ctx: AgentCtx, message: Any) -> MsgSignal:

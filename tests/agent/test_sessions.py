@@ -38,6 +38,46 @@ async def test_what_a_person_types_in_pieces_is_one_turn(folder: Path, boxes: Sh
         assert "Answer 2 messages marked as unanswered." in bot.prompt()
 
 
+async def test_a_request_is_made_ready_while_the_person_may_still_type(
+    folder: Path, boxes: Shelf
+) -> None:
+    model = ScriptedModel([answer("yes")])
+    trigger = TriggerSettings(debounce_s=0.3)
+    async with running_bot(folder, boxes, model, trigger=trigger) as bot:
+        made = anyio.Event()
+
+        async def note_that() -> None:
+            assert not model.requests
+            assert not await bot.turns()
+            made.set()
+
+        bot.plugins.asked = [note_that, anyio.sleep_forever]
+        async with bot.turn():
+            await bot.say("did it rain?")
+        assert made.is_set()
+        assert bot.said() == ["yes"]
+
+
+async def test_what_happens_after_a_request_was_made_ready_is_in_the_one_that_leaves(
+    folder: Path, boxes: Shelf
+) -> None:
+    model = ScriptedModel([answer("yes")])
+    trigger = TriggerSettings(debounce_s=0.3)
+    async with running_bot(folder, boxes, model, trigger=trigger) as bot:
+        old = await bot.say("forget me", GROUP)
+
+        async def meanwhile() -> None:
+            await bot.inbox.note(GROUP, "it rained")
+            await bot.inbox.recall(GROUP, old.message_id)
+
+        bot.plugins.asked = [meanwhile]
+        async with bot.turn(GROUP):
+            await bot.say("Nekro, did it rain?", GROUP)
+        assert "it rained" in bot.prompt()
+        assert "forget me" not in bot.prompt()
+        assert len(model.requests) == 1
+
+
 async def test_talk_among_others_is_not_answered_but_known(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("tea")])
     async with running_bot(folder, boxes, model) as bot:
