@@ -21,6 +21,7 @@ from tests.peers.scripted_model import Answer, Asked, ScriptedModelServer
 
 DEBOUNCE_S = 0.05
 ROUNDS = 100
+FIRST_TURNS = 15
 FLOOD = 2000
 CHATS = 1000
 TOKEN = "bench-token"
@@ -74,11 +75,14 @@ async def _bot(
             idle_mib = _resident_mib(bot.process.pid)
             async with OneBotPeer("20002", TOKEN, bot.onebot_url) as peer:
                 await peer.wait_connected()
-                to_prompt, to_wire = await _rounds(peer, mind)
+                to_prompt, to_wire = await _rounds(peer, mind, [30003] * (ROUNDS + 1))
+                first_prompt, first_wire = await _rounds(
+                    peer, mind, [30100 + number for number in range(FIRST_TURNS)]
+                )
                 rate = await _flood(bot, peer)
                 for group in range(CHATS):
                     await peer.say_in_group(50000 + group, 10001, "hello")
-                await _stored(bot, ROUNDS + 1 + FLOOD + CHATS)
+                await _stored(bot, ROUNDS + 1 + FIRST_TURNS + FLOOD + CHATS)
                 full_mib = _resident_mib(bot.process.pid)
             started = [bot.started_in]
             for _ in range(4):
@@ -89,6 +93,8 @@ async def _bot(
     return [
         _figure("message in -> prompt sent", "ms", to_prompt, echo, "bare echo", 5.0),
         _figure("statement complete -> on the wire", "ms", to_wire, echo, "bare echo", 5.0),
+        _figure("the same, a chat's first turn: prompt", "ms", first_prompt, echo, "bare echo"),
+        _figure("the same, a chat's first turn: wire", "ms", first_wire, echo, "bare echo"),
         _figure("start -> ready, without model", "s", started, bare_start, "bare NoneBot", 2.5),
         Figure(
             name="resident, idle", unit="MiB", p50=idle_mib, floor=bare_mib,
@@ -105,12 +111,15 @@ async def _bot(
     ]  # fmt: skip
 
 
-async def _rounds(peer: OneBotPeer, mind: Clocked) -> tuple[list[float], list[float]]:
+async def _rounds(
+    peer: OneBotPeer, mind: Clocked, groups: list[int]
+) -> tuple[list[float], list[float]]:
+    """Milliseconds to the prompt and to the wire of a question to each group, but the first."""
     to_prompt, to_wire = [], []
-    for number in range(ROUNDS + 1):
+    for number, group in enumerate(groups):
         mind.again()
         said = time.perf_counter()
-        await peer.say_in_group(30003, 10001, f"question {number}", at_me=True)
+        await peer.say_in_group(group, 10001, f"question {number}", at_me=True)
         await mind.asked.wait()
         to_prompt.append((mind.asked_at - said - DEBOUNCE_S) * 1000)
         await anyio.sleep(0.02)
@@ -118,7 +127,7 @@ async def _rounds(peer: OneBotPeer, mind: Clocked) -> tuple[list[float], list[fl
         mind.go.set()
         await peer.next_send()
         to_wire.append((time.perf_counter() - complete) * 1000)
-        await anyio.sleep(0.5)
+        await anyio.sleep(0.4)
     return to_prompt[1:], to_wire[1:]
 
 
@@ -203,7 +212,12 @@ def _resident_mib(pid: int) -> float:
 
 
 def _figure(
-    name: str, unit: str, samples: list[float], floor: float, floor_name: str, target: float
+    name: str,
+    unit: str,
+    samples: list[float],
+    floor: float,
+    floor_name: str,
+    target: float | None = None,
 ) -> Figure:
     p50, p99 = percentiles(samples)
     return Figure(
