@@ -98,6 +98,8 @@ class OpenAIChatModel:
 
         The first request does it; who has time before may.
         """
+        if self._endpoint is not None:
+            return self._endpoint
         async with self._lock:
             if self._endpoint is None:
                 module: Any = await anyio.to_thread.run_sync(
