@@ -20,8 +20,11 @@ from nekro_core.tools.names import NamedTool, ToolSet
 from nekro_core.tools.stub import signature_text
 from nekro_core.tools.tool import Example, Tool, ToolKind, Visibility
 
-MAX_REPLY_TOKENS = 480
-"""Room for the longest call that the grammar allows in a script of one token a character."""
+MAX_REPLY_TOKENS = 1100
+"""Room for all that the grammar allows, so that no reply is cut inside a string: a token a
+character for the usual model, up to 2.5 for a smaller one that knows no Chinese."""
+MAX_CALLS = 2
+"""Calls of one reply. What people ask of such a model takes one."""
 MAX_EXCHANGES = 5
 """Past exchanges shown: more of them pull a small model towards repeating itself."""
 ANCHOR_EVERY = 3
@@ -80,7 +83,7 @@ def small_prompt(
         messages=tuple(messages),
         max_tokens=MAX_REPLY_TOKENS,
         temperature=0.0,
-        grammar=call_grammar(offered),
+        grammar=call_grammar(offered, max_calls=MAX_CALLS),
         cache_key=language,
     )
 

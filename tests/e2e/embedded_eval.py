@@ -93,7 +93,11 @@ async def answer(model: ChatModel, tools: ToolSet, text: str) -> str:
 
 def judge(tools: ToolSet, prompt: Prompt, code: str) -> tuple[bool, bool]:
     """Whether a right tool is called, and whether one such call has what was asked for."""
-    calls = [node.value for node in ast.parse(code).body if isinstance(node, ast.Expr)]
+    try:
+        body = ast.parse(code).body
+    except SyntaxError:  # cut by the limit of tokens
+        return False, False
+    calls = [node.value for node in body if isinstance(node, ast.Expr)]
     right = [
         call
         for call in calls

@@ -37,6 +37,7 @@ def test_what_counts_as_right_can_be_offered() -> None:
         ("roll_dice(20, 1)", (True, True)),
         ("roll_dice(sides=6)", (True, False)),
         ('send_channel_message("20")', (False, False)),
+        ('send_channel_message("20', (False, False)),
         ('send_channel_message("Here:")\nroll_dice(sides=20)', (True, True)),
     ],
 )
