@@ -2,6 +2,7 @@
 
 import socket
 import sqlite3
+from contextvars import Context
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ def words(ended: Ended) -> str:
 
 def run_here(capsys: pytest.CaptureFixture[str]) -> str:
     """The same in this process, for what is refused before anything is built."""
-    status = main(["run"])
+    # A context of its own: the tests' loop is known to the one that we are called in.
+    status = Context().run(main, ["run"])
     said = capsys.readouterr()
     return words(Ended(status, said.out, said.err))
 
