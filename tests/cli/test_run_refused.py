@@ -1,5 +1,6 @@
 """A start that cannot be is told in words, with what to do, and without a traceback."""
 
+import os
 import socket
 import sqlite3
 from contextvars import Context
@@ -28,7 +29,11 @@ def words(ended: Ended) -> str:
 def run_here(capsys: pytest.CaptureFixture[str]) -> str:
     """The same in this process, for what is refused before anything is built."""
     # A context of its own: the tests' loop is known to the one that we are called in.
-    status = Context().run(main, ["run"])
+    umask = os.umask(0o022)
+    try:
+        status = Context().run(main, ["run"])
+    finally:
+        os.umask(umask)
     said = capsys.readouterr()
     return words(Ended(status, said.out, said.err))
 

@@ -1,5 +1,7 @@
 """``nekro plugin``: the operator's way to the list and the switches."""
 
+from contextvars import Context
+
 import anyio
 import pytest
 
@@ -19,23 +21,24 @@ def test_list_and_switches(
         async with world.bot() as registry:
             return [info.state.value for info in registry.plugins()]
 
+    # In contexts of their own: the tests' loop is known to the one that we are called in.
     def command(*words: str) -> tuple[int, str]:
         capsys.readouterr()
-        status = main(["plugin", *words])
+        status = Context().run(main, ["plugin", *words])
         captured = capsys.readouterr()
         return status, captured.out + captured.err
 
     assert command("list") == (0, "")
-    assert anyio.run(a_run) == ["loaded", "broken"]
+    assert Context().run(anyio.run, a_run) == ["loaded", "broken"]
     status, text = command("list")
     assert status == 0
     assert "loaded    ann.a 1  f" in text
     assert "broken    local/b" in text
     assert "b.py:1: SyntaxError" in text
     assert command("off", "ann.a") == (0, "local/a is off; a bot that runs follows at once\n")
-    assert anyio.run(a_run) == ["disabled", "broken"]
+    assert Context().run(anyio.run, a_run) == ["disabled", "broken"]
     assert command("on", "local/a")[0] == 0
-    assert anyio.run(a_run) == ["loaded", "broken"]
+    assert Context().run(anyio.run, a_run) == ["loaded", "broken"]
     for name in ("nothing", ""):
         status, text = command("off", name)
         assert status == 1

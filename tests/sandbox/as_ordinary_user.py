@@ -27,6 +27,7 @@ def mount(*arguments: object) -> None:
 
 
 def main(command: list[str]) -> None:
+    os.umask(0o022)  # what is laid out here is for somebody else
     checkout = Path(__file__).resolve().parents[2]
     stage = Path(tempfile.mkdtemp())
     hidden: list[tuple[Path, Path, Path]] = []
