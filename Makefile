@@ -26,8 +26,9 @@ chat: $(VENV)/.installed
 doctor: $(VENV)/.installed
 	@$(BIN)/nekro doctor
 
+# Two at a time: half of the suite waits for processes. A file's tests stay together.
 test: $(VENV)/.installed-dev
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
