@@ -26,9 +26,10 @@ chat: $(VENV)/.installed
 doctor: $(VENV)/.installed
 	@$(BIN)/nekro doctor
 
-# Two at a time: half of the suite waits for processes. A file's tests stay together.
+# Two at a time: half of the suite waits for processes. A file's tests stay together, and files keep
+# their order: by size the long ones with a single test would come last, one after the other.
 test: $(VENV)/.installed-dev
-	$(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
