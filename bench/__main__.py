@@ -33,7 +33,7 @@ def main(rooms: list[str]) -> int:
         if not hasattr(module, "figures"):
             continue
         began = time.monotonic()
-        found += (figures := anyio.run(module.figures))
+        found += (figures := anyio.run(module.figures, backend_options={"use_uvloop": True}))
         print(f"\n{room} ({time.monotonic() - began:.0f} s)\n{table(figures)}", flush=True)
     short = [figure.name for figure in found if figure.reached is False]
     print(f"\n{len(found)} figures, {len(short)} short{': ' + '; '.join(short) if short else ''}")

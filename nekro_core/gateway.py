@@ -69,7 +69,7 @@ def run() -> int:
         return ending.status
 
     try:
-        return anyio.run(main)
+        return anyio.run(main, backend_options={"use_uvloop": True})
     except (SettingsError, PortTaken, StartFailed, StoreError, WeightsError, OSError) as error:
         line.end()
         sys.stderr.write(f"nekro-core cannot start. {error}\n")
