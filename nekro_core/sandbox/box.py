@@ -8,6 +8,7 @@ Errors::
 
     SandboxError
     ├── BackendUnavailable    this machine cannot make such boxes; says how to mend it
+    ├── ImageUnavailable      no image of that name here; says which there are
     ├── BoxLost               the box died or broke the protocol; its runs end, make another
     └── BoxFileError          a file operation failed inside the box; has a stable ``code``
 """
@@ -24,6 +25,18 @@ class SandboxError(Exception):
 
 class BackendUnavailable(SandboxError):
     """The machinery cannot work here; the message says why and what to do."""
+
+
+class ImageUnavailable(SandboxError):
+    """A backend has no image of this name, or could not make it; ``available`` are those it has."""
+
+    def __init__(self, image: str, available: Sequence[str], reason: str = "") -> None:
+        why = f" ({reason})" if reason else ""
+        super().__init__(
+            f"there is no image {image!r} here{why}; there is {', '.join(available) or 'none'}"
+        )
+        self.reason = reason
+        self.available = tuple(available)
 
 
 class BoxLost(SandboxError):
@@ -159,7 +172,8 @@ class Run(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxSpec:
-    """What sort of box. ``template`` names what is installed in it."""
+    """What sort of box. ``template`` is the name of an image: what is installed in it
+    (`Backend.images`)."""
 
     template: str = "python"
     memory_bytes: int = 512 * 1024 * 1024
@@ -237,8 +251,16 @@ class Backend(Protocol):
     async def self_check(self) -> SelfCheck:
         """Start a box and read back from inside what confines it. Never raises for a finding."""
 
+    async def images(self) -> tuple[str, ...]:
+        """What `BoxSpec.template` may be, sorted, those included that are made when first wanted.
+
+        ``python`` is always among them. A name with a version (``python:3.11``, ``node:22``) is
+        there only where that very version is.
+        """
+
     async def create(self, spec: BoxSpec) -> Box:
-        """A fresh box. Raises `BackendUnavailable`."""
+        """A fresh box. Raises `BackendUnavailable`, and `ImageUnavailable` for a template that
+        this backend does not have."""
 
     async def aclose(self) -> None:
         """Destroy every box that it made."""

@@ -25,6 +25,11 @@ class SandboxSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     backend: BackendName = BackendName.AUTO
+    default_image: str = "python"
+    """What a box is made from that comes into being by its first use."""
+    images: dict[str, str] = {}
+    """Further names for images: what is asked for, and the backend's image that it gets. A
+    ``{"python:3.12": "python"}`` promises nothing but what the operator knows."""
     pool_size: int = Field(default=2, ge=0, le=64)
     """Ready boxes that wait for a chat. Each costs about 16 MB."""
     memory_mb: int = Field(default=512, ge=64)
@@ -51,6 +56,7 @@ class SandboxSettings(BaseModel):
     def spec(self) -> BoxSpec:
         """The box that these settings describe."""
         return BoxSpec(
+            template=self.images.get(self.default_image, self.default_image),
             memory_bytes=self.memory_mb * _MIB,
             disk_bytes=self.disk_mb * _MIB,
             processes=self.processes,

@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import anyio
 import anyio.abc
 
 from nekro_core.sandbox.backends import open_backend
-from nekro_core.sandbox.box import BackendUnavailable, Box
+from nekro_core.sandbox.box import Backend, BackendUnavailable, Box, ImageUnavailable
 from nekro_core.sandbox.pool import BoxPool
 from nekro_core.sandbox.settings import SandboxSettings
 
@@ -20,8 +21,10 @@ class BoxSupply:
     until the next start.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, settings: SandboxSettings) -> None:
+        self._backend: Backend | None = None
         self._pool: BoxPool | None = None
+        self._settings = settings
         self._failure = ""
         self._decided = anyio.Event()
 
@@ -35,10 +38,10 @@ class BoxSupply:
         report: Callable[[str], None],
     ) -> AsyncIterator["BoxSupply"]:
         """A supply; leaving it destroys its boxes. ``report`` is told why there will be none."""
-        supply = cls()
+        supply = cls(settings)
         tasks = anyio.create_task_group()
         await tasks.__aenter__()
-        tasks.start_soon(supply._keep, settings, clock, report)
+        tasks.start_soon(supply._keep, clock, report)
         try:
             yield supply
         finally:
@@ -46,16 +49,30 @@ class BoxSupply:
             # The body's error is the body's own: the group must not wrap it.
             await tasks.__aexit__(None, None, None)
 
-    async def take(self) -> Box:
-        """A box of one's own. Raises `BackendUnavailable`."""
+    async def take(self, image: str = "") -> Box:
+        """A box of one's own, of the default image or of another, for which nobody keeps ready
+        ones. Raises `BackendUnavailable` and `ImageUnavailable`."""
         await self._decided.wait()
-        if self._pool is None:
+        if self._pool is None or self._backend is None:
             raise BackendUnavailable(self._failure)
-        return await self._pool.take()
+        settings = self._settings
+        if image in ("", settings.default_image):
+            return await self._pool.take()
+        template = settings.images.get(image, image)
+        try:
+            return await self._backend.create(replace(settings.spec, template=template))
+        except ImageUnavailable as error:
+            raise ImageUnavailable(image, await self.images(), error.reason) from None
 
-    async def _keep(
-        self, settings: SandboxSettings, clock: Callable[[], float], report: Callable[[str], None]
-    ) -> None:
+    async def images(self) -> tuple[str, ...]:
+        """What `take` may be asked for, sorted. Raises `BackendUnavailable`."""
+        await self._decided.wait()
+        if self._backend is None:
+            raise BackendUnavailable(self._failure)
+        return tuple(sorted({*self._settings.images, *await self._backend.images()}))
+
+    async def _keep(self, clock: Callable[[], float], report: Callable[[str], None]) -> None:
+        settings = self._settings
         async with anyio.create_task_group() as tasks:
             try:
                 backend = await open_backend(settings, tasks, clock)
@@ -65,6 +82,7 @@ class BoxSupply:
                 report(self._failure)
                 return
             try:
+                self._backend = backend
                 async with BoxPool(backend, settings.spec, settings.pool_size) as self._pool:
                     self._decided.set()
                     await anyio.sleep_forever()

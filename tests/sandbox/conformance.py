@@ -22,9 +22,11 @@ from nekro_core.sandbox.box import (
     Box,
     BoxFileError,
     BoxLost,
+    BoxSpec,
     EndRun,
     GuestCall,
     GuestFunction,
+    ImageUnavailable,
     Raise,
     RunLimits,
     StopReason,
@@ -57,6 +59,16 @@ class Point(NamedTuple):
 
 class BackendConformance:
     """Needs the fixtures ``backend``, ``box`` (fresh) and ``used_box`` (one for many tests)."""
+
+    async def test_an_unknown_image_is_refused_with_those_that_there_are(
+        self, backend: Backend
+    ) -> None:
+        images = await backend.images()
+        assert "python" in images
+        assert list(images) == sorted(images)
+        with pytest.raises(ImageUnavailable, match=r"'no/such:1'.*python") as refused:
+            await backend.create(BoxSpec(template="no/such:1"))
+        assert refused.value.available == images
 
     # Conversations
 

@@ -54,6 +54,9 @@ class Broken:
     async def self_check(self) -> SelfCheck:
         return SelfCheck(backend=self.name)
 
+    async def images(self) -> tuple[str, ...]:
+        return await self.backend.images()
+
     async def create(self, spec: BoxSpec) -> Box:
         self.asked += 1
         if not self.works:

@@ -16,7 +16,14 @@ import anyio.abc
 import anyio.to_thread
 
 from nekro_core.sandbox.agent_box import AgentBox
-from nekro_core.sandbox.box import BackendUnavailable, Box, BoxSpec, Check, SelfCheck
+from nekro_core.sandbox.box import (
+    BackendUnavailable,
+    Box,
+    BoxSpec,
+    Check,
+    ImageUnavailable,
+    SelfCheck,
+)
 from nekro_core.sandbox.channel import Channel
 from nekro_core.sandbox.check import check_box
 from nekro_core.sandbox.jail import process_tree, remedies, seccomp
@@ -85,8 +92,15 @@ class JailBackend:
         started = Check(name="a box starts", ok=True, seen=self._described())
         return SelfCheck(backend=self.name, checks=(started, dropped, *checks))
 
+    async def images(self) -> tuple[str, ...]:
+        """See `Backend.images`."""
+        return ("python",)
+
     async def create(self, spec: BoxSpec) -> Box:
         """See `Backend.create`."""
+        available = await self.images()
+        if spec.template not in available:
+            raise ImageUnavailable(spec.template, available)
         prepared = await self._prepare()
         ours, theirs = socket.socketpair()
         box_id = secrets.token_hex(8)
