@@ -1,0 +1,22 @@
+"""Servers in boxes, shown in a browser: a reverse proxy that tells previews apart by name.
+
+::
+
+    target.py     what a preview reaches: a box as its keeper sees it, over sleep and wake
+    settings.py   PreviewSettings
+    names.py      Preview: opens and finds the unguessable names
+    front.py      PreviewFront: the web application before the bot's own
+    slots.py      how many connections at once, per name and per box
+    headers.py    what of a request and of an answer passes, and as what
+    exchange.py   one request and its answer
+    duplex.py     one WebSocket
+
+A preview is another origin than the bot, and any other preview, on the bot's own port: only the
+``Host`` header tells them apart, so it is looked at before any route of the bot.
+"""
+
+from nekro_core.sandbox.preview.names import Preview, PreviewRefused
+from nekro_core.sandbox.preview.settings import PreviewSettings
+from nekro_core.sandbox.preview.target import PreviewTarget, TargetState
+
+__all__ = ["Preview", "PreviewRefused", "PreviewSettings", "PreviewTarget", "TargetState"]
