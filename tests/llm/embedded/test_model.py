@@ -103,14 +103,14 @@ async def test_the_key_is_no_secret_of_the_command_line(model: ChatModel) -> Non
 
 
 @pytest.mark.embedded
-async def test_the_process_ends_with_the_bot(weights: Path) -> None:
+async def test_the_process_ends_with_the_bot(weights: Path, tmp_path: Path) -> None:
     """Killed without a chance to clean up, a bot leaves no process behind."""
     code = f"""
 import anyio
 from pathlib import Path
 from nekro_core.llm.embedded import EmbeddedModel, EmbeddedSettings
 async def main():
-    model = EmbeddedModel(EmbeddedSettings(model_file={str(weights)!r}), Path("unused"))
+    model = EmbeddedModel(EmbeddedSettings(model_file={str(weights)!r}), Path({str(tmp_path)!r}))
     await model.start()
     print(model.process_id, flush=True)
     await anyio.sleep_forever()
