@@ -74,6 +74,8 @@ def run() -> int:
         line.end()
         sys.stderr.write(f"nekro-core cannot start. {error}\n")
         return 1
+    finally:
+        gc.enable()  # a start that failed has left it off
 
 
 def _announce(place: Place, link: str) -> None:

@@ -1,6 +1,7 @@
 """A chat page in the browser, and a small HTTP API for scripts."""
 
 import time
+from collections.abc import Callable
 
 import anyio
 from fastapi import FastAPI
@@ -13,9 +14,9 @@ from nekro_core.api.secrets import kept_secret
 from .adapter import WebAdapter
 from .door import Clock, Door
 from .entrance import entrance
-from .guard import Guard
+from .guard import PAGE, Guard
 from .http_api import http_api
-from .page import add_page
+from .late_page import LatePage
 from .posting import Poster
 from .settings import WebSettings
 
@@ -35,17 +36,25 @@ def create(host: Host, driver: Driver) -> WebAdapter:
         )
     settings = _settings(host)
     closing = anyio.Event()
-    adapter = add_api(app, host, settings, closing)
-    add_page(app, host, settings.web_bot_name, closing)
-    return adapter
+    page = LatePage(host, settings.web_bot_name, closing)
+    app.mount(PAGE, page)
+    return add_api(
+        app, host, settings, closing, page=lambda: driver.task_group.start_soon(page.keep)
+    )
 
 
 def add_api(
-    app: FastAPI, host: Host, settings: WebSettings, closing: anyio.Event, clock: Clock = time.time
+    app: FastAPI,
+    host: Host,
+    settings: WebSettings,
+    closing: anyio.Event,
+    *,
+    clock: Clock = time.time,
+    page: Callable[[], object] = lambda: None,
 ) -> WebAdapter:
     """Add the entrance, the HTTP API and the guard before all of the application.
 
-    ``closing`` is set when the adapter is closed.
+    ``closing`` is set when the adapter is closed; ``page`` is called when it starts.
     """
     given = settings.web_access_token
     door = Door(
@@ -60,7 +69,7 @@ def add_api(
     app.include_router(entrance(door))
     app.include_router(http_api(host, door, poster, settings.web_bot_name, closing))
     app.add_middleware(Guard, door=door, allowed_hosts=settings.web_allowed_hosts)
-    return WebAdapter(host, door, closing)
+    return WebAdapter(host, door, closing, page)
 
 
 def _settings(host: Host) -> WebSettings:

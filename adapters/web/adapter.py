@@ -1,5 +1,7 @@
 """The web chat as one platform among the others."""
 
+from collections.abc import Callable
+
 import anyio
 
 from nekro_core.api.adapter import Capabilities, Host
@@ -37,10 +39,13 @@ class WebAdapter:
 
     name = "web"
 
-    def __init__(self, host: Host, door: Door, closing: anyio.Event) -> None:
+    def __init__(
+        self, host: Host, door: Door, closing: anyio.Event, page: Callable[[], object]
+    ) -> None:
         self._host = host
         self._door = door
         self._closing = closing
+        self._begin_page = page
 
     @property
     def access_token(self) -> str:
@@ -79,7 +84,8 @@ class WebAdapter:
         return frozenset({BOT_ID})
 
     async def start(self) -> None:
-        """Take the instance, which makes this the account behind every ``web-`` chat.
+        """Take the instance, which makes this the account behind every ``web-`` chat, and begin the
+        page.
 
         Raises `RuntimeError` where the name belongs to another.
         """
@@ -89,6 +95,7 @@ class WebAdapter:
                 f"the web chat was given the instance {instance!r}, expected {INSTANCE!r}: "
                 "another account of this adapter is in the database"
             )
+        self._begin_page()
 
     async def aclose(self) -> None:
         """End the open streams and pages, so that the web server can end."""

@@ -1,5 +1,7 @@
 """The chat page: one NiceGUI page with one component, kept live over NiceGUI's own socket."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib.resources import files
 
 import anyio
@@ -8,10 +10,11 @@ from loguru import logger
 from nicegui import Client, ui
 from nicegui.element import Element
 from starlette.requests import Request
+from starlette.types import ASGIApp
 
 from nekro_core.api.adapter import Host, Recorded, Working
 
-from .guard import API, PAGE
+from .guard import API
 from .http_api import INSTANCE
 from .rooms import BOT_ID, room_name
 from .texts import preferred, texts
@@ -39,8 +42,10 @@ class ChatView(Element, component="static/nekro_chat.js", dependencies=["static/
         self._props["api"] = API
 
 
-def add_page(app: FastAPI, host: Host, bot_name: str, closing: anyio.Event) -> None:
-    """Put the page on the application, under `PAGE`. Once a process: NiceGUI keeps its pages so."""
+@asynccontextmanager
+async def open_page(host: Host, bot_name: str, closing: anyio.Event) -> AsyncIterator[ASGIApp]:
+    """The page as an application. Once a process: NiceGUI keeps its pages so."""
+    app = FastAPI(openapi_url=None)
 
     @ui.page("/", title=bot_name, language=None, reconnect_timeout=RECONNECT_S)
     async def chat(client: Client, request: Request) -> None:
@@ -60,7 +65,6 @@ def add_page(app: FastAPI, host: Host, bot_name: str, closing: anyio.Event) -> N
 
     ui.run_with(
         app,
-        mount_path=PAGE,
         title=bot_name,
         favicon=_ICON,
         dark=None,
@@ -68,6 +72,9 @@ def add_page(app: FastAPI, host: Host, bot_name: str, closing: anyio.Event) -> N
         reconnect_timeout=RECONNECT_S,
         show_welcome_message=False,
     )
+    # NiceGUI's tasks begin and end with the application that it is mounted on.
+    async with app.router.lifespan_context(app):
+        yield app
 
 
 async def _follow(host: Host, view: ChatView) -> None:

@@ -68,7 +68,7 @@ async def web(data: Path, **settings: Any) -> AsyncIterator[Web]:
     host = FakeHost(data)
     clock = Clock()
     app = FastAPI(openapi_url=None)
-    adapter = add_api(app, host, WebSettings.read(settings), anyio.Event(), clock)
+    adapter = add_api(app, host, WebSettings.read(settings), anyio.Event(), clock=clock)
     await adapter.start()
     async with serving(app) as url:
         headers = {"Authorization": f"Bearer {adapter.access_token}"}

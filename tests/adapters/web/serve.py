@@ -27,6 +27,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets=None) -> None:
         await super().startup(sockets)
+        await self.adapter.start()
         port = self.servers[0].sockets[0].getsockname()[1]
         url = f"http://127.0.0.1:{port}"
         told = {
@@ -59,7 +60,6 @@ async def main() -> None:
     server.adapter = adapter
     async with anyio.create_task_group() as tasks:
         ScriptedMind(host, adapter, tasks, time.time)
-        await adapter.start()
         await server.serve()
         tasks.cancel_scope.cancel()
 

@@ -1,0 +1,76 @@
+"""What the commands of ``nekro`` do, but ``run``, which is the gateway's."""
+
+import argparse
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+
+from nekro_core.doctor import examine
+from nekro_core.llm.embedded import WeightsError, ensure_weights
+from nekro_core.logs import Redactor, kept_secrets
+from nekro_core.plugin import UnknownPlugin, read_list, switch
+from nekro_core.progress import ProgressLine
+from nekro_core.settings import Settings
+from nekro_core.terminal import talk
+
+
+async def _chat(options: argparse.Namespace) -> int:
+    return await talk(Settings.load(), room=options.room, speaker=options.name)
+
+
+async def _doctor(_: argparse.Namespace) -> int:
+    settings = Settings.load()
+    # What is shown here is pasted into bug reports, and a server's error may quote a key.
+    out = Redactor(sys.stdout)
+    out.hide([*settings.secrets(), *kept_secrets(settings.nekro_data_dir)])
+    marks = {True: "ok  ", False: "FAIL", None: "    "}
+    bad = 0
+    async for finding in examine(settings):
+        print(f"{marks[finding.ok]} {finding.area:9} {finding.seen}", file=out, flush=True)
+        if finding.ok is False:
+            bad += 1
+            for line in finding.remedy.splitlines():
+                print(f"{'':15}{line}", file=out, flush=True)
+    print("everything works" if not bad else f"{bad} to mend")
+    return min(bad, 1)
+
+
+async def _fetch(_: argparse.Namespace) -> int:
+    settings = Settings.load()
+    line = ProgressLine(sys.stderr)
+    try:
+        path = await ensure_weights(
+            settings.nekro_embedded, settings.nekro_data_dir / "models", line.report
+        )
+    except WeightsError as error:
+        print(error, file=sys.stderr)
+        return 1
+    finally:
+        line.end()
+    print(path)
+    return 0
+
+
+async def _plugin(options: argparse.Namespace) -> int:
+    data_dir = Settings.load().nekro_data_dir
+    if options.action == "list":
+        for each in read_list(data_dir):
+            print(f"{each.state:9} {each.key or each.item} {each.version}  {', '.join(each.tools)}")
+            for problem in each.problems:
+                print(f"{'':10}{problem}")
+        return 0
+    try:
+        item = switch(data_dir, options.name, wanted=options.action == "on")
+    except UnknownPlugin as error:
+        print(error.args[0], file=sys.stderr)
+        return 1
+    print(f"{item} is {options.action}; a bot that runs follows at once")
+    return 0
+
+
+COMMANDS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
+    "chat": _chat,
+    "doctor": _doctor,
+    "fetch": _fetch,
+    "plugin": _plugin,
+}
+"""Each takes its parsed arguments, gives an exit status, and may raise `SettingsError`."""
