@@ -5,6 +5,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from nekro_core.chat import ChatKey
+
+Mode = Literal["code", "tools"]
+
 
 class TriggerSettings(BaseModel):
     """When the bot answers. Times are seconds."""
@@ -57,6 +61,11 @@ class TurnSettings(BaseModel):
     """Tokens that one person's questions may use in 24 hours; 0 sets no limit."""
     max_repairs: int = Field(default=3, ge=0, le=20)
     """Replies in a row whose code failed, after the first."""
+    parallel_calls: int = Field(default=8, ge=1, le=64)
+    """Calls of one reply that are carried out at one time, where the model calls natively."""
+    result_chars: int = Field(default=32_000, ge=1000)
+    """Of one call's result there; of a longer one the model gets beginning and end, and the box a
+    file with all of it."""
     reply_tokens: int = Field(default=4096, ge=64)
     """Completion tokens that one reply may have."""
     reply_chars: int = Field(default=200_000, ge=1000)
@@ -70,8 +79,11 @@ class AgentSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    mode: Literal["code"] = "code"
-    """The model answers by writing Python."""
+    mode: Mode = "code"
+    """How the model acts: ``code``, it writes Python that runs in a box; ``tools``, it calls the
+    functions natively, one JSON object of arguments each. The second is for models that can."""
+    modes: dict[str, Mode] = Field(default_factory=dict)
+    """Another mode for single chats, by chat key."""
     stream_code: bool = True
     """Run statements while the model still writes; else only whole replies."""
     names: tuple[str, ...] = Field(default=("Nekro",), min_length=1)
@@ -93,6 +105,15 @@ class AgentSettings(BaseModel):
     """A chat silent for this long is forgotten until it speaks again."""
     prompt: PromptSettings = PromptSettings()
     turn: TurnSettings = TurnSettings()
+
+    def mode_of(self, chat_key: ChatKey) -> Mode:
+        """How the model acts in this chat."""
+        return self.modes.get(str(chat_key), self.mode)
+
+    @field_validator("modes")
+    @classmethod
+    def _check_modes(cls, value: dict[str, Mode]) -> dict[str, Mode]:
+        return {str(ChatKey.parse(key)): mode for key, mode in value.items()}
 
     @field_validator("timezone")
     @classmethod

@@ -1,4 +1,4 @@
-"""The contract of a chat model: messages in, a stream of text out.
+"""The contract of a chat model: messages in, a stream of text and function calls out.
 
 Errors (``retryable`` says whether the same request may succeed later)::
 
@@ -11,10 +11,10 @@ Errors (``retryable`` says whether the same request may succeed later)::
     └── ReplyBroken        the reply stopped in the middle; what had arrived was already yielded
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
 
 class ModelError(Exception):
@@ -82,12 +82,41 @@ class AudioPart:
 Part = TextPart | ImagePart | AudioPart
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A function that the model may call natively. ``name`` has at most 64 ASCII letters, digits,
+    ``_`` and ``-``; ``parameters`` is the JSON Schema of an object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionCall:
+    """The model calls a function.
+
+    ``call_id`` is the provider's, or made where it gave none; it is unique in its reply.
+    ``written`` are the arguments as they arrived, ``arguments`` what they mean. A call with a
+    ``problem`` must not be carried out: its arguments cannot be read, or it did not arrive whole.
+    """
+
+    call_id: str
+    name: str
+    written: str = "{}"
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class PromptMessage:
-    """One message of a prompt."""
+    """One message of a prompt. ``calls`` are those that an assistant's message made; a message of
+    role ``tool`` answers the call with the id ``answers`` and holds words alone."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     parts: tuple[Part, ...]
+    calls: tuple[FunctionCall, ...] = ()
+    answers: str = ""
 
     @classmethod
     def of(cls, role: Literal["system", "user", "assistant"], text: str) -> "PromptMessage":
@@ -99,6 +128,8 @@ class PromptMessage:
 class ChatRequest:
     """One request. ``grammar`` is GBNF and reaches only models whose profile takes one.
 
+    ``functions`` are offered to the model, which may call several of them in one reply; they are
+    for models whose profile takes functions.
     Requests with the same ``cache_key`` begin alike; a model of our own keeps what it read for one
     apart from what it read for another.
     """
@@ -109,6 +140,7 @@ class ChatRequest:
     stop: tuple[str, ...] = ()
     grammar: str = ""
     cache_key: str = ""
+    functions: tuple[Function, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,19 +167,21 @@ class Finished:
     reason: Literal["stop", "length"]
 
 
-Delta = TextDelta | Usage | Finished
+Delta = TextDelta | FunctionCall | Usage | Finished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelProfile:
     """What a model can do. ``prefers_examples`` marks a small model that wants the short prompt
-    with worked examples and a grammar instead of the long one."""
+    with worked examples and a grammar instead of the long one. ``functions`` says that it can call
+    functions natively."""
 
     name: str
     vision: bool = False
     audio: bool = False
     grammar: bool = False
     prefers_examples: bool = False
+    functions: bool = False
     context_tokens: int = 32_768
 
 
@@ -161,6 +195,8 @@ class ChatModel(Protocol):
     def stream(self, request: ChatRequest) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
         """Ask; the reply arrives as deltas. Leaving the context closes the request at once.
 
+        Calls of functions arrive whole, after the words and before the `Usage`, each once. Those of
+        a reply that was cut arrive too, the last of them with a ``problem``.
         Retries happen inside and only before the first delta. Raises the tree above.
         """
 

@@ -1,5 +1,7 @@
 """Prompts for models that cannot see or hear: a note in words takes the part's place."""
 
+from dataclasses import replace
+
 from nekro_core.llm.model import AudioPart, ImagePart, ModelProfile, Part, PromptMessage, TextPart
 
 IMAGE_NOTE = "[image: you cannot see pictures]"
@@ -17,4 +19,4 @@ def adapt_to_senses(message: PromptMessage, profile: ModelProfile) -> PromptMess
                 return TextPart(AUDIO_NOTE)
         return part
 
-    return PromptMessage(message.role, tuple(map(adapt, message.parts)))
+    return replace(message, parts=tuple(map(adapt, message.parts)))
