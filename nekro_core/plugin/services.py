@@ -37,8 +37,8 @@ class BoxFiles(Protocol):
     async def read_file(self, path: str, *, limit: int) -> bytes:
         """The bytes of a file. Raises `BoxFileError`."""
 
-    async def write_file(self, path: str, data: bytes, *, read_only: bool = False) -> None:
-        """Replace a file. Raises `BoxFileError`."""
+    async def write_file(self, path: str, data: bytes, *, read_only: bool = False) -> int:
+        """Replace a file; give its size. Raises `BoxFileError`."""
 
 
 class PluginDataKeeper(Protocol):

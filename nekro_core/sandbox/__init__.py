@@ -3,6 +3,7 @@
 ::
 
     box.py        the contract: Backend makes Boxes, a Box executes Runs
+    work.py       what a box gives back of commands, files, archives, connections
     settings.py   SandboxSettings
     backends.py   open_backend: the first backend that passes its own self-check
     pool.py       BoxPool: boxes that are ready before anyone asks

@@ -1,7 +1,7 @@
 """A box whose agent is reached over a channel: the same behind every backend."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -21,6 +21,14 @@ from nekro_core.sandbox.box import (
 )
 from nekro_core.sandbox.channel import Channel
 from nekro_core.sandbox.guest import guest_wire as wire
+from nekro_core.sandbox.work import (
+    CommandResult,
+    FilePiece,
+    FileStatus,
+    FoundPaths,
+    Listener,
+    Unpacked,
+)
 
 _FILE_TIMEOUT_S = 60.0
 _PIECE = 256 * 1024
@@ -100,8 +108,12 @@ class AgentBox:
         functions: Sequence[GuestFunction],
         handler: CallHandler,
         limits: RunLimits | None = None,
+        *,
+        keep_globals: bool = False,
     ) -> Run:
         """Start a run; see `Box.start_run`."""
+        if keep_globals:
+            raise NotImplementedError("kept globals are being built")
         await self._turn.acquire()
         try:
             channel = self._living()
@@ -134,14 +146,63 @@ class AgentBox:
             {"operation": "read", "path": path, "limit": limit}, limit=limit
         )
 
-    async def write_file(self, path: str, data: bytes, *, read_only: bool = False) -> None:
+    async def execute(
+        self,
+        command: str | Sequence[str],
+        *,
+        working_dir: str = "/home/user",
+        environment: Mapping[str, str] | None = None,
+        standard_input: bytes = b"",
+        timeout_s: float = 30.0,
+        output_bytes: int = 32 * 1024,
+        spill_to: str = "",
+    ) -> CommandResult:
+        """See `Box.execute`."""
+        raise NotImplementedError("commands are being built")
+
+    async def status(self, path: str, *, follow: bool = True) -> FileStatus | None:
+        """See `Box.status`."""
+        raise NotImplementedError("file pieces are being built")
+
+    async def read_piece(self, path: str, *, offset: int = 0, limit: int) -> FilePiece:
+        """See `Box.read_piece`."""
+        raise NotImplementedError("file pieces are being built")
+
+    async def write_file(
+        self, path: str, data: bytes, *, read_only: bool = False, append: bool = False
+    ) -> int:
         """See `Box.write_file`. What goes below ``/app/uploads`` is always read-only inside."""
+        if append:
+            raise NotImplementedError("file pieces are being built")
         if path == UPLOADS or path.startswith(UPLOADS + "/"):
             self._living()
             self._uploads.write(path, data)
-            return
+            return len(data)
         mode = 0o444 if read_only else 0o644
         await self._file_operation({"operation": "write", "path": path, "mode": mode}, data)
+        return len(data)
+
+    async def glob(
+        self, pattern: str, *, working_dir: str = "/home/user", limit: int = 10_000
+    ) -> FoundPaths:
+        """See `Box.glob`."""
+        raise NotImplementedError("glob is being built")
+
+    def pack(self, path: str, *, recursive: bool = True) -> AsyncGenerator[bytes]:
+        """See `Box.pack`."""
+        raise NotImplementedError("archives are being built")
+
+    async def unpack(self, path: str, pieces: AsyncIterable[bytes]) -> Unpacked:
+        """See `Box.unpack`."""
+        raise NotImplementedError("archives are being built")
+
+    async def connect(self, port: int, *, timeout_s: float = 10.0) -> anyio.abc.ByteStream:
+        """See `Box.connect`."""
+        raise NotImplementedError("connections are being built")
+
+    async def listen(self, port: int) -> Listener:
+        """See `Box.listen`."""
+        raise NotImplementedError("connections are being built")
 
     async def export_files(self) -> bytes:
         """See `Box.export_files`."""

@@ -10,13 +10,25 @@ Errors::
     ├── BackendUnavailable    this machine cannot make such boxes; says how to mend it
     ├── ImageUnavailable      no image of that name here; says which there are
     ├── BoxLost               the box died or broke the protocol; its runs end, make another
-    └── BoxFileError          a file operation failed inside the box; has a stable ``code``
+    ├── BoxFileError          a file operation failed inside the box; has a stable ``code``
+    └── BoxConnectionError    nobody listens at that port of the box, or it is taken
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
+
+import anyio.abc
+
+from nekro_core.sandbox.work import (
+    CommandResult,
+    FilePiece,
+    FileStatus,
+    FoundPaths,
+    Listener,
+    Unpacked,
+)
 
 
 class SandboxError(Exception):
@@ -46,12 +58,17 @@ class BoxLost(SandboxError):
 class BoxFileError(SandboxError):
     """A file operation failed inside the box, for a reason of the caller's.
 
-    ``code`` is one of ``not_found, is_a_directory, permission_denied, too_large, invalid_input``.
+    ``code`` is one of ``not_found, is_a_directory, permission_denied, too_large, invalid_input,
+    limit`` (the last: the box has no process or memory left for it).
     """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class BoxConnectionError(SandboxError, ConnectionRefusedError):
+    """No connection: nobody listens at that port inside the box, or somebody does already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +165,8 @@ class RunResult:
     statements: int = 0
     calls: int = 0
     seconds: float = 0.0
+    globals_kept: bool = False
+    """Whether the next run that keeps globals finds those of this one."""
 
 
 class Run(Protocol):
@@ -195,10 +214,52 @@ class Box(Protocol):
         functions: Sequence[GuestFunction],
         handler: CallHandler,
         limits: RunLimits | None = None,
+        *,
+        keep_globals: bool = False,
     ) -> Run:
         """Start a run in a forked child with clean globals. One at a time; a second one waits.
 
+        With ``keep_globals`` the run goes on in the interpreter of the last such run of this box,
+        like a notebook's next cell; between runs that interpreter is stopped and does nothing. Its
+        globals are lost with any end but ``FINISHED`` and ``ERROR`` (`RunResult.globals_kept`).
+        When a run is over no other process of it is left; those of commands live on.
         Raises `BoxLost`.
+        """
+
+    async def execute(
+        self,
+        command: str | Sequence[str],
+        *,
+        working_dir: str = "/home/user",
+        environment: Mapping[str, str] | None = None,
+        standard_input: bytes = b"",
+        timeout_s: float = 30.0,
+        output_bytes: int = 32 * 1024,
+        spill_to: str = "",
+    ) -> CommandResult:
+        """Run a command: a text through ``/bin/sh -c``, a sequence as the program and its words.
+
+        Any number at once, also while a run has the floor and from the handler of a call of that
+        run. ``environment`` is added to the box's own; ``working_dir`` is entered by ``chdir``
+        and not by the shell. It returns when the command's own process has ended and what was
+        printed until then is read: what it left in the background (``server &``) does not hold it,
+        keeps running through later commands and runs, and ends with the box; what it prints later
+        is dropped. After ``timeout_s`` the command and everything below it is killed, daemons
+        too (``exit_code`` 124, ``timed_out``); so it is when the caller is cancelled.
+
+        ``output_bytes`` bounds what is kept of stdout and of stderr, each: the first and the last
+        half of it. A stream with more is written in full (up to 16 MiB) to the file ``spill_to``
+        plus ``.stdout`` or ``.stderr``, if ``spill_to`` is given; its folder is made.
+
+        Raises `BoxFileError` where the command did not start: ``not_found`` and ``invalid_input``
+        for the working folder or the program of a sequence, ``permission_denied``, ``too_large``,
+        ``limit``; and `BoxLost`.
+        """
+
+    async def status(self, path: str, *, follow: bool = True) -> FileStatus | None:
+        """What is at ``path``; None where nothing is. A link at its end is followed or not.
+
+        Raises `BoxFileError` for a path that leaves the box's own folders, and `BoxLost`.
         """
 
     async def read_file(self, path: str, *, limit: int) -> bytes:
@@ -207,8 +268,69 @@ class Box(Protocol):
         Raises `BoxFileError` (``too_large`` above ``limit`` bytes) and `BoxLost`.
         """
 
-    async def write_file(self, path: str, data: bytes, *, read_only: bool = False) -> None:
-        """Replace a file in one step, making its parents. Raises `BoxFileError` and `BoxLost`."""
+    async def read_piece(self, path: str, *, offset: int = 0, limit: int) -> FilePiece:
+        """At most ``limit`` bytes of a regular file from ``offset`` on, and its whole size.
+
+        Nothing else of the file is read. Beyond the end there are no bytes and no error. What is no
+        regular file is an error at once. Raises `BoxFileError` and `BoxLost`.
+        """
+
+    async def write_file(
+        self, path: str, data: bytes, *, read_only: bool = False, append: bool = False
+    ) -> int:
+        """Replace a file in one step, or add to its end in one write; give its size after that.
+
+        Parents are made. Two that append at once lose nothing. Nothing can be added below
+        ``/app/uploads``. Raises `BoxFileError` and `BoxLost`.
+        """
+
+    async def glob(
+        self, pattern: str, *, working_dir: str = "/home/user", limit: int = 10_000
+    ) -> FoundPaths:
+        """The files and folders that match, relative to ``working_dir`` and sorted.
+
+        ``*`` and ``?`` and ``[...]`` stay within one name, ``**`` is any number of folders; hidden
+        names match only where the pattern names the dot; folders behind links are not entered. A
+        pattern that is absolute gives absolute paths. No match is no error. At most ``limit``
+        paths. Raises `BoxFileError` (``not_found`` for the working folder, ``invalid_input`` for a
+        pattern that is none, ``permission_denied`` outside the box's own folders) and `BoxLost`.
+        """
+
+    def pack(self, path: str, *, recursive: bool = True) -> AsyncGenerator[bytes]:
+        """A file, or a folder with all below it, as pieces for `unpack` of any box.
+
+        Made as they are taken, never held as a whole; close it early with `contextlib.aclosing`.
+        Carried: regular files and folders with mode and time, links that stay inside of what is
+        packed. All else is left out and named by `Unpacked.skipped`. The pieces come from inside a
+        box: nothing but `unpack` may read them. Raises, at the first piece, `BoxFileError`
+        (``is_a_directory`` for a folder without ``recursive``), and `BoxLost`.
+        """
+
+    async def unpack(self, path: str, pieces: AsyncIterable[bytes]) -> Unpacked:
+        """Put there what `pack` gave, under the final name ``path``; parents are made.
+
+        A file whose ``path`` is a folder goes into it under its own name. A folder's files go into
+        a folder that is there already, each in the place of its namesake. All is received beside
+        the target first and then renamed, so a failure on the way leaves nothing behind. Neither
+        owners nor set-id bits are kept. Raises `BoxFileError` (``too_large`` for what is over the
+        box's disk or 100,000 entries, ``is_a_directory`` for a file in a folder's place,
+        ``invalid_input`` for pieces that are no such archive), what ``pieces`` raises, `BoxLost`.
+        """
+
+    async def connect(self, port: int, *, timeout_s: float = 10.0) -> anyio.abc.ByteStream:
+        """A connection to ``127.0.0.1:port`` inside the box; ends with the box.
+
+        The same interface whether the connection itself is handed out or relayed over the box's
+        channel (behind its tool calls, with a bounded window). Raises `BoxConnectionError` and
+        `BoxLost`.
+        """
+
+    async def listen(self, port: int) -> Listener:
+        """Have the box's ``127.0.0.1:port`` answered by the host; ends with the box.
+
+        The only thing inside that whoever runs in the box can then reach outside of it is what the
+        host does with these connections. Raises `BoxConnectionError` and `BoxLost`.
+        """
 
     async def export_files(self) -> bytes:
         """``/home/user`` as an uncompressed tar archive, for `import_files` after a restart."""

@@ -122,8 +122,9 @@ class MemoryBox:
             raise BoxFileError("too_large", f"over {limit} bytes")
         return self.files[path]
 
-    async def write_file(self, path: str, data: bytes, *, read_only: bool = False) -> None:
+    async def write_file(self, path: str, data: bytes, *, read_only: bool = False) -> int:
         self.files[path] = data
+        return len(data)
 
 
 class Mute:
