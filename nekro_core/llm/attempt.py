@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from nekro_core.llm.events import Cost
+from nekro_core.llm.function_calls import CallAssembly
 from nekro_core.llm.model import ChatRequest, ModelError, Usage
 from nekro_core.llm.tokens import estimate_prompt, estimate_tokens
 
@@ -27,6 +28,8 @@ class Attempt:
 
     request: ChatRequest
     words: list[str] = field(default_factory=list)
+    calls: CallAssembly = field(default_factory=CallAssembly)
+    call_characters: int = 0
     characters: int = 0
     thought_characters: int = 0
     cost: Cost | None = None
@@ -36,13 +39,14 @@ class Attempt:
     @property
     def begun(self) -> bool:
         """Whether anything has arrived that is paid for."""
-        return bool(self.characters or self.thought_characters)
+        return bool(self.characters or self.thought_characters or self.call_characters)
 
     @property
     def room(self) -> int:
         """Characters still taken: a model that never ends is cut as by its own limit."""
         bound = max(_LEAST_BOUND, self.request.max_tokens * _CHARACTERS_PER_TOKEN)
-        return max(0, bound - self.characters - self.thought_characters)
+        taken = self.characters + self.thought_characters + self.call_characters
+        return max(0, bound - taken)
 
     def usage(self) -> Usage:
         """The provider's count, or an estimate."""
@@ -52,9 +56,9 @@ class Attempt:
                 completion_tokens=self.cost.completion_tokens,
                 cached_tokens=self.cost.cached_tokens,
             )
-        thought = round(self.thought_characters / 3.5)
+        unseen = round((self.thought_characters + self.call_characters) / 3.5)
         return Usage(
             prompt_tokens=estimate_prompt(self.request),
-            completion_tokens=estimate_tokens("".join(self.words)) + thought,
+            completion_tokens=estimate_tokens("".join(self.words)) + unseen,
             estimated=True,
         )

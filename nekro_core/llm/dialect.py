@@ -8,6 +8,8 @@ from typing import Any, Self
 from nekro_core.llm.model import (
     AudioPart,
     ChatRequest,
+    Function,
+    FunctionCall,
     ImagePart,
     ModelProfile,
     Part,
@@ -56,6 +58,8 @@ def encode_request(
         fields["temperature"] = request.temperature
     if request.stop:
         fields["stop"] = list(request.stop)
+    if request.functions and profile.functions:
+        fields["tools"] = [_encode_function(function) for function in request.functions]
     fields |= extra_body
     if request.grammar and profile.grammar:
         fields["grammar"] = request.grammar
@@ -65,10 +69,41 @@ def encode_request(
 def encode_message(message: PromptMessage, profile: ModelProfile) -> dict[str, Any]:
     """One message; words alone go as a plain string, which every endpoint takes."""
     parts = adapt_to_senses(message, profile).parts
+    fields: dict[str, Any] = {"role": message.role}
     if all(isinstance(part, TextPart) for part in parts):
         text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
-        return {"role": message.role, "content": _sendable(text)}
-    return {"role": message.role, "content": [_encode_part(part) for part in parts]}
+        fields["content"] = _sendable(text)
+    else:
+        fields["content"] = [_encode_part(part) for part in parts]
+    if message.answers:
+        fields["tool_call_id"] = message.answers
+    if message.calls:
+        fields["tool_calls"] = [_encode_call(call) for call in message.calls]
+        # Words that are there but empty are refused beside calls by some.
+        fields["content"] = fields["content"] or None
+    return fields
+
+
+def _encode_function(function: Function) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {
+            "name": function.name,
+            "description": _sendable(function.description),
+            "parameters": function.parameters,
+        },
+    }
+
+
+def _encode_call(call: FunctionCall) -> dict[str, Any]:
+    # Servers read the arguments again, and refuse the whole request where they are no JSON.
+    written = "{}" if call.problem else call.written
+    name = call.name or "unknown"
+    return {
+        "id": call.call_id,
+        "type": "function",
+        "function": {"name": name, "arguments": _sendable(written)},
+    }
 
 
 def _encode_part(part: Part) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from nekro_core.llm.function_calls import CallPiece
+
 MAX_LINE = 4_000_000
 """Longest line in characters: a whole reply of 1 MB fits, an endless line does not fill memory."""
 
@@ -68,7 +70,7 @@ class Done:
     """The ``[DONE]`` mark."""
 
 
-Event = Words | Thought | Refusal | Stopped | Cost | Failure | Done
+Event = Words | Thought | CallPiece | Refusal | Stopped | Cost | Failure | Done
 
 
 async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:
@@ -98,7 +100,7 @@ async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:
 
 
 def parse_chunk(chunk: dict[str, Any]) -> list[Event]:
-    """The events of one chunk, in order: failure, words, stop, cost."""
+    """The events of one chunk, in order: failure, words, calls, stop, cost."""
     if error := chunk.get("error"):
         return [Failure(error)]
     events: list[Event] = []
@@ -139,7 +141,32 @@ def _parse_delta(delta: dict[str, Any]) -> list[Event]:
         )
     if isinstance(content, str) and content:
         events.append(Words(content))
+    calls = delta.get("tool_calls")
+    if isinstance(calls, list):
+        events += [_parse_call(call) for call in calls if isinstance(call, dict)]
     return events
+
+
+def _parse_call(call: dict[str, Any]) -> CallPiece:
+    index, call_id = call.get("index"), call.get("id")
+    function = call.get("function")
+    if not isinstance(function, dict):
+        function = {}
+    name, arguments = function.get("name"), function.get("arguments")
+    whole = isinstance(arguments, dict)
+    return CallPiece(
+        index=index if _is_count(index) else None,
+        call_id=call_id if isinstance(call_id, str) else "",
+        name=name if isinstance(name, str) else "",
+        arguments=(
+            json.dumps(arguments, ensure_ascii=False)
+            if whole
+            else arguments
+            if isinstance(arguments, str)
+            else ""
+        ),
+        whole=whole,
+    )
 
 
 def _parse_usage(usage: dict[str, Any]) -> Cost | None:

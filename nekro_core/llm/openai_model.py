@@ -16,6 +16,7 @@ from nekro_core.llm.attempt import Attempt, AttemptFailed
 from nekro_core.llm.dialect import Dialect, encode_request
 from nekro_core.llm.events import Cost, Done, Event, Failure, Refusal, Stopped, Thought, Words
 from nekro_core.llm.failures import Redactor, describe, status_of
+from nekro_core.llm.function_calls import CallPiece, TooManyCalls
 from nekro_core.llm.model import (
     ChatRequest,
     Delta,
@@ -44,9 +45,10 @@ _FILTER_REASONS = frozenset({"content_filter", "refusal", "safety", "sensitive"}
 class OpenAIChatModel:
     """A `ChatModel` over HTTP, through the openai SDK.
 
-    The last two deltas of a reply are `Usage` and `Finished`. Where the provider sends no usage (or
-    refuses the field that asks for it) it is estimated and marked. A reply that breaks off yields
-    its `Usage` before it raises `ReplyBroken`. Thoughts are counted but are no part of the reply.
+    The last deltas of a reply are its calls, `Usage` and `Finished`. Where the provider sends no
+    usage (or refuses the field that asks for it) it is estimated and marked. A reply that breaks
+    off yields calls and `Usage` before it raises `ReplyBroken`. Thoughts are counted but are no
+    part of the reply.
 
     Tries follow one another with backoff and jitter, as long as nothing of the reply, a thought
     included, has arrived: what has arrived was paid for. ``Retry-After`` is honoured up to 30 s;
@@ -73,6 +75,7 @@ class OpenAIChatModel:
             vision=settings.vision,
             audio=settings.audio,
             grammar=settings.grammar,
+            functions=True,
             context_tokens=settings.context_tokens,
         )
         self._socket = socket
@@ -179,15 +182,22 @@ class OpenAIChatModel:
                 self._require_end(attempt)
             except AttemptFailed as failed:
                 if failed.begun:
+                    for call in attempt.calls.finish(cut="the reply broke off"):
+                        yield call
                     yield attempt.usage()
                 raise
+            limited = attempt.reason in _LENGTH_REASONS
+            cut = "the reply reached its limit of tokens" if limited else ""
+            if attempt.reason not in _FILTER_REASONS:
+                for call in attempt.calls.finish(cut=cut):
+                    yield call
             yield attempt.usage()
             if attempt.reason in _FILTER_REASONS:
                 raise AttemptFailed(
                     ModelRefused(f"the provider's filter stopped the reply ({attempt.reason})"),
                     begun=attempt.begun,
                 )
-            yield Finished("length" if attempt.reason in _LENGTH_REASONS else "stop")
+            yield Finished("length" if limited else "stop")
             if attempt.done:
                 async for _ in events:
                     pass  # a body read to its end leaves its connection for the next request
@@ -200,6 +210,8 @@ class OpenAIChatModel:
                 attempt.characters += len(words)
                 attempt.words.append(text)
                 return text
+            case CallPiece():
+                self._take_piece(event, attempt)
             case Thought(words):
                 attempt.thought_characters += len(words)
             case Refusal(words):
@@ -215,6 +227,13 @@ class OpenAIChatModel:
             case Done():
                 attempt.done = True
         return ""
+
+    def _take_piece(self, piece: CallPiece, attempt: Attempt) -> None:
+        attempt.call_characters += len(piece.name) + len(piece.arguments)
+        try:
+            attempt.calls.feed(piece)
+        except TooManyCalls as error:
+            raise AttemptFailed(ReplyBroken(str(error)), begun=True) from error
 
     def _require_end(self, attempt: Attempt) -> None:
         """A reply must say that it is over; one that merely ceases was cut somewhere on the way."""

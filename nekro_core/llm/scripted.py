@@ -19,6 +19,7 @@ from nekro_core.llm.model import (
     ChatRequest,
     Delta,
     Finished,
+    FunctionCall,
     ModelError,
     ModelProfile,
     RequestRejected,
@@ -34,10 +35,12 @@ _PIECE = 12
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scripted:
     """A reply in full detail. ``chunks`` are its words as they arrive; a number among them is a
-    pause in seconds, a `ModelError` is raised at its place. Without a ``usage`` one is estimated.
+    pause in seconds, a `ModelError` is raised at its place. ``calls`` follow the words. Without a
+    ``usage`` one is estimated.
     """
 
-    chunks: Iterable[str | float | ModelError] | AsyncIterable[str | float | ModelError]
+    chunks: Iterable[str | float | ModelError] | AsyncIterable[str | float | ModelError] = ()
+    calls: Sequence[FunctionCall] = ()
     reason: Literal["stop", "length"] = "stop"
     usage: Usage | None = None
 
@@ -58,7 +61,9 @@ class ScriptedModel:
     """
 
     def __init__(self, script: Script, *, profile: ModelProfile | None = None) -> None:
-        self._profile = profile or ModelProfile(name="scripted", vision=True, audio=True)
+        self._profile = profile or ModelProfile(
+            name="scripted", vision=True, audio=True, functions=True
+        )
         self._answer = script if callable(script) else self._in_turn(deque(script))
         self.requests: list[ChatRequest] = []
         self.open_streams = 0
@@ -79,7 +84,10 @@ class ScriptedModel:
         """Say the next reply; see `ChatModel.stream`."""
         messages = tuple(adapt_to_senses(message, self._profile) for message in request.messages)
         grammar = request.grammar if self._profile.grammar else ""
-        self.requests.append(replace(request, messages=messages, grammar=grammar))
+        functions = request.functions if self._profile.functions else ()
+        self.requests.append(
+            replace(request, messages=messages, grammar=grammar, functions=functions)
+        )
         deltas = self._deltas(request)
         self.open_streams += 1
         try:
@@ -110,6 +118,9 @@ class ScriptedModel:
                     yield TextDelta(chunk)
                 case _:
                     await anyio.sleep(chunk)
+        for call in reply.calls:
+            said.append(call.written)
+            yield call
         yield reply.usage or estimate_usage(request, "".join(said))
         yield Finished(reply.reason)
 

@@ -1,9 +1,10 @@
 """Token counts where the provider gives none: estimates, always marked as such."""
 
+import json
 import math
 import re
 
-from nekro_core.llm.model import AudioPart, ChatRequest, ImagePart, TextPart, Usage
+from nekro_core.llm.model import AudioPart, ChatRequest, Function, ImagePart, TextPart, Usage
 
 _WIDE = re.compile(r"[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
                    r"\U00020000-\U0003ffff]")  # fmt: skip
@@ -31,11 +32,17 @@ def estimate_tokens(text: str) -> int:
     return math.ceil((len(text) - wide - other) / 3.5 + wide + other / 2)
 
 
+def function_text(function: Function) -> str:
+    """A function as about as many characters as providers show the model of it."""
+    return f"{function.name} {function.description} {json.dumps(dict(function.parameters))}"
+
+
 def estimate_prompt(request: ChatRequest) -> int:
     """About how many tokens the prompt of ``request`` is."""
-    total = 0
+    total = sum(estimate_tokens(function_text(each)) for each in request.functions)
     for message in request.messages:
         total += _PER_MESSAGE
+        total += sum(estimate_tokens(f"{call.name}{call.written}") for call in message.calls)
         for part in message.parts:
             match part:
                 case TextPart(text):

@@ -1,5 +1,9 @@
 """What every `ChatModel` must do. An implementation subclasses `ChatModelConformance` and gives it
-a fixture ``model``: one that answers any question with at least a few words, in several deltas."""
+a fixture ``model``: one that answers any question with at least a few words, in several deltas.
+
+One that can call functions also subclasses `FunctionCallConformance`, with a fixture
+``calling_model``: one that answers any question with the words "Rolling." and two calls of
+``roll_dice``, with 6 and with 20 sides."""
 
 import anyio
 
@@ -9,6 +13,8 @@ from nekro_core.llm.model import (
     ChatRequest,
     Delta,
     Finished,
+    Function,
+    FunctionCall,
     ImagePart,
     PromptMessage,
     TextDelta,
@@ -92,3 +98,46 @@ class ChatModelConformance:
             message = PromptMessage("user", message.parts[:1])
         reply = await listen(model, ChatRequest(messages=(message,), max_tokens=8))
         assert isinstance(reply[-1], Finished)
+
+
+DICE = Function(
+    name="roll_dice",
+    description="Roll a die.",
+    parameters={
+        "type": "object",
+        "properties": {"sides": {"type": "integer"}},
+        "required": ["sides"],
+        "additionalProperties": False,
+    },
+)
+
+
+def calls_of(deltas: list[Delta]) -> list[FunctionCall]:
+    return [delta for delta in deltas if isinstance(delta, FunctionCall)]
+
+
+class FunctionCallConformance:
+    async def test_calls_come_whole_between_words_and_usage(self, calling_model: ChatModel) -> None:
+        assert calling_model.profile.functions
+        deltas = await listen(calling_model, ask("Roll two dice.", functions=(DICE,)))
+        *words, first, second, usage, end = deltas
+        assert words_of(words) == "Rolling."
+        for call, sides in ((first, 6), (second, 20)):
+            assert isinstance(call, FunctionCall)
+            assert (call.name, call.arguments, call.problem) == ("roll_dice", {"sides": sides}, "")
+        assert first.call_id != second.call_id
+        assert isinstance(usage, Usage)
+        assert end == Finished("stop")
+
+    async def test_answered_calls_go_back_to_the_model(self, calling_model: ChatModel) -> None:
+        request = ask("Roll two dice.", functions=(DICE,))
+        calls = calls_of(await listen(calling_model, request))
+        said = PromptMessage("assistant", (TextPart("Rolling."),), calls=tuple(calls))
+        answers = [
+            PromptMessage("tool", (TextPart(str(number)),), answers=call.call_id)
+            for number, call in enumerate(calls)
+        ]
+        again = ChatRequest(
+            messages=(*request.messages, said, *answers), functions=(DICE,), max_tokens=64
+        )
+        assert isinstance((await listen(calling_model, again))[-1], Finished)

@@ -6,6 +6,7 @@ import pytest
 from nekro_core.llm.model import (
     ChatRequest,
     Finished,
+    FunctionCall,
     ImagePart,
     ModelProfile,
     ModelUnreachable,
@@ -18,13 +19,26 @@ from nekro_core.llm.model import (
 )
 from nekro_core.llm.scripted import Scripted, ScriptedModel
 from nekro_core.llm.senses import IMAGE_NOTE
-from tests.llm.conformance import ChatModelConformance, ask, listen, words_of
+from tests.llm.conformance import (
+    ChatModelConformance,
+    FunctionCallConformance,
+    ask,
+    listen,
+    words_of,
+)
 
 
-class TestScriptedModel(ChatModelConformance):
+class TestScriptedModel(ChatModelConformance, FunctionCallConformance):
     @pytest.fixture
     def model(self) -> ScriptedModel:
         return ScriptedModel(lambda request: "one two three four five six")
+
+    @pytest.fixture
+    def calling_model(self) -> ScriptedModel:
+        calls = [
+            FunctionCall(call_id=str(n), name="roll_dice", arguments={"sides": n}) for n in (6, 20)
+        ]
+        return ScriptedModel(lambda request: Scripted(chunks=["Rolling."], calls=calls))
 
 
 class TestBlindScriptedModel(ChatModelConformance):

@@ -16,12 +16,14 @@ A script file holds rules, of which the first that fits answers::
     status = 200                     # another one answers with an error
     usage = true                     # whether tokens are told
     then = "end"                     # or "break", "stall", "endless", "no_done"
+    calls = [{ name = "roll_dice", arguments = { sides = 20 } }]    # native function calls
 
 It speaks HTTP/1.1 by itself, since a web framework will not break off where we want it to.
 """
 
 import argparse
 import json
+import random
 import re
 import tomllib
 from collections import deque
@@ -40,12 +42,32 @@ from tests.peers.listening import LoopbackServer, read_request
 PIECE = 12
 """Characters of a chunk where the script gives one whole text."""
 
+Split = Literal["pieces", "mixed", "whole", "objects", "no_index", "same_index"]
+
 Then = Literal["end", "no_done", "break", "stall", "endless"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A native function call. ``arguments`` are an object, or a text that goes out as it is."""
+
+    name: str
+    arguments: dict[str, Any] | str = field(default_factory=dict)
+    call_id: str = ""
+
+    @property
+    def written(self) -> str:
+        return self.arguments if isinstance(self.arguments, str) else json.dumps(self.arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """One HTTP answer.
+
+    ``calls`` follow the words, split at random places (``seed``) in the manner of ``split``: one
+    call after another as OpenAI does, pieces of all of them mixed, each whole in one chunk as
+    Mistral does, with an object for arguments, whole without an index, or all as number 0 as
+    some versions of Ollama did. ``said_again`` repeats id and name with every piece.
 
     ``chunks`` are the words of the reply as they are sent; a number is a pause in seconds, an
     `anyio.Event` is waited for, bytes go out as they are (garbage, comments, chunks of your own).
@@ -55,6 +77,10 @@ class Answer:
 
     chunks: Sequence[str | float | bytes | anyio.Event] = ()
     thoughts: Sequence[str] = ()
+    calls: Sequence[Call] = ()
+    split: Split = "pieces"
+    seed: int = 0
+    said_again: bool = False
     delay_s: float = 0.0
     reason: str | None = "stop"
     usage: bool = True
@@ -80,6 +106,11 @@ class Asked:
     @property
     def messages(self) -> list[dict[str, Any]]:
         return self.body.get("messages", [])
+
+    @property
+    def results(self) -> list[str]:
+        """What the functions called so far gave, in order."""
+        return [m["content"] for m in self.messages if m["role"] == "tool"]
 
     @property
     def last_user_text(self) -> str:
@@ -154,6 +185,41 @@ def pieces(text: str) -> list[str]:
     return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
 
 
+def call_pieces(answer: Answer) -> list[dict[str, Any]]:
+    """The deltas that make up an answer's calls."""
+    chance = random.Random(answer.seed)
+    queues: list[list[dict[str, Any]]] = []
+    for index, call in enumerate(answer.calls):
+        head = {"id": call.call_id or f"call_{index}_{answer.seed}", "type": "function"}
+        if answer.split not in ("pieces", "mixed"):
+            arguments = call.arguments if answer.split == "objects" else call.written
+            number = {} if answer.split == "no_index" else {"index": index}
+            if answer.split == "same_index":
+                number = {"index": 0}
+            queues.append([number | head | _function(call.name, arguments)])
+            continue
+        cuts = sorted(chance.choices(range(len(call.written) + 1), k=chance.randint(0, 5)))
+        ends = zip([0, *cuts], [*cuts, len(call.written)], strict=True)
+        again = head if answer.said_again else {}
+        name = call.name if answer.said_again else None
+        pieces = [{"index": index} | head | _function(call.name, "")]
+        pieces += [
+            {"index": index} | again | _function(name, call.written[start:end])
+            for start, end in ends
+        ]
+        queues.append(pieces)
+    if answer.split != "mixed":
+        return [piece for queue in queues for piece in queue]
+    mixed = []
+    while queues := [queue for queue in queues if queue]:
+        mixed.append(chance.choice(queues).pop(0))
+    return mixed
+
+
+def _function(name: str | None, arguments: Any) -> dict[str, Any]:
+    return {"function": ({"name": name} if name else {}) | {"arguments": arguments}}
+
+
 async def _watch(reader: BufferedByteReceiveStream, asked: Asked, tasks: TaskGroup) -> None:
     # Nothing is sent while an answer is under way, so whatever comes is the end.
     try:
@@ -182,7 +248,7 @@ async def _send_stream(stream: SocketStream, answer: Answer, asked: Asked) -> bo
     async def send(data: bytes) -> None:
         await stream.send(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
-    async def send_delta(delta: dict[str, str], reason: str | None = None) -> None:
+    async def send_delta(delta: dict[str, Any], reason: str | None = None) -> None:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
         await send(_event({"choices": [choice]}))
 
@@ -205,6 +271,9 @@ async def _send_stream(stream: SocketStream, answer: Answer, asked: Asked) -> bo
                 await chunk.wait()
             case _:
                 await anyio.sleep(chunk)
+    for piece in call_pieces(answer):
+        await anyio.sleep(answer.delay_s)
+        await send_delta({"tool_calls": [piece]})
     match answer.then:
         case "break":
             return False
@@ -217,10 +286,12 @@ async def _send_stream(stream: SocketStream, answer: Answer, asked: Asked) -> bo
             await stream.send(b"0\r\n\r\n")
             return True
     if answer.reason is not None:
-        await send_delta({}, answer.reason)
+        calls = answer.calls and answer.reason == "stop"
+        await send_delta({}, "tool_calls" if calls else answer.reason)
     if answer.usage and asked.body.get("stream_options", {}).get("include_usage"):
-        prompt = sum(len(str(message["content"])) for message in asked.messages) // 4 + 1
-        usage = {"prompt_tokens": prompt, "completion_tokens": len(said) // 4 + 1}
+        prompt = sum(len(str(message["content"] or "")) for message in asked.messages) // 4 + 1
+        told = len(said) + sum(len(call.written) for call in answer.calls)
+        usage = {"prompt_tokens": prompt, "completion_tokens": told // 4 + 1}
         await send(_event({"choices": [], "usage": usage}))
     await send(b"data: [DONE]\n\n")
     await stream.send(b"0\r\n\r\n")
@@ -250,6 +321,7 @@ def read_script(text: str) -> Callable[[Asked], Reply]:
                 status=rule.get("status", 200),
                 usage=rule.get("usage", True),
                 then=rule.get("then", "end"),
+                calls=[Call(**call) for call in rule.get("calls", ())],
             )
         return Answer(status=500, error={"message": "no rule of the script fits"})
 

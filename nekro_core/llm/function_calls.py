@@ -1,0 +1,149 @@
+"""Function calls as they are streamed: in pieces, several at a time, put together strictly.
+
+Source: ``choices[].delta.tool_calls`` of the chat completion chunk object of the OpenAI API
+reference. Endpoints differ: pieces of several calls come mixed or one call after another; an index
+is missing, or the same for every call; the id or the name is said again with every piece; arguments
+come as a JSON object in place of its text. All of that is understood. What is not strict JSON is
+never guessed at: such a call gets a ``problem``, and nobody carries it out.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from nekro_core.llm.model import FunctionCall
+
+MAX_CALLS = 256
+"""Calls of one reply. A model that makes more runs in a circle."""
+_SHOWN = 200
+"""Characters of unreadable arguments that the problem quotes."""
+
+
+class TooManyCalls(Exception):
+    """A reply with more than `MAX_CALLS`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallPiece:
+    """A piece of a call, as one chunk has it. What it does not say is ``None`` or empty."""
+
+    index: int | None = None
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+    whole: bool = False
+    """Whether ``arguments`` are all there are."""
+
+
+@dataclass(slots=True)
+class _Begun:
+    """A call of which something has arrived."""
+
+    index: int | None
+    call_id: str
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+    whole: bool = False
+
+    @property
+    def written(self) -> str:
+        return "".join(self.arguments)
+
+
+class CallAssembly:
+    """The calls of one reply."""
+
+    def __init__(self) -> None:
+        self._begun: list[_Begun] = []
+        self._last: _Begun | None = None
+
+    def feed(self, piece: CallPiece) -> None:
+        """Take a piece. Raises `TooManyCalls`."""
+        call = self._call_of(piece)
+        self._last = call
+        call.call_id = call.call_id or piece.call_id
+        if piece.name and piece.name != call.name and not call.arguments:
+            call.name += piece.name
+        if piece.arguments:
+            call.arguments.append(piece.arguments)
+        call.whole = call.whole or piece.whole
+
+    def finish(self, *, cut: str = "") -> tuple[FunctionCall, ...]:
+        """Every call, in the order of their numbers, else in that in which they began.
+
+        ``cut`` says why the reply ended too early: its last call, and one without any arguments,
+        may then be half of what was meant.
+        """
+        ids: set[str] = set()
+        calls = []
+        for number, begun in enumerate(sorted(self._begun, key=lambda call: call.index or 0)):
+            call_id = begun.call_id
+            if not call_id or call_id in ids:
+                call_id = f"call{number:05d}"  # nine letters and digits: Mistral takes no other
+            ids.add(call_id)
+            half = cut and not begun.whole and (begun is self._last or not begun.arguments)
+            arguments, problem = _read(begun.written)
+            if half:
+                problem = f"the call is not whole: {cut}"
+            elif not begun.name:
+                problem = "the call names no function"
+            calls.append(
+                FunctionCall(
+                    call_id=call_id,
+                    name=begun.name,
+                    written=begun.written or "{}",
+                    arguments={} if problem else arguments,
+                    problem=problem,
+                )
+            )
+        return tuple(calls)
+
+    def _call_of(self, piece: CallPiece) -> _Begun:
+        """The call that a piece belongs to, a new one where it belongs to none."""
+        for call in self._begun:
+            if piece.index is not None:
+                # Some count every call as number 0 and tell them apart by their ids alone.
+                same = call.index == piece.index and not (
+                    piece.call_id and call.call_id and piece.call_id != call.call_id
+                )
+            else:
+                same = bool(piece.call_id) and piece.call_id == call.call_id
+            if same and not (call.whole and piece.whole):
+                return call
+        if piece.index is None and not piece.call_id and not piece.name and self._last:
+            return self._last
+        if len(self._begun) == MAX_CALLS:
+            raise TooManyCalls(f"a reply with more than {MAX_CALLS} function calls")
+        call = _Begun(piece.index, piece.call_id)
+        self._begun.append(call)
+        return call
+
+
+def _read(written: str) -> tuple[dict[str, Any], str]:
+    """What arguments mean, or why they mean nothing."""
+    if not written.strip():
+        return {}, ""  # a function without parameters
+    try:
+        value = _STRICT.decode(written)
+    except RecursionError:
+        return {}, "the arguments are nested too deep"
+    except ValueError as error:
+        shown = written if len(written) <= _SHOWN else f"{written[:_SHOWN]}…"
+        return {}, f"the arguments are no JSON ({error}): {shown}"
+    if not isinstance(value, dict):
+        return {}, f"the arguments are no JSON object: {written[:_SHOWN]}"
+    return value, ""
+
+
+def _pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(found)
+    if len(result) != len(found):
+        raise ValueError("a key that stands twice")
+    return result
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"the number {name}")
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant)
