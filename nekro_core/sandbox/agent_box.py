@@ -21,6 +21,7 @@ from nekro_core.sandbox.box import (
 )
 from nekro_core.sandbox.channel import Channel
 from nekro_core.sandbox.guest import guest_wire as wire
+from nekro_core.sandbox.uploads import UPLOADS, Uploads
 from nekro_core.sandbox.work import (
     CommandResult,
     FilePiece,
@@ -32,14 +33,6 @@ from nekro_core.sandbox.work import (
 
 _FILE_TIMEOUT_S = 60.0
 _PIECE = 256 * 1024
-UPLOADS = "/app/uploads"
-
-
-class Uploads(Protocol):
-    """How a backend puts files where a guest can read and never write them."""
-
-    def write(self, path: str, data: bytes) -> None:
-        """Replace the file at ``path`` below ``/app/uploads``. Raises `BoxFileError`."""
 
 
 class Processes(Protocol):
@@ -176,7 +169,7 @@ class AgentBox:
             raise NotImplementedError("file pieces are being built")
         if path == UPLOADS or path.startswith(UPLOADS + "/"):
             self._living()
-            self._uploads.write(path, data)
+            await self._uploads.write(path, data)
             return len(data)
         mode = 0o444 if read_only else 0o644
         await self._file_operation({"operation": "write", "path": path, "mode": mode}, data)

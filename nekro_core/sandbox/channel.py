@@ -61,7 +61,11 @@ class Channel(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Asyncio: some bytes came."""
-        self._buffer += memoryview(self._received)[:nbytes]
+        self.receive(memoryview(self._received)[:nbytes])
+
+    def receive(self, data: memoryview) -> None:
+        """Take bytes of the stream; whoever unwraps it from another one hands them over here."""
+        self._buffer += data
         try:
             while found := wire.split(self._buffer, _BODY_LIMIT):
                 self._on_frame(found)

@@ -6,11 +6,11 @@ from pathlib import Path
 from nekro_core.sandbox.jail.uploads import UploadsFolder
 
 
-def test_a_box_can_enter_what_a_careful_process_makes(tmp_path: Path) -> None:
+async def test_a_box_can_enter_what_a_careful_process_makes(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         uploads = UploadsFolder.make(tmp_path / "box", group=None, limit=1000)
-        uploads.write("/app/uploads/a/b/file", b"text")
+        await uploads.write("/app/uploads/a/b/file", b"text")
     finally:
         os.umask(before)
     inner = [tmp_path / "box" / "a", tmp_path / "box" / "a" / "b"]

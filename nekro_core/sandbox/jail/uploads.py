@@ -3,10 +3,10 @@
 import os
 import secrets
 import shutil
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from nekro_core.sandbox.agent_box import UPLOADS
 from nekro_core.sandbox.box import BoxFileError
+from nekro_core.sandbox.uploads import upload_parts
 
 
 class UploadsFolder:
@@ -25,16 +25,9 @@ class UploadsFolder:
         path.chmod(0o750)
         return cls(path, limit)
 
-    def write(self, path: str, data: bytes) -> None:
+    async def write(self, path: str, data: bytes) -> None:
         """Replace a file; see `Uploads.write`."""
-        parts = PurePosixPath(path).relative_to(UPLOADS).parts
-        if (
-            not parts
-            or ".." in parts
-            or "\0" in path
-            or any(len(part.encode()) > 255 for part in parts)
-        ):
-            raise BoxFileError("invalid_input", f"not a path below {UPLOADS}: {path[:200]!r}")
+        parts = upload_parts(path)
         target = self._path.joinpath(*parts)
         try:
             old = target.stat().st_size if target.is_file() else 0
