@@ -89,6 +89,8 @@ report({
 
 _EXPECTED_ENVIRONMENT = frozenset(
     {"PATH", "HOME", "USER", "LANG", "TMPDIR", "PYTHONDONTWRITEBYTECODE", "MALLOC_ARENA_MAX", "PWD"}
+    # Of an image with packages.
+    | {"PYTHONPATH", "OPENBLAS_NUM_THREADS"}
 )
 
 

@@ -266,13 +266,17 @@ def _ended(stop: str, error: str) -> bytes:
 def main() -> None:
     """Serve the host on the descriptor that is named by the second argument."""
     limits = json.loads(sys.argv[1])
+    guest_guard.give_way(limits.get("nice", 0))  # its file is not ours once we are not dumpable
     guest_guard.set_dumpable(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the only signal that Python would act on
     os.umask(0o022)
     guest_guard.set_limits(limits["memory"], limits["processes"])
+    if limits.get("packages"):
+        sys.path.append(limits["packages"])
     sock = socket.socket(fileno=int(sys.argv[2]))
     sock.set_inheritable(False)
     agent = Agent(sock)
+    agent.unloaded += limits.get("preload", "").split()
     ready = {"python": ".".join(map(str, sys.version_info[:3]))}
     agent.host.send(wire.READY, 1, json.dumps(ready).encode())
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):

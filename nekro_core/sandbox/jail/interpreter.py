@@ -18,6 +18,7 @@ for root in {"/usr", "/usr/local", sys.base_prefix}:
         hidden |= {"%s/lib/%s/%s-packages" % (root, name, kind) for kind in ("site", "dist")}
 print(json.dumps({
     "version": list(sys.version_info[:2]),
+    "release": "%d.%d.%d" % sys.version_info[:3],
     "prefix": sys.base_prefix,
     "executable": os.path.realpath(sys.executable),
     "hidden": sorted(filter(os.path.isdir, hidden)),
@@ -48,6 +49,8 @@ class Interpreter:
     executable: str
     prefix: str
     version: tuple[int, int]
+    release: str
+    """The version with its third number."""
     hidden: tuple[str, ...]
 
 
@@ -91,7 +94,11 @@ def find_interpreter(wanted: Path | None, identity: Identity) -> InterpreterSear
             version = (found["version"][0], found["version"][1])
             if version >= _OLDEST:
                 chosen = Interpreter(
-                    found["executable"], found["prefix"], version, tuple(found["hidden"])
+                    executable=found["executable"],
+                    prefix=found["prefix"],
+                    version=version,
+                    release=found["release"],
+                    hidden=tuple(found["hidden"]),
                 )
                 return InterpreterSearch(chosen, tuple(refused))
             refused.append(f"{path}: Python {version[0]}.{version[1]} is older than 3.9")

