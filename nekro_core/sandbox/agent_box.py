@@ -71,9 +71,14 @@ class AgentBox:
         uploads: Uploads,
         processes: Processes,
         clock: Callable[[], float] = time.monotonic,
+        bounded_by: str = "",
+        starved: Callable[[], bool] = lambda: False,
     ) -> None:
+        """``starved`` says whether the kernel killed something in the box for memory since it was
+        last asked: a run that died then ran out of memory."""
         self.box_id = box_id
         self.spec = spec
+        self.bounded_by = bounded_by
         self.ready = anyio.Event()
         self.lost_because = ""
         self.run: AgentRun | None = None
@@ -81,6 +86,7 @@ class AgentBox:
         self._uploads = uploads
         self._processes = processes
         self._clock = clock
+        self._starved = starved
         self._channel: Channel | None = None
         self._turn = anyio.Semaphore(1)
         self._operations: dict[int, _FileOperation] = {}
@@ -122,6 +128,7 @@ class AgentBox:
             tasks=self._tasks,
             clock=self._clock,
             tear_down=self.lose,
+            starved=self._starved,
         )
         bounds = {
             "output": limits.output_bytes,

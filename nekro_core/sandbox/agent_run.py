@@ -65,6 +65,7 @@ class AgentRun:
         tasks: anyio.abc.TaskGroup,
         clock: Callable[[], float],
         tear_down: Callable[[str], None],
+        starved: Callable[[], bool] = lambda: False,
     ) -> None:
         self._channel = channel
         self._names = names
@@ -73,6 +74,7 @@ class AgentRun:
         self._tasks = tasks
         self._clock = clock
         self._tear_down = tear_down
+        self._starved = starved
         self._loop = asyncio.get_running_loop()
         self._open_calls: set[int] = set()
         self._workers: list[_Worker] = []
@@ -271,6 +273,8 @@ class AgentRun:
         said_by_run = {StopReason.FINISHED, StopReason.ERROR, StopReason.OUT_OF_MEMORY}
         if flags & wire.SAID_BY_RUN and ended.stop not in said_by_run:
             ended = _Ended(StopReason.PROTOCOL_ERROR, "the run claimed an end that is not its own")
+        if ended.stop is StopReason.DIED and self._starved():
+            ended = _Ended(StopReason.OUT_OF_MEMORY, "the code used more memory than its box has")
         if ended.stop is StopReason.TOO_MANY_CALLS:
             ended.error = f"the code made more than {self._limits.calls} tool calls and was stopped"
         self._end(self._stopping or ended, output, truncated=bool(flags & wire.TRUNCATED))

@@ -204,6 +204,8 @@ class Box(Protocol):
     """An isolated place to run code and keep files. Its working directory is ``/home/user``."""
 
     box_id: str
+    bounded_by: str
+    """What keeps it within its memory and processes, in words: the kernel, or a watchdog."""
 
     @property
     def alive(self) -> bool:

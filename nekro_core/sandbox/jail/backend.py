@@ -176,6 +176,8 @@ class JailBackend:
             uploads=uploads,
             processes=processes,
             clock=self._clock,
+            bounded_by=layout.bounded_by,
+            starved=processes.starved,
         )
         return box, processes
 
@@ -187,6 +189,7 @@ class JailBackend:
             group = layout.groups.make(box.box_id, box.spec)
         except OSError as error:
             _log.warning("no cgroup for a box, the watchdog alone bounds it: %s", error)
+            box.bounded_by = "the watchdog"
             return
         processes.limit(group)
 
