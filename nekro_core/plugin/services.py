@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Protocol
 
 from nekro_core.chat import ChatKey, Receipt, Record, Segment
+from nekro_core.delivery.fetch import Fetcher
 from nekro_core.delivery.host import MediaKeeper
+from nekro_core.llm.model import ChatModel
+from nekro_core.sandbox.box import Box
 from nekro_core.speech.speaker import Speaker
 
 
@@ -41,6 +44,13 @@ class BoxFiles(Protocol):
         """Replace a file; give its size. Raises `BoxFileError`."""
 
 
+class BoxSource(Protocol):
+    """Where boxes come from (`nekro_core.sandbox.supply.BoxSupply`)."""
+
+    async def take(self, image: str = "") -> Box:
+        """A fresh box of one's own. Raises `BackendUnavailable` and `ImageUnavailable`."""
+
+
 class PluginDataKeeper(Protocol):
     """What plugins keep (`nekro_core.store.Store.plugin_data`)."""
 
@@ -73,7 +83,8 @@ def _adapter_of(instance: str) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """Everything at once. ``adapter_of`` names the adapter of an instance, ``may_send_elsewhere``
-    the plugins that may write to other chats than the one that asks."""
+    the plugins that may write to other chats than the one that asks. ``boxes``, ``model`` and
+    ``fetcher`` are what cells work with (`nekro_core.reactive`)."""
 
     outgoing: Outgoing
     journal: Journal
@@ -83,3 +94,6 @@ class Services:
     data_dir: Path
     adapter_of: Callable[[str], str] = _adapter_of
     may_send_elsewhere: frozenset[str] = frozenset()
+    boxes: BoxSource | None = None
+    model: ChatModel | None = None
+    fetcher: Fetcher | None = None

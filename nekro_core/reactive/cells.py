@@ -1,0 +1,260 @@
+"""A cell that runs something: ``pending``, ``result`` and ``error`` of an asynchronous function.
+
+What it shows is never stale and never torn, by construction: the state is computed from its inputs,
+read now, and from a store of finished outcomes under the inputs' keys. Inputs without an outcome
+show as running in the very moment in which they are set. A task then makes the outcome; there is at
+most one, the one before it has ended first, and an outcome that nobody wants any more is dropped.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import anyio
+import reaktiv
+from reaktiv import Effect, Signal, batch, untracked
+
+from nekro_core.reactive.inputs import Inputs, look
+from nekro_core.reactive.scope import current_scope
+from nekro_core.reactive.values import Computed, note_waiting, refuse_in_computed
+
+T = TypeVar("T")
+
+Load = Callable[[dict[str, Any]], Awaitable[T]]
+"""What a cell runs: given a private copy of its inputs, None among them left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CellState(Generic[T]):
+    """All of a cell at one moment: idle (nothing set), running, done or failed. ``serial`` counts
+    the outcomes that the cell has had."""
+
+    pending: bool = False
+    result: T | None = None
+    error: Exception | None = None
+    serial: int = 0
+
+
+IDLE: CellState[Any] = CellState()
+RUNNING: CellState[Any] = CellState(pending=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shown(Generic[T]):
+    state: CellState[T]
+    waiting: bool
+
+
+class AsyncCell(Generic[T]):
+    """What `fetch_data`, `exec_` and their like return. Made in a scope, which ends it.
+
+    Reading ``pending``, ``result``, ``error`` or ``state`` inside of a `computed` makes that depend
+    on it; given as an input to another cell, the other is idle until there is a result.
+    """
+
+    def __init__(
+        self,
+        load: Load[T],
+        inputs: Mapping[str, Any],
+        *,
+        name: str,
+        needed: Collection[str] = (),
+        present: Collection[str] = (),
+        remember: int = 1,
+    ) -> None:
+        refuse_in_computed(name)
+        self.name = name
+        self._load = load
+        self._remember = remember
+        self._scope = current_scope()
+        self._serial = 0
+        self._salt = Signal(0)
+        self._closed = Signal(False)
+        self._outcomes: Signal[dict[str, CellState[T]]] = Signal({})
+        self._inputs = reaktiv.Computed(lambda: look(inputs, needed, present, self._salt.get()))
+        self._shown = reaktiv.Computed(self._show, equal=_same)
+        self._wanted: Inputs | None = None
+        self._running: anyio.CancelScope | None = None
+        self._working = False
+        self._scope.own(self)
+        self._effect = Effect(self._react)
+
+    # ---- what it shows ------------------------------------------------------------------------
+
+    @property
+    def state(self) -> CellState[T]:
+        """Pending, result and error, all of the same moment."""
+        shown = self._shown.get()
+        note_waiting(shown.waiting)
+        return shown.state
+
+    @property
+    def pending(self) -> bool:
+        """Whether it runs."""
+        return self.state.pending
+
+    @property
+    def result(self) -> T | None:
+        """What it came to with the inputs that it has now; None before that."""
+        return self.state.result
+
+    @property
+    def error(self) -> Exception | None:
+        """What it failed with, with the inputs that it has now. It is not tried again by itself."""
+        return self.state.error
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it runs, or something runs that its inputs come from."""
+        return self._shown.get().waiting
+
+    @property
+    def key(self) -> str:
+        """Names the inputs that it has now; empty while it is idle."""
+        return self._inputs.get().key
+
+    def get(self) -> T | None:
+        """The same as ``result``: what a cell is as an input to others."""
+        return self.result
+
+    def __call__(self) -> T | None:
+        """The same as ``result``."""
+        return self.result
+
+    # ---- what can be done with it --------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Run again with the same inputs: a failure is remembered otherwise, like a result."""
+        with batch():
+            self._outcomes.set({})
+            self._salt.update(lambda salt: salt + 1)
+
+    async def settled(self) -> CellState[T]:
+        """Wait until neither it nor anything that its inputs come from runs; its state then."""
+        while self.waiting:
+            await _once(lambda: not self.waiting)
+        return self._shown.get().state
+
+    def close(self) -> None:
+        """Stop. An outcome that is there stays; nothing new comes."""
+        if self._closed.get():
+            return
+        self._effect.dispose()
+        self._wanted = None
+        if self._running is not None:
+            self._running.cancel()
+        self._closed.set(True)
+        self._scope.disown(self)
+
+    # ---- how it works -------------------------------------------------------------------------
+
+    def _show(self) -> _Shown[T]:
+        inputs = self._inputs.get()
+        closed = self._closed.get()
+        if inputs.problem is not None:
+            state: CellState[T] = CellState(error=inputs.problem)
+        elif not inputs.key:
+            state = IDLE
+        else:
+            outcome = self._outcomes.get().get(inputs.key)
+            state = outcome or (IDLE if closed else RUNNING)
+        return _Shown(state, state.pending or (inputs.waiting and not closed))
+
+    def _react(self) -> None:
+        """Look at what is wanted, whenever that may have changed."""
+        self._inputs.get()
+        self._outcomes.get()
+        with untracked():
+            self._scope.here(self._follow)
+
+    def _follow(self) -> None:
+        """Stop what is no longer wanted, start what is."""
+        if self._closed.get():
+            return
+        inputs = self._inputs.get()
+        wanted = inputs if inputs.key and inputs.key not in self._outcomes.get() else None
+        if wanted is not None and self._wanted is not None and wanted.key == self._wanted.key:
+            return
+        self._wanted = wanted
+        if self._running is not None:
+            self._running.cancel()
+        if wanted is not None and not self._working:
+            self._working = True
+            self._scope.start(self._work, self.name)
+
+    async def _work(self) -> None:
+        """Run what is wanted, until nothing is. The loads follow one another: the box of the one
+        before is gone when the next begins."""
+        try:
+            while (wanted := self._wanted) is not None:
+                outcome: CellState[T] | None = None
+                with anyio.CancelScope() as self._running:
+                    outcome = await self._outcome_of(wanted)
+                self._running = None
+                if outcome is not None and self._wanted is wanted:
+                    self._keep(wanted.key, outcome)
+        finally:
+            self._working = False
+            self._running = None
+
+    async def _outcome_of(self, wanted: Inputs) -> CellState[T]:
+        try:
+            result, failure = await self._load(wanted.values), None
+        except Exception as error:  # noqa: BLE001 - it is the cell's error, for its readers
+            result, failure = None, error
+        return CellState(result=result, error=failure, serial=self._serial + 1)
+
+    def _keep(self, key: str, outcome: CellState[T]) -> None:
+        self._wanted = None
+        self._serial = outcome.serial
+        kept = {**self._outcomes.get(), key: outcome}
+        while len(kept) > self._remember:
+            del kept[next(iter(kept))]
+        self._outcomes.set(kept)
+
+
+def _same(one: _Shown[T], other: _Shown[T]) -> bool:
+    return one.state is other.state and one.waiting == other.waiting
+
+
+async def _once(true: Callable[[], bool]) -> None:
+    """Wait until something about reactive values is true, which it may no longer be afterwards."""
+    seen = anyio.Event()
+
+    def look_again() -> None:
+        if true():
+            seen.set()
+
+    watcher = Effect(look_again)
+    try:
+        await seen.wait()
+    finally:
+        watcher.dispose()
+
+
+def after_input(before: Any) -> Any:
+    """An input that makes a cell run after something else, and again whenever that has run anew:
+    another cell, of which it is the serial, or any other value."""
+    if isinstance(before, AsyncCell):
+        return Computed(lambda: before.state.serial if before.state.result is not None else None)
+    return before
+
+
+def load(
+    function: Callable[..., Awaitable[T]], *, needed: Collection[str] | None = None, **inputs: Any
+) -> AsyncCell[T]:
+    """Any asynchronous function as a cell: the general form of `fetch_data`.
+
+    It is called with the inputs by name, reactive ones read. While one of ``needed`` (all, unless
+    said otherwise) is None or empty the cell is idle. ``function`` must stand being cancelled.
+    """
+    if needed is None:
+        needed = inputs
+    elif unknown := sorted(set(needed) - inputs.keys()):
+        raise TypeError(f"needed: {', '.join(unknown)} is no input; there are {', '.join(inputs)}")
+
+    async def call(values: dict[str, Any]) -> T:
+        return await function(**values)
+
+    name = getattr(function, "__name__", "load")
+    return AsyncCell(call, inputs, name=name, needed=needed)

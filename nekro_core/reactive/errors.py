@@ -1,0 +1,45 @@
+"""What goes wrong in this room::
+
+    ReactiveError
+    ├── NoScope         made outside of a scope, or in one that is over
+    ├── NotHere         made or changed inside of a `computed`, which only reads
+    ├── BadInput        an input that is no plain data: nobody could tell whether it changed
+    ├── CommandTimeout  a command in a box took too long; its box is gone with it
+    ├── OutputMissing   a command ended well and left no file where one was expected
+    └── LoopTooLong     a model went on calling tools
+
+What the rooms below raise (`SandboxError`, `ModelError`, `NotFetched`) comes through as it is.
+"""
+
+
+class ReactiveError(Exception):
+    """The root of what this room raises."""
+
+
+class NoScope(ReactiveError):
+    """Cells that run something have an owner: ``async with scope():`` around what makes them."""
+
+
+class NotHere(ReactiveError):
+    """A `computed` is a function of what it reads; it makes no cells and sets none."""
+
+
+class BadInput(ReactiveError):
+    """An input that cannot be compared with the one before it."""
+
+
+class CommandTimeout(ReactiveError):
+    """A command did not end in time. ``stdout`` and ``stderr`` hold what it had said by then."""
+
+    def __init__(self, message: str, *, stdout: str = "", stderr: str = "") -> None:
+        super().__init__(message)
+        self.stdout = stdout
+        self.stderr = stderr
+
+
+class OutputMissing(ReactiveError):
+    """The command ended with 0 and the file is not there."""
+
+
+class LoopTooLong(ReactiveError):
+    """The model called tools in every one of its replies, up to the limit."""

@@ -1,0 +1,224 @@
+"""Commands in boxes, as cells."""
+
+import json
+import shlex
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import anyio
+
+from nekro_core.plugin.services import BoxSource
+from nekro_core.reactive.cells import AsyncCell, after_input
+from nekro_core.reactive.errors import CommandTimeout, OutputMissing, ReactiveError
+from nekro_core.reactive.fetch import understood
+from nekro_core.reactive.inputs import is_readable
+from nekro_core.reactive.scope import current_scope
+from nekro_core.reactive.values import Reactive
+from nekro_core.sandbox.box import Box, BoxFileError
+
+HOME: Final = "/home/user"
+TIMEOUT_S: Final = 60.0
+OUTPUT: Final = 1024 * 1024
+"""Bytes kept of stdout and of stderr, each; the middle of longer ones is left out and marked."""
+MAX_FILE: Final = 16 * 1024 * 1024
+"""Bytes of one file that is taken out of a box."""
+_OUTPUTS: Final = frozenset({"text", "json", "bytes"})
+_END_S: Final = 10.0  # longest wait for a box to be gone
+
+Step: TypeAlias = str | Sequence[str]
+"""A text for the shell, or a program and its words, of which the shell reads nothing."""
+Command: TypeAlias = Reactive[Any]
+"""One text for the shell, or a list of steps. None and what is empty is no command."""
+Files: TypeAlias = Sequence[str] | Mapping[str, Any]
+"""Paths to take out as texts; or by path: ``"text"``, ``"json"`` or ``"bytes"`` for one to take
+out, and a value that may change, a text or bytes, for one to put in."""
+
+# Each step is an argument and never a part of the script. One shell runs them all, so a `cd` or an
+# `export` holds for the steps after it.
+_SESSION: Final = 'for step do eval "$step"; code=$?; [ "$code" -eq 0 ] || exit "$code"; done'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecResult:
+    """How a command ended. An ``exit_code`` that is not 0 is a result, not an error of the cell.
+
+    ``files`` are those that were asked for, by the path they were asked by; of a command that
+    failed, those that are there.
+    """
+
+    stdout: str
+    stderr: str
+    exit_code: int
+    files: Mapping[str, Any] = field(default_factory=dict)
+    truncated: bool = False
+    """Something is left out in the middle of ``stdout`` or ``stderr``."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended with 0."""
+        return self.exit_code == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bindings:
+    """The files of a command: ``given`` are put in before it runs, ``wanted`` taken out after."""
+
+    given: Mapping[str, Any]
+    wanted: Mapping[str, str]
+
+    @classmethod
+    def of(cls, files: Files | None) -> "Bindings":
+        """Read what was asked for. Whether a binding is a value or the name of a kind is told by
+        its type, never by its text: a cell that holds ``"json"`` is a file with four letters."""
+        if files is None:
+            return cls({}, {})
+        if isinstance(files, str):
+            raise ReactiveError(f"files: expected a list of paths or a dict, got {files!r}")
+        if not isinstance(files, Mapping):
+            return cls({}, dict.fromkeys(files, "text"))
+        given: dict[str, Any] = {}
+        wanted: dict[str, str] = {}
+        for path, binding in files.items():
+            if isinstance(binding, str) and binding in _OUTPUTS:
+                wanted[path] = binding
+            elif is_readable(binding) or isinstance(binding, str | bytes):
+                given[path] = binding
+            else:
+                raise ReactiveError(
+                    f"files: {path!r} is bound to {binding!r}: expected 'text', 'json' or "
+                    "'bytes' for a file to take out, a text, bytes or a cell for one to put in"
+                )
+        return cls(given, wanted)
+
+
+def exec_(
+    command: Command,
+    *,
+    image: Reactive[str | None] = None,
+    files: Files | None = None,
+    timeout_s: float = TIMEOUT_S,
+    after: Any = None,
+) -> AsyncCell[ExecResult]:
+    """Run a command in a fresh box, which is gone when it has ended; idle while there is none.
+
+    A list is a sequence of steps in one shell: the first that does not end with 0 ends it. A step
+    that is itself a list is a program with its words, untouched by the shell. Code and data from
+    outside go in as ``files`` or as such words; in a text for the shell they would be read as
+    commands. A file to put in that is None keeps the cell idle.
+
+    ``image`` is what the box is made from. Over ``timeout_s`` it fails with `CommandTimeout`; with
+    `OutputMissing` where a command ends with 0 and leaves no such file; with the box's own errors.
+    """
+    source = current_scope().resources.boxes
+    bindings = Bindings.of(files)
+
+    async def run(values: dict[str, Any]) -> ExecResult:
+        async with fresh_box(source, values.get("image", "")) as box:
+            return await run_command(box, values, bindings, timeout_s)
+
+    return command_cell(run, "exec_", command, bindings, {"image": image}, after)
+
+
+def command_cell(
+    run: Any,
+    name: str,
+    command: Command,
+    bindings: Bindings,
+    more: Mapping[str, Any],
+    after: Any,
+) -> AsyncCell[ExecResult]:
+    """The cell of a command, wherever it runs."""
+    inputs: dict[str, Any] = {"command": command, **more}
+    present = [*(f"file:{path}" for path in bindings.given)]
+    inputs |= {f"file:{path}": value for path, value in bindings.given.items()}
+    if after is not None:
+        inputs["after"] = after_input(after)
+        present.append("after")
+    return AsyncCell(run, inputs, name=name, needed=("command",), present=present)
+
+
+@asynccontextmanager
+async def fresh_box(source: BoxSource | None, image: str) -> AsyncIterator[Box]:
+    """A box that is gone afterwards, whatever happens in between."""
+    if source is None:
+        raise ReactiveError("this scope has no boxes: give scope() a context or a source of boxes")
+    box = await source.take(image)
+    try:
+        yield box
+    finally:
+        with anyio.move_on_after(_END_S, shield=True):
+            await box.destroy()
+
+
+async def run_command(
+    box: Box, values: Mapping[str, Any], bindings: Bindings, timeout_s: float
+) -> ExecResult:
+    """Put files in, run, take files out. See `exec_`."""
+    for path in bindings.given:
+        await box.write_file(in_home(path), _content(path, values[f"file:{path}"]))
+    done = await box.execute(
+        _words(values["command"]), timeout_s=timeout_s, output_bytes=OUTPUT, working_dir=HOME
+    )
+    if done.timed_out:
+        raise CommandTimeout(
+            f"the command took over {timeout_s:g} s and was stopped",
+            stdout=done.stdout.text,
+            stderr=done.stderr.text,
+        )
+    return ExecResult(
+        stdout=done.stdout.text,
+        stderr=done.stderr.text,
+        exit_code=done.exit_code,
+        files=await _taken(box, bindings, done.exit_code),
+        truncated=done.stdout.truncated or done.stderr.truncated,
+    )
+
+
+def in_home(path: str) -> str:
+    """A path as boxes know it: those that do not begin at the root begin at home."""
+    return path if path.startswith("/") else f"{HOME}/{path}"
+
+
+def _words(command: Any) -> str | list[str]:
+    match command:
+        case str():
+            return command
+        case list():
+            return ["/bin/sh", "-c", _SESSION, "sh", *map(_step, command)]
+    raise ReactiveError(f"a command is a text or a list of steps, not {type(command).__name__}")
+
+
+def _step(step: Any) -> str:
+    if isinstance(step, str):
+        return step
+    if isinstance(step, list) and all(isinstance(word, str) for word in step):
+        return shlex.join(step)
+    raise ReactiveError(f"a step is a text or a list of words, not {step!r}")
+
+
+def _content(path: str, value: Any) -> bytes:
+    match value:
+        case str():
+            return value.encode()
+        case bytes():
+            return value
+        case dict() | list():
+            return json.dumps(value, ensure_ascii=False).encode()
+    raise ReactiveError(f"{path}: a file holds text, bytes or JSON, not {type(value).__name__}")
+
+
+async def _taken(box: Box, bindings: Bindings, exit_code: int) -> dict[str, Any]:
+    taken: dict[str, Any] = {}
+    for path, kind in bindings.wanted.items():
+        try:
+            data = await box.read_file(in_home(path), limit=MAX_FILE)
+        except BoxFileError as error:
+            if error.code != "not_found":
+                raise
+            if exit_code == 0:
+                raise OutputMissing(f"the command ended with 0 and left no file {path}") from None
+            continue
+        taken[path] = understood(data, kind, path)
+    return taken

@@ -1,0 +1,45 @@
+"""Data from the network as a cell."""
+
+import json
+from typing import Any, Literal
+
+from nekro_core.delivery.fetch import NotFetched
+from nekro_core.reactive.cells import AsyncCell
+from nekro_core.reactive.errors import ReactiveError
+from nekro_core.reactive.scope import current_scope
+from nekro_core.reactive.values import Reactive
+
+Mode = Literal["text", "json", "bytes"]
+"""What bytes are taken for. A text is UTF-8."""
+
+
+def fetch_data(url: Reactive[str | None], *, mode: Reactive[Mode] = "json") -> AsyncCell[Any]:
+    """What is at an address; idle while there is none.
+
+    The operator's bounds for media hold: bytes, seconds, redirects, and public addresses alone but
+    for ``NEKRO_DELIVERY__MEDIA__PRIVATE_HOSTS``. Fails with `NotFetched` where nothing comes, the
+    server answers with an error or the data is not what ``mode`` says.
+    """
+    fetcher = current_scope().resources.fetcher
+
+    async def fetch(values: dict[str, Any]) -> Any:
+        if fetcher is None:
+            raise ReactiveError("this scope has no network: give scope() a context or a fetcher")
+        return understood(await fetcher.fetch(values["url"]), values["mode"], values["url"])
+
+    return AsyncCell(fetch, {"url": url, "mode": mode}, name="fetch_data", needed=("url",))
+
+
+def understood(data: bytes, mode: str, where: str) -> Any:
+    """Bytes as text, as JSON or as they are. Raises `NotFetched`, `ReactiveError` for no mode."""
+    try:
+        match mode:
+            case "text":
+                return data.decode("utf-8-sig")
+            case "json":
+                return json.loads(data)
+            case "bytes":
+                return data
+    except (ValueError, RecursionError) as error:
+        raise NotFetched(f"{where[:200]} is no {mode}: {error}") from None
+    raise ReactiveError(f"mode {mode!r}: expected text, json or bytes")

@@ -1,0 +1,89 @@
+"""What a cell runs with: a private copy of its inputs and a key that tells whether they changed."""
+
+import copy
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from nekro_core.reactive.errors import BadInput
+from nekro_core.reactive.values import reading
+
+_DEPTH: Final = 64
+MAX_INPUT: Final = 32 * 1024 * 1024
+"""Bytes of all inputs of a cell together: as many as a fetch may bring."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inputs:
+    """One look at a cell's inputs.
+
+    ``key`` is the same for the same inputs and empty while there is nothing to run with: a wanted
+    input is missing, or could not be read (``problem``). ``waiting`` says that one of them is not
+    final yet.
+    """
+
+    key: str = ""
+    values: dict[str, Any] = field(default_factory=dict)
+    waiting: bool = False
+    problem: Exception | None = None
+
+
+def look(
+    wanted: Mapping[str, Any], needed: Collection[str], present: Collection[str], salt: int
+) -> Inputs:
+    """Read every input. One that is None counts as absent. An absent one of ``present``, an absent
+    or empty one of ``needed``, leave nothing to run with. ``salt`` makes equal inputs differ."""
+    with reading() as found:
+        try:
+            read = {name: resolve(each) for name, each in wanted.items()}
+            idle = any(read[name] is None for name in present) or any(
+                _is_missing(read[name]) for name in needed
+            )
+            values = {name: value for name, value in read.items() if value is not None}
+            key = "" if idle else _key(values, salt)
+        except Exception as error:  # noqa: BLE001 - it is the cell's error from here on
+            return Inputs(waiting=found.waiting, problem=error)
+    return Inputs(key, values, found.waiting)
+
+
+def resolve(value: Any, depth: int = 0) -> Any:
+    """The value with everything reactive in it read, and all of it a copy."""
+    if depth > _DEPTH:
+        raise BadInput(f"an input is nested more than {_DEPTH} deep")
+    match value:
+        case None | bool() | int() | float() | str() | bytes():
+            return value
+        case list() | tuple():
+            return [resolve(each, depth + 1) for each in value]
+        case dict():
+            return {name: resolve(each, depth + 1) for name, each in value.items()}
+    if is_readable(value):
+        return resolve(value.get(), depth + 1)
+    return copy.deepcopy(value)
+
+
+def is_readable(value: Any) -> bool:
+    """Whether a value may change: it has both of the ways to read a `Readable`."""
+    return callable(value) and callable(getattr(value, "get", None)) and not isinstance(value, type)
+
+
+def _is_missing(value: Any) -> bool:
+    """None, an empty text, bytes or list, and a list in which one of these stands: a step that is
+    not known yet."""
+    if value is None or value in ("", b"", [], {}):
+        return True
+    return isinstance(value, list) and any(_is_missing(each) for each in value)
+
+
+def _key(values: dict[str, Any], salt: int) -> str:
+    try:
+        packed = msgspec.msgpack.encode((salt, values), order="deterministic")
+    except (TypeError, OverflowError, ValueError, RecursionError) as error:
+        raise BadInput(f"an input is no plain data: {error}") from None
+    if len(packed) > MAX_INPUT:
+        limit = MAX_INPUT // 1024 // 1024
+        raise BadInput(f"the inputs have {len(packed)} bytes: at most {limit} MiB")
+    return hashlib.sha256(packed).hexdigest()

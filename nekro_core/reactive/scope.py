@@ -1,0 +1,222 @@
+"""Who owns what runs: a scope ends everything that was made in it.
+
+``async with scope(...):`` owns the tasks, and is over when the last of them is. ``with scope():``
+inside of one owns a part: leaving it cancels that part, and what has to be waited for (a box's end)
+goes on in the enclosing one.
+"""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self
+
+import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup
+
+from nekro_core.delivery.fetch import Fetcher
+from nekro_core.llm.model import ChatModel
+from nekro_core.plugin.context import AgentCtx
+from nekro_core.plugin.services import BoxSource
+from nekro_core.reactive.errors import NoScope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What cells work with. One that is not there is an error of the cell that needs it."""
+
+    boxes: BoxSource | None = None
+    model: ChatModel | None = None
+    fetcher: Fetcher | None = None
+
+
+class Owned(Protocol):
+    """What a scope ends."""
+
+    def close(self) -> None:
+        """Stop now, without waiting. May be called twice."""
+
+
+_current: ContextVar["Scope | None"] = ContextVar("nekro_reactive_scope", default=None)
+
+
+class Scope:
+    """Owns cells and boxes. Made by `scope`, entered once."""
+
+    def __init__(self, resources: Resources | None) -> None:
+        self._given = resources
+        self._resources = resources or Resources()
+        self._parent: Scope | None = None
+        self._tasks: TaskGroup | None = None
+        self._token: Token[Scope | None] | None = None
+        self._owned: dict[Owned, None] = {}
+        self._busy = 0
+        self._changed = anyio.Event()
+        self._over = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+
+    @property
+    def resources(self) -> Resources:
+        """Its own, or those of the scope around it. Raises `NoScope` once it is over."""
+        if self._over or self._tasks is None:
+            raise NoScope("this scope is over: make cells in one that is not")
+        return self._resources
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything in it, or in a scope inside it, runs."""
+        return self._busy > 0
+
+    async def settled(self) -> None:
+        """Wait until nothing runs and nothing is about to: what one cell's result starts in the
+        next counts too."""
+        while self.busy:
+            await self._changed.wait()
+
+    def __enter__(self) -> Self:
+        around = _current.get()
+        if around is None:
+            raise NoScope("`with scope():` owns a part of an `async with scope():` around it")
+        self._enter(around, around.tasks)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()
+
+    async def __aenter__(self) -> Self:
+        tasks = anyio.create_task_group()
+        await tasks.__aenter__()
+        self._enter(_current.get(), tasks)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._tasks is not None
+        tasks = self._tasks
+        self._leave()
+        tasks.cancel_scope.cancel()
+        # The body's error is the body's own: the group must not wrap it.
+        await tasks.__aexit__(None, None, None)
+
+    # ---- for what lives in it -----------------------------------------------------------------
+
+    @property
+    def tasks(self) -> TaskGroup:
+        """Where its tasks run. Raises `NoScope`."""
+        if self._over or self._tasks is None:
+            raise NoScope("this scope is over: make cells in one that is not")
+        return self._tasks
+
+    def own(self, owned: Owned) -> None:
+        """End this with the scope. Raises `NoScope`."""
+        if self._over:
+            raise NoScope("this scope is over: make cells in one that is not")
+        self._owned[owned] = None
+
+    def disown(self, owned: Owned) -> None:
+        """It has ended by itself."""
+        self._owned.pop(owned, None)
+
+    def start(self, work: Callable[[], Awaitable[None]], name: str, *, counts: bool = True) -> None:
+        """Run a task; ``counts`` says that nothing is settled before it is over."""
+        tasks, step = self.tasks, 1 if counts else 0
+
+        async def run() -> None:
+            # Whoever set the value that starts this may stand in another scope.
+            _current.set(self)
+            try:
+                await work()
+            finally:
+                self.count(-step)
+
+        self.count(step)
+        tasks.start_soon(run, name=name)
+
+    def count(self, step: int) -> None:
+        """So many tasks more run in it; those around it count them too."""
+        self._busy += step
+        self._tell()
+        if self._parent is not None:
+            self._parent.count(step)
+
+    def here(self, call: Callable[[], None]) -> None:
+        """Make a call in the loop's own thread: now if this is it, soon if a value was set from
+        another."""
+        if threading.get_ident() == self._thread:
+            call()
+        elif self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call)
+
+    def close(self) -> None:
+        """Stop everything in it, without waiting."""
+        self._over = True
+        while self._owned:
+            owned, _ = self._owned.popitem()
+            owned.close()
+        self._tell()
+
+    # ---- inside -------------------------------------------------------------------------------
+
+    def _enter(self, around: "Scope | None", tasks: TaskGroup) -> None:
+        if self._tasks is not None:
+            raise NoScope("a scope is entered once: make another with scope()")
+        if around is not None:
+            around.own(self)
+            self._parent = around
+            self._resources = self._given or around.resources
+        self._tasks = tasks
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._token = _current.set(self)
+
+    def _leave(self) -> None:
+        assert self._token is not None
+        _current.reset(self._token)
+        self.close()
+        if self._parent is not None:
+            self._parent.disown(self)
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+
+def scope(source: AgentCtx | Resources | None = None) -> Scope:
+    """An owner for cells, to be entered with ``async with`` or, inside of another, with ``with``.
+
+    A tool's handler gives its context: the cells then have the bot's boxes, model and network
+    rules. Without a ``source`` it has what the scope around it has.
+    """
+    if isinstance(source, AgentCtx):
+        services = source.services
+        return Scope(
+            Resources(boxes=services.boxes, model=services.model, fetcher=services.fetcher)
+        )
+    return Scope(source)
+
+
+def current_scope() -> Scope:
+    """The scope in which cells are made here. Raises `NoScope`."""
+    found = _current.get()
+    if found is None:
+        raise NoScope("cells that run something live in a scope: `async with scope(_ctx):`")
+    return found
+
+
+async def settled() -> None:
+    """Wait until nothing in the current scope runs. Raises `NoScope` outside of one."""
+    await current_scope().settled()
+
+
+async def idle() -> None:
+    """Let everything go on that can. Computed values need no more: they are up to date whenever
+    they are read; `settled` waits for what runs, too."""
+    await anyio.lowlevel.checkpoint()
