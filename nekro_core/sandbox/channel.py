@@ -70,9 +70,13 @@ class Channel(asyncio.BufferedProtocol):
             while found := wire.split(self._buffer, _BODY_LIMIT):
                 self._on_frame(found)
         except wire.ProtocolError as error:
-            self._buffer.clear()
-            self.close()
-            self._on_lost(f"its agent sent {error}")
+            self.fail(f"its agent sent {error}")
+
+    def fail(self, reason: str) -> None:
+        """Give up a stream that cannot be understood."""
+        self._buffer.clear()
+        self.close()
+        self._on_lost(reason)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Asyncio: the stream is gone."""
