@@ -1,0 +1,200 @@
+"""One WebSocket between a browser and a server in a box: messages pass, frames end on each side."""
+
+import anyio
+from anyio import CancelScope
+from anyio.abc import ByteStream
+from starlette.types import Message, Scope, Send
+from websockets.client import ClientProtocol
+from websockets.exceptions import InvalidState
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Response
+from websockets.protocol import Event, State
+from websockets.uri import WebSocketURI
+
+from nekro_core.sandbox.preview import headers
+from nekro_core.sandbox.preview.body import Body
+from nekro_core.sandbox.preview.names import Opened
+from nekro_core.sandbox.preview.problems import Problem
+from nekro_core.sandbox.preview.settings import PreviewSettings
+
+_READ_BYTES = 64 * 1024
+_MIB = 1024 * 1024
+_CLOSE_S = 5.0
+"""How long a server may take to agree to a close."""
+
+
+class Duplex:
+    """A WebSocket that a browser asked for, and the one to the box that answers it."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        body: Body,
+        send: Send,
+        stream: ByteStream,
+        opened: Opened,
+        settings: PreviewSettings,
+    ) -> None:
+        self._scope = scope
+        self._body = body
+        self._send = send
+        self._stream = stream
+        self._port = opened.port
+        self._settings = settings
+        query = scope["query_string"].decode("ascii")
+        path = (scope.get("raw_path") or b"/").decode("ascii")
+        self._box = ClientProtocol(
+            WebSocketURI(secure=False, host="localhost", port=80, path=path, query=query),
+            subprotocols=scope["subprotocols"] or None,
+            max_size=settings.message_mb * _MIB,
+        )
+        self._writing = anyio.Lock()
+        self._early: list[Event] = []
+        self._partial = bytearray()
+        self._is_text = False
+
+    async def run(self) -> Problem | None:
+        """Carry messages until either side closes. A problem that comes back is still to be told:
+        nothing was accepted."""
+        try:
+            with anyio.fail_after(self._settings.answer_s):
+                response = await self._shake_hands()
+        except TimeoutError:
+            return Problem.LATE_ANSWER
+        except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return Problem.BROKEN_ANSWER
+        if response is None:
+            return Problem.BROKEN_ANSWER
+        passed = headers.answered_by_box(_raw(response), self._port)
+        if self._box.state is not State.OPEN:
+            return await self._pass_refusal(response, passed)
+        await self._send(
+            {
+                "type": "websocket.accept",
+                "subprotocol": self._box.subprotocol,
+                "headers": [pair for pair in passed if pair[0] == b"set-cookie"],
+            }
+        )
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._to_box, tasks.cancel_scope)
+            await self._from_box()
+            tasks.cancel_scope.cancel()
+        return None
+
+    async def _shake_hands(self) -> Response | None:
+        request = self._box.connect()
+        del request.headers["Host"]
+        for name, value in headers.asked_of_box(
+            self._scope["headers"], scheme=self._settings.scheme
+        ):
+            if name != b"content-length":
+                request.headers[name.decode("ascii")] = value.decode("latin-1")
+        self._box.send_request(request)
+        await self._flush()
+        while self._box.handshake_exc is None:
+            try:
+                self._box.receive_data(await self._stream.receive(_READ_BYTES))
+            except anyio.EndOfStream:
+                self._box.receive_eof()
+            events = self._box.events_received()
+            if events and isinstance(events[0], Response):
+                self._early = events[1:]
+                return events[0]
+        return None
+
+    async def _pass_refusal(
+        self, response: Response, passed: list[headers.Header]
+    ) -> Problem | None:
+        """The server answers a WebSocket with a page: a login, a 404. The browser may see it."""
+        offered = "websocket.http.response" in self._scope.get("extensions", {})
+        if response.status_code < 200 or response.status_code >= 600 or not offered:
+            return Problem.BROKEN_ANSWER
+        passed = [pair for pair in passed if pair[0] != b"content-length"]
+        start = {"status": response.status_code, "headers": passed}
+        await self._send({"type": "websocket.http.response.start", **start})
+        body = bytes(response.body or b"")
+        await self._send({"type": "websocket.http.response.body", "body": body})
+        return None
+
+    async def _to_box(self, everything: CancelScope) -> None:
+        try:
+            while True:
+                message = await self._body.next()
+                if message["type"] == "websocket.disconnect":
+                    break
+                text = message.get("text")
+                if text is not None:
+                    self._box.send_text(text.encode("utf-8", "replace"))
+                else:
+                    self._box.send_binary(message["bytes"])
+                await self._flush()
+            code = message.get("code", 1005)
+            if code in {1005, 1006}:
+                self._box.send_close()
+            else:
+                self._box.send_close(code, message.get("reason") or "")
+            await self._flush()
+        except (InvalidState, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return  # The other direction sees the same end and tells the browser.
+        await anyio.sleep(_CLOSE_S)
+        everything.cancel()
+
+    async def _from_box(self) -> None:
+        events = self._early
+        try:
+            while True:
+                for event in events:
+                    if isinstance(event, Frame):
+                        await self._pass_frame(event)
+                await self._flush()
+                if self._box.close_expected():
+                    break
+                self._box.receive_data(await self._stream.receive(_READ_BYTES))
+                events = self._box.events_received()
+        except (anyio.EndOfStream, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass
+        await self._send(self._closing())
+
+    async def _pass_frame(self, frame: Frame) -> None:
+        if frame.opcode in {Opcode.TEXT, Opcode.BINARY}:
+            self._is_text = frame.opcode is Opcode.TEXT
+        elif frame.opcode is not Opcode.CONT:
+            return
+        # Empty pieces without end must not add up, as they would in a list.
+        self._partial += frame.data
+        if not frame.fin:
+            return
+        data, self._partial = bytes(self._partial), bytearray()
+        if not self._is_text:
+            await self._send({"type": "websocket.send", "bytes": data})
+            return
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            self._box.fail(1007, "text that is not UTF-8")
+        else:
+            await self._send({"type": "websocket.send", "text": text})
+
+    def _closing(self) -> Message:
+        """What the browser is told of the end; 1005, 1006 and 1015 are never sent as such."""
+        close = self._box.close_rcvd
+        if close is None or self._box.parser_exc is not None:
+            sent = self._box.close_sent
+            code = sent.code if sent is not None and close is None else 1011
+            return {"type": "websocket.close", "code": code, "reason": ""}
+        if close.code in {1005, 1006, 1015}:
+            return {"type": "websocket.close", "code": 1000}
+        return {"type": "websocket.close", "code": close.code, "reason": close.reason}
+
+    async def _flush(self) -> None:
+        async with self._writing:
+            for data in self._box.data_to_send():
+                if data:
+                    await self._stream.send(data)
+
+
+def _raw(response: Response) -> list[headers.Header]:
+    return [
+        (name.lower().encode("latin-1"), value.encode("latin-1", "replace"))
+        for name, value in response.headers.raw_items()
+    ]

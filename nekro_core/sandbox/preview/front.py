@@ -1,0 +1,110 @@
+"""The web application before the bot's own: every preview's name ends here, no other does."""
+
+import re
+from enum import Enum
+
+import anyio
+from anyio.abc import ByteStream
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from nekro_core.sandbox.box import BoxConnectionError, SandboxError
+from nekro_core.sandbox.preview.body import Body
+from nekro_core.sandbox.preview.duplex import Duplex
+from nekro_core.sandbox.preview.exchange import Exchange
+from nekro_core.sandbox.preview.names import Opened, Preview
+from nekro_core.sandbox.preview.problems import Problem, Say, tell
+from nekro_core.sandbox.preview.slots import NoSlot, Slots
+from nekro_core.sandbox.preview.target import TargetState
+
+_HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{0,5})?")
+
+
+class _Whose(Enum):
+    """Whom a request without a readable preview's name is for."""
+
+    BOT = "bot"
+    NOBODY = "nobody"
+
+
+class PreviewFront:
+    """Serves previews; hands everything else to the bot's application.
+
+    A request that looks as if it meant a preview never reaches the bot, readable or not, and the
+    bot's names never reach a box. ``say`` gives sentences by key and language.
+    """
+
+    def __init__(self, app: ASGIApp, preview: Preview, say: Say) -> None:
+        self._app = app
+        self._preview = preview
+        self._say = say
+        self._slots = Slots(preview.settings)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request or one WebSocket."""
+        if scope["type"] not in {"http", "websocket"}:
+            await self._app(scope, receive, send)
+            return
+        name = called_name(scope, self._preview)
+        if name is _Whose.BOT:
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] == "websocket":
+            await receive()  # the request to connect, which must be read before it is answered
+        body = Body(scope, receive)
+        if name is _Whose.NOBODY or scope.get("method") in {"CONNECT", "TRACE"}:
+            problem: Problem | None = Problem.BAD_REQUEST
+        else:
+            problem = await self._show(name, scope, body, send)
+        if problem is not None:
+            await tell(problem, self._say, scope, body, send)
+
+    async def _show(self, name: str, scope: Scope, body: Body, send: Send) -> Problem | None:
+        opened = self._preview.find(name)
+        if opened is None:
+            return Problem.UNKNOWN
+        try:
+            with self._slots.taken(opened):
+                stream = await self._connect(opened)
+                if isinstance(stream, Problem):
+                    return stream
+                async with stream:
+                    kind = Duplex if scope["type"] == "websocket" else Exchange
+                    shown = kind(scope, body, send, stream, opened, self._preview.settings)
+                    return await shown.run()
+        except NoSlot:
+            return Problem.BUSY
+
+    async def _connect(self, opened: Opened) -> ByteStream | Problem:
+        if _asleep(opened):
+            return Problem.ASLEEP
+        try:
+            with anyio.fail_after(self._preview.settings.connect_s):
+                return await opened.target.connect(opened.port)
+        except TimeoutError:
+            return Problem.LATE_ANSWER
+        except BoxConnectionError:
+            return Problem.NOTHING_LISTENS
+        except SandboxError:
+            return Problem.ASLEEP if _asleep(opened) else Problem.LOST
+
+
+def _asleep(opened: Opened) -> bool:
+    return opened.target.preview_state is TargetState.SLEEPING
+
+
+def called_name(scope: Scope, preview: Preview) -> str | _Whose:
+    """The preview's name that a request calls, or whom else it is for.
+
+    Only a ``Host`` that can be read without doubt counts as the bot's. Two of them, or one that a
+    more tolerant reader could take for a preview, is nobody's.
+    """
+    hosts = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
+    if not any(preview.settings.domain in host for host in hosts):
+        return _Whose.BOT
+    if len(hosts) > 1:
+        return _Whose.NOBODY
+    readable = _HOST.fullmatch(hosts[0])
+    if readable is None:
+        return _Whose.NOBODY
+    name = readable[1].rstrip(".")
+    return name if preview.is_name(name) else _Whose.BOT

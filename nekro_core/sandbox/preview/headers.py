@@ -1,0 +1,137 @@
+"""What of a request reaches a server in a box, and what of its answer reaches a browser."""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator
+from urllib.parse import urlsplit
+
+Header = tuple[bytes, bytes]
+"""A name in lower case and its value."""
+
+OURS = b"nekro_"
+"""How every cookie of the bot's begins. None reaches a box, whatever name it was set for."""
+
+_HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+"""RFC 9110, 7.6.1, and what it says of old ones; besides these, what ``Connection`` names."""
+
+_ABOUT_THE_VISITOR = frozenset(
+    {
+        b"forwarded",
+        b"x-forwarded",
+        b"x-real-ip",
+        b"x-client-ip",
+        b"x-cluster-client-ip",
+        b"true-client-ip",
+        b"cf-connecting-ip",
+        b"via",
+    }
+)
+"""Proxies in front of the bot say where a visitor comes from. Strangers' code need not know."""
+
+_NOT_FROM_A_BOX = frozenset({b"date", b"server", b"clear-site-data", b"alt-svc", b"refresh"})
+"""The web server writes the first two itself. The next acts on all names of a domain, the bot's own
+page included; ``Alt-Svc`` names another port; ``Refresh`` is a redirect that no page needs."""
+
+_DOMAIN = re.compile(rb";\s*domain\s*(=[^;]*)?(?=;|$)", re.IGNORECASE)
+_VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+"""What the web server takes; h11 lets control characters through."""
+
+
+def asked_of_box(headers: Iterable[Header], *, scheme: str) -> list[Header]:
+    """A request's headers for the server in the box. ``Host`` stays what the browser said, so that
+    the server's own addresses and its check of ``Origin`` are right."""
+    given = list(headers)
+    passed = []
+    for name, value in _end_to_end(given):
+        if name in _ABOUT_THE_VISITOR or name.startswith((b"x-forwarded-", b"sec-websocket-")):
+            continue
+        if name == b"cookie":
+            kept = _without_ours(value)
+            if kept:
+                passed.append((name, kept))
+        else:
+            passed.append((name, value))
+    host = next((value for name, value in given if name == b"host"), b"")
+    return [*passed, (b"x-forwarded-host", host), (b"x-forwarded-proto", scheme.encode())]
+
+
+def answered_by_box(headers: Iterable[Header], port: int) -> list[Header]:
+    """An answer's headers for the browser. ``port`` is the server's own, in the box."""
+    passed = []
+    names = set()
+    for name, value in _end_to_end(list(headers)):
+        if name in _NOT_FROM_A_BOX or name.startswith(b"sec-websocket-"):
+            continue
+        if not _VALUE.fullmatch(value):
+            continue
+        if name == b"set-cookie":
+            passed.append((name, _DOMAIN.sub(b"", value)))
+        elif name in {b"location", b"content-location"}:
+            passed.append((name, _location(value, port)))
+        else:
+            passed.append((name, value))
+        names.add(name)
+    if b"referrer-policy" not in names:
+        # The name is the key to the preview: other sites must not learn it from a followed link.
+        passed.append((b"referrer-policy", b"same-origin"))
+    return [*passed, (b"x-robots-tag", b"noindex")]
+
+
+def _end_to_end(headers: list[Header]) -> Iterator[Header]:
+    named = {
+        token.strip().lower()
+        for name, value in headers
+        if name == b"connection"
+        for token in value.split(b",")
+    }
+    # What frames a message or says whose it is cannot be wished away.
+    named -= {b"host", b"content-length", b"cookie", b"set-cookie"}
+    return ((name, value) for name, value in headers if name not in _HOP_BY_HOP | named)
+
+
+def _without_ours(cookies: bytes) -> bytes:
+    pairs = (pair.strip() for pair in cookies.split(b";"))
+    return b"; ".join(
+        pair for pair in pairs if pair and not pair.strip(b'" \t').lower().startswith(OURS)
+    )
+
+
+def _location(value: bytes, port: int) -> bytes:
+    """A server's redirect to itself at its address in the box leads to the preview; every other one
+    stays, for the visitor's browser to follow: nothing here ever does."""
+    try:
+        parts = urlsplit(value.decode("latin-1"))
+        own = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return value
+    if parts.scheme not in {"http", "https", ""} or not _is_loopback(parts.hostname or ""):
+        return value
+    if own != port:
+        return value
+    # One slash, or the rest would be read as a host's name.
+    path = "/" + parts.path.lstrip("/\\")
+    query = f"?{parts.query}" if parts.query else ""
+    fragment = f"#{parts.fragment}" if parts.fragment else ""
+    return f"{path}{query}{fragment}".encode("latin-1")
+
+
+def _is_loopback(name: str) -> bool:
+    if name == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified

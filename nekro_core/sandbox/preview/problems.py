@@ -1,0 +1,73 @@
+"""Why a visitor sees no page of a box, and how they are told."""
+
+from collections.abc import Callable
+from enum import StrEnum
+
+from starlette.types import Scope, Send
+
+from nekro_core.sandbox.preview.body import Body
+
+Say = Callable[[str, str], str]
+"""Gives the sentence of a key (``preview.asleep``) in a language (BCP 47)."""
+
+
+class Problem(StrEnum):
+    """What went wrong. The value ends the key of its sentence."""
+
+    UNKNOWN = "unknown"
+    ASLEEP = "asleep"
+    NOTHING_LISTENS = "nothing_listens"
+    LOST = "lost"
+    BROKEN_ANSWER = "broken_answer"
+    LATE_ANSWER = "late_answer"
+    BUSY = "busy"
+    BAD_REQUEST = "bad_request"
+    TOO_LARGE = "too_large"
+    LATE_UPLOAD = "late_upload"
+
+
+_STATUS = {
+    Problem.UNKNOWN: 404,
+    Problem.ASLEEP: 503,
+    Problem.NOTHING_LISTENS: 502,
+    Problem.LOST: 502,
+    Problem.BROKEN_ANSWER: 502,
+    Problem.LATE_ANSWER: 504,
+    Problem.BUSY: 503,
+    Problem.BAD_REQUEST: 400,
+    Problem.TOO_LARGE: 413,
+    Problem.LATE_UPLOAD: 408,
+}
+
+
+async def tell(problem: Problem, say: Say, scope: Scope, body: Body, send: Send) -> None:
+    """Answer a request, or refuse a WebSocket that was not accepted, with a sentence."""
+    language = next(
+        (value.decode("latin-1") for name, value in scope["headers"] if name == b"accept-language"),
+        "",
+    )
+    wanted = language.split(",")[0].split(";")[0].strip()
+    sentence = say(f"preview.{problem}", wanted).encode() + b"\n"
+    kind = "http.response"
+    if scope["type"] == "websocket":
+        if "websocket.http.response" not in scope.get("extensions", {}):
+            await send({"type": "websocket.close", "code": 1011})
+            return
+        kind = "websocket.http.response"
+    await send(
+        {
+            "type": f"{kind}.start",
+            "status": _STATUS[problem],
+            "headers": [
+                (b"content-type", b"text/plain; charset=utf-8"),
+                (b"content-length", str(len(sentence)).encode()),
+                (b"cache-control", b"no-store"),
+                (b"x-content-type-options", b"nosniff"),
+                # What of the request was not read must not be taken for the next one.
+                (b"connection", b"close"),
+            ],
+        }
+    )
+    await send({"type": f"{kind}.body", "body": sentence, "more_body": True})
+    await body.linger()
+    await send({"type": f"{kind}.body", "body": b""})

@@ -1,0 +1,46 @@
+"""How many connections there are at once."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from nekro_core.sandbox.preview.names import Opened
+from nekro_core.sandbox.preview.settings import PreviewSettings
+from nekro_core.sandbox.preview.target import PreviewTarget
+
+
+class NoSlot(Exception):
+    """There are as many connections as may be."""
+
+
+class Slots:
+    """Counts connections: in all, of each box, of each name. A slow one keeps its own only."""
+
+    def __init__(self, settings: PreviewSettings) -> None:
+        self._settings = settings
+        self._boxes: Counter[PreviewTarget] = Counter()
+        self._names: Counter[str] = Counter()
+
+    @contextmanager
+    def taken(self, opened: Opened) -> Iterator[None]:
+        """Hold one slot. Raises `NoSlot`."""
+        if (
+            self._names.total() >= self._settings.connections
+            or self._boxes[opened.target] >= self._settings.connections_per_box
+            or self._names[opened.token] >= self._settings.connections_per_name
+        ):
+            raise NoSlot
+        self._boxes[opened.target] += 1
+        self._names[opened.token] += 1
+        try:
+            yield
+        finally:
+            _less(self._boxes, opened.target)
+            _less(self._names, opened.token)
+
+
+def _less(counter: Counter[Any], key: Any) -> None:
+    counter[key] -= 1
+    if not counter[key]:
+        del counter[key]
