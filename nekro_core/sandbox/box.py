@@ -47,6 +47,7 @@ class ImageUnavailable(SandboxError):
         super().__init__(
             f"there is no image {image!r} here{why}; there is {', '.join(available) or 'none'}"
         )
+        self.image = image
         self.reason = reason
         self.available = tuple(available)
 

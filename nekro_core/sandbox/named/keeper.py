@@ -1,0 +1,104 @@
+"""All named boxes: whose there are, and which of them have to sleep."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import anyio
+
+from nekro_core.sandbox.box import Box
+from nekro_core.sandbox.named.life import NamedBox
+from nekro_core.sandbox.named.owned import KeeperLimits, OwnedBoxes
+from nekro_core.sandbox.named.storage import BoxRecord, BoxStorage
+
+_LOOK_S = 1.0
+_LAST_SAVES_S = 2.0
+"""For the files of all boxes together when the process ends."""
+
+
+class BoxSource(Protocol):
+    """Where boxes come from (`nekro_core.sandbox.supply.BoxSupply`)."""
+
+    async def take(self, image: str = "") -> Box:
+        """A fresh box of one's own. Raises `BackendUnavailable` and `ImageUnavailable`."""
+
+
+class NamedBoxes:
+    """Every owner's boxes. Whoever makes it runs `watch`, and awaits `aclose` in the end."""
+
+    def __init__(
+        self,
+        source: BoxSource,
+        storage: BoxStorage,
+        limits: KeeperLimits,
+        *,
+        clock: Callable[[], float],
+    ) -> None:
+        self.limits = limits
+        self._source = source
+        self._storage = storage
+        self._clock = clock
+        self._owners: dict[str, OwnedBoxes] = {}
+
+    @property
+    def running(self) -> list[NamedBox]:
+        """Those that run, the one unused longest first."""
+        known = (named for owned in self._owners.values() for named in owned.known)
+        return sorted((named for named in known if named.running), key=lambda n: n.idle_since)
+
+    def of(self, owner: str) -> OwnedBoxes:
+        """One owner's boxes: always the same object."""
+        owned = self._owners.get(owner)
+        if owned is None:
+            owned = self._owners[owner] = OwnedBoxes(
+                owner,
+                new_box=partial(self._new_box, owner),
+                storage=self._storage,
+                limits=self.limits,
+            )
+        return owned
+
+    async def watch(self) -> None:
+        """Until it is cancelled: save what changed, put to sleep what nobody uses."""
+        while True:
+            await anyio.sleep(_LOOK_S)
+            for named in self.running:
+                if named.changed and not named.in_use:
+                    await named.save()
+            await self.end_idle()
+            await self.make_room()
+
+    async def end_idle(self) -> None:
+        """Put boxes to sleep whose time has come."""
+        for named in self.running:
+            idle = self._clock() - named.idle_since
+            if not named.in_use and idle >= named.record.sleep_after_s:
+                await named.sleep()
+
+    async def make_room(self) -> None:
+        """Put boxes to sleep while too many run."""
+        for named in self.running:
+            if len(self.running) <= self.limits.running:
+                return
+            if not named.in_use:
+                await named.sleep()
+
+    async def aclose(self) -> None:
+        """Save and end every box."""
+        running = self.running
+        with anyio.move_on_after(_LAST_SAVES_S, shield=True):
+            for named in running:
+                await named.save()
+        for named in running:
+            await named.end()
+
+    def _new_box(self, owner: str, name: str, record: BoxRecord, stored: bool) -> NamedBox:
+        return NamedBox(
+            owner,
+            name,
+            record,
+            make=self._source.take,
+            storage=self._storage,
+            clock=self._clock,
+            stored=stored,
+        )

@@ -1,0 +1,258 @@
+"""One named box, from its first use to its destruction."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+import anyio
+import anyio.abc
+
+from nekro_core.sandbox.box import Box, BoxLost, SandboxError
+from nekro_core.sandbox.named.storage import BoxRecord, BoxStorage, Saved
+from nekro_core.sandbox.preview.target import TargetState
+
+_log = logging.getLogger(__name__)
+
+DIED = "it had died; its processes are gone, its files are as they were last saved"
+
+_END_S = 5.0
+"""Longest wait for a box to be gone."""
+
+
+class ImageMismatch(SandboxError):
+    """There is a box of this name, from another image."""
+
+
+class TooManyBoxes(SandboxError):
+    """This owner may not have one more box."""
+
+
+class BoxDestroyed(SandboxError):
+    """The box was destroyed while somebody waited for it; its name is free again."""
+
+
+class BoxUnreadable(SandboxError):
+    """Stored files of a box cannot be read now; nothing of them was changed."""
+
+
+class BoxState(StrEnum):
+    """Where in its life a box is."""
+
+    ABSENT = "absent"
+    STARTING = "starting"
+    RUNNING = "running"
+    SLEEPING = "sleeping"
+    DESTROYED = "destroyed"
+
+
+class Effect(IntEnum):
+    """What a use may leave behind, and so what must be saved."""
+
+    NOTHING = 0
+    FILES = 1
+    PROCESSES = 2
+    """Something may go on in the background and change files at any time."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxInUse:
+    """A living box that cannot fall asleep until it is given back."""
+
+    box: Box
+    named: "NamedBox"
+
+
+class NamedBox:
+    """A box with a name. Made by `NamedBoxes` alone.
+
+    ``make`` makes a fresh box of an image, ``clock`` is monotonic, ``stored`` says that the box is
+    there already and sleeps. A `PreviewTarget`: the same object over sleep and wake.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        name: str,
+        record: BoxRecord,
+        *,
+        make: Callable[[str], Awaitable[Box]],
+        storage: BoxStorage,
+        clock: Callable[[], float],
+        stored: bool = False,
+    ) -> None:
+        self.owner = owner
+        self.name = name
+        self.record = record
+        self.state = BoxState.SLEEPING if stored else BoxState.ABSENT
+        self.idle_since = clock()
+        self._make = make
+        self._storage = storage
+        self._clock = clock
+        self._box: Box | None = None
+        self._users = 0
+        self._changed = False
+        self._background = False
+        self._saved = Saved()
+        self._news: dict[str, object] = {}
+        self._changing = anyio.Lock()
+        self._saving = anyio.Lock()
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a call is in flight, or waits for the box."""
+        return self._users > 0
+
+    @property
+    def running(self) -> bool:
+        """Whether processes of it exist."""
+        return self.state is BoxState.RUNNING and self._box is not None and self._box.alive
+
+    @property
+    def destroyed(self) -> bool:
+        """Whether its life is over."""
+        return self.state is BoxState.DESTROYED
+
+    @property
+    def changed(self) -> bool:
+        """Whether files may differ from the stored ones because of a use."""
+        return self._changed and self.running
+
+    @property
+    def preview_state(self) -> TargetState:
+        """See `PreviewTarget`."""
+        if self.destroyed:
+            return TargetState.GONE
+        return TargetState.RUNNING if self.running else TargetState.SLEEPING
+
+    async def connect(self, port: int) -> anyio.abc.ByteStream:
+        """See `PreviewTarget`; keeps nothing awake. Raises `ConnectionRefusedError`, `BoxLost`."""
+        if self._box is None or not self.running:
+            raise BoxLost(f"{self.name} sleeps: its next use wakes it")
+        return await self._box.connect(port)
+
+    async def take(self) -> tuple[BoxInUse, bool]:
+        """The living box, started where there is none; and whether that was its first start.
+
+        Raises `BoxDestroyed`, `BoxUnreadable` and what making a box raises; the box is then what it
+        was before. Give it back.
+        """
+        self._users += 1
+        try:
+            if self.running and self._box is not None:
+                return BoxInUse(self._box, self), False
+            async with self._changing:
+                return await self._awake()
+        except BaseException:
+            self.give_back(Effect.NOTHING)
+            raise
+
+    def give_back(self, effect: Effect) -> None:
+        """End one use; the idle clock starts anew."""
+        self._users -= 1
+        self.idle_since = self._clock()
+        self._changed = self._changed or effect >= Effect.FILES
+        self._background = self._background or effect >= Effect.PROCESSES
+
+    def take_news(self) -> dict[str, object]:
+        """What its next user must be told, once: ``woke`` after a sleep, ``fault`` after a death
+        that nobody was told of."""
+        news, self._news = self._news, {}
+        return news
+
+    async def note_loss(self) -> None:
+        """Somebody in the middle of a use was told that the box died."""
+        async with self._changing:
+            if self.state is BoxState.RUNNING and not self.running:
+                await self._lay_down()
+
+    async def save(self) -> bool:
+        """Store the files where they changed. False where it went wrong, which is logged; it is
+        tried again at the next save."""
+        async with self._saving:
+            box = self._box
+            if box is None or not self.running or not (self._changed or self._background):
+                return True
+            self._changed = False
+            try:
+                self._saved = await self._storage.save(self.owner, self.name, box, self._saved)
+            except (SandboxError, OSError) as error:
+                self._changed = True
+                _log.error("files of %s (%s) were not saved: %s", self.name, self.owner, error)
+                return False
+            return True
+
+    async def sleep(self) -> bool:
+        """Save it and end its processes, unless somebody uses it by then or its files cannot be
+        saved: better awake than lost. Whether it sleeps."""
+        async with self._changing:
+            if self.state is not BoxState.RUNNING:
+                return self.state is BoxState.SLEEPING
+            if self.in_use or not await self.save() or self.in_use:
+                return False
+            await self._lay_down()
+            return True
+
+    async def end(self) -> None:
+        """End its processes without saving, whoever uses it: the bot ends."""
+        if self.state is BoxState.RUNNING:
+            await self._lay_down()
+
+    async def destroy(self) -> None:
+        """End it and remove its files; calls in flight get `BoxLost`. Raises `OSError`."""
+        self.state = BoxState.DESTROYED
+        box, self._box = self._box, None
+        await _end(box)
+        async with self._changing, self._saving:
+            await self._storage.forget(self.owner, self.name)
+
+    async def _awake(self) -> tuple[BoxInUse, bool]:
+        self._must_live()
+        if self.running and self._box is not None:
+            return BoxInUse(self._box, self), False
+        died = self.state is BoxState.RUNNING
+        if died:
+            await self._lay_down()
+        before, self.state = self.state, BoxState.STARTING
+        try:
+            self._box = await self._started(restore=before is BoxState.SLEEPING)
+            self.state = BoxState.RUNNING
+        finally:
+            if self.state is BoxState.STARTING:
+                self.state = before
+        if before is BoxState.SLEEPING:
+            self._news = {"woke": True} | ({"fault": DIED} if died else {})
+        return BoxInUse(self._box, self), before is BoxState.ABSENT
+
+    async def _started(self, *, restore: bool) -> Box:
+        box = await self._make(self.record.image)
+        try:
+            self._saved = Saved()
+            if restore:
+                self._saved = await self._storage.restore(self.owner, self.name, box)
+            self._must_live()
+        except OSError as error:
+            await _end(box)
+            _log.error("files of %s (%s) cannot be read: %s", self.name, self.owner, error)
+            raise BoxUnreadable(f"the files of {self.name} cannot be read now") from error
+        except BaseException:
+            await _end(box)
+            raise
+        return box
+
+    def _must_live(self) -> None:
+        if self.destroyed:
+            raise BoxDestroyed(f"{self.name} was destroyed")
+
+    async def _lay_down(self) -> None:
+        box, self._box = self._box, None
+        self.state = BoxState.SLEEPING
+        self._changed = self._background = False
+        await _end(box)
+
+
+async def _end(box: Box | None) -> None:
+    if box is not None:
+        with anyio.move_on_after(_END_S, shield=True), suppress(SandboxError):
+            await box.destroy()

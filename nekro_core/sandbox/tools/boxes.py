@@ -1,0 +1,83 @@
+"""The tools ``browse``, ``sandbox_create`` and ``sandbox_list``."""
+
+from typing import Any
+
+import anyio
+
+from nekro_core.sandbox.box import Box, BoxConnectionError
+from nekro_core.sandbox.named import Effect
+from nekro_core.sandbox.preview.names import EGRESS_PORT, PreviewRefused
+from nekro_core.sandbox.tools.inputs import invalid
+from nekro_core.sandbox.tools.pool import Call, refused
+from nekro_core.sandbox.tools.result import ErrorCode, ToolError, ToolResult, result
+
+_STARTING_S = 2.0
+"""How long a server may take until it listens, before its address is given all the same."""
+_PAUSE_S = 0.1
+_MAX_IMAGE = 200
+
+
+async def browse(call: Call) -> ToolResult:
+    """The address of what listens at a port: ``{url}``, the same each time.
+
+    Where nothing does after a while, ``listening`` is false beside it.
+    """
+    port = call.input.whole("port", least=1, most=65535)
+    assert port is not None, "it is required"
+    if port == EGRESS_PORT:
+        raise invalid(f"port: {port} is the sandbox's own way out")
+    preview = call.pool.preview
+    if preview is None:
+        raise ToolError(ErrorCode.SANDBOX_FAILED, "nothing shows servers of sandboxes here")
+    async with call.use("sandbox", Effect.NOTHING) as used:
+        told: dict[str, Any] = {}
+        if not await _listens(used.box, port):
+            told["listening"] = False
+        try:
+            url = preview.open(used.named, port)
+        except PreviewRefused as error:
+            raise refused(str(error)) from error
+    return result({"url": url, **told, **call.news})
+
+
+async def sandbox_create(call: Call) -> ToolResult:
+    """Make a box: ``{sandbox, created}``, ``created`` being false where there is one."""
+    name = call.name("sandbox")
+    image = call.input.text("image")
+    if not image or len(image) > _MAX_IMAGE:
+        raise invalid(f"image: expected the name of an image, at most {_MAX_IMAGE} characters")
+    sleep_after_s = call.input.seconds("sleep_after_ms", most=call.limits.sleep_after_s)
+    # Who names no image asks for none: the default is no reason to refuse the box that is there.
+    created = await call.pool.boxes.create(
+        name,
+        image=image,
+        sleep_after_s=sleep_after_s,
+        any_image="image" not in call.input.given,
+    )
+    return result({"sandbox": name, "created": created})
+
+
+async def sandbox_list(call: Call) -> ToolResult:
+    """All boxes, waking none: ``{sandboxes: [{name, image, status}]}``."""
+    listed = [
+        {
+            "name": each.name,
+            "image": each.image,
+            "status": "running" if each.running else "sleeping",
+        }
+        for each in await call.pool.boxes.list()
+    ]
+    return result({"sandboxes": listed})
+
+
+async def _listens(box: Box, port: int) -> bool:
+    with anyio.move_on_after(_STARTING_S):
+        while True:
+            try:
+                connection = await box.connect(port, timeout_s=_STARTING_S)
+            except BoxConnectionError:
+                await anyio.sleep(_PAUSE_S)
+            else:
+                await connection.aclose()
+                return True
+    return False

@@ -1,0 +1,103 @@
+"""One tool call: whatever happens, one result."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from nekro_core.sandbox.box import (
+    BackendUnavailable,
+    BoxFileError,
+    BoxLost,
+    ImageUnavailable,
+    SandboxError,
+)
+from nekro_core.sandbox.named import BoxUnreadable, ImageMismatch, TooManyBoxes
+from nekro_core.sandbox.tools.boxes import browse, sandbox_create, sandbox_list
+from nekro_core.sandbox.tools.files import glob, read_file, write_file
+from nekro_core.sandbox.tools.inputs import ToolInput, read_input
+from nekro_core.sandbox.tools.pool import Call, SandboxPool
+from nekro_core.sandbox.tools.result import ErrorCode, ToolError, ToolResult, failure
+from nekro_core.sandbox.tools.shell import shell
+from nekro_core.sandbox.tools.transfer import transfer
+
+_log = logging.getLogger(__name__)
+
+_MAX_MESSAGE = 600
+
+_TOOLS: Mapping[str, Callable[[Call], Awaitable[ToolResult]]] = {
+    "shell": shell,
+    "read_file": read_file,
+    "write_file": write_file,
+    "glob": glob,
+    "browse": browse,
+    "sandbox_create": sandbox_create,
+    "sandbox_list": sandbox_list,
+    "transfer": transfer,
+}
+
+
+async def handle_tool_call(pool: SandboxPool, name: str, input: object) -> ToolResult:  # noqa: A002 (the document's word)
+    """Do what a model asks for. ``input`` is what it wrote, unchecked.
+
+    Never raises for what the model, the box or the machine does: those are results with an
+    `ErrorCode`. Cancelling it ends a command with all that it started.
+    """
+    call = Call(pool, ToolInput({}, frozenset()))
+    try:
+        call.input = read_input(name, input)
+        return await _TOOLS[name](call)
+    except ToolError as error:
+        return failure(error, call.news)
+    except SandboxError as error:
+        return failure(_told(error), call.news)
+    except Exception:  # noqa: BLE001 (every call has a result; the log has the whole story)
+        _log.exception("the tool %s failed", name)
+        return failure(
+            ToolError(
+                ErrorCode.SANDBOX_FAILED, "the tool failed; the operator finds why in the log"
+            ),
+            call.news,
+        )
+
+
+def _told(error: SandboxError) -> ToolError:
+    """What a model is told. Messages about the machine are for its operator alone."""
+    match error:
+        case BoxFileError():
+            return ToolError(_file_code(error.code), str(error)[:_MAX_MESSAGE])
+        case ImageUnavailable():
+            there = ", ".join(error.available) or "none"
+            return ToolError(
+                ErrorCode.IMAGE_UNAVAILABLE,
+                f"there is no image {error.image[:100]!r} here; there is: {there}"[:_MAX_MESSAGE],
+            )
+        case ImageMismatch():
+            return ToolError(ErrorCode.IMAGE_MISMATCH, str(error))
+        case TooManyBoxes():
+            return ToolError(ErrorCode.LIMIT, str(error)[:_MAX_MESSAGE])
+        case BoxUnreadable():
+            return ToolError(ErrorCode.SANDBOX_FAILED, str(error))
+        case BoxLost():
+            return ToolError(
+                ErrorCode.SANDBOX_FAILED,
+                "the sandbox died during this call: its processes are gone, its files are as they "
+                "were last saved; the next call starts it again",
+            )
+        case BackendUnavailable():
+            _log.error("no sandbox can be made: %s", error)
+            return ToolError(
+                ErrorCode.SANDBOX_FAILED,
+                "no sandbox can be started on this machine; the operator finds why with "
+                "nekro doctor",
+            )
+    _log.error("a sandbox failed: %s", error)
+    return ToolError(
+        ErrorCode.SANDBOX_FAILED, "the sandbox failed; the operator finds why in the log"
+    )
+
+
+def _file_code(code: str) -> ErrorCode:
+    """The code of a box, which is not trusted, as one of ours."""
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.SANDBOX_FAILED

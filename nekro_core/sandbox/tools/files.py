@@ -1,0 +1,103 @@
+"""The tools ``read_file``, ``write_file`` and ``glob``."""
+
+import base64
+import binascii
+from typing import Any
+
+from nekro_core.sandbox.box import Box
+from nekro_core.sandbox.named import Effect
+from nekro_core.sandbox.tools.inputs import invalid
+from nekro_core.sandbox.tools.pool import Call
+from nekro_core.sandbox.tools.result import ErrorCode, ToolError, ToolResult, result
+from nekro_core.sandbox.tools.text import MARGIN, slice_text
+from nekro_core.sandbox.work import FilePiece, FoundPaths
+
+_LARGEST = 2**53
+"""What every JSON reader takes for a whole number."""
+
+
+async def read_file(call: Call) -> ToolResult:
+    """A slice of a file: ``{content, size}``, ``size`` being the whole file's.
+
+    A slice that cuts a code point is shortened to whole ones: ``offset`` then says where the
+    content begins, ``next_offset`` where to read on. What is no text comes as ``base64``.
+    """
+    path = call.input.file_path("path")
+    offset = call.input.whole("offset", least=0, most=_LARGEST) or 0
+    asked = call.input.whole("limit", least=1, most=_LARGEST)
+    limit = min(asked or call.limits.read_bytes, call.limits.read_bytes)
+    first = max(0, offset - MARGIN)
+
+    async def read(box: Box) -> FilePiece:
+        return await box.read_piece(path, offset=first, limit=offset - first + limit + MARGIN)
+
+    piece = await call.on_box(Effect.NOTHING, read)
+    begin = offset - first
+    data = piece.data[begin : begin + limit]
+    cut = slice_text(data, before=piece.data[:begin], after=piece.data[begin + limit :])
+    told: dict[str, Any] = {}
+    if cut is None:
+        told = {"content": base64.b64encode(data).decode(), "encoding": "base64"}
+    else:
+        told = {"content": cut.text}
+    told["size"] = piece.size
+    end = offset + len(data)
+    if data and end < piece.size:
+        told["truncated"] = True
+    if cut is not None and cut.skipped:
+        told["offset"] = offset + cut.skipped
+    if cut is not None and cut.left:
+        told["next_offset"] = end - cut.left
+    return result({**told, **call.news})
+
+
+async def write_file(call: Call) -> ToolResult:
+    """Replace a file, or add to its end: ``{ok, size}``, ``size`` being the file's afterwards."""
+    path = call.input.file_path("path")
+    append = call.input.flag("append")
+    data = _bytes(call)
+
+    async def write(box: Box) -> int:
+        return await box.write_file(path, data, append=append)
+
+    size = await call.on_box(Effect.FILES, write)
+    return result({"ok": True, "size": size, **call.news})
+
+
+async def glob(call: Call) -> ToolResult:
+    """The paths that match: ``{files}``, sorted, relative to ``cwd``."""
+    pattern, folder = call.input.path("pattern"), call.input.path("cwd")
+
+    async def find(box: Box) -> FoundPaths:
+        return await box.glob(pattern, working_dir=folder, limit=call.limits.paths)
+
+    found = await call.on_box(Effect.NOTHING, find)
+    shown: list[str] = []
+    size = 0
+    for path in found.paths:
+        size += len(path)
+        if size > call.limits.paths_bytes:
+            break
+        shown.append(path)
+    told: dict[str, Any] = {"files": shown}
+    if found.truncated or len(shown) < len(found.paths):
+        told["truncated"] = True
+    return result({**told, **call.news})
+
+
+def _bytes(call: Call) -> bytes:
+    content = call.input.text("content")
+    if call.input.text("encoding") == "base64":
+        try:
+            data = base64.b64decode("".join(content.split()), validate=True)
+        except (binascii.Error, ValueError):
+            raise invalid("content: this is no base64") from None
+    else:
+        data = content.encode()
+    if len(data) > call.limits.write_bytes:
+        raise ToolError(
+            ErrorCode.TOO_LARGE,
+            f"content: {len(data)} bytes; at most {call.limits.write_bytes} in one call, and the "
+            "rest with append",
+        )
+    return data

@@ -1,0 +1,109 @@
+"""What the tools work with: one owner's boxes, and the bounds of what a model gets to see."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from nekro_core.sandbox.box import Box, BoxLost
+from nekro_core.sandbox.named import BoxInUse, Effect, OwnedBoxes
+from nekro_core.sandbox.named.storage import NAME
+from nekro_core.sandbox.preview.target import PreviewTarget
+from nekro_core.sandbox.tools.inputs import ToolInput, invalid
+from nekro_core.sandbox.tools.result import ErrorCode, ToolError
+
+_Result = TypeVar("_Result")
+
+
+class Preview(Protocol):
+    """Where servers of boxes are shown (`nekro_core.sandbox.preview.Preview`)."""
+
+    def open(self, target: PreviewTarget, port: int) -> str:
+        """The address of this port of this box. Raises `PreviewRefused`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolLimits:
+    """Bounds of one call. A model pays for every byte of its result."""
+
+    command_s: float = 600.0
+    """Longest command that can be asked for."""
+    output_bytes: int = 16 * 1024
+    """Shown of stdout and of stderr, each; all of it is kept in the box."""
+    read_bytes: int = 256 * 1024
+    """Of a file, in one call."""
+    write_bytes: int = 8 * 1024 * 1024
+    paths: int = 1000
+    """Of one glob."""
+    paths_bytes: int = 32 * 1024
+    sleep_after_s: float = 7 * 86_400.0
+    """Longest time without a call after which a box sleeps."""
+
+
+class SandboxPool:
+    """An agent's pool of named sandboxes, as the tools use it: the boxes of one owner.
+
+    ``preview`` is where their servers are shown; without one, ``browse`` says so.
+    """
+
+    def __init__(
+        self,
+        boxes: OwnedBoxes,
+        *,
+        preview: Preview | None = None,
+        limits: ToolLimits | None = None,
+    ) -> None:
+        self.boxes = boxes
+        self.preview = preview
+        self.limits = limits or ToolLimits()
+
+
+class Call:
+    """One call at work: its input, and the news of the boxes that it used."""
+
+    def __init__(self, pool: SandboxPool, given: ToolInput) -> None:
+        self.pool = pool
+        self.limits = pool.limits
+        self.input = given
+        self.news: dict[str, object] = {}
+
+    async def on_box(
+        self, effect: Effect, operation: Callable[[Box], Awaitable[_Result]]
+    ) -> _Result:
+        """Do it in the box that the input names.
+
+        A box that is lost before anything of the operation can have started is replaced, once; so
+        it is for an operation that leaves nothing behind. Raises what the operation does.
+        """
+        for is_last in (False, True):
+            began = False
+            try:
+                async with self.use("sandbox", effect) as used:
+                    began = used.box.alive
+                    return await operation(used.box)
+            except BoxLost:
+                if is_last or (began and effect is not Effect.NOTHING):
+                    raise
+        raise AssertionError("the second attempt returns or raises")
+
+    @asynccontextmanager
+    async def use(self, parameter: str, effect: Effect) -> AsyncGenerator[BoxInUse]:
+        """The living box whose name a parameter gives. Raises `ToolError` for what is no name."""
+        async with self.pool.boxes.use(self.name(parameter), effect) as used:
+            self.news |= used.named.take_news()
+            yield used
+
+    def name(self, parameter: str) -> str:
+        """The name of a box. Raises `ToolError`."""
+        name = self.input.text(parameter)
+        if not NAME.fullmatch(name):
+            raise invalid(
+                f"{parameter}: {name[:80]!r} is no name: expected 1 to 64 letters, digits and "
+                "._- beginning with a letter or a digit"
+            )
+        return name
+
+
+def refused(message: str) -> ToolError:
+    """A bound was met."""
+    return ToolError(ErrorCode.LIMIT, message)

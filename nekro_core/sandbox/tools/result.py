@@ -1,0 +1,66 @@
+"""What a tool call comes to: always a JSON text, also for what went wrong."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class ErrorCode(StrEnum):
+    """What a model, or whoever runs it, can tell apart without reading the message."""
+
+    UNKNOWN_TOOL = "unknown_tool"
+    INVALID_INPUT = "invalid_input"
+    NOT_FOUND = "not_found"
+    IS_A_DIRECTORY = "is_a_directory"
+    PERMISSION_DENIED = "permission_denied"
+    PATH_ESCAPE = "path_escape"
+    TIMEOUT = "timeout"
+    TOO_LARGE = "too_large"
+    SANDBOX_FAILED = "sandbox_failed"
+    LIMIT = "limit"
+    IMAGE_MISMATCH = "image_mismatch"
+    IMAGE_UNAVAILABLE = "image_unavailable"
+
+
+class ToolError(Exception):
+    """A call cannot do what was asked. The message is our own: it holds nothing of the host."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The answer to one call: ``content`` is a JSON object as text.
+
+    ``is_error`` also marks a command whose exit code is not 0, with its full result. A failed call
+    has ``{"error": {"code", "message"}}``.
+    """
+
+    content: str
+    is_error: bool = False
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The content, read."""
+        value: dict[str, Any] = json.loads(self.content)
+        return value
+
+    def as_dict(self) -> dict[str, Any]:
+        """``{content, isError}``, as the document has it."""
+        return {"content": self.content} | ({"isError": True} if self.is_error else {})
+
+
+def result(value: Mapping[str, Any], *, is_error: bool = False) -> ToolResult:
+    """A result with this value."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return ToolResult(text, is_error)
+
+
+def failure(error: ToolError, news: Mapping[str, Any]) -> ToolResult:
+    """The result of a call that failed; ``news`` of its box stand beside the error."""
+    told = {"error": {"code": error.code.value, "message": str(error)}}
+    return result({**told, **news}, is_error=True)

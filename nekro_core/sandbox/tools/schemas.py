@@ -1,0 +1,66 @@
+"""The eight tools for those who offer them to a model, each in its own format.
+
+Models do not fill in defaults, and often do not see them: each stands in its parameter's text too.
+"""
+
+import copy
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from nekro_core.sandbox.tools.description import ADDED, DOCUMENT, MEANT, TOLD
+
+TOOL_NAMES: tuple[str, ...] = tuple(tool["name"] for tool in DOCUMENT)
+"""In the document's order."""
+
+
+def openai_tools(names: Collection[str] = TOOL_NAMES) -> list[dict[str, Any]]:
+    """Functions of the Chat Completions API."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool["name"],
+                "description": description(tool),
+                "parameters": input_schema(tool),
+            },
+        }
+        for tool in DOCUMENT
+        if tool["name"] in names
+    ]
+
+
+def anthropic_tools(names: Collection[str] = TOOL_NAMES) -> list[dict[str, Any]]:
+    """Tools of the Messages API."""
+    return _flat("input_schema", names)
+
+
+def mcp_tools(names: Collection[str] = TOOL_NAMES) -> list[dict[str, Any]]:
+    """Tools of the Model Context Protocol, as ``tools/list`` answers them."""
+    return _flat("inputSchema", names)
+
+
+def description(tool: Mapping[str, Any]) -> str:
+    """The document's sentence, and what else a model should know."""
+    return f"{tool['description']} {TOLD[tool['name']]}"
+
+
+def input_schema(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """The document's schema with texts, our own parameters, and nothing else allowed."""
+    schema: dict[str, Any] = copy.deepcopy(dict(tool["inputSchema"]))
+    properties = schema["properties"] | copy.deepcopy(dict(ADDED.get(tool["name"], {})))
+    for name, each in properties.items():
+        told = each.get("description") or MEANT.get(name, "")
+        default = f"default {json.dumps(each['default'])}" if "default" in each else ""
+        text = "; ".join(filter(None, (told, default)))
+        if text:
+            each["description"] = text
+    return schema | {"properties": properties, "additionalProperties": False}
+
+
+def _flat(key: str, names: Collection[str]) -> list[dict[str, Any]]:
+    return [
+        {"name": tool["name"], "description": description(tool), key: input_schema(tool)}
+        for tool in DOCUMENT
+        if tool["name"] in names
+    ]

@@ -1,0 +1,53 @@
+"""The tool ``shell``."""
+
+import secrets
+from typing import Any
+
+from nekro_core.sandbox.box import Box, BoxFileError
+from nekro_core.sandbox.named import Effect
+from nekro_core.sandbox.tools.pool import Call
+from nekro_core.sandbox.tools.result import ErrorCode, ToolError, ToolResult, result
+from nekro_core.sandbox.work import CommandResult, Output
+
+
+async def shell(call: Call) -> ToolResult:
+    """Run a command by ``/bin/sh``: ``{stdout, stderr, exit_code}``.
+
+    An exit code other than 0 is an error with the full result. After the timeout nothing of the
+    command is left, what it had printed is kept.
+    """
+    command = call.input.text("command")
+    folder = call.input.path("working_dir")
+    timeout_s = call.input.seconds("timeout_ms", most=call.limits.command_s)
+
+    async def execute(box: Box) -> CommandResult:
+        return await box.execute(
+            command,
+            working_dir=folder,
+            timeout_s=timeout_s,
+            output_bytes=call.limits.output_bytes,
+            spill_to=f"/tmp/shell-{secrets.token_hex(4)}",  # noqa: S108 (the box's own)
+        )
+
+    try:
+        done = await call.on_box(Effect.PROCESSES, execute)
+    except BoxFileError as error:
+        if error.code == ErrorCode.NOT_FOUND:
+            raise ToolError(ErrorCode.NOT_FOUND, f"working_dir does not exist: {folder}") from error
+        raise
+    told: dict[str, Any] = {
+        "stdout": done.stdout.text,
+        "stderr": done.stderr.text,
+        "exit_code": done.exit_code,
+    }
+    if done.timed_out:
+        told["timed_out"] = True
+    told |= _left_out("stdout", done.stdout) | _left_out("stderr", done.stderr)
+    return result({**told, **call.news}, is_error=done.exit_code != 0)
+
+
+def _left_out(stream: str, output: Output) -> dict[str, Any]:
+    if not output.truncated:
+        return {}
+    told: dict[str, Any] = {f"{stream}_truncated": True, f"{stream}_bytes": output.size}
+    return told | ({f"{stream}_path": output.path} if output.path else {})

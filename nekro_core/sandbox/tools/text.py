@@ -1,0 +1,57 @@
+"""Bytes that came out of a box, as text where they are text."""
+
+import codecs
+import re
+from dataclasses import dataclass
+
+MARGIN = 3
+"""Bytes before and after a slice that decide whether it cuts a code point."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
+"""Control characters but tab, newline, form feed, return and escape: no text has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceText:
+    """The whole code points of a slice; ``skipped`` and ``left`` are the bytes of those that its
+    beginning and its end cut."""
+
+    text: str
+    skipped: int = 0
+    left: int = 0
+
+
+def slice_text(data: bytes, *, before: bytes = b"", after: bytes = b"") -> SliceText | None:
+    """A slice of a file as text; None where it is no UTF-8, or has control characters.
+
+    ``before`` and ``after`` are the up to 3 bytes around it.
+    """
+    skipped = _continued(before, data)
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        text = decoder.decode(data[skipped:])
+        rest = decoder.getstate()[0]
+        if rest and not _continued(rest, after):
+            return None
+    except UnicodeDecodeError:
+        return None
+    if _CONTROL.search(text) or (data and not text):
+        return None
+    return SliceText(text, skipped, len(rest))
+
+
+def _continued(before: bytes, data: bytes) -> int:
+    """How many bytes at the beginning of ``data`` end a code point that began before it."""
+    for taken in range(1, MARGIN + 1):
+        for given in range(1, MARGIN + 2 - taken):
+            cut = before[-given:] + data[:taken]
+            if len(cut) == given + taken and _is_one_character(cut):
+                return taken
+    return 0
+
+
+def _is_one_character(data: bytes) -> bool:
+    try:
+        return len(data.decode()) == 1
+    except UnicodeDecodeError:
+        return False
