@@ -151,6 +151,8 @@ class AgentRun:
         elif kind == wire.DONE:
             self._statements += bool(text)
             self._executed = min(max(self._executed, number), self._fed)
+        elif kind == wire.USED:
+            self.charge(number / 1e6)
         self._floor_may_have_moved()
 
     def lost(self, reason: str) -> None:

@@ -1,7 +1,8 @@
 """The agent of a box: forks a process for each run, stands between it and the host, and ends it.
 
 Started once per box as ``python3 -I -S <this folder>`` with the box's limits and the number of the
-descriptor that is the host's channel as arguments. It is all that may talk to the host, and nothing
+descriptor that is the host's channel as arguments, or ``standard-streams`` where that is its input
+and output. It is all that may talk to the host, and nothing
 strange ever runs in it: a run is a forked child with a socket pair of its own. The agent checks
 sizes, counts calls, collects output up to its cap, and when a run is over kills whatever is left of
 it. One run's process is always forked ahead, so that nobody waits for it. As process 1 of its
@@ -23,6 +24,8 @@ import time
 
 import guest_files
 import guest_guard
+import guest_meter
+import guest_streams
 import guest_wire as wire
 from guest_run import Run, describe_status
 
@@ -48,8 +51,13 @@ _FOR_THE_RUN = (wire.FEED, wire.FINISH, wire.ANSWER)
 class Agent:
     """The loop."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(
+        self,
+        sock: socket.socket | guest_streams.StandardStreams,
+        meter: guest_meter.Meter | None = None,
+    ) -> None:
         self.host = wire.Channel(sock)
+        self.meter = meter
         self.run: Run | None = None
         self.spare: Run | None = None
         self.next_tick = 0.0
@@ -184,7 +192,8 @@ class Agent:
                 self.poll.unregister(number)
         run.take_output(1024)  # nobody is left who could write: the pipe's own size bounds it
         if text is None:
-            text = _ended("died", describe_status(status))
+            starved = self.meter is not None and self.meter.starved()
+            text = _STARVED if starved else _ended("died", describe_status(status))
         flags |= wire.TRUNCATED if run.truncated else 0
         self.host.send(wire.RESULT, flags, text, bytes(run.output))
         run.close()
@@ -201,6 +210,12 @@ class Agent:
         before, self.file_count = self.file_count, guest_files.count()
         if self.file_count > _FILES and self.file_count > before:
             self._end(run, _ended("out_of_memory", f"the code made over {_FILES} files"))
+        elif self.meter is not None:
+            spent, starved = self.meter.look()
+            if starved:
+                self._end(run, _STARVED)
+            elif spent:
+                self.host.send(wire.USED, int(min(spent, _TICK_S) * 1e6))
 
     @staticmethod
     def _reap_all(run: Run) -> int:
@@ -263,8 +278,19 @@ def _ended(stop: str, error: str) -> bytes:
     return json.dumps({"stop": stop, "error": error}).encode("utf-8", "replace")
 
 
+_STARVED = _ended("out_of_memory", "the code used more memory than its box has")
+
+
+def _open_host(argument: str) -> socket.socket | guest_streams.StandardStreams:
+    if argument == "standard-streams":
+        return guest_streams.StandardStreams()
+    sock = socket.socket(fileno=int(argument))
+    sock.set_inheritable(False)
+    return sock
+
+
 def main() -> None:
-    """Serve the host on the descriptor that is named by the second argument."""
+    """Serve the host on what the second argument names."""
     limits = json.loads(sys.argv[1])
     guest_guard.give_way(limits.get("nice", 0))  # its file is not ours once we are not dumpable
     guest_guard.set_dumpable(False)
@@ -273,9 +299,8 @@ def main() -> None:
     guest_guard.set_limits(limits["memory"], limits["processes"])
     if limits.get("packages"):
         sys.path.append(limits["packages"])
-    sock = socket.socket(fileno=int(sys.argv[2]))
-    sock.set_inheritable(False)
-    agent = Agent(sock)
+    meter = guest_meter.Meter(limits["memory"]) if limits.get("metered") else None
+    agent = Agent(_open_host(sys.argv[2]), meter)
     agent.unloaded += limits.get("preload", "").split()
     ready = {"python": ".".join(map(str, sys.version_info[:3]))}
     agent.host.send(wire.READY, 1, json.dumps(ready).encode())

@@ -16,6 +16,8 @@ HEAD = struct.Struct("!IIII")
 START, FEED, FINISH, ANSWER, CANCEL, FILE, CHUNK = range(1, 8)
 # From the agent; CALL, DONE and END come from a run.
 READY, CALL, DONE, RESULT, FILE_DONE, END = range(16, 22)
+USED = 40
+"""From an agent that meters its box: microseconds of processor time, in the number."""
 
 # Bits of the number of a RESULT.
 TRUNCATED, SAID_BY_RUN = 1, 2
