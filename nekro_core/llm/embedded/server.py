@@ -98,6 +98,9 @@ class ModelServer:
 
     def _environment(self) -> dict[str, str]:
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        # Threads that spin while they wait for one another collapse as soon as somebody else
+        # computes: with one busy core of two, 100 tokens took 83 s, with waiting threads 5 to 12.
+        environment["OMP_WAIT_POLICY"] = "passive"
         if folder := library_path(Path(self._folder.name)):
             before = environment.get("LD_LIBRARY_PATH")
             environment["LD_LIBRARY_PATH"] = f"{folder}:{before}" if before else str(folder)
