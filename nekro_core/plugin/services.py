@@ -10,6 +10,7 @@ from nekro_core.delivery.fetch import Fetcher
 from nekro_core.delivery.host import MediaKeeper
 from nekro_core.llm.model import ChatModel
 from nekro_core.sandbox.box import Box
+from nekro_core.sandbox.tools import SandboxPool
 from nekro_core.speech.speaker import Speaker
 
 
@@ -83,8 +84,8 @@ def _adapter_of(instance: str) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """Everything at once. ``adapter_of`` names the adapter of an instance, ``may_send_elsewhere``
-    the plugins that may write to other chats than the one that asks. ``boxes``, ``model`` and
-    ``fetcher`` are what cells work with (`nekro_core.reactive`)."""
+    the plugins that may write to other chats than the one that asks. ``boxes``, ``pool_of`` (a
+    chat's boxes), ``model`` and ``fetcher`` are what cells work with (`nekro_core.reactive`)."""
 
     outgoing: Outgoing
     journal: Journal
@@ -95,5 +96,6 @@ class Services:
     adapter_of: Callable[[str], str] = _adapter_of
     may_send_elsewhere: frozenset[str] = frozenset()
     boxes: BoxSource | None = None
+    pool_of: Callable[[ChatKey], SandboxPool] | None = None
     model: ChatModel | None = None
     fetcher: Fetcher | None = None

@@ -10,8 +10,10 @@
     execute.py   exec_: commands in a fresh box
     handle.py    sandbox: a box that stays, and what can be done in it
     files.py     read_sandbox_file, write_sandbox_file
-    generate.py  generate_text: a model's answer, with tools
+    generate.py  generate_text: a model's answer
+    tooling.py   ModelTool and the loop in which a model calls them
     follow.py    follow: a value's changes, as they come
+    home.py      the thread in which everything happens
     errors.py    what goes wrong
 
 Source of the family: "Integration with Common Tools Patterns" of the boxes' design document.

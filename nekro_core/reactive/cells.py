@@ -6,7 +6,8 @@ show as running in the very moment in which they are set. A task then makes the 
 most one, the one before it has ended first, and an outcome that nobody wants any more is dropped.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -14,14 +15,15 @@ import anyio
 import reaktiv
 from reaktiv import Effect, Signal, batch, untracked
 
+from nekro_core.reactive.follow import Glimpse, follow
 from nekro_core.reactive.inputs import Inputs, look
 from nekro_core.reactive.scope import current_scope
 from nekro_core.reactive.values import Computed, note_waiting, refuse_in_computed
 
 T = TypeVar("T")
 
-Load = Callable[[dict[str, Any]], Awaitable[T]]
-"""What a cell runs: given a private copy of its inputs, None among them left out."""
+Load = Callable[[Inputs], Awaitable[T]]
+"""What a cell runs. The inputs' values are a private copy, None among them left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -131,9 +133,15 @@ class AsyncCell(Generic[T]):
 
     async def settled(self) -> CellState[T]:
         """Wait until neither it nor anything that its inputs come from runs; its state then."""
-        while self.waiting:
-            await _once(lambda: not self.waiting)
+        async with aclosing(self.follow()) as glimpses:
+            async for _ in glimpses:
+                pass
         return self._shown.get().state
+
+    def follow(self) -> AsyncGenerator[Glimpse]:
+        """Its results and errors as they change, until neither it nor anything that its inputs come
+        from runs."""
+        return follow(self._glimpse)
 
     def close(self) -> None:
         """Stop. An outcome that is there stays; nothing new comes."""
@@ -159,6 +167,10 @@ class AsyncCell(Generic[T]):
             outcome = self._outcomes.get().get(inputs.key)
             state = outcome or (IDLE if closed else RUNNING)
         return _Shown(state, state.pending or (inputs.waiting and not closed))
+
+    def _glimpse(self) -> Glimpse:
+        shown = self._shown.get()
+        return Glimpse(shown.state.result, shown.state.error, not shown.waiting)
 
     def _react(self) -> None:
         """Look at what is wanted, whenever that may have changed."""
@@ -199,7 +211,7 @@ class AsyncCell(Generic[T]):
 
     async def _outcome_of(self, wanted: Inputs) -> CellState[T]:
         try:
-            result, failure = await self._load(wanted.values), None
+            result, failure = await self._load(wanted), None
         except Exception as error:  # noqa: BLE001 - it is the cell's error, for its readers
             result, failure = None, error
         return CellState(result=result, error=failure, serial=self._serial + 1)
@@ -215,21 +227,6 @@ class AsyncCell(Generic[T]):
 
 def _same(one: _Shown[T], other: _Shown[T]) -> bool:
     return one.state is other.state and one.waiting == other.waiting
-
-
-async def _once(true: Callable[[], bool]) -> None:
-    """Wait until something about reactive values is true, which it may no longer be afterwards."""
-    seen = anyio.Event()
-
-    def look_again() -> None:
-        if true():
-            seen.set()
-
-    watcher = Effect(look_again)
-    try:
-        await seen.wait()
-    finally:
-        watcher.dispose()
 
 
 def after_input(before: Any) -> Any:
@@ -253,8 +250,8 @@ def load(
     elif unknown := sorted(set(needed) - inputs.keys()):
         raise TypeError(f"needed: {', '.join(unknown)} is no input; there are {', '.join(inputs)}")
 
-    async def call(values: dict[str, Any]) -> T:
-        return await function(**values)
+    async def call(given: Inputs) -> T:
+        return await function(**given.values)
 
     name = getattr(function, "__name__", "load")
     return AsyncCell(call, inputs, name=name, needed=needed)

@@ -10,10 +10,10 @@ from typing import Any, Final, TypeAlias
 import anyio
 
 from nekro_core.plugin.services import BoxSource
-from nekro_core.reactive.cells import AsyncCell, after_input
+from nekro_core.reactive.cells import AsyncCell, Load, after_input
 from nekro_core.reactive.errors import CommandTimeout, OutputMissing, ReactiveError
 from nekro_core.reactive.fetch import understood
-from nekro_core.reactive.inputs import is_readable
+from nekro_core.reactive.inputs import Inputs, is_readable
 from nekro_core.reactive.scope import current_scope
 from nekro_core.reactive.values import Reactive
 from nekro_core.sandbox.box import Box, BoxFileError
@@ -114,15 +114,15 @@ def exec_(
     source = current_scope().resources.boxes
     bindings = Bindings.of(files)
 
-    async def run(values: dict[str, Any]) -> ExecResult:
-        async with fresh_box(source, values.get("image", "")) as box:
-            return await run_command(box, values, bindings, timeout_s)
+    async def run(given: Inputs) -> ExecResult:
+        async with fresh_box(source, given.values.get("image", "")) as box:
+            return await run_command(box, given.values, bindings, timeout_s)
 
     return command_cell(run, "exec_", command, bindings, {"image": image}, after)
 
 
 def command_cell(
-    run: Any,
+    run: Load[ExecResult],
     name: str,
     command: Command,
     bindings: Bindings,
@@ -157,7 +157,7 @@ async def run_command(
 ) -> ExecResult:
     """Put files in, run, take files out. See `exec_`."""
     for path in bindings.given:
-        await box.write_file(in_home(path), _content(path, values[f"file:{path}"]))
+        await box.write_file(in_home(path), content_of(path, values[f"file:{path}"]))
     done = await box.execute(
         _words(values["command"]), timeout_s=timeout_s, output_bytes=OUTPUT, working_dir=HOME
     )
@@ -198,7 +198,8 @@ def _step(step: Any) -> str:
     raise ReactiveError(f"a step is a text or a list of words, not {step!r}")
 
 
-def _content(path: str, value: Any) -> bytes:
+def content_of(path: str, value: Any) -> bytes:
+    """What a file is to hold: text as UTF-8, bytes, or data as JSON. Raises `ReactiveError`."""
     match value:
         case str():
             return value.encode()

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from nekro_core.delivery.fetch import NotFetched
 from nekro_core.reactive.cells import AsyncCell
 from nekro_core.reactive.errors import ReactiveError
+from nekro_core.reactive.inputs import Inputs
 from nekro_core.reactive.scope import current_scope
 from nekro_core.reactive.values import Reactive
 
@@ -22,10 +23,13 @@ def fetch_data(url: Reactive[str | None], *, mode: Reactive[Mode] = "json") -> A
     """
     fetcher = current_scope().resources.fetcher
 
-    async def fetch(values: dict[str, Any]) -> Any:
+    async def fetch(given: Inputs) -> Any:
         if fetcher is None:
             raise ReactiveError("this scope has no network: give scope() a context or a fetcher")
-        return understood(await fetcher.fetch(values["url"]), values["mode"], values["url"])
+        where = given.values["url"]
+        if not isinstance(where, str):
+            raise ReactiveError(f"url: expected a text, got {type(where).__name__}")
+        return understood(await fetcher.fetch(where), given.values["mode"], where)
 
     return AsyncCell(fetch, {"url": url, "mode": mode}, name="fetch_data", needed=("url",))
 

@@ -5,8 +5,6 @@ inside of one owns a part: leaving it cancels that part, and what has to be wait
 goes on in the enclosing one.
 """
 
-import asyncio
-import threading
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
@@ -22,13 +20,17 @@ from nekro_core.llm.model import ChatModel
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.services import BoxSource
 from nekro_core.reactive.errors import NoScope
+from nekro_core.reactive.home import Home
+from nekro_core.sandbox.tools import SandboxPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What cells work with. One that is not there is an error of the cell that needs it."""
+    """What cells work with. One that is not there is an error of the cell that needs it. ``boxes``
+    are for one command each, ``pool`` has those that stay."""
 
     boxes: BoxSource | None = None
+    pool: SandboxPool | None = None
     model: ChatModel | None = None
     fetcher: Fetcher | None = None
 
@@ -56,8 +58,7 @@ class Scope:
         self._busy = 0
         self._changed = anyio.Event()
         self._over = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = 0
+        self._home: Home | None = None
 
     @property
     def resources(self) -> Resources:
@@ -140,6 +141,16 @@ class Scope:
         self.count(step)
         tasks.start_soon(run, name=name)
 
+    def finish(self, work: Callable[[], Awaitable[None]], name: str) -> None:
+        """Run a task to its end, though the scope ends: the end of a box."""
+        assert self._tasks is not None
+
+        async def run() -> None:
+            with anyio.CancelScope(shield=True):
+                await work()
+
+        self._tasks.start_soon(run, name=name)
+
     def count(self, step: int) -> None:
         """So many tasks more run in it; those around it count them too."""
         self._busy += step
@@ -147,13 +158,10 @@ class Scope:
         if self._parent is not None:
             self._parent.count(step)
 
-    def here(self, call: Callable[[], None]) -> None:
-        """Make a call in the loop's own thread: now if this is it, soon if a value was set from
-        another."""
-        if threading.get_ident() == self._thread:
-            call()
-        elif self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(call)
+    def here(self, function: Callable[[], None]) -> None:
+        """Call it where its tasks run. See `Home.call`."""
+        if self._home is not None:
+            self._home.call(function)
 
     def close(self) -> None:
         """Stop everything in it, without waiting."""
@@ -173,8 +181,7 @@ class Scope:
             self._parent = around
             self._resources = self._given or around.resources
         self._tasks = tasks
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
+        self._home = Home()
         self._token = _current.set(self)
 
     def _leave(self) -> None:
@@ -198,7 +205,12 @@ def scope(source: AgentCtx | Resources | None = None) -> Scope:
     if isinstance(source, AgentCtx):
         services = source.services
         return Scope(
-            Resources(boxes=services.boxes, model=services.model, fetcher=services.fetcher)
+            Resources(
+                boxes=services.boxes,
+                pool=services.pool_of(source.chat) if services.pool_of else None,
+                model=services.model,
+                fetcher=services.fetcher,
+            )
         )
     return Scope(source)
 

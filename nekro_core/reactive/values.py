@@ -5,7 +5,7 @@ it. Reaktiv keeps the graph; what is added here is that a failed computation is 
 other value, and that everybody knows whether a value is final or waits for something that runs.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -16,6 +16,7 @@ import reaktiv
 from reaktiv import Signal, batch
 
 from nekro_core.reactive.errors import NotHere
+from nekro_core.reactive.follow import Glimpse, follow
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -114,6 +115,14 @@ class Computed(Generic[T]):
     def waiting(self) -> bool:
         """Whether something that it was computed from is running."""
         return self._outcome.get().waiting
+
+    def follow(self) -> AsyncGenerator[Glimpse]:
+        """Its values as they change, until nothing runs any more that it depends on."""
+        return follow(self._glimpse)
+
+    def _glimpse(self) -> Glimpse:
+        outcome = self._outcome.get()
+        return Glimpse(outcome.value, outcome.error, not outcome.waiting)
 
     def _compute(self) -> _Outcome[T]:
         with reading() as found:

@@ -1,0 +1,59 @@
+"""Values that follow others, and what runs for them. Guide: `docs/reactive.md`."""
+
+from nekro_core.delivery.fetch import NotFetched
+from nekro_core.reactive.cells import AsyncCell, CellState, load
+from nekro_core.reactive.errors import (
+    BadInput,
+    CommandTimeout,
+    LoopTooLong,
+    NoScope,
+    NotHere,
+    OutputMissing,
+    ReactiveError,
+)
+from nekro_core.reactive.execute import ExecResult, exec_
+from nekro_core.reactive.fetch import fetch_data
+from nekro_core.reactive.files import Written, read_sandbox_file, write_sandbox_file
+from nekro_core.reactive.follow import Glimpse
+from nekro_core.reactive.generate import TextCell, generate_text
+from nekro_core.reactive.handle import SandboxHandle, sandbox
+from nekro_core.reactive.scope import Resources, Scope, idle, scope, settled
+from nekro_core.reactive.tooling import ModelTool
+from nekro_core.reactive.values import Computed, Readable, Signal, batch, cell, computed
+
+__all__ = [
+    "AsyncCell",
+    "BadInput",
+    "CellState",
+    "CommandTimeout",
+    "Computed",
+    "ExecResult",
+    "Glimpse",
+    "LoopTooLong",
+    "ModelTool",
+    "NoScope",
+    "NotFetched",
+    "NotHere",
+    "OutputMissing",
+    "ReactiveError",
+    "Readable",
+    "Resources",
+    "SandboxHandle",
+    "Scope",
+    "Signal",
+    "TextCell",
+    "Written",
+    "batch",
+    "cell",
+    "computed",
+    "exec_",
+    "fetch_data",
+    "generate_text",
+    "idle",
+    "load",
+    "read_sandbox_file",
+    "sandbox",
+    "scope",
+    "settled",
+    "write_sandbox_file",
+]

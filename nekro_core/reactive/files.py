@@ -1,0 +1,123 @@
+"""Files of boxes that stay, as cells."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from nekro_core.reactive.cells import AsyncCell, Load, T, after_input
+from nekro_core.reactive.errors import ReactiveError
+from nekro_core.reactive.execute import MAX_FILE, content_of, in_home
+from nekro_core.reactive.fetch import Mode, understood
+from nekro_core.reactive.inputs import Inputs
+from nekro_core.reactive.scope import current_scope
+from nekro_core.reactive.values import Reactive
+from nekro_core.sandbox.box import Box, BoxFileError
+from nekro_core.sandbox.named import OwnedBoxes
+
+
+@runtime_checkable
+class Place(Protocol):
+    """A box that stays (`SandboxHandle`)."""
+
+    @property
+    def identity(self) -> Any:
+        """An input: what everything in it depends on."""
+
+    def use(self, identity: Any) -> AbstractAsyncContextManager[Box]:
+        """The living box, given that input as it was read. Raises `SandboxError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file was written; ``size`` are its bytes."""
+
+    size: int
+    ok: bool = True
+
+
+def read_sandbox_file(
+    sandbox: Place | Reactive[str | None],
+    path: Reactive[str | None],
+    *,
+    mode: Reactive[Mode] = "text",
+    after: Any = None,
+) -> AsyncCell[Any]:
+    """A file of a box that stays, by its handle or name; idle while one of these is missing.
+
+    It is read again when box, path or ``after`` change, not when somebody writes the file: give
+    ``after`` the cell that does. At most 16 MiB. Fails with `BoxFileError`, and `NotFetched` for
+    what is not as ``mode`` says.
+    """
+    place = _place(sandbox)
+
+    async def read(given: Inputs) -> Any:
+        where = _path(given)
+        async with place.use(given.values["sandbox"]) as box:
+            data = await box.read_file(where, limit=MAX_FILE)
+        return understood(data, given.values["mode"], where)
+
+    return _cell(read, "read_sandbox_file", place, {"path": path, "mode": mode}, after)
+
+
+def write_sandbox_file(
+    sandbox: Place | Reactive[str | None],
+    path: Reactive[str | None],
+    content: Reactive[str | bytes | None],
+    *,
+    after: Any = None,
+) -> AsyncCell[Written]:
+    """Write a file of a box that stays, by its handle or name, whenever box, path, content or
+    ``after`` change; idle while one of these is missing. Fails with `BoxFileError`."""
+    place = _place(sandbox)
+
+    async def write(given: Inputs) -> Written:
+        where = _path(given)
+        data = content_of(where, given.values["content"])
+        async with place.use(given.values["sandbox"]) as box:
+            return Written(await box.write_file(where, data))
+
+    inputs = {"path": path, "content": content}
+    return _cell(write, "write_sandbox_file", place, inputs, after, "content")
+
+
+def _cell(
+    load: Load[T], name: str, place: Place, inputs: dict[str, Any], after: Any, *present: str
+) -> AsyncCell[T]:
+    inputs |= {"sandbox": place.identity}
+    if after is not None:
+        inputs["after"] = after_input(after)
+        present += ("after",)
+    return AsyncCell(load, inputs, name=name, needed=("sandbox", "path"), present=present)
+
+
+def _path(given: Inputs) -> str:
+    path = given.values["path"]
+    if not isinstance(path, str):
+        raise ReactiveError(f"path: expected a text, got {type(path).__name__}")
+    return in_home(path)
+
+
+def _place(sandbox: Any) -> Place:
+    if isinstance(sandbox, Place):
+        return sandbox
+    pool = current_scope().resources.pool
+    if pool is None:
+        raise ReactiveError("this scope keeps no boxes: give scope() a context or a pool")
+    return _ByName(sandbox, pool.boxes)
+
+
+@dataclass(frozen=True, slots=True)
+class _ByName:
+    """A box that somebody else made."""
+
+    identity: Any
+    boxes: OwnedBoxes
+
+    @asynccontextmanager
+    async def use(self, identity: Any) -> AsyncGenerator[Box]:
+        if not isinstance(identity, str) or await self.boxes.find(identity) is None:
+            there = ", ".join(box.name for box in await self.boxes.list()) or "none"
+            raise BoxFileError("not_found", f"there is no sandbox {identity!r}; there is {there}")
+        async with self.boxes.use(identity) as used:
+            yield used.box

@@ -1,0 +1,128 @@
+"""A model's answer as a cell."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from reaktiv import Signal
+
+from nekro_core.llm.model import ChatModel, ChatRequest, PromptMessage
+from nekro_core.reactive.cells import AsyncCell, after_input
+from nekro_core.reactive.errors import ReactiveError
+from nekro_core.reactive.follow import Glimpse
+from nekro_core.reactive.inputs import Inputs
+from nekro_core.reactive.scope import current_scope
+from nekro_core.reactive.tooling import ModelTool, converse
+from nekro_core.reactive.values import Reactive
+
+STEPS: Final = 24
+"""Replies of a model in one conversation with its tools."""
+REMEMBERED: Final = 16
+"""Answers that a cell keeps, each under its request: going back to one costs nothing."""
+
+
+class TextCell(AsyncCell[str]):
+    """What `generate_text` returns: a cell whose result can be read while it arrives."""
+
+    def __init__(
+        self,
+        answer: Callable[[Inputs, Callable[[str], None]], Any],
+        inputs: Mapping[str, Any],
+        *,
+        present: tuple[str, ...] = (),
+    ) -> None:
+        self._arriving = Signal(("", ""))
+
+        async def load(given: Inputs) -> str:
+            def heard(words: str) -> None:
+                self._arriving.set((given.key, words))
+
+            text: str = await answer(given, heard)
+            return text
+
+        super().__init__(
+            load,
+            inputs,
+            name="generate_text",
+            needed=("prompt",),
+            present=present,
+            remember=REMEMBERED,
+        )
+
+    @property
+    def partial(self) -> str:
+        """The words of the reply to the present request that have arrived; all, once it is done."""
+        state = self.state
+        if state.result is not None:
+            return state.result
+        key, words = self._arriving.get()
+        return words if key and key == self.key else ""
+
+    @property
+    def request_hash(self) -> str:
+        """Names the present request; empty while there is none."""
+        return self.key
+
+    def _glimpse(self) -> Glimpse:
+        seen = super()._glimpse()
+        return (
+            seen
+            if seen.value is not None
+            else Glimpse(self.partial or None, seen.error, seen.final)
+        )
+
+
+def generate_text(
+    prompt: Reactive[str | None],
+    *,
+    system: Reactive[str | None] = None,
+    tools: Mapping[str, ModelTool] | None = None,
+    temperature: Reactive[float | None] = None,
+    max_tokens: int = 4096,
+    steps: int = STEPS,
+    after: Any = None,
+) -> TextCell:
+    """What the bot's model answers; idle while the prompt is None or empty.
+
+    With ``tools`` (`SandboxHandle.tools`, or your own) it calls them, and is asked again with what
+    they answered, until it calls none; ``steps`` bounds that. Answers are kept under their
+    requests: the same prompt is paid for once.
+    """
+    model = current_scope().resources.model
+    offered = dict(tools or {})
+    for name, tool in offered.items():
+        if name != tool.name:
+            raise ReactiveError(f"tools: {tool.name!r} is offered as {name!r}: a tool has one name")
+    inputs: dict[str, Any] = {
+        "prompt": prompt,
+        "system": system,
+        "temperature": temperature,
+        "tools": [[tool.name, tool.description, tool.parameters] for tool in offered.values()],
+        "about": [tool.about for tool in offered.values()],
+    }
+    present: tuple[str, ...] = ()
+    if after is not None:
+        inputs["after"] = after_input(after)
+        present = ("after",)
+
+    async def answer(given: Inputs, heard: Callable[[str], None]) -> str:
+        able = _able(model, offered)
+        values = given.values
+        system_message = values.get("system")
+        messages = [PromptMessage.of("system", system_message)] if system_message else []
+        request = ChatRequest(
+            messages=(*messages, PromptMessage.of("user", values["prompt"])),
+            max_tokens=max_tokens,
+            temperature=values.get("temperature"),
+            functions=tuple(tool.function for tool in offered.values()),
+        )
+        return await converse(able, request, offered, steps=steps, heard=heard)
+
+    return TextCell(answer, inputs, present=present)
+
+
+def _able(model: ChatModel | None, tools: Mapping[str, ModelTool]) -> ChatModel:
+    if model is None:
+        raise ReactiveError("this scope has no model: give scope() a context or a model")
+    if tools and not model.profile.functions:
+        raise ReactiveError(f"the model {model.profile.name} calls no functions: it takes no tools")
+    return model

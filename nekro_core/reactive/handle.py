@@ -1,0 +1,205 @@
+"""A box that stays, as something that cells depend on."""
+
+import secrets
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Final, Literal
+
+import anyio
+from loguru import logger
+from reaktiv import Effect, Signal, untracked
+
+from nekro_core.reactive.cells import AsyncCell
+from nekro_core.reactive.errors import ReactiveError
+from nekro_core.reactive.execute import (
+    TIMEOUT_S,
+    Bindings,
+    Command,
+    ExecResult,
+    Files,
+    command_cell,
+    run_command,
+)
+from nekro_core.reactive.fetch import Mode
+from nekro_core.reactive.files import Written, read_sandbox_file, write_sandbox_file
+from nekro_core.reactive.inputs import Inputs, resolve
+from nekro_core.reactive.scope import current_scope
+from nekro_core.reactive.tooling import ModelTool
+from nekro_core.reactive.values import Computed, Reactive, refuse_in_computed
+from nekro_core.sandbox.box import Box, SandboxError
+from nekro_core.sandbox.tools import handle_tool_call, openai_tools
+
+SLEEP_AFTER_S: Final = 600.0
+"""Seconds without a use after which a box sleeps: its files stay, its processes end."""
+
+TOOLS: Final = ("shell", "read_file", "write_file", "glob", "browse")
+"""What a model may do in a box that it was given. It is given no other."""
+
+Status = Literal["running", "sleeping", "destroyed"]
+
+
+class SandboxHandle:
+    """Made by `sandbox`. The box comes into being with its first use.
+
+    Another image means another box: the old one is destroyed with its files, and what was asked of
+    it is asked of the new one.
+    """
+
+    def __init__(self, image: Reactive[str | None], name: str | None) -> None:
+        refuse_in_computed("a sandbox")
+        self._scope = current_scope()
+        pool = self._scope.resources.pool
+        if pool is None:
+            raise ReactiveError("this scope keeps no boxes: give scope() a context or a pool")
+        self._pool = pool
+        self._boxes = pool.boxes
+        self._kept = name is not None
+        self.name = name or f"cell-{secrets.token_hex(4)}"
+        self._image = Computed(lambda: resolve(image) or "")
+        self._changes = Signal(0)
+        self._seen: str | None = None
+        self._made_of: str | None = None
+        self._closed = False
+        self._changing = anyio.Lock()
+        self.identity = Computed(lambda: [self.name, self._image.get(), self._changes.get()])
+        """What everything in this box depends on: its name, its image, how often that changed."""
+        self._scope.own(self)
+        self._effect = Effect(self._react)
+
+    @property
+    def status(self) -> Status:
+        """What it is at this moment; nothing that a reader could depend on. Before its first use
+        it sleeps."""
+        if self._closed and not self._kept:
+            return "destroyed"
+        running = any(box.name == self.name and box.running for box in self._boxes.known)
+        return "running" if running else "sleeping"
+
+    def exec(
+        self,
+        command: Command,
+        *,
+        files: Files | None = None,
+        timeout_s: float = TIMEOUT_S,
+        after: Any = None,
+    ) -> AsyncCell[ExecResult]:
+        """Run a command in this box. As `exec_`, but files and background processes stay."""
+        bindings = Bindings.of(files)
+
+        async def run(given: Inputs) -> ExecResult:
+            async with self.use() as box:
+                return await run_command(box, given.values, bindings, timeout_s)
+
+        return command_cell(run, "exec", command, bindings, {"sandbox": self.identity}, after)
+
+    def read_file(
+        self, path: Reactive[str | None], *, mode: Reactive[Mode] = "text", after: Any = None
+    ) -> AsyncCell[Any]:
+        """A file of this box. See `read_sandbox_file`."""
+        return read_sandbox_file(self, path, mode=mode, after=after)
+
+    def write_file(
+        self,
+        path: Reactive[str | None],
+        content: Reactive[str | bytes | None],
+        *,
+        after: Any = None,
+    ) -> AsyncCell[Written]:
+        """Write a file of this box. See `write_sandbox_file`."""
+        return write_sandbox_file(self, path, content, after=after)
+
+    readFile = read_file  # noqa: N815 - the document's name for it
+    writeFile = write_file  # noqa: N815 - as above
+
+    def tools(self) -> Mapping[str, ModelTool]:
+        """The tools for `generate_text` that work in this box and in no other."""
+        offered = (tool["function"] for tool in openai_tools(TOOLS))
+        return {
+            tool["name"]: ModelTool(
+                name=tool["name"],
+                description=tool["description"],
+                parameters=_without_sandbox(tool["parameters"]),
+                call=partial(self._call, tool["name"]),
+                about=self.identity,
+            )
+            for tool in offered
+        }
+
+    @asynccontextmanager
+    async def use(self, identity: Any = None) -> AsyncGenerator[Box]:
+        """The living box, of the image that it has to be of now. Raises `SandboxError`."""
+        del identity  # whoever has an old one is being cancelled
+        await self._make()
+        async with self._boxes.use(self.name) as used:
+            yield used.box
+
+    def close(self) -> None:
+        """The scope is over: a box without a name of its own is destroyed."""
+        if self._closed:
+            return
+        self._closed = True
+        self._effect.dispose()
+        self._scope.disown(self)
+        if not self._kept:
+            self._scope.finish(self._destroy, f"end of {self.name}")
+
+    # ---- inside -------------------------------------------------------------------------------
+
+    def _react(self) -> None:
+        image = self._image.get()
+        with untracked():
+            self._scope.here(partial(self._image_is, image))
+
+    def _image_is(self, image: str) -> None:
+        """Note a change, and let the old box go at once: nobody may be shown anything of it."""
+        if self._closed or image == self._seen:
+            return
+        if self._seen is not None:
+            self._changes.update(lambda count: count + 1)
+            self._scope.start(self._let_go, f"end of the old {self.name}")
+        self._seen = image
+
+    async def _let_go(self) -> None:
+        async with self._changing:
+            if self._made_of is not None and self._made_of != self._image.get():
+                await self._destroy()
+
+    async def _make(self) -> None:
+        async with self._changing:
+            if self._closed:
+                raise ReactiveError(f"{self.name} is over with its scope")
+            image = self._image.get()
+            if self._made_of is not None and self._made_of != image:
+                await self._destroy()
+            if image:
+                await self._boxes.create(self.name, image=image, sleep_after_s=SLEEP_AFTER_S)
+            self._made_of = image
+
+    async def _destroy(self) -> None:
+        self._made_of = None
+        try:
+            await self._boxes.destroy(self.name)
+        except (OSError, SandboxError) as error:
+            logger.error("{}: a box could not be destroyed: {}", self.name, error)
+
+    async def _call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        if "sandbox" in arguments:
+            raise ReactiveError(f"{tool} has no input 'sandbox': there is this one")
+        await self._make()
+        answer = await handle_tool_call(self._pool, tool, {**arguments, "sandbox": self.name})
+        return answer.content
+
+
+def sandbox(image: Reactive[str | None] = None, *, name: str | None = None) -> SandboxHandle:
+    """A box that stays: commands and files of several cells in one place.
+
+    Without a ``name`` it is this scope's own and is destroyed with it. With one it is a box of the
+    chat, which the model knows by the same name, and stays. ``image`` None is the default image.
+    """
+    return SandboxHandle(image, name)
+
+
+def _without_sandbox(schema: Mapping[str, Any]) -> dict[str, Any]:
+    properties = {name: each for name, each in schema["properties"].items() if name != "sandbox"}
+    return {**schema, "properties": properties}

@@ -1,0 +1,129 @@
+"""Tools that a model calls natively, and the loop in which it does."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import anyio.lowlevel
+from loguru import logger
+
+from nekro_core.llm.model import (
+    ChatModel,
+    ChatRequest,
+    Finished,
+    Function,
+    FunctionCall,
+    PromptMessage,
+    TextDelta,
+    TextPart,
+)
+from nekro_core.reactive.errors import LoopTooLong, ReactiveError
+from nekro_core.sandbox.box import SandboxError
+from nekro_core.tools.outcome import ToolFailure
+
+MAX_RESULT: Final = 64 * 1024
+"""Characters of one tool's result that the model is given."""
+_TELLING = (
+    ReactiveError,
+    SandboxError,
+    ToolFailure,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    TimeoutError,
+)
+"""Exceptions whose text is for the model. That of others may hold the host's paths and keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelTool:
+    """A function that a model may call. ``call`` is given the arguments as the model wrote them,
+    which nobody has checked, and returns a text.
+
+    ``about`` is an input of every cell that offers the tool: what the tool's answers depend on
+    beside its arguments.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    call: Callable[[Mapping[str, Any]], Awaitable[str]] = field(repr=False)
+    about: Any = None
+
+    @property
+    def function(self) -> Function:
+        """The tool as a request offers it."""
+        return Function(name=self.name, description=self.description, parameters=self.parameters)
+
+
+async def converse(
+    model: ChatModel,
+    request: ChatRequest,
+    tools: Mapping[str, ModelTool],
+    *,
+    steps: int,
+    heard: Callable[[str], None],
+) -> str:
+    """Ask until a reply calls nothing; its words.
+
+    The calls of a reply are carried out one after another. What a tool raises is its result, for
+    the model to read. ``heard`` is given the words of the reply that is arriving, all so far.
+    Raises `LoopTooLong` after ``steps`` replies, `ReactiveError` for one that was cut, and
+    `ModelError`.
+    """
+    for _ in range(steps):
+        words, calls = await _reply(model, request, heard)
+        if not calls:
+            return words
+        said = PromptMessage("assistant", (TextPart(words),) if words else (), calls=calls)
+        answers = [await _answer(call, tools) for call in calls]
+        request = replace(request, messages=(*request.messages, said, *answers))
+    raise LoopTooLong(f"the model called tools in each of {steps} replies and came to no end")
+
+
+async def _reply(
+    model: ChatModel, request: ChatRequest, heard: Callable[[str], None]
+) -> tuple[str, tuple[FunctionCall, ...]]:
+    words: list[str] = []
+    calls: list[FunctionCall] = []
+    heard("")
+    async with model.stream(request) as deltas:
+        async for delta in deltas:
+            match delta:
+                case TextDelta(text):
+                    words.append(text)
+                    heard("".join(words))
+                case FunctionCall():
+                    calls.append(delta)
+                case Finished("length") if not calls:
+                    raise ReactiveError(
+                        f"the reply was cut at {request.max_tokens} tokens: allow more (max_tokens)"
+                    )
+                case _:
+                    pass
+    return "".join(words), tuple(calls)
+
+
+async def _answer(call: FunctionCall, tools: Mapping[str, ModelTool]) -> PromptMessage:
+    # A cancelled conversation must not begin one thing more, even if the last one never paused.
+    await anyio.lowlevel.checkpoint_if_cancelled()
+    text = await _outcome(call, tools)
+    if len(text) > MAX_RESULT:
+        left_out = len(text) - MAX_RESULT
+        half = MAX_RESULT // 2
+        text = f"{text[:half]}\n... {left_out} characters left out ...\n{text[-half:]}"
+    return PromptMessage("tool", (TextPart(text),), answers=call.call_id)
+
+
+async def _outcome(call: FunctionCall, tools: Mapping[str, ModelTool]) -> str:
+    tool = tools.get(call.name)
+    if tool is None:
+        return f"there is no tool {call.name}; there is {', '.join(tools) or 'none'}"
+    if call.problem:
+        return f"{call.name} was not called: {call.problem}"
+    try:
+        return await tool.call(call.arguments)
+    except Exception as error:  # noqa: BLE001 - the model is told, whatever a tool raises
+        logger.opt(exception=error).debug("{} failed for a model", call.name)
+        told = f": {error}" if isinstance(error, _TELLING) else ""
+        return f"{call.name} failed with {type(error).__name__}{told}"
