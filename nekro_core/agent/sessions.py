@@ -13,8 +13,6 @@ from nekro_core.agent.small_prompt import beginnings
 from nekro_core.chat import ChatKey, ChatKind, Record
 from nekro_core.llm.model import ChatRequest, ModelError
 
-_SWEEP_S = 30.0
-"""How often unused boxes are looked for."""
 _AFTER_FAULT_S = 1.0
 
 
@@ -34,7 +32,7 @@ class Sessions:
 
     async def __aenter__(self) -> Self:
         self._tasks = await anyio.create_task_group().__aenter__()
-        self._tasks.start_soon(self._sweep, name="end of idle boxes")
+        self._tasks.start_soon(self._ports.boxes.watch, name="sleep of idle boxes")
         self._leave = [self._ports.inbox.listen(self.hear), self._ports.journal.attach(self.wake)]
         return self
 
@@ -126,8 +124,3 @@ class Sessions:
                     return
         finally:
             self._sessions.pop(session.chat_key, None)
-
-    async def _sweep(self) -> None:
-        while True:
-            await anyio.sleep(_SWEEP_S)
-            await self._ports.boxes.end_idle()

@@ -30,6 +30,11 @@ class SandboxSettings(BaseModel):
     images: dict[str, str] = {}
     """Further names for images: what is asked for, and the backend's image that it gets. A
     ``{"python:3.12": "python"}`` promises nothing but what the operator knows."""
+    boxes_per_chat: int = Field(default=16, ge=1, le=256)
+    """Named boxes that one chat may have, asleep or not."""
+    command_seconds: float = Field(default=110.0, gt=0)
+    """Longest command that the tool ``shell`` may be asked for. In chats a tool's own longest time
+    (``NEKRO_PLUGIN__TOOL_S``) ends it besides."""
     pool_size: int = Field(default=2, ge=0, le=64)
     """Ready boxes that wait for a chat. Each costs about 16 MB."""
     memory_mb: int = Field(default=512, ge=64)

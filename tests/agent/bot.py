@@ -74,7 +74,7 @@ def kind_of(kind: str, name: str = "", **options: Any) -> Callable[[Any], tuple[
 class NoBoxes:
     """A machine on which no backend works."""
 
-    async def take(self) -> Box:
+    async def take(self, image: str = "") -> Box:
         raise BackendUnavailable("user namespaces are forbidden here")
 
 

@@ -47,7 +47,7 @@ class Shelf:
         self._backend = backend
         self._boxes: list[Box] = []
 
-    async def take(self) -> LentBox:
+    async def take(self, image: str = "") -> LentBox:
         inner = self._boxes.pop() if self._boxes else await self._backend.create(BoxSpec())
         return LentBox(inner, self)
 

@@ -80,7 +80,7 @@ async def test_files_that_cannot_be_read_are_set_aside_not_overwritten(
     saved.write_bytes(b"no archive" * 100)
     made = ChatBoxes(boxes, folder, AgentSettings(), clock=Clock())
     await keep(made, LIN, "new")
-    assert saved.with_suffix(".unreadable.tar").read_bytes() == b"no archive" * 100
+    assert saved.with_suffix(".tar.unreadable").read_bytes() == b"no archive" * 100
     await made.aclose()
 
 
@@ -103,7 +103,7 @@ async def test_an_archive_that_is_none_harms_nobody(
     folder: Path, boxes: Shelf, archive: bytes
 ) -> None:
     class Source:
-        async def take(self) -> Any:
+        async def take(self, image: str = "") -> Any:
             return TakenOver(await boxes.take(), archive)
 
     made = ChatBoxes(Source(), folder, AgentSettings(), clock=Clock())
