@@ -11,6 +11,10 @@ from nekro_core.store import DeliveryRow, Step, Store, Turn
 
 SAID = "said"
 """`RunRecord.stop` of a run without code: a reply's prose went to the chat."""
+SAID_BESIDE = "said_beside"
+"""The same, where the prose stood beside native calls and the turn goes on."""
+ANSWERED = "answered"
+"""`RunRecord.stop` of native calls: each has its answer, and the model is asked again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +68,15 @@ class TurnBook:
             run_id, self._chat_key, turn_id=await self.turn_id(), step=self._position, code=code
         )
 
-    async def said(self, run_id: str) -> None:
+    async def said(self, run_id: str, stop: str = SAID) -> None:
         """The prose was sent."""
-        await self._store.runs.end(run_id, output="", stop=SAID, seconds=0.0)
+        await self._store.runs.end(run_id, output="", stop=stop, seconds=0.0)
+
+    async def end_calls(self, run_id: str, calls: RunCalls, output: str, seconds: float) -> None:
+        """Native calls are over, each with its answer."""
+        for call in calls.made:
+            await self._store.runs.add_call(run_id, call)
+        await self._store.runs.end(run_id, output=output, stop=ANSWERED, seconds=seconds)
 
     async def end_run(self, run_id: str, reply: Reply, calls: RunCalls) -> None:
         """Code is over."""

@@ -4,8 +4,10 @@ import uuid
 from dataclasses import dataclass, replace
 
 from nekro_core.agent.boxes import KeptBox
+from nekro_core.agent.functions import Functions, functions_of
 from nekro_core.agent.knowledge import Knowledge, Task
 from nekro_core.agent.ports import Ports
+from nekro_core.chat import ChatKey
 from nekro_core.llm.model import ChatRequest
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.services import Outgoing
@@ -14,18 +16,20 @@ from nekro_core.tools.names import ToolSet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """A request with what its code will be given. ``changes`` says how far the chat's history had
-    come when it was read."""
+    """A request with what its code will be given. ``functions`` are there where the model calls
+    natively; only then there may be no box. ``changes`` says how far the chat's history had come
+    when it was read."""
 
     run_id: str
-    kept: KeptBox
+    kept: KeptBox | None
     tools: ToolSet
     ctx: AgentCtx
     request: ChatRequest
     bare_code: bool
     changes: int
+    functions: Functions | None = None
 
-    def holds(self, ports: Ports, kept: KeptBox) -> bool:
+    def holds(self, ports: Ports, kept: KeptBox | None) -> bool:
         """Whether it would be made the same now."""
         chat_key = self.ctx.chat
         return (
@@ -44,8 +48,18 @@ class Ready:
     asking: Asking
 
 
+def acts_natively(ports: Ports, chat_key: ChatKey) -> bool:
+    """Whether the model calls functions in this chat, instead of writing code. One that cannot
+    call writes code whatever the settings say."""
+    return ports.settings.mode_of(chat_key) == "tools" and ports.model.profile.functions
+
+
 async def ask(
-    ports: Ports, task: Task, known: Knowledge, kept: KeptBox, outgoing: Outgoing | None = None
+    ports: Ports,
+    task: Task,
+    known: Knowledge,
+    kept: KeptBox | None,
+    outgoing: Outgoing | None = None,
 ) -> Asking:
     """Look at the chat and write the next request. Raises `BoxLost` and `StoreError`."""
     changes = ports.store.messages.changes(task.chat_key)
@@ -57,13 +71,15 @@ async def ask(
         user_name=task.asks.sender.name,
         message_id=task.asks.message_id,
         run_id=run_id,
-        box=kept.box,
+        box=kept.box if kept else None,
     )
     if outgoing is not None:
         ctx = replace(ctx, services=replace(ctx.services, outgoing=outgoing))
     await known.look()
-    await kept.put_uploads(known.media)
-    request, bare_code = await known.prompt(tools, ctx)
+    if kept:
+        await kept.put_uploads(known.media)
+    functions = tools.once(functions_of) if acts_natively(ports, task.chat_key) else None
+    request, bare_code = await known.prompt(tools, ctx, functions)
     return Asking(
         run_id=run_id,
         kept=kept,
@@ -72,6 +88,7 @@ async def ask(
         request=request,
         bare_code=bare_code,
         changes=changes,
+        functions=functions,
     )
 
 

@@ -4,8 +4,16 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
+from nekro_core.agent.functions import Functions
+from nekro_core.agent.native_calls import Answered
 from nekro_core.agent.ports import Ports
-from nekro_core.agent.prompt import DoneStep, View, build_prompt, system_text
+from nekro_core.agent.prompt import (
+    DoneStep,
+    View,
+    build_prompt,
+    native_system_text,
+    system_text,
+)
 from nekro_core.agent.reply import Reply
 from nekro_core.agent.run_calls import tools_text
 from nekro_core.agent.small_prompt import PastStep, small_prompt, small_tools
@@ -69,8 +77,19 @@ class Knowledge:
         words = "\n".join(part.text for part in parts if isinstance(part, TextPart))
         self._codes.append(PastStep(code=reply.code.strip() or reply.kept, observation=words))
 
-    async def prompt(self, tools: ToolSet, ctx: AgentCtx) -> tuple[ChatRequest, bool]:
-        """The request, and whether its reply is code without a fence."""
+    def remember_calls(
+        self, prose: str, calls: tuple[Answered, ...], parts: tuple[Part, ...]
+    ) -> None:
+        """Keep a step of a model that calls functions natively."""
+        self._steps.append(
+            DoneStep(reply=prose, report=parts, through_seq=self.through_seq, calls=calls)
+        )
+
+    async def prompt(
+        self, tools: ToolSet, ctx: AgentCtx, functions: Functions | None = None
+    ) -> tuple[ChatRequest, bool]:
+        """The request, and whether its reply is code without a fence. With ``functions`` the model
+        calls them natively."""
         profile, settings = self._ports.model.profile, self._ports.settings
         if profile.prefers_examples and small_tools(tools):
             request = small_prompt(
@@ -96,18 +115,19 @@ class Knowledge:
             pictures=await self._pictures() if profile.vision else {},
             preface=self.preface,
         )
-        system = system_text(
-            tools.once(tools_text),
-            names=settings.names,
-            persona=settings.persona,
-            notes=notes,
-        )
+        names, persona = settings.names, settings.persona
+        if functions is None:
+            code = tools.once(tools_text)
+            system = system_text(code, names=names, persona=persona, notes=notes)
+        else:
+            system = native_system_text(names=names, persona=persona, notes=notes)
         request = build_prompt(
             system,
             view,
             settings=settings.prompt,
             profile=profile,
             max_tokens=min(settings.turn.reply_tokens, profile.context_tokens // 4),
+            functions=functions,
         )
         return request, False
 

@@ -6,6 +6,7 @@ their lines stand behind ``>`` like those of the history.
 
 from collections.abc import Sequence
 
+from nekro_core.agent.native_reply import NativeReply
 from nekro_core.agent.reply import Reply
 from nekro_core.agent.run_calls import RunCalls
 from nekro_core.agent.transcript import quoted, visible
@@ -36,6 +37,10 @@ _STOPS = {
     StopReason.DIED: "The process of your code ended.",
     StopReason.CANCELLED: "Your code was stopped.",
 }
+_ENDS = {
+    "length": ("[error] Your reply was too long and was cut off; be shorter.",),
+    "broken": ("[error] Your reply broke off in the middle.",),
+}
 
 
 def report(reply: Reply, calls: RunCalls, sent: Sequence[DeliveryRow]) -> tuple[Part, ...]:
@@ -65,9 +70,22 @@ def report(reply: Reply, calls: RunCalls, sent: Sequence[DeliveryRow]) -> tuple[
     return (*parts, TextPart("\n".join(lines)))
 
 
+def native_report(reply: NativeReply, sent: Sequence[DeliveryRow]) -> tuple[Part, ...]:
+    """What the answers to a reply's calls do not tell of it: that it was cut, what its words did.
+    Nothing where there is nothing to tell."""
+    lines = list(_ENDS.get(reply.end, ()))
+    lines += sent_lines(sent)
+    return (TextPart("\n".join(lines)),) if lines else ()
+
+
 def empty_report() -> tuple[Part, ...]:
     """For a reply in which there was nothing."""
     return (TextPart("[error] Your reply was empty. Reply with a block fenced as ```python."),)
+
+
+def native_empty_report() -> tuple[Part, ...]:
+    """The same, for a model that calls functions natively."""
+    return (TextPart("[error] Your reply was empty, and nobody has got an answer yet."),)
 
 
 def sent_lines(rows: Sequence[DeliveryRow]) -> list[str]:
@@ -90,10 +108,8 @@ def marked(text: str) -> list[str]:
 
 def _ended(reply: Reply) -> list[str]:
     number = reply.kept.count("\n") + 1
-    if reply.end == "length":
-        return ["[error] Your reply was too long and was cut off; be shorter."]
-    if reply.end == "broken":
-        return ["[error] Your reply broke off in the middle."]
+    if reply.end in _ENDS:
+        return list(_ENDS[reply.end])
     if reply.tail.strip():
         return [f"[note] What you wrote from line {number} on did not run."]
     return []

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, assert_never
 
 from nekro_core.llm.model import AudioPart, ImagePart, Part, TextPart
@@ -57,48 +57,70 @@ class RunCalls:
 
     async def answer(self, call: GuestCall) -> Answer:
         """See `nekro_core.sandbox.box.CallHandler`."""
+        outcome = await self.outcome(call.name, call.args, call.kwargs)
+        match outcome:
+            case Returned(value):
+                return Value(value)
+            case Recorded(text):
+                return Value(text)
+            case Observation(text):
+                self.observed.append((call.name, (TextPart(text),)))
+                return EndRun()
+            case RichObservation(parts):
+                self.observed.append((call.name, tuple(map(model_part, parts))))
+                return EndRun()
+            case Failed(message):
+                return Raise(message)
+            case _:
+                assert_never(outcome)
+
+    async def outcome(
+        self,
+        name: str,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        ctx: AgentCtx | None = None,
+        position: int | None = None,
+    ) -> Outcome:
+        """Call a tool by name. Whatever becomes of it is written down, and what a ``BEHAVIOR`` said
+        in the chat's record too. ``position`` is the call's place among those of its reply."""
         began, started = self._clock(), self._wall()
         told = "cut off: the run ended before the tool did"
         try:
-            tool = self._tools.resolve(call.name)
+            tool = self._tools.resolve(name)
             if tool is None:
-                close = ", ".join(self._tools.close_to(call.name))
-                told = f"there is no function {call.name!r}" + (
-                    f"; there is {close}" if close else ""
-                )
-                return Raise(told)
-            outcome = await call_tool(tool, self._ctx, call.args, call.kwargs)
+                close = ", ".join(self._tools.close_to(name))
+                told = f"there is no function {name!r}" + (f"; there is {close}" if close else "")
+                return Failed(told)
+            outcome = await call_tool(tool, ctx or self._ctx, args, kwargs)
             told = outcome.message if isinstance(outcome, Failed) else "ok"
-            return await self._consequence(call.name, outcome)
+            if isinstance(outcome, Recorded):
+                await self._note(outcome.text)
+            return outcome
         finally:
             self.made.append(
                 ToolCall(
-                    position=len(self.made),
-                    name=call.name,
-                    arguments=_as_json(call.args, call.kwargs),
+                    position=len(self.made) if position is None else position,
+                    name=name,
+                    arguments=_as_json(args, kwargs),
                     outcome=told,
                     started=started,
                     seconds=self._clock() - began,
                 )
             )
 
-    async def _consequence(self, name: str, outcome: Outcome) -> Answer:
-        match outcome:
-            case Returned(value):
-                return Value(value)
-            case Recorded(text):
-                await self._note(text)
-                return Value(text)
-            case Observation(text):
-                self.observed.append((name, (TextPart(text),)))
-                return EndRun()
-            case RichObservation(parts):
-                self.observed.append((name, tuple(map(_part, parts))))
-                return EndRun()
-            case Failed(message):
-                return Raise(message)
-            case _:
-                assert_never(outcome)
+    def not_made(self, position: int, name: str, arguments: Mapping[str, Any], why: str) -> None:
+        """Write down a call that was asked for and not carried out."""
+        self.made.append(
+            ToolCall(
+                position=position,
+                name=name,
+                arguments=_as_json((), dict(arguments)),
+                outcome=why,
+                started=self._wall(),
+                seconds=0.0,
+            )
+        )
 
 
 def guest_functions(tools: ToolSet) -> list[GuestFunction]:
@@ -122,7 +144,8 @@ def tools_text(tools: ToolSet) -> str:
     return "\n\n".join(stubs)
 
 
-def _part(content: Content) -> Part:
+def model_part(content: Content) -> Part:
+    """A tool's content as a part of a prompt."""
     match content:
         case TextContent(text):
             return TextPart(text)

@@ -7,8 +7,9 @@ import anyio
 from loguru import logger
 
 from nekro_core.agent.accounting import TurnBook
-from nekro_core.agent.asking import Ready, make_ready
+from nekro_core.agent.asking import Ready, acts_natively, make_ready
 from nekro_core.agent.knowledge import Task
+from nekro_core.agent.native_turn import NativeTurn
 from nekro_core.agent.notices import say
 from nekro_core.agent.ports import Ports
 from nekro_core.agent.trigger import Answer, Heard, Silent, Wait, decide, reason
@@ -277,7 +278,8 @@ class Session:
             with scope:
                 async with self._slots:
                     book = begin()
-                    stop = await Turn(self._ports, task, book, ready).run()
+                    kind = NativeTurn if acts_natively(self._ports, self.chat_key) else Turn
+                    stop = await kind(self._ports, task, book, ready).run()
         except Exception:  # noqa: BLE001 (one turn's fault must not end the chat)
             logger.exception("{}: the turn failed", self.chat_key)
             stop = "internal"

@@ -9,7 +9,7 @@ import uuid
 import anyio
 from loguru import logger
 
-from nekro_core.agent.accounting import StepCost, TurnBook
+from nekro_core.agent.accounting import SAID, StepCost, TurnBook
 from nekro_core.agent.already_sent import OutgoingOnce
 from nekro_core.agent.asking import Asking, Ready, ask
 from nekro_core.agent.boxes import KeptBox
@@ -40,11 +40,12 @@ from nekro_core.llm.model import (
     QuotaExceeded,
     ReplyBroken,
     RequestRejected,
+    Usage,
 )
 from nekro_core.plugin.services import Outgoing
 from nekro_core.sandbox.box import BackendUnavailable, BoxLost, Run, StopReason
 
-_LAST_WORDS_S = 5.0
+LAST_WORDS_S = 5.0
 """Longest wait for what is written down when a turn is cut."""
 _MODEL_ERRORS: tuple[tuple[type[ModelError], str], ...] = (
     (KeyRejected, "key"),
@@ -89,7 +90,7 @@ class Turn:
                 await self._say("limit.seconds", limit=f"{self._settings.max_seconds:g}")
         finally:
             if self._box is not None:
-                with anyio.move_on_after(_LAST_WORDS_S, shield=True):
+                with anyio.move_on_after(LAST_WORDS_S, shield=True):
                     await self._ports.boxes.close(self._task.chat_key, self._box, changed=self._ran)
         return stop
 
@@ -105,11 +106,11 @@ class Turn:
         if runs:
             note = "[note] A restart interrupted you. Answer now, unless it is done."
             self._known.preface = "\n".join([note, *sent_lines(before)])
-        return self._sent and runs[-1].stop in (StopReason.FINISHED.value, "said")
+        return self._sent and runs[-1].stop in (StopReason.FINISHED.value, SAID)
 
     async def _take_steps(self) -> str:
         try:
-            await self._open_box()
+            await self._box_for_step()
         except (BackendUnavailable, BoxLost) as error:
             logger.error("no code can run for {}: {}", self._task.chat_key, error)
             await self._say("turn.no_backend")
@@ -141,6 +142,10 @@ class Turn:
             limits.append(TokenLimit(most, total(used), kind="user_day"))
         return limits
 
+    async def _box_for_step(self) -> KeptBox | None:
+        """What a step's code will run in."""
+        return await self._open_box()
+
     async def _open_box(self) -> KeptBox:
         boxes, chat_key = self._ports.boxes, self._task.chat_key
         if self._box is not None:
@@ -154,7 +159,7 @@ class Turn:
     async def _step(self) -> str:
         """Ask once, run what came. Returns why the turn is over, or nothing."""
         ports = self._ports
-        kept = await self._open_box()
+        kept = await self._box_for_step()
         asking, self._asking = self._asking, None
         if asking is None or not asking.holds(ports, kept):
             outgoing = self._outgoing if self._task.resumed else None
@@ -168,8 +173,12 @@ class Turn:
             clock=ports.clock,
             wall=ports.wall,
         )
+        return await self._act(asking, calls)
+
+    async def _act(self, asking: Asking, calls: RunCalls) -> str:
+        """Ask the model and do what it says. Returns as `_step`."""
         reply = await self._read(asking, calls)
-        return await self._after(reply, run_id, calls)
+        return await self._after(reply, asking.run_id, calls)
 
     async def _read(self, asking: Asking, calls: RunCalls) -> Reply:
         """The model's reply and the run that it caused, both written down in any case."""
@@ -198,15 +207,12 @@ class Turn:
         started, began = self._ports.wall(), self._ports.clock()
 
         def cost() -> StepCost:
-            usage = reader.usage(request)
-            model = self._ports.model.profile.name
-            seconds = self._ports.clock() - began
-            return StepCost(started=started, seconds=seconds, usage=usage, model=model)
+            return self._cost(reader.usage(request), started, began)
 
         try:
             reply = await reader.read(request)
         except anyio.get_cancelled_exc_class():
-            with anyio.move_on_after(_LAST_WORDS_S, shield=True):
+            with anyio.move_on_after(LAST_WORDS_S, shield=True):
                 if ran:
                     await self._book.cut_run(run_id, calls)
                 if reader.text:
@@ -218,6 +224,12 @@ class Turn:
             await self._book.end_run(run_id, reply, calls)
         await self._book.end_step(reply.kept, reply.tail, spent)
         return reply
+
+    def _cost(self, usage: Usage, started: float, began: float) -> StepCost:
+        """What a reply cost that was asked for then (by the wall's clock and by our own)."""
+        seconds = self._ports.clock() - began
+        model = self._ports.model.profile.name
+        return StepCost(started=started, seconds=seconds, usage=usage, model=model)
 
     async def _after(self, reply: Reply, run_id: str, calls: RunCalls) -> str:
         """What a step leads to: nothing for another step, else why the turn is over."""
@@ -261,9 +273,9 @@ class Turn:
         self._known.remember(reply, empty_report())
         return ""
 
-    async def _send_prose(self, prose: str) -> str:
+    async def _send_prose(self, prose: str, stop: str = SAID) -> str:
         """Words that were meant for the chat. They get a run of their own, so that a turn taken up
-        after a crash knows of them."""
+        after a crash knows of them; ``stop`` is why that run is over."""
         run_id = uuid.uuid4().hex
         await self._book.begin_run(run_id)
         self._known.runs.add(run_id)
@@ -274,7 +286,7 @@ class Turn:
         except DeliveryError as error:
             logger.warning("a reply to {} was not sent: {}", self._task.chat_key, error)
             await self._say("turn.failed")
-        await self._book.said(run_id)
+        await self._book.said(run_id, stop)
         return "finished"
 
     async def _tell_of(self, error: ModelError) -> str:

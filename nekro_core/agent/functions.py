@@ -1,0 +1,59 @@
+"""A chat's tools as functions that a model calls natively."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nekro_core.llm.model import Function
+from nekro_core.llm.tokens import estimate_tokens, function_text
+from nekro_core.tools.names import ToolSet
+from nekro_core.tools.schema import function_schema
+from nekro_core.tools.tool import Tool, Visibility
+
+_MAX_NAME = 64
+_UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """What is offered. ``names`` leads from a function's name to its tool, ``tokens`` is about what
+    the model reads of them."""
+
+    offered: tuple[Function, ...]
+    names: Mapping[str, Tool]
+    tokens: int
+
+
+def functions_of(tools: ToolSet) -> Functions:
+    """The visible tools. Names that the API does not take are written in ASCII."""
+    offered: list[Function] = []
+    names: dict[str, Tool] = {}
+    for named in tools.named:
+        if named.tool.visibility is not Visibility.VISIBLE:
+            continue
+        schema = function_schema(named.tool, named.name)["function"]
+        name = _fitting(schema["name"], named.tool, names)
+        names[name] = named.tool
+        function = Function(
+            name=name,
+            description=schema["description"] or named.tool.name,
+            parameters=schema["parameters"],
+        )
+        offered.append(function)
+    tokens = sum(estimate_tokens(function_text(each)) for each in offered)
+    return Functions(tuple(offered), names, tokens)
+
+
+def _fitting(name: str, tool: Tool, taken: Mapping[str, Tool]) -> str:
+    """A name of at most 64 ASCII letters, digits, ``_`` and ``-`` that no other has."""
+    if _UNFIT.search(name):
+        # A Python name may be Chinese; its plugin's short name tells more than underscores.
+        name = _UNFIT.sub("", name).strip("_") or f"{tool.module}_function"
+        name = _UNFIT.sub("_", name)
+    fitting = name[:_MAX_NAME]
+    number = 2
+    while fitting in taken:
+        ending = f"_{number}"
+        fitting = f"{name[: _MAX_NAME - len(ending)]}{ending}"
+        number += 1
+    return fitting

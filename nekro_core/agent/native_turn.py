@@ -1,0 +1,127 @@
+"""A turn in which the model calls functions natively, instead of writing code.
+
+Everything around a step is that of `Turn`. A step with calls always leads to another one, since the
+model must see what came of them; words without calls, or nothing at all, end the turn.
+"""
+
+import anyio
+from loguru import logger
+
+from nekro_core.agent.accounting import SAID_BESIDE
+from nekro_core.agent.asking import Asking
+from nekro_core.agent.boxes import KeptBox
+from nekro_core.agent.native_calls import Answered, NativeCalls
+from nekro_core.agent.native_reply import NativeReader, NativeReply, calls_text
+from nekro_core.agent.report import LEFT, native_empty_report, native_report
+from nekro_core.agent.run_calls import RunCalls
+from nekro_core.agent.transcript import shortened
+from nekro_core.agent.turn import LAST_WORDS_S, Turn
+from nekro_core.sandbox.box import BackendUnavailable, BoxLost
+from nekro_core.store import DeliveryRow
+
+_SHOWN_RESULT = 2000
+"""Characters of each answer that are kept for people to read."""
+
+
+class NativeTurn(Turn):
+    """See `Turn`."""
+
+    async def _box_for_step(self) -> KeptBox | None:
+        """The chat's box for the tools that want one; most do not."""
+        try:
+            return await self._open_box()
+        except (BackendUnavailable, BoxLost) as error:
+            logger.warning("{} goes on without a box: {}", self._task.chat_key, error)
+            return None
+
+    async def _act(self, asking: Asking, calls: RunCalls) -> str:
+        reply = await self._read_reply(asking)
+        if not reply.calls:
+            return await self._after_prose(reply)
+        answered = await self._carry_out(asking, reply, calls)
+        sent = await self._book.sent_by(asking.run_id)
+        if any(row.state in LEFT for row in sent):
+            self._sent = True
+            told = native_report(reply, ())
+        else:
+            told = native_report(reply, await self._say_beside(reply.prose))
+        self._known.remember_calls(reply.prose, tuple(answered), told)
+        self._failures = self._failures + 1 if all(each.failed for each in answered) else 0
+        if self._failures > self._settings.max_repairs:
+            await self._say("limit.repairs", limit=self._settings.max_repairs)
+            return "limit_repairs"
+        return ""
+
+    async def _read_reply(self, asking: Asking) -> NativeReply:
+        """The model's reply, written down in any case."""
+        request = asking.request
+        reader = NativeReader(self._ports.model, max_chars=self._ports.settings.turn.reply_chars)
+        started, began = self._ports.wall(), self._ports.clock()
+        try:
+            reply = await reader.read(request)
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(LAST_WORDS_S, shield=True):
+                if reader.text:
+                    spent = self._cost(reader.usage(request), started, began)
+                    await self._book.end_step("", reader.text, spent)
+            raise
+        spent = self._cost(reply.usage, started, began)
+        self._limits.spend(spent.usage)
+        if not reply.calls:
+            await self._book.end_step(reader.text, "", spent)
+            return reply
+        # Run and step are there before the first call: a restart must know what was asked for.
+        await self._book.begin_run(asking.run_id, calls_text(reply.calls))
+        await self._book.end_step(reader.text, "", spent)
+        return reply
+
+    async def _carry_out(
+        self, asking: Asking, reply: NativeReply, calls: RunCalls
+    ) -> list[Answered]:
+        """Every call of a reply. The run is closed in any case."""
+        functions = asking.functions
+        assert functions is not None, "a native turn's request offers functions"
+        self._ran = True
+        self._known.runs.add(asking.run_id)
+        native = NativeCalls(
+            calls,
+            asking.ctx,
+            lambda name: (
+                asking.tools.name_of(functions.names[name]) if name in functions.names else name
+            ),
+            at_once=self._settings.parallel_calls,
+            result_chars=self._settings.result_chars,
+        )
+        began = self._ports.clock()
+        try:
+            answered = await native.carry_out(reply.calls)
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(LAST_WORDS_S, shield=True):
+                await self._book.cut_run(asking.run_id, calls)
+            raise
+        output = "\n".join(
+            f"{each.call.name}: {shortened(each.text, _SHOWN_RESULT)}" for each in answered
+        )
+        await self._book.end_calls(asking.run_id, calls, output, self._ports.clock() - began)
+        return answered
+
+    async def _say_beside(self, prose: str) -> list[DeliveryRow]:
+        """Words beside calls that sent nothing go to the chat. What became of them."""
+        if not prose:
+            return []
+        before = len(await self._book.sent())
+        await self._send_prose(prose, SAID_BESIDE)
+        return (await self._book.sent())[before:]
+
+    async def _after_prose(self, reply: NativeReply) -> str:
+        """A reply without calls ends the turn, if anybody has got an answer."""
+        if reply.prose:
+            return await self._send_prose(reply.prose)
+        if self._sent:
+            return "finished"
+        self._empty += 1
+        if self._empty > 1:
+            await self._say("turn.empty_reply")
+            return "empty_reply"
+        self._known.remember_calls("", (), native_empty_report())
+        return ""

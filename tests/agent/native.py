@@ -1,0 +1,43 @@
+"""Replies that call functions natively, for the scripted model."""
+
+import json
+from typing import Any
+
+from nekro_core.agent import AgentSettings
+from nekro_core.llm.model import ChatRequest, FunctionCall, TextPart
+from nekro_core.llm.scripted import Scripted
+
+TOOLS_MODE = AgentSettings(mode="tools")
+
+
+def call(name: str, call_id: str = "", **arguments: Any) -> FunctionCall:
+    """One call."""
+    return FunctionCall(
+        call_id=call_id or f"id_{name}",
+        name=name,
+        written=json.dumps(arguments),
+        arguments=arguments,
+    )
+
+
+def calls(*made: FunctionCall, prose: str = "") -> Scripted:
+    """A reply of calls, with words before them."""
+    return Scripted(chunks=[prose] if prose else [], calls=made)
+
+
+def say(text: str) -> Scripted:
+    """A reply that sends a message by a call."""
+    return calls(call("send_channel_message", text=text))
+
+
+NOTHING = Scripted(chunks=[])
+"""A reply without anything: all has been said."""
+
+
+def results_of(request: ChatRequest) -> dict[str, str]:
+    """What each call so far was answered, by the call's id."""
+    return {
+        message.answers: "".join(part.text for part in message.parts if isinstance(part, TextPart))
+        for message in request.messages
+        if message.role == "tool"
+    }
