@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run chat doctor test check format bench crash koishi clean
+.PHONY: help run chat doctor test check format bench crash stdlib koishi clean
 
 help:
 	@echo "make run      start the bot; prints the address of its page"
@@ -16,6 +16,7 @@ help:
 	@echo "make check    format, lint, types, import contracts"
 	@echo "make bench    speed and memory beside their physical floor"
 	@echo "make crash    many kill -9 under load      make koishi   our OneBot peer against Koishi"
+	@echo "make stdlib   the code stream over every module of the standard library"
 
 run: $(VENV)/.installed
 	@$(BIN)/nekro run
@@ -46,6 +47,9 @@ bench: $(VENV)/.installed-dev
 
 crash: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.e2e.crash $(ARGS)
+
+stdlib: $(VENV)/.installed-dev
+	STDLIB_SEED=all $(BIN)/pytest tests/agent/test_code_stream.py $(ARGS)
 
 koishi: $(VENV)/.installed-dev
 	cd tests/peers/koishi && npm install --no-audit --no-fund --no-package-lock
