@@ -11,12 +11,10 @@ from urllib.parse import unquote_to_bytes
 import anyio
 import httpx
 
+from nekro_core.addresses import is_public
 from nekro_core.delivery.settings import MediaSettings
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_UNICAST = ipaddress.IPv6Network("2000::/3")
-"""All that is routed of IPv6; `ipaddress` calls much of the rest global too."""
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 class NotFetched(Exception):
@@ -125,7 +123,7 @@ class Fetcher:
         addresses = [ipaddress.ip_address(entry[4][0].partition("%")[0]) for entry in found]
         if host not in self._settings.private_hosts:
             for address in addresses:
-                if not _is_public(address):
+                if not is_public(address):
                     raise NotFetched(
                         f"{host} is at {address}, which is not public. If the platform's program "
                         "runs there, add the host to NEKRO_DELIVERY__MEDIA__PRIVATE_HOSTS"
@@ -145,15 +143,3 @@ class Fetcher:
     def _checked(self, data: bytes) -> bytes:
         self._check_size(len(data))
         return data
-
-
-def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Whether an address is out on the internet, also behind the ways from IPv6 to IPv4."""
-    if isinstance(address, ipaddress.IPv6Address):
-        inside = address.ipv4_mapped or address.sixtofour
-        if address in _NAT64:
-            inside = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if inside is None:
-            return address in _UNICAST and address.is_global
-        address = inside
-    return address.is_global and not address.is_multicast
