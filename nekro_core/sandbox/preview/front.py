@@ -7,7 +7,7 @@ import anyio
 from anyio.abc import ByteStream
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from nekro_core.sandbox.box import BoxConnectionError, SandboxError
+from nekro_core.sandbox.box import SandboxError
 from nekro_core.sandbox.preview.body import Body
 from nekro_core.sandbox.preview.duplex import Duplex
 from nekro_core.sandbox.preview.exchange import Exchange
@@ -82,7 +82,7 @@ class PreviewFront:
                 return await opened.target.connect(opened.port)
         except TimeoutError:
             return Problem.LATE_ANSWER
-        except BoxConnectionError:
+        except ConnectionRefusedError:
             return Problem.NOTHING_LISTENS
         except SandboxError:
             return Problem.ASLEEP if _asleep(opened) else Problem.LOST
