@@ -33,6 +33,11 @@ undeclared names from the files only, so a container's environment would be igno
 SECRET_NAME = re.compile(r"token|key|secret|password", re.IGNORECASE)
 """What a setting is called whose value nobody may read in a log or an error."""
 
+_NO_NATIVE_CALLS = (
+    "NEKRO_AGENT__MODE: tools needs a model that calls functions, and the embedded one only writes "
+    "code: name an endpoint (NEKRO_LLM__BASE_URL, NEKRO_LLM__MODEL), or leave the mode at code"
+)
+
 
 class SettingsError(Exception):
     """A setting is wrong. The message names it as the operator wrote it, and what was expected."""
@@ -80,11 +85,15 @@ class Settings(BaseSettings):
             if room.startswith("nekro_") and room not in cls.model_fields:
                 raise SettingsError(f"{name.upper()}: {_unknown(room, cls)}")
         try:
-            return cls(_env_file=_files(folder))  # type: ignore[call-arg]  # NoneBot's own
+            settings = cls(_env_file=_files(folder))  # type: ignore[call-arg]  # NoneBot's own
         except ValidationError as error:
             raise SettingsError("\n".join(_in_words(fault) for fault in error.errors())) from None
         except UnreadableSetting as error:
             raise SettingsError(_not_json(error)) from None
+        agent = settings.nekro_agent
+        if "tools" in (agent.mode, *agent.modes.values()) and not settings.nekro_llm.configured:
+            raise SettingsError(_NO_NATIVE_CALLS)
+        return settings
 
 
 def adapter_settings() -> dict[str, Any]:

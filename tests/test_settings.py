@@ -68,3 +68,17 @@ def test_a_log_shows_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_empty_data_folder_is_the_usual_one(folder: Path) -> None:
     (folder / ".env").write_text("NEKRO_DATA_DIR=\n")
     assert Settings.load(folder).nekro_data_dir == Path("data")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["NEKRO_AGENT__MODE=tools", 'NEKRO_AGENT__MODES={"web-private_lin": "tools"}'],
+)
+def test_the_embedded_model_only_writes_code(folder: Path, line: str) -> None:
+    (folder / ".env").write_text(line)
+    with pytest.raises(SettingsError, match="name an endpoint"):
+        Settings.load(folder)
+    (folder / ".env").write_text(
+        f"{line}\nNEKRO_LLM__BASE_URL=http://127.0.0.1:9/v1\nNEKRO_LLM__MODEL=m"
+    )
+    assert "tools" in str(Settings.load(folder).nekro_agent)

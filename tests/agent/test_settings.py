@@ -4,6 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from nekro_core.agent import AgentSettings
+from nekro_core.chat import ChatKey
 
 
 @pytest.mark.parametrize("zone", ["", "UTC", "Asia/Tokyo"])
@@ -15,3 +16,14 @@ def test_time_zones(zone: str) -> None:
 def test_no_time_zone(zone: str) -> None:
     with pytest.raises(ValidationError, match="expected a name such as Asia/Tokyo"):
         AgentSettings(timezone=zone)
+
+
+def test_a_chat_may_have_another_mode() -> None:
+    settings = AgentSettings(modes={"web-private_lin": "tools"})
+    assert settings.mode_of(ChatKey.parse("web-private_lin")) == "tools"
+    assert settings.mode_of(ChatKey.parse("web-private_mei")) == "code"
+
+
+def test_the_mode_of_what_is_no_chat() -> None:
+    with pytest.raises(ValidationError, match="modes"):
+        AgentSettings(modes={"lin": "tools"})
