@@ -85,6 +85,16 @@ class App:
                 Outbox(store, adapters, activity, settings.nekro_delivery, media=media, clock=wall)
             )
             journal = ChatJournal(store, inbox)
+            supply = await stack.enter_async_context(
+                BoxSupply.open(settings.nekro_sandbox, clock=clock, report=_say_no_boxes)
+            )
+            boxes = ChatBoxes(
+                supply,
+                data / "boxes",
+                settings.nekro_agent,
+                clock=clock,
+                sandbox=settings.nekro_sandbox,
+            )
             speaker = open_speaker(settings.nekro_speech)
             stack.push_async_callback(speaker.aclose)
             stack.enter_context(provided_names())
@@ -99,6 +109,8 @@ class App:
                         data_dir=data,
                         adapter_of=partial(_adapter_of, store),
                         may_send_elsewhere=settings.nekro_plugin.may_send_elsewhere,
+                        boxes=supply,
+                        pool_of=boxes.pool,
                     ),
                     settings.nekro_plugin,
                 )
@@ -106,9 +118,6 @@ class App:
             if model is None:
                 model = make_model(settings, data, report)
                 stack.push_async_callback(model.aclose)
-            supply = await stack.enter_async_context(
-                BoxSupply.open(settings.nekro_sandbox, clock=clock, report=_say_no_boxes)
-            )
             sessions = await stack.enter_async_context(
                 Sessions(
                     Ports(
@@ -118,7 +127,7 @@ class App:
                         activity=activity,
                         model=model,
                         plugins=plugins,
-                        boxes=ChatBoxes(supply, data / "boxes", settings.nekro_agent, clock=clock),
+                        boxes=boxes,
                         journal=journal,
                         catalogue=Catalogue.load(),
                         pictures=Pictures(longer_side=settings.nekro_agent.prompt.image_pixels),
