@@ -12,7 +12,7 @@ from nekro_core.agent.knowledge import Task
 from nekro_core.agent.native_turn import NativeTurn
 from nekro_core.agent.notices import say
 from nekro_core.agent.ports import Ports
-from nekro_core.agent.trigger import Answer, Heard, Silent, Wait, decide, reason
+from nekro_core.agent.trigger import TIMER_S, Answer, Heard, Silent, Wait, decide, reason
 from nekro_core.agent.turn import Turn
 from nekro_core.chat import Author, ChatKey, ChatKind, ChatMessage, Mention, Record, Reply, Text
 from nekro_core.delivery import Working
@@ -56,8 +56,9 @@ class Session:
         """Whether it can be forgotten."""
         return not (self.working or self._fresh or self._heard or self._interrupted)
 
-    def hear(self, record: Record, *, forced: bool = False) -> None:
-        """Take note of a record. ``forced`` wakes the agent whatever its triggers say."""
+    def hear(self, record: Record, *, age_s: float = 0.0, forced: bool = False) -> None:
+        """Take note of a record that arrived so long ago. ``forced`` wakes the agent whatever its
+        triggers say."""
         if record.author is Author.BOT or (record.author is Author.SYSTEM and not forced):
             return
         if self.working and is_stop(record):
@@ -65,7 +66,7 @@ class Session:
             return
         if forced:
             self._forced.add(record.seq)
-        self._fresh.append(Heard(record, self._ports.clock()))
+        self._fresh.append(Heard(record, self._ports.clock() - age_s))
         del self._fresh[:-_MOST_HEARD]
         self._news.set()
 
@@ -123,7 +124,7 @@ class Session:
             self._ready = await make_ready(self._ports, self._task_for(record))
         except Exception as error:  # noqa: BLE001 (the turn meets the same fault, and tells of it)
             logger.debug("{}: nothing was made ready: {}", self.chat_key, error)
-        with anyio.move_on_after(due - anyio.current_time()):
+        with anyio.move_on_after(due - anyio.current_time() - TIMER_S):
             await self._news.wait()
 
     async def _listen(self) -> None:

@@ -80,9 +80,9 @@ class Sessions:
             # It fails again when somebody asks, and is told then.
             logger.warning("the model is not ready: {}", error)
 
-    def hear(self, record: Record) -> None:
-        """Take note of a new record; the inbox calls this."""
-        self._session(record.chat_key).hear(record)
+    def hear(self, record: Record, age_s: float) -> None:
+        """Take note of a record that arrived so long ago; the inbox calls this."""
+        self._session(record.chat_key).hear(record, age_s=age_s)
 
     def wake(self, record: Record) -> None:
         """Have the agent answer this record whatever its triggers say."""

@@ -11,6 +11,9 @@ from nekro_core.chat import Author, ChatKind, Notice, Record, Text, Voice
 POKE = "poke"
 """The one notice that is answered, where it is meant for us."""
 
+TIMER_S = 0.001
+"""A timer of the event loop comes up to a millisecond late, so a wait is over so much earlier."""
+
 _CALLED_WITHIN = 1000
 """Characters from either end of a message in which a name is looked for. Normalizing takes the
 square of a run of combining marks: one message of 100,000 held all chats up for 16 s."""
@@ -74,7 +77,8 @@ def decide(
         asker = item.record.sender.user_id
         last = max(other.at for other in heard if other.record.sender.user_id == asker)
         due = min(last + settings.debounce_s, item.at + settings.longest_wait_s)
-        return Wait(due - now, item.record) if due > now else Answer(item.record, why)
+        wait = due - now
+        return Wait(wait, item.record) if wait > TIMER_S else Answer(item.record, why)
     return Silent()
 
 

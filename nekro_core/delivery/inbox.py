@@ -14,18 +14,25 @@ from nekro_core.delivery.watch import Broadcast
 from nekro_core.store import Store
 from nekro_core.store.messages import unique_id_of
 
-Listener = Callable[[Record], None]
+Listener = Callable[[Record, float], None]
+"""Takes a new record, and how many seconds ago it reached us."""
 
 
 class Inbox:
     """Where every adapter hands its messages."""
 
     def __init__(
-        self, store: Store, activity: Broadcast, *, clock: Callable[[], float] = time.time
+        self,
+        store: Store,
+        activity: Broadcast,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._activity = activity
         self._clock = clock
+        self._wall = wall
         self._listeners: list[Listener] = []
 
     def listen(self, listener: Listener) -> Callable[[], None]:
@@ -44,6 +51,7 @@ class Inbox:
         `Author.BOT`, which never triggers. Once this was called the message will be stored and
         told of, also where the caller is cancelled. Raises `StoreUnavailable`: nothing was kept.
         """
+        arrived = self._clock()
         message = clean_message(message)
         store, key, sender = self._store, message.chat_key, message.sender
         own = sender.user_id == message.account or sender.user_id in store.accounts.own(
@@ -68,26 +76,30 @@ class Inbox:
             store.users.forget(key.instance, sender)
 
         results = await store.messages.add(
-            record, unique_id=unique, before=before, stored=self._tell, failed=failed
+            record,
+            unique_id=unique,
+            before=before,
+            stored=lambda record: self._tell(record, arrived),
+            failed=failed,
         )
         return record if results[-1] else None
 
     async def note(self, chat_key: ChatKey, text: str, *, run_id: str = "") -> Record:
         """Add a system line to a chat's history: for the model and the pages, not sent."""
-        store = self._store
+        store, begun = self._store, self._clock()
         record = Record(
             seq=store.messages.reserve(),
             chat_key=chat_key,
             author=Author.SYSTEM,
             segments=(Text(clean_text(text)),),
-            time=self._clock(),
+            time=self._wall(),
             run_id=run_id,
         )
         await store.messages.add(
             record,
             unique_id=None,
             before=store.chats.seen(chat_key),
-            stored=self._tell,
+            stored=lambda record: self._tell(record, begun),
             failed=lambda: store.chats.forget(chat_key),
         )
         return record
@@ -99,10 +111,10 @@ class Inbox:
             self._activity.publish(Recorded(record))
         return record
 
-    def _tell(self, record: Record) -> None:
+    def _tell(self, record: Record, arrived: float) -> None:
         for listener in [*self._listeners]:
             try:
-                listener(record)
+                listener(record, self._clock() - arrived)
             except Exception:  # noqa: BLE001 (one listener's fault must not stop the others or the store)
                 logger.exception(
                     "a listener failed on record {} of {}", record.seq, record.chat_key

@@ -62,7 +62,7 @@ def activity() -> Broadcast:
 
 @pytest.fixture
 def inbox(store: Store, activity: Broadcast, clock: Clock) -> Inbox:
-    return Inbox(store, activity, clock=clock)
+    return Inbox(store, activity, wall=clock)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from .fakes import message
 
 async def test_a_message_is_stored_and_then_told(inbox: Inbox, store: Store) -> None:
     heard: list[Record] = []
-    inbox.listen(heard.append)
+    inbox.listen(lambda record, _: heard.append(record))
     kept = await inbox.accept(message(GROUP, "hello", message_id="1", to_bot=True))
     assert kept is not None
     assert heard == [kept] == await store.messages.newest(GROUP, 10)
@@ -27,7 +27,7 @@ async def test_a_message_is_stored_and_then_told(inbox: Inbox, store: Store) -> 
 
 async def test_the_order_of_calls_is_the_order_kept(inbox: Inbox, store: Store) -> None:
     heard: list[str] = []
-    inbox.listen(lambda record: heard.append(record.message_id))
+    inbox.listen(lambda record, _: heard.append(record.message_id))
     keys = [ChatKey.parse(f"fake-group_{number}") for number in range(5)]
     said = [(key, f"{key.native_id}-{number}") for number in range(100) for key in keys]
     async with anyio.create_task_group() as tasks:
@@ -41,7 +41,7 @@ async def test_the_order_of_calls_is_the_order_kept(inbox: Inbox, store: Store) 
 
 async def test_a_duplicate_is_stored_and_told_once(inbox: Inbox, store: Store) -> None:
     heard: list[Record] = []
-    inbox.listen(heard.append)
+    inbox.listen(lambda record, _: heard.append(record))
     same = message(GROUP, message_id="7")
     again = msgspec.structs.replace(same, from_history=True)
     kept = await asyncio.gather(inbox.accept(same), inbox.accept(same), inbox.accept(again))
@@ -83,7 +83,7 @@ async def test_our_own_messages_are_recorded_and_never_trigger(inbox: Inbox, sto
 
 async def test_a_cancelled_adapter_loses_nothing(inbox: Inbox, store: Store) -> None:
     heard: list[Record] = []
-    inbox.listen(heard.append)
+    inbox.listen(lambda record, _: heard.append(record))
     with anyio.CancelScope() as scope:
         scope.cancel()
         await inbox.accept(message(GROUP, message_id="1"))
@@ -106,11 +106,11 @@ async def test_an_enormous_message_and_ten_thousand_mentions(inbox: Inbox, store
 async def test_one_failing_listener_stops_nobody(inbox: Inbox, store: Store) -> None:
     heard: list[Record] = []
 
-    def broken(_: Record) -> None:
+    def broken(_: Record, __: float) -> None:
         raise RuntimeError("broken")
 
     inbox.listen(broken)
-    undo = inbox.listen(heard.append)
+    undo = inbox.listen(lambda record, _: heard.append(record))
     assert await inbox.accept(message(GROUP, message_id="1"))
     undo()
     assert await inbox.accept(message(GROUP, message_id="2"))
