@@ -12,8 +12,8 @@ pytestmark = pytest.mark.jail
 
 HERE = Path(__file__).parent
 CHOSEN = (
-    "self_check or goes_on_with_its_value or whole_tree or files_pass or disk_is_bounded or daemon "
-    "or namespaces or settings or looking or signals or fork_bomb or survive or destroyed"
+    "test_attacks or self_check or goes_on_with_its_value or whole_tree or files_pass "
+    "or disk_is_bounded or survive or destroyed"
 )
 
 

@@ -27,6 +27,7 @@ from nekro_core.sandbox.check import check_box
 from nekro_core.sandbox.jail import process_tree, remedies
 from nekro_core.sandbox.jail.command import GUEST, View, box_arguments
 from nekro_core.sandbox.jail.defences import ALL, Defences
+from nekro_core.sandbox.jail.interpreter import Identity
 from nekro_core.sandbox.jail.layout import Layout, lay_out
 from nekro_core.sandbox.jail.process import JailProcesses
 from nekro_core.sandbox.jail.templates import Template
@@ -51,13 +52,11 @@ class JailBackend:
         settings: SandboxSettings,
         tasks: anyio.abc.TaskGroup,
         clock: Callable[[], float] = time.monotonic,
-        defences: Defences = ALL,
     ) -> None:
         self._settings = settings
         self._tasks = tasks
         self._clock = clock
-        self._defences = defences
-        self._user_ids = UserIds(settings.uid_start, settings.uid_count, drop=defences.own_user)
+        self._user_ids = UserIds(settings.uid_start, settings.uid_count)
         self._layout: Layout | None = None
         self._templates: dict[str, Template] = {}
         self._preparing = anyio.Lock()
@@ -86,14 +85,16 @@ class JailBackend:
         """See `Backend.images`."""
         return tuple(sorted((await self._prepare()).templates))
 
-    async def create(self, spec: BoxSpec) -> Box:
-        """See `Backend.create`."""
+    async def create(self, spec: BoxSpec, *, defences: Defences = ALL) -> Box:
+        """See `Backend.create`. Only a test of what a defence is good for gives ``defences``."""
         layout = await self._prepare()
         template = await self._template(layout, spec.template)
         ours, theirs = socket.socketpair()
         box_id = secrets.token_hex(8)
         try:
-            box, processes = self._launch(layout, template, box_id, spec, theirs)
+            box, processes = self._launch(
+                layout, template, box_id, defences.bounds(spec), theirs, defences
+            )
         except BaseException:
             ours.close()
             raise
@@ -112,7 +113,8 @@ class JailBackend:
             await box.destroy()
             raise BackendUnavailable(f"a box did not start: {complaint}")
         processes.note_inner()
-        self._limit(layout, box, processes)
+        if defences.limits and defences.group:
+            self._limit(layout, box, processes)
         return box
 
     async def aclose(self) -> None:
@@ -133,9 +135,9 @@ class JailBackend:
         box_id: str,
         spec: BoxSpec,
         channel: socket.socket,
+        defences: Defences,
     ) -> tuple[AgentBox, JailProcesses]:
-        spec = self._defences.bounds(spec)
-        identity = self._user_ids.take()
+        identity = self._user_ids.take() if defences.own_user else Identity()
         path = layout.folder.uploads(box_id)
         uploads = UploadsFolder.make(path, group=identity.uid, limit=spec.disk_bytes)
 
@@ -148,7 +150,7 @@ class JailBackend:
         view = View(
             spec=spec, template=template, folder=layout.folder, uploads=path, seccomp=filter_file
         )
-        arguments = box_arguments(view, self._defences)
+        arguments = box_arguments(view, defences)
         # Through a descriptor: the command line can be read from inside as that of process 1.
         arguments_file = _anonymous_file("\0".join((*arguments, "")).encode())
         agent = (template.interpreter.executable, "-I", "-S", GUEST, _told(layout, template, spec))
@@ -162,6 +164,7 @@ class JailBackend:
                 identity=identity,
                 descriptors=(channel.fileno(), filter_file, arguments_file),
                 free=free,
+                environment={} if defences.clean_start else dict(os.environ),
             )
         except BaseException:
             free()

@@ -62,7 +62,7 @@ _HIDDEN_FILES = (
 
 
 # What a box would see of the host without a root of its own. Mounts need folders that are there.
-_EVERYTHING = ("/var", "/etc", "/sys", "/opt", "/srv", "/root")
+_EVERYTHING = ("/var", "/sys", "/opt", "/srv", "/root")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 A test of an attack runs once more with the defence switched off and must then see the attack
 succeed: else it would pass whatever the box did. No setting leads here; everything is on unless
-code passes something else to `JailBackend`. The namespaces of processes and users are not in the
-list: without the first, the agent's ``kill(-1)`` would reach the host.
+code passes something else to `JailBackend.create`. The namespaces of processes and users are not
+in the list: without the first, the agent's ``kill(-1)`` would reach the host.
 """
 
 from dataclasses import dataclass, replace
@@ -40,6 +40,8 @@ class Defences:
     """Nothing of this process's environment."""
     limits: bool = True
     """Memory and processes: rlimits, group and watchdog."""
+    group: bool = True
+    """The kernel's group, without which the rest must do."""
     disk: bool = True
     """The size of the folders that can be written."""
 

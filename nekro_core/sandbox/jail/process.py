@@ -7,7 +7,8 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import IO
 
 import anyio
@@ -44,6 +45,7 @@ class JailProcesses:
         identity: Identity,
         descriptors: Sequence[int],
         free: Callable[[], None],
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> "JailProcesses":
         """Start the launcher. ``free`` is called once when nothing of it is left.
 
@@ -62,7 +64,7 @@ class JailProcesses:
                 stdout=subprocess.DEVNULL,
                 stderr=complaints,
                 pass_fds=tuple(descriptors),
-                env={},
+                env=environment,
                 cwd="/",
                 **identity.popen_arguments(),
             )

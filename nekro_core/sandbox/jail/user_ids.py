@@ -23,10 +23,9 @@ def mapped_ids() -> tuple[int, int]:
 class UserIds:
     """Gives each box an id that no other living box of this process has."""
 
-    def __init__(self, start: int | None, count: int, *, drop: bool = True) -> None:
+    def __init__(self, start: int | None, count: int) -> None:
         self._taken: set[int] = set()
-        self._drops = drop and is_root()
-        if not self._drops:
+        if not is_root():
             return
         first, end = mapped_ids()
         if start is None:
@@ -44,7 +43,7 @@ class UserIds:
 
     def take(self) -> Identity:
         """An id for a new box; none where the host is an ordinary user."""
-        if not self._drops:
+        if not is_root():
             return Identity()
         if len(self._taken) >= self._count:
             raise BackendUnavailable(f"all {self._count} user ids for boxes are in use")

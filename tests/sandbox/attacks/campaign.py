@@ -1,0 +1,136 @@
+"""Carrying the table out on a backend: boxes are started once and shared where a row allows it."""
+
+import os
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+import anyio
+
+from nekro_core.sandbox.box import Backend, Box
+from nekro_core.sandbox.jail.defences import Defences
+from tests.sandbox.attacks.attack import Attack, GotThrough, Ground, Without, make_box
+
+_AT_ONCE = 4
+"""Half of the rows wait for a limit of time: more than there are processors, not many more."""
+_ROW_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What one row got through on one backend, with and without its defence (None: not tried)."""
+
+    attack: Attack
+    backend: str
+    host: str
+    got: tuple[str, ...]
+    got_without: tuple[str, ...] | None
+    trouble: str = ""
+    """Why it could not be carried out."""
+
+    @property
+    def fault(self) -> str:
+        """What is wrong, or nothing."""
+        if self.trouble:
+            return self.trouble
+        if self.got:
+            return f"got through: {'; '.join(self.got)}"
+        if self.got_without == ():
+            return f"without {self.attack.without} it got nothing through either: it proves nothing"
+        return ""
+
+
+def host_kind() -> str:
+    """Whether the host of the boxes is root or an ordinary user."""
+    return "root" if os.geteuid() == 0 else "user"
+
+
+def wanted_without(attack: Attack, backend: Backend) -> Without | None:
+    """What to switch off for a row here, if anything."""
+    without = attack.without
+    if without is None or host_kind() not in without.hosts or not without.possible():
+        return None
+    if backend.name != "jail" and without.defences != Defences():
+        return None
+    return without
+
+
+async def carry_out(backend: Backend, attacks: Sequence[Attack]) -> dict[Attack, Outcome]:
+    """Every row, several at once. Raises nothing for what a row finds."""
+    jobs: list[tuple[Attack, Without | None]] = []
+    for attack in attacks:
+        if backend.name in attack.backends:
+            jobs.append((attack, None))
+            if without := wanted_without(attack, backend):
+                jobs.append((attack, without))
+    # Those that wait for a limit of time first, so that the last ones are short.
+    jobs.sort(key=lambda job: not job[0].spoils)
+    found: dict[tuple[Attack, bool], GotThrough] = {}
+    troubles: dict[Attack, str] = {}
+
+    async def work() -> None:
+        async with AsyncExitStack() as stack:
+            shared: dict[Defences, Box] = {}
+            while jobs:
+                attack, without = jobs.pop(0)
+                found[attack, without is None] = []
+                try:
+                    got = await _try(backend, attack, without, shared, stack)
+                    found[attack, without is None] = got
+                except Exception as error:  # noqa: BLE001 - a row that fails must not stop others
+                    words = "without its defence, " if without else ""
+                    troubles[attack] = f"{words}{type(error).__name__}: {error}"
+
+    os.environ["NEKRO_CANARY"] = "a secret of the environment"
+    try:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(_AT_ONCE):
+                tasks.start_soon(work)
+    finally:
+        del os.environ["NEKRO_CANARY"]
+    return {
+        attack: Outcome(
+            attack=attack,
+            backend=backend.name,
+            host=host_kind(),
+            got=tuple(found[attack, True]),
+            got_without=tuple(found[attack, False]) if (attack, False) in found else None,
+            trouble=troubles.get(attack, ""),
+        )
+        for attack in attacks
+        if (attack, True) in found
+    }
+
+
+async def _try(
+    backend: Backend,
+    attack: Attack,
+    without: Without | None,
+    shared: dict[Defences, Box],
+    stack: AsyncExitStack,
+) -> GotThrough:
+    with anyio.fail_after(_ROW_TIMEOUT_S):
+        async with AsyncExitStack() as own:
+            box = await _choose_box(backend, attack, without, shared, stack, own)
+            ground = Ground(backend, box, without)
+            await own.enter_async_context(ground.boxes)
+            return await attack.act(ground)
+
+
+async def _choose_box(
+    backend: Backend,
+    attack: Attack,
+    without: Without | None,
+    shared: dict[Defences, Box],
+    stack: AsyncExitStack,
+    own: AsyncExitStack,
+) -> Box:
+    key = without.defences if without is not None else Defences()
+    if attack.spoils:
+        box = await make_box(backend, without)
+        own.push_async_callback(box.destroy)
+        return box
+    if key not in shared or not shared[key].alive:
+        shared[key] = await make_box(backend, without)
+        stack.push_async_callback(shared[key].destroy)
+    return shared[key]

@@ -1,0 +1,297 @@
+"""The host's files, the box's own system, and the host's operations on what a guest laid out."""
+# ruff: noqa: E501 - the code of an attack reads best on one line
+
+import contextlib
+import io
+import tarfile
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+
+from nekro_core.sandbox.box import BoxFileError
+from nekro_core.sandbox.jail.defences import Defences
+from tests.sandbox.attacks.attack import (
+    HOST_FOLDER,
+    PRELUDE,
+    Attack,
+    GotThrough,
+    Ground,
+    Without,
+    guest,
+    judge,
+)
+from tests.sandbox.attacks.egress import NO_FILTER
+
+AGENT = "the agent does it with the guest's own rights: there is no layer of its own to take away"
+
+
+async def canary(ground: Ground) -> GotThrough:
+    with tempfile.TemporaryDirectory(dir=HOST_FOLDER) as folder:
+        Path(folder).chmod(0o755)
+        Path(folder, "canary").write_text("a secret of the host")
+        Path(folder, "canary").chmod(0o644)
+        code = f"fails(lambda: open('{folder}/canary').read())"
+        return judge(await ground.play(PRELUDE + code), 1)
+
+
+def host_reads_and_writes(
+    prepare: str, *paths: str, read_only: tuple[str, ...] = ()
+) -> Callable[[Ground], Awaitable[GotThrough]]:
+    """The host's own operations on paths that lead elsewhere give errors, and soon."""
+
+    async def act(ground: Ground) -> GotThrough:
+        await ground.play(PRELUDE + prepare)
+        got = []
+        with anyio.move_on_after(20) as waited:
+            for path in (*paths, *read_only):
+                with contextlib.suppress(BoxFileError):
+                    await ground.box.read_file(path, limit=1 << 20)
+                    got.append(f"{path} was read")
+            for path in paths:
+                with contextlib.suppress(BoxFileError):
+                    await ground.box.write_file(path, b"x")
+                    got.append(f"{path} was written")
+        return [*got, "it hung"] if waited.cancelled_caught else got
+
+    return act
+
+
+async def hostile_archive(ground: Ground) -> GotThrough:
+    """What restores a box's files is given an archive that a guest could have made."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+
+        def add(
+            name: str, kind: bytes = tarfile.REGTYPE, target: str = "", mode: int = 0o644
+        ) -> None:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname, member.mode = kind, target, mode
+            member.size = 4 if kind == tarfile.REGTYPE else 0
+            archive.addfile(member, io.BytesIO(b"evil") if member.size else None)
+
+        add("../../tmp/outside")
+        add("/tmp/absolute")
+        add("link", tarfile.SYMTYPE, "/tmp")
+        add("link/through")
+        add("hard", tarfile.LNKTYPE, "/etc/passwd")
+        add("device", tarfile.CHRTYPE)
+        add("pipe", tarfile.FIFOTYPE)
+        add("raised", mode=0o6755)
+        add("n" * 65536)
+    with anyio.move_on_after(20) as waited:
+        with contextlib.suppress(BoxFileError):
+            await ground.box.import_files(buffer.getvalue())
+    look = """
+import stat
+for name in ("outside", "absolute", "through"):
+    holds(not os.path.lexists("/tmp/" + name), name)
+for folder, names, files in os.walk("/home/user"):
+    for name in files:
+        mode = os.lstat(os.path.join(folder, name)).st_mode
+        bad = mode & 0o6000 or stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+        if bad: print("NOT HELD:", name[:50], oct(mode))
+"""
+    got = judge(await ground.play(PRELUDE + look), 3)
+    return [*got, "it hung"] if waited.cancelled_caught else got
+
+
+ATTACKS = [
+    Attack(
+        number=6,
+        name="a file of the host",
+        act=canary,
+        without=Without(defences=Defences(own_files=False)),
+    ),
+    Attack(
+        number=6,
+        name="the host's folders",
+        act=guest(
+            """
+            for path in ("/etc/shadow", "/root", "/home/other", "/proc/1/root/etc/shadow", "/sys/kernel",
+                         "/var/lib", "/opt/x", "/srv", "/boot", "/mnt"):
+                fails(lambda: os.stat(path) and os.listdir(path))
+            """,
+            10,
+        ),
+        without=Without(defences=Defences(own_files=False)),
+        backends=frozenset({"jail"}),  # a container has folders of these names, of its image
+    ),
+    Attack(
+        number=6,
+        name="packages of the host",
+        act=guest(
+            """
+            import pathlib
+            for root in ("/usr", "/usr/local", sys.prefix):
+                found = list(pathlib.Path(root).glob("lib/python3*/*-packages/*"))
+                holds(not found, found[:5])
+            """,
+            3,
+        ),
+        because="public packages: they are hidden for order, not for safety",
+        backends=frozenset({"jail"}),
+    ),
+    Attack(
+        number=7,
+        name="writing to the system",
+        act=guest(
+            """
+            for path in ("/usr/bin/x", "/usr/lib/x", "/etc/x", "/x", "/dev/x", "/proc/x",
+                         "/app/x", "/app/uploads/x", "/home/x", "/run/x"):
+                fails(lambda: open(path, "w"))
+            """,
+            10,
+        ),
+        without=Without(defences=Defences(read_only=False)),
+        spoils=True,
+    ),
+    Attack(
+        number=7,
+        name="the agent's own code",
+        act=guest(
+            """
+            import glob
+            here = os.path.dirname(os.path.abspath(sys.modules["guest_wire"].__file__))
+            for path in (f"{here}/x", f"{here}/guest_code.py", f"{here}/__pycache__/x"):
+                fails(lambda: open(path, "w"))
+            fails(lambda: os.rename(here, here + "x"))
+            """,
+            4,
+        ),
+        because="every box of a backend shares it: its success would hurt the other rows",
+    ),
+    Attack(
+        number=8,
+        name="links under the host's operations",
+        act=host_reads_and_writes(
+            """
+os.symlink("/etc", "etc")
+os.symlink("/etc/passwd", "passwd")
+os.symlink("/", "root")
+os.symlink("loop", "loop")
+os.symlink("/run", "run")
+""",
+            "etc/passwd",
+            "passwd",
+            "root/etc/x",
+            "run/guest/x",
+            read_only=("loop",),  # written, the link itself is replaced
+        ),
+        because=AGENT,
+        spoils=True,
+    ),
+    Attack(
+        number=9,
+        name="other ways to the same",
+        act=host_reads_and_writes(
+            "",
+            "/proc/self/root/etc/passwd",
+            "/proc/1/root/etc/passwd",
+            "/proc/1/mem",
+            "/proc/self/fd/0",
+            "../../etc/passwd",
+            "x/../../../../etc/passwd",
+            "/etc/passwd",
+            "/dev/null",
+            "nul\0byte",
+            "/app/uploads/../../etc/passwd",
+        ),
+        because=AGENT,
+        spoils=True,
+    ),
+    Attack(
+        number=10,
+        name="an archive with everything",
+        act=hostile_archive,
+        because=AGENT,
+        spoils=True,
+    ),
+    Attack(
+        number=11,
+        name="what is no regular file",
+        act=host_reads_and_writes(
+            """
+os.mkfifo("fifo")
+os.chmod("fifo", 0o000)
+os.mkdir("folder")
+server = socket.socket(socket.AF_UNIX)
+server.bind("socket")
+os.symlink("/dev/zero", "zero")
+""",
+            "folder",
+            "zero",
+            read_only=("fifo", "socket"),
+        ),
+        because=AGENT,
+        spoils=True,
+    ),
+    Attack(
+        number=12,
+        name="where there is no place for a file",
+        act=host_reads_and_writes(
+            "open('file', 'w').close()",
+            "file/below",
+            "/usr/bin/x",
+            "/run/x",
+            "",
+            ".",
+            "/",
+            "a/" * 3000,
+            "n" * 300,
+        ),
+        because=AGENT,
+        spoils=True,
+    ),
+    Attack(
+        number=13,
+        name="filling the disk",
+        act=guest(
+            """
+            def fill(folder):
+                with open(folder + "/fill", "wb", buffering=0) as file:
+                    for _ in range(24):
+                        file.write(b"x" * 1024**2)
+                return "24 MB"
+            for folder in ("/home/user", "/tmp", "/dev/shm"):
+                fails(lambda: fill(folder), errno.ENOSPC, errno.EDQUOT)
+            for folder in ("/home/user", "/tmp", "/dev/shm"):
+                os.unlink(folder + "/fill")
+            """,
+            3,
+        ),
+        without=Without(defences=Defences(disk=False)),
+        spoils=True,
+    ),
+    Attack(
+        number=14,
+        name="mounting and its kin",
+        act=guest(
+            """
+            fails(lambda: os.mknod("dev", 0o600 | 0o020000, os.makedev(1, 1)))
+            fails(lambda: os.chroot("/tmp"))
+            for number in (165, 166, 155) if x86 else (40, 39, 41):
+                fails(lambda: call(number, b"/tmp", b"/tmp", b"tmpfs", 0, 0), errno.EPERM)
+            for number in (428, 429, 430, 431, 432, 442):
+                fails(lambda: call(number, 0, b"tmpfs", 0, 0, 0), errno.ENOSYS, errno.EPERM)
+            fails(lambda: call(304 if x86 else 265, 0, 0, 0), errno.ENOSYS, errno.EPERM)
+            """,
+            12,
+        ),
+        because="without capabilities they fail too; the next row takes some first",
+    ),
+    Attack(
+        number=14,
+        name="mounting in a namespace of its own",
+        act=guest(
+            """
+            def mount():
+                call(272 if x86 else 97, 0x10000000 | 0x20000)
+                return call(165 if x86 else 40, b"none", b"/tmp", b"tmpfs", 0, 0)
+            fails(mount, errno.EPERM)
+            """
+        ),
+        without=NO_FILTER,
+    ),
+]

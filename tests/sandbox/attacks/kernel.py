@@ -1,0 +1,254 @@
+"""Looking out of the box, and the kernel's own surface."""
+# ruff: noqa: E501 - the code of an attack reads best on one line
+
+from pathlib import Path
+
+from nekro_core.sandbox.jail.defences import Defences
+from tests.sandbox.attacks.attack import Attack, Without, guest
+from tests.sandbox.attacks.egress import NO_FILTER
+
+_TIOCSTI = Path("/proc/sys/dev/tty/legacy_tiocsti")
+
+
+def terminals_can_be_fed() -> bool:
+    """Whether this kernel has TIOCSTI at all; 6.2 and later may not."""
+    return not _TIOCSTI.exists() or _TIOCSTI.read_text().strip() == "1"
+
+
+ATTACKS = [
+    Attack(
+        number=28,
+        name="looking into other processes",
+        act=guest(
+            """
+            assert os.getppid() == 1
+            for name in ("environ", "maps", "mem", "fd", "root", "cwd", "exe"):
+                path = f"/proc/1/{name}"
+                fails(lambda: os.readlink(path) if name in ("root", "cwd", "exe")
+                    else os.listdir(path) if name == "fd" else open(path, "rb").read(10) or "empty")
+            text = open("/proc/1/cmdline").read()
+            holds("nekro" not in text and "tmp" not in text, text)
+            pids = [name for name in os.listdir("/proc") if name.isdigit()]
+            holds(len(pids) <= 3, pids)
+            """,
+            9,
+        ),
+        because="its namespace of processes cannot be taken away: kill(-1) would reach the host",
+        spoils=True,  # in a box that others use are their processes
+    ),
+    Attack(
+        number=28,
+        name="the kernel's own files",
+        act=guest(
+            """
+            for name in ("kcore", "kallsyms", "keys", "sched_debug", "timer_list", "kmsg", "modules", "iomem"):
+                try:
+                    holds(not open(f"/proc/{name}", "rb").read(100), name)
+                except OSError:
+                    print("held")
+            """,
+            8,
+        ),
+        without=Without(defences=Defences(proc_covered=False)),
+        backends=frozenset({"jail"}),  # an engine leaves those open that show nothing to a user
+    ),
+    Attack(
+        number=29,
+        name="the kernel's settings",
+        act=guest(
+            """
+            for path in ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sysrq-trigger",
+                         "/sys/kernel/uevent_helper", "/proc/sys/vm/overcommit_memory", "/sys/fs/cgroup/release_agent"):
+                fails(lambda: os.close(os.open(path, os.O_WRONLY)))
+            """,
+            6,
+        ),
+        without=Without(
+            defences=Defences(proc_covered=False, own_user=False), hosts=frozenset({"root"})
+        ),
+    ),
+    Attack(
+        number=29,
+        name="last to be killed for memory",
+        act=guest(
+            'fails(lambda: os.write(os.open("/proc/self/oom_score_adj", os.O_WRONLY), b"-1000"))'
+        ),
+        because="needs a privilege of the host, which no box has with any defence off",
+    ),
+    Attack(
+        number=30,
+        name="secrets in the environment",
+        act=guest(
+            """
+            holds(not any("CANARY" in name for name in os.environ), os.environ)
+            with open("/proc/self/environ") as file:
+                holds("CANARY" not in file.read(), "a secret")
+            """,
+            2,
+        ),
+        without=Without(defences=Defences(clean_start=False)),
+    ),
+    Attack(
+        number=30,
+        name="inherited descriptors",
+        act=guest(
+            """
+            known = {"0", "1", "2", "3"}
+            found = os.listdir("/proc/self/fd")
+            holds(len(set(found) - known) <= 1, found)
+            """
+        ),
+        because="they are closed by Python's own subprocess and again by the agent",
+    ),
+    Attack(
+        number=31,
+        name="tracing the agent",
+        act=guest(
+            """
+            parent = os.getppid()
+            fails(lambda: call(101 if x86 else 117, 16, parent, 0, 0), errno.EPERM)
+            fails(lambda: call(310 if x86 else 270, parent, 0, 0, 0, 0, 0), errno.EPERM)
+            fails(lambda: call(438, os.pidfd_open(parent), 0, 0), errno.EPERM)
+            """,
+            3,
+        ),
+        because="it is not dumpable either: the next row traces a process that is",
+    ),
+    Attack(
+        number=31,
+        name="tracing a sibling",
+        act=guest(
+            """
+            child = os.fork()
+            if child == 0:
+                time.sleep(30)
+                os._exit(0)
+            fails(lambda: call(101 if x86 else 117, 16, child, 0, 0), errno.EPERM)
+            """
+        ),
+        without=NO_FILTER,
+    ),
+    Attack(
+        number=32,
+        name="namespaces",
+        act=guest(
+            """
+            for flag in (0x10000000, 0x20000, 0x40000000, 0x20000000, 0x08000000, 0x04000000, 0x02000000):
+                fails(lambda: call(272 if x86 else 97, flag), errno.EPERM)
+            for flag in (0x20000, 0x40000000, 0x20000000, 0x08000000, 0x04000000, 0x02000000):
+                fails(lambda: call(56 if x86 else 220, flag | 17, 0, 0, 0, 0), errno.EPERM)
+            fails(lambda: call(435, 0, 0), errno.ENOSYS, errno.EPERM)
+            fails(lambda: call(308 if x86 else 268, 0, 0), errno.EPERM)
+            print(subprocess.run(["/bin/echo", "held"], capture_output=True, text=True).stdout, end="")
+            thread = threading.Thread(target=print, args=("held",))
+            thread.start()
+            thread.join()
+            """,
+            17,
+        ),
+        without=NO_FILTER,
+    ),
+    Attack(
+        number=33,
+        name="privileges by a file",
+        act=guest(
+            """
+            import shutil
+            shutil.copy("/bin/sh", "sh")
+            os.chmod("sh", 0o6755)
+            shown = subprocess.run(["./sh", "-c", "id -u; grep -E 'Cap(Eff|Prm|Bnd|Amb)|NoNewPrivs' /proc/self/status"],
+                capture_output=True, text=True).stdout.split()
+            holds(shown[0] == str(os.getuid()) != "0", shown)
+            holds(set(shown[2:-1:2]) == {"0" * 16} and shown[-1] == "1", shown)
+            fails(lambda: os.setuid(0))
+            fails(lambda: os.setgroups([0]))
+            """,
+            4,
+        ),
+        without=Without(defences=Defences(no_capabilities=False)),
+        spoils=True,
+    ),
+    Attack(
+        number=34,
+        name="no terminal",
+        act=guest('fails(lambda: open("/dev/tty"))'),
+        because="the box is started in a session of its own, without one",
+    ),
+    Attack(
+        number=34,
+        name="feeding a terminal",
+        act=guest(
+            """
+            import fcntl
+            if os.getsid(0) != os.getpid():
+                os.setsid()
+            master, slave = os.openpty()
+            fcntl.ioctl(slave, 0x540E, 0)
+            fails(lambda: fcntl.ioctl(slave, 0x5412, b"x"), errno.EPERM)
+            """
+        ),
+        without=Without(defences=Defences(calls_filtered=False), possible=terminals_can_be_fed),
+    ),
+    Attack(
+        number=35,
+        name="devices",
+        act=guest(
+            """
+            allowed = set("console core fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero".split())
+            holds(set(os.listdir("/dev")) <= allowed, os.listdir("/dev"))
+            for name in ("kvm", "mem", "kmsg", "vda", "sda", "fuse", "net/tun"):
+                fails(lambda: os.open("/dev/" + name, os.O_RDONLY))
+            """,
+            8,
+        ),
+        without=Without(defences=Defences(own_devices=False)),
+    ),
+    Attack(
+        number=22,
+        name="memory that nobody maps",
+        act=guest(
+            """
+            fails(lambda: os.memfd_create("x"), errno.ENOSYS, errno.EPERM)
+            for number in (29, 68, 64, 240) if x86 else (194, 186, 190, 180):
+                fails(lambda: call(number, 0, 4096, 0o1600), errno.ENOSYS, errno.EPERM)
+            """,
+            5,
+        ),
+        without=NO_FILTER,
+        backends=frozenset({"jail"}),  # a container's cgroup counts it
+    ),
+    Attack(
+        number=0,
+        name="interfaces that kernels were entered by",
+        act=guest(
+            """
+            # perf_event_open, userfaultfd, io_uring_setup, bpf, keyctl, add_key, init_module, kexec_load
+            numbers = (298, 323, 425, 321, 250, 248, 175, 246) if x86 else (241, 282, 425, 280, 219, 217, 105, 104)
+            for number in numbers:
+                fails(lambda: call(number, 0, 0, 0, 0, 0), errno.EPERM, errno.ENOSYS)
+            """,
+            8,
+        ),
+        without=NO_FILTER,
+    ),
+    Attack(
+        number=0,
+        name="the other set of system calls",
+        act=guest(
+            """
+            child = os.fork()
+            if child == 0:
+                try:
+                    libc.syscall(0x40000000 | 39)  # getpid as x32 has it
+                finally:
+                    os._exit(7)
+            _, status = os.waitpid(child, 0)
+            holds(os.WIFSIGNALED(status), status)
+            """
+        )
+        if Path("/lib64/ld-linux-x86-64.so.2").exists()
+        else guest("print('held')"),
+        without=NO_FILTER,
+        backends=frozenset({"jail"}),  # an engine's filter answers it with an error
+    ),
+]

@@ -1,0 +1,36 @@
+"""The table as tests. A module with such a class needs a fixture ``outcomes`` of its own."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from nekro_core.sandbox.box import Backend
+from tests.sandbox.attacks import TABLE
+from tests.sandbox.attacks.attack import Attack, ids
+from tests.sandbox.attacks.campaign import Outcome, carry_out
+
+
+async def carry_out_chosen(
+    backend: Backend, request: pytest.FixtureRequest
+) -> Mapping[Attack, Outcome]:
+    """All rows whose tests were chosen and are in the module that asks, several at once."""
+    chosen = [
+        item.callspec.params["attack"]
+        for item in request.session.items
+        if isinstance(item, pytest.Function)
+        and item.module is request.module
+        and hasattr(item, "callspec")
+        and "attack" in item.callspec.params
+    ]
+    return await carry_out(backend, chosen)
+
+
+class AttackSuite:
+    """Each test looks at what its row found; all were carried out for the first of them."""
+
+    @pytest.mark.parametrize("attack", TABLE, ids=ids(TABLE))
+    async def test_the_box_holds(self, outcomes: Mapping[Attack, Outcome], attack: Attack) -> None:
+        outcome = outcomes.get(attack)
+        if outcome is None:
+            pytest.skip("not for this backend")
+        assert not outcome.fault, outcome.fault
