@@ -150,9 +150,9 @@ async def _replace(path: anyio.Path, data: bytes) -> None:
 
 
 def _folder_name(owner: str) -> str:
-    name = quote(owner, safe="")
+    name = quote(owner, safe="", errors="surrogatepass")
     # Our own mark, dots, and letters that a file system may not tell apart go by a digest.
-    if len(name) <= _MAX_FOLDER and name == name.lower() and not set(name) & {"~", "."}:
+    if 0 < len(name) <= _MAX_FOLDER and name == name.lower() and not set(name) & {"~", "."}:
         return name
     digest = hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return f"{name.lower()[: _MAX_FOLDER - 40].replace('.', '_')}~{digest}"

@@ -1,0 +1,94 @@
+"""Boxes without processes: what their keeper sees of real ones."""
+
+import io
+import tarfile
+from typing import Any
+
+import anyio
+
+from nekro_core.sandbox.box import Box, BoxLost, ImageUnavailable
+
+
+class Clock:
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class MemoryBox:
+    """Files in a dict."""
+
+    def __init__(self, box_id: str, image: str) -> None:
+        self.box_id = box_id
+        self.image = image
+        self.files: dict[str, bytes] = {}
+        self.alive = True
+        self.exports = 0
+
+    async def write_file(self, path: str, data: bytes, **_: Any) -> int:
+        self._must_live()
+        self.files[path] = data
+        return len(data)
+
+    async def read_file(self, path: str, *, limit: int) -> bytes:
+        self._must_live()
+        return self.files[path][:limit]
+
+    async def export_files(self) -> bytes:
+        self._must_live()
+        self.exports += 1
+        await anyio.sleep(0)
+        self._must_live()
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            for name, data in sorted(self.files.items()):
+                member = tarfile.TarInfo(name.removeprefix("/"))
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+        return archive.getvalue()
+
+    async def import_files(self, archive: bytes) -> None:
+        await anyio.sleep(0)
+        self._must_live()
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            for member in tar:
+                opened = tar.extractfile(member)
+                assert opened is not None
+                self.files[f"/{member.name}"] = opened.read()
+
+    async def destroy(self) -> None:
+        self.alive = False
+        await anyio.sleep(0)
+
+    def _must_live(self) -> None:
+        if not self.alive:
+            raise BoxLost("the box is gone: somebody killed it")
+
+
+class MemorySource:
+    """Where they come from. ``failing`` is raised instead of the next ones."""
+
+    images = ("node:22", "python")
+
+    def __init__(self) -> None:
+        self.made: list[MemoryBox] = []
+        self.failing: list[Exception] = []
+        self.pause_s = 0.0
+
+    @property
+    def living(self) -> list[MemoryBox]:
+        return [box for box in self.made if box.alive]
+
+    async def take(self, image: str = "") -> Box:
+        await anyio.sleep(self.pause_s)
+        if image not in self.images:
+            raise ImageUnavailable(image, self.images)
+        if self.failing:
+            raise self.failing.pop(0)
+        box = MemoryBox(f"box{len(self.made)}", image)
+        self.made.append(box)
+        return box  # type: ignore[return-value]

@@ -1,0 +1,369 @@
+"""The life of named boxes: from first use over sleep and death to the end, on a clock that is told.
+
+Boxes are of memory here; `tests/sandbox/tools` lives the same with real ones.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.sandbox.box import BackendUnavailable, BoxLost, ImageUnavailable
+from nekro_core.sandbox.named import (
+    Effect,
+    FolderStorage,
+    ImageMismatch,
+    KeeperLimits,
+    NamedBoxes,
+    OwnedBoxes,
+    TooManyBoxes,
+)
+from nekro_core.sandbox.preview.target import TargetState
+from tests.sandbox.named.memory_boxes import Clock, MemorySource
+
+NOTE = "/home/user/note"
+LIMITS = KeeperLimits(sleep_after_s=600, running=8, per_owner=3)
+
+
+class World:
+    """A keeper of boxes and what it works with."""
+
+    def __init__(self, folder: Path, limits: KeeperLimits = LIMITS) -> None:
+        self.folder = folder
+        self.source = MemorySource()
+        self.clock = Clock()
+        self.limits = limits
+        self.begin()
+
+    def begin(self) -> None:
+        """The process begins, or begins again."""
+        self.keeper = NamedBoxes(
+            self.source, FolderStorage(self.folder), self.limits, clock=self.clock
+        )
+        self.lin: OwnedBoxes = self.keeper.of("lin")
+
+    async def write(self, text: str, name: str = "default") -> None:
+        async with self.lin.use(name, Effect.FILES) as used:
+            await used.box.write_file(NOTE, text.encode())
+
+    async def read(self, name: str = "default") -> str:
+        async with self.lin.use(name, Effect.NOTHING) as used:
+            return (await used.box.read_file(NOTE, limit=100)).decode()
+
+    async def pass_time(self, seconds: float) -> None:
+        self.clock.now += seconds
+        await self.keeper.end_idle()
+
+    async def listed(self) -> list[tuple[str, str, bool]]:
+        return [(each.name, each.image, each.running) for each in await self.lin.list()]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "boxes")
+
+
+async def test_the_first_use_creates_and_later_ones_find_it(world: World) -> None:
+    assert await world.listed() == []
+    await world.write("milk")
+    assert await world.listed() == [("default", "python", True)]
+    assert await world.read() == "milk"
+    assert len(world.source.made) == 1
+
+
+async def test_an_unused_box_sleeps_and_its_next_use_wakes_it(world: World) -> None:
+    await world.write("milk")
+    await world.pass_time(599)
+    assert len(world.source.living) == 1
+    await world.pass_time(1)
+    assert world.source.living == []
+    assert await world.listed() == [("default", "python", False)]
+    async with world.lin.use() as used:
+        assert used.named.take_news() == {"woke": True}
+        assert used.named.take_news() == {}
+    assert await world.read() == "milk"
+    assert len(world.source.living) == 1
+
+
+async def test_the_idle_clock_begins_at_the_end_of_the_last_call(world: World) -> None:
+    async with world.lin.use():
+        await world.pass_time(10_000)
+        assert len(world.source.living) == 1, "a call in flight holds it awake"
+    await world.pass_time(599)
+    assert len(world.source.living) == 1
+    await world.pass_time(1)
+    assert world.source.living == []
+
+
+async def test_each_box_sleeps_after_its_own_time(world: World) -> None:
+    await world.lin.create("quick", image="node:22", sleep_after_s=5)
+    await world.lin.create("slow", image="python", sleep_after_s=500)
+    await world.pass_time(5)
+    assert await world.listed() == [("quick", "node:22", False), ("slow", "python", True)]
+
+
+async def test_looking_wakes_nothing_and_keeps_nothing_awake(world: World) -> None:
+    await world.write("milk")
+    for _ in range(6):
+        await world.pass_time(100)
+        await world.listed()
+        named = await world.lin.find("default")
+        assert named is not None
+        _ = named.preview_state
+    assert world.source.living == []
+    assert named.preview_state is TargetState.SLEEPING
+    with pytest.raises(BoxLost, match="sleeps"):
+        await named.connect(8000)
+    await world.listed()
+    assert world.source.living == []
+
+
+async def test_created_is_true_only_the_first_time(world: World) -> None:
+    assert await world.lin.create("x", image="node:22", sleep_after_s=60)
+    assert not await world.lin.create("x", image="node:22", sleep_after_s=5)
+    await world.pass_time(59)
+    assert len(world.source.living) == 1, "a second creation changes nothing"
+    await world.pass_time(1)
+    assert not await world.lin.create("x", image="node:22", sleep_after_s=60)
+    assert world.source.living == [], "and wakes nothing"
+    await world.write("milk")
+    assert not await world.lin.create("default", image="python", sleep_after_s=60)
+
+
+async def test_many_that_race_for_a_new_box_get_one(world: World) -> None:
+    world.source.pause_s = 0.01
+    created: list[bool] = []
+
+    async def create() -> None:
+        created.append(await world.lin.create("x", image="python", sleep_after_s=60))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(10):
+            tasks.start_soon(create)
+            tasks.start_soon(world.write, "milk", "x")
+    assert len(world.source.made) == 1
+    assert sum(created) <= 1
+    assert created.count(False) >= 9
+
+
+async def test_another_image_is_refused_and_the_box_stays(world: World) -> None:
+    await world.lin.create("x", image="node:22", sleep_after_s=60)
+    with pytest.raises(ImageMismatch, match=r"x is there already, from the image node:22"):
+        await world.lin.create("x", image="python", sleep_after_s=60)
+    assert not await world.lin.create("x", image="python", sleep_after_s=60, any_image=True)
+    assert await world.listed() == [("x", "node:22", True)]
+
+
+@pytest.mark.parametrize(
+    ("image", "error"),
+    [("no/such", ImageUnavailable("no/such", ())), ("python", BackendUnavailable("not now"))],
+)
+async def test_a_box_that_does_not_start_is_not_there(
+    world: World, image: str, error: Exception
+) -> None:
+    world.source.failing = [error]
+    with pytest.raises(type(error)):
+        await world.lin.create("x", image=image, sleep_after_s=60)
+    assert await world.listed() == []
+    world.source.failing = []
+    assert await world.lin.create("x", image="python", sleep_after_s=60), "its name is free"
+
+
+async def test_a_box_that_does_not_wake_still_sleeps(world: World) -> None:
+    await world.write("milk")
+    await world.pass_time(600)
+    world.source.failing = [BackendUnavailable("not now")]
+    with pytest.raises(BackendUnavailable):
+        await world.read()
+    assert await world.listed() == [("default", "python", False)]
+    assert await world.read() == "milk"
+
+
+async def test_an_owner_has_so_many_boxes_and_no_more(world: World) -> None:
+    for name in ("a", "b", "c"):
+        await world.write("milk", name)
+    with pytest.raises(TooManyBoxes, match=r"there are 3 already.*a, b, c"):
+        await world.write("milk", "d")
+    assert await world.lin.destroy("b")
+    await world.write("milk", "d")
+    mei = world.keeper.of("mei")
+    assert await mei.create("d", image="python", sleep_after_s=60)
+
+
+async def test_too_many_running_boxes_send_the_one_unused_longest_to_sleep(tmp_path: Path) -> None:
+    world = World(tmp_path, KeeperLimits(running=2))
+    for name in ("a", "b", "c"):
+        world.clock.now += 1
+        await world.write(name, name)
+    async with world.lin.use("a"):
+        await world.keeper.make_room()
+    assert [name for name, _, running in await world.listed() if running] == ["a", "c"]
+    assert await world.read("b") == "b"
+
+
+async def test_a_use_that_meets_the_sleep_keeps_the_box_awake(world: World) -> None:
+    await world.write("milk")
+    world.clock.now += 600
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(world.keeper.end_idle)
+        await anyio.sleep(0)  # it is being saved now
+        assert await world.read() == "milk"
+    assert len(world.source.made) == 1
+
+
+async def test_a_box_that_died_unseen_says_so_once(world: World) -> None:
+    await world.write("milk")
+    await world.lin.save()
+    await world.write("lost")
+    world.source.made[0].alive = False
+    assert await world.listed() == [("default", "python", False)]
+    async with world.lin.use() as used:
+        news = used.named.take_news()
+    assert news["woke"] is True
+    assert "died" in str(news["fault"])
+    assert await world.read() == "milk"
+
+
+async def test_a_death_in_the_middle_of_a_call_is_told_to_that_call_alone(world: World) -> None:
+    await world.write("milk")
+    await world.lin.save()
+
+    async def call() -> None:
+        async with world.lin.use() as used:
+            world.source.made[0].alive = False
+            await used.box.read_file(NOTE, limit=1)
+
+    with pytest.raises(BoxLost):
+        await call()
+    async with world.lin.use() as used:
+        assert used.named.take_news() == {"woke": True}
+    assert await world.read() == "milk"
+
+
+async def test_destroying_ends_calls_and_frees_the_name(world: World) -> None:
+    await world.write("milk", "x")
+    await world.lin.save()
+    named = await world.lin.find("x")
+
+    async def call() -> None:
+        async with world.lin.use("x") as used:
+            assert await world.lin.destroy("x")
+            await used.box.write_file(NOTE, b"more")
+
+    with pytest.raises(BoxLost):
+        await call()
+    assert named is not None
+    assert named.preview_state is TargetState.GONE
+    assert await world.listed() == []
+    assert not await world.lin.destroy("x")
+    assert [path for path in world.folder.rglob("*") if path.is_file()] == []
+    assert await world.lin.create("x", image="python", sleep_after_s=60)
+    assert world.source.living[0].files == {}
+
+
+async def test_destroying_a_box_that_starts_leaves_nothing_alive(world: World) -> None:
+    world.source.pause_s = 0.01
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(world.write, "milk", "x")
+        await anyio.sleep(0.003)
+        assert await world.lin.destroy("x")
+    # Whoever waited for the box got a new one of the same name.
+    assert len(world.source.living) == 1
+    assert await world.read("x") == "milk"
+
+
+async def test_boxes_outlive_the_process(world: World) -> None:
+    await world.lin.create("x", image="node:22", sleep_after_s=60)
+    await world.write("milk", "x")
+    await world.write("tea")
+    await world.keeper.aclose()
+    assert world.source.living == []
+    world.begin()
+    assert await world.listed() == [("default", "python", False), ("x", "node:22", False)]
+    assert await world.read("x") == "milk"
+    assert await world.read() == "tea"
+    assert not await world.lin.create("x", image="node:22", sleep_after_s=60)
+    await world.pass_time(60)
+    assert await world.listed() == [("default", "python", True), ("x", "node:22", False)]
+
+
+async def test_what_changed_is_saved_soon_and_nothing_else_is(world: World) -> None:
+    async with watching(world.keeper):
+        await world.write("milk")
+        box = world.source.made[0]
+        with anyio.fail_after(10):
+            while not box.exports:
+                await anyio.sleep(0.01)
+        saved = box.exports
+        await world.read()
+        await anyio.sleep(1.2)
+        assert box.exports == saved
+    world.begin()  # it was killed
+    assert await world.read() == "milk"
+
+
+@asynccontextmanager
+async def watching(keeper: NamedBoxes) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(keeper.watch)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def test_commands_may_go_on_in_the_background_so_their_box_is_saved_at_its_sleep(
+    world: World,
+) -> None:
+    async with world.lin.use(effect=Effect.PROCESSES):
+        pass
+    await world.lin.save()
+    world.source.made[0].files[NOTE] = b"written by a daemon"
+    await world.pass_time(600)
+    assert await world.read() == "written by a daemon"
+
+
+async def test_files_that_cannot_be_saved_keep_their_box_awake(world: World) -> None:
+    world.folder.parent.mkdir(exist_ok=True)
+    world.folder.write_text("no folder can be made here")
+    with pytest.raises(Exception, match="cannot be read now"):
+        await world.write("milk")
+    world.folder.unlink()
+    await world.write("milk")
+    world.folder.write_text("no folder can be made here")
+    await world.pass_time(600)
+    assert len(world.source.living) == 1
+    world.folder.unlink()
+    await world.keeper.end_idle()
+    assert world.source.living == []
+    assert await world.read() == "milk"
+
+
+async def test_what_a_killed_save_left_is_removed(world: World) -> None:
+    await world.write("milk")
+    await world.lin.save()
+    await world.keeper.aclose()
+    (half,) = world.folder.glob("*/default.tar")
+    half.with_name("default.tar.new").write_bytes(b"half")
+    world.begin()
+    assert await world.read() == "milk"
+    assert [path.name for path in half.parent.iterdir()] == ["default.tar"]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", ".a", "-a", "a b", "ä", "a\n", "x" * 65])
+async def test_names_are_names(world: World, name: str) -> None:
+    with pytest.raises(ValueError, match="is no name"):
+        await world.write("milk", name)
+
+
+async def test_no_two_owners_share_a_folder(world: World) -> None:
+    owners = ["a", "A", "a/b", "a%2Fb", "..", ".", "", "x" * 300, "x" * 301, "ä", "a~b", "\ud800"]
+    for owner in owners:
+        async with world.keeper.of(owner).use() as used:
+            await used.box.write_file(NOTE, repr(owner).encode())
+    await world.keeper.aclose()
+    world.begin()
+    for owner in owners:
+        async with world.keeper.of(owner).use() as used:
+            assert await used.box.read_file(NOTE, limit=1000) == repr(owner).encode()
+    assert all(path.parent == world.folder for path in world.folder.iterdir())
