@@ -109,7 +109,7 @@ async def crash(load: Load, folder: Path) -> Outcome:
                     # A platform takes a moment, so that sends are in flight whenever we strike.
                     peer.answer("send", *[Late(0.03)] * load.messages)
                 await _ask_everything(load, chance, bot, peers, outcome)
-                await _quiet(peers, load)
+                await _quiet(bot, peers, load)
                 _judge(load, bot, peers, outcome)
     return outcome
 
@@ -141,22 +141,38 @@ async def _ask_everything(
 
 
 async def _kill_and_restart(bot: BotProcess, outcome: Outcome) -> None:
+    in_flight = "SELECT 1 FROM deliveries WHERE state = 'sending'"
+    with anyio.move_on_after(10):
+        while not _rows(bot, in_flight):
+            await anyio.sleep(0.01)
     await bot.kill()
-    outcome.in_flight += len(_rows(bot, "SELECT 1 FROM deliveries WHERE state = 'sending'"))
+    outcome.in_flight += len(_rows(bot, in_flight))
     await bot.start()
     outcome.restarts_s.append(bot.started_in)
 
 
-async def _quiet(peers: Iterable[OneBotPeer], load: Load, within: float = 120.0) -> None:
-    """Wait until everything is answered, or nothing has been for ten seconds; then a moment more,
-    in which nothing may come twice."""
+async def _quiet(
+    bot: BotProcess, peers: Iterable[OneBotPeer], load: Load, within: float = 120.0
+) -> None:
+    """Wait until everything is answered or of unknown outcome, or nothing has been for thirty
+    seconds; then a moment more, in which nothing may come twice."""
     with anyio.move_on_after(within):
         before, still = -1, 0
-        while still < 20 and before < load.messages:
-            now = sum(len(ANSWERED.findall(call.text)) for peer in peers for call in peer.sends)
+        while still < 60 and before < load.messages:
+            answered = {q for peer in peers for call in peer.sends for q in _answers_in(call.text)}
+            now = len(answered | _unknown(bot))
             before, still = now, still + 1 if now == before else 0
             await anyio.sleep(0.5)
     await anyio.sleep(2.0)
+
+
+def _answers_in(text: str) -> set[Question]:
+    return {(int(chat), int(number)) for chat, number in ANSWERED.findall(text)}
+
+
+def _unknown(bot: BotProcess) -> set[Question]:
+    rows = _rows(bot, "SELECT segments FROM deliveries WHERE state = 'unknown'")
+    return {question for (segments,) in rows for question in _answers_in(segments)}
 
 
 def _judge(
@@ -168,8 +184,7 @@ def _judge(
     ):
         for chat, number in ASKED.findall(segments):
             stored[int(chat)].append(int(number))
-    for (segments,) in _rows(bot, "SELECT segments FROM deliveries WHERE state = 'unknown'"):
-        outcome.unknown |= {(int(chat), int(n)) for chat, n in ANSWERED.findall(segments)}
+    outcome.unknown = _unknown(bot)
     wire: dict[int, list[int]] = defaultdict(list)
     for peer in peers:
         for call in peer.sends:

@@ -9,7 +9,7 @@ from tests.e2e.crash import Load, crash
 
 @pytest.mark.timeout(300)
 async def test_a_killed_bot_answers_everything_once(tmp_path: Path) -> None:
-    outcome = await crash(Load(messages=1000, chats=50, drops=1, kills=1), tmp_path)
+    outcome = await crash(Load(messages=1000, chats=50, per_second=100, drops=1, kills=1), tmp_path)
     print(outcome)
     assert not outcome.faults, outcome
     assert outcome.asked == 1000
