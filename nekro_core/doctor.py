@@ -112,6 +112,7 @@ async def _boxes(settings: Settings) -> AsyncIterator[Finding]:
         except BackendUnavailable as error:
             yield Finding(area="boxes", ok=False, seen="no backend", remedy=str(error))
             return
+        enough = False
         for backend in backends:
             checked = await backend.self_check()
             await backend.aclose()
@@ -122,10 +123,11 @@ async def _boxes(settings: Settings) -> AsyncIterator[Finding]:
             for check in failed:
                 yield Finding(
                     area="boxes",
-                    ok=False,
+                    ok=None if enough else False,  # a second backend is nobody's need
                     seen=f"{backend.name}: {check.name}: {check.seen}",
                     remedy=check.remedy,
                 )
+            enough = enough or checked.ok
         tasks.cancel_scope.cancel()
 
 

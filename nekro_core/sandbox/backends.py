@@ -9,42 +9,51 @@ from nekro_core.sandbox.box import Backend, BackendUnavailable, SelfCheck
 from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
 
-_AVAILABLE = {BackendName.JAIL: JailBackend}
+Clock = Callable[[], float]
 
 
 def make_backends(
     settings: SandboxSettings,
     tasks: anyio.abc.TaskGroup,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Clock = time.monotonic,
+    owner: str = "",
 ) -> tuple[Backend, ...]:
     """Those that the settings allow, best first, not checked. Each must be closed.
 
-    Raises `BackendUnavailable` where the settings name one that there is not.
+    ``owner`` is the identity of the data folder that the caller holds, if it holds one: what an
+    earlier holder left behind on an engine is removed. Raises `BackendUnavailable` for settings
+    with which one cannot be made.
     """
-    if settings.backend is BackendName.AUTO:
-        wanted = tuple(_AVAILABLE)
-    elif settings.backend in _AVAILABLE:
-        wanted = (settings.backend,)
-    else:
-        raise BackendUnavailable(
-            f"this version has no backend {settings.backend.value!r}; "
-            f"set NEKRO_SANDBOX__BACKEND to one of: auto, {', '.join(_AVAILABLE)}"
-        )
-    return tuple(_AVAILABLE[name](settings, tasks, clock) for name in wanted)
+    return tuple(
+        _make(name, settings, tasks, clock, owner) for name in backend_names(settings.backend)
+    )
+
+
+def backend_names(wanted: BackendName) -> tuple[BackendName, ...]:
+    """What a setting stands for, best first."""
+    if wanted is BackendName.AUTO:
+        return (BackendName.JAIL, BackendName.DOCKER)
+    return (wanted,)
 
 
 async def open_backend(
     settings: SandboxSettings,
     tasks: anyio.abc.TaskGroup,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Clock = time.monotonic,
+    owner: str = "",
 ) -> Backend:
     """The first backend that passes its own self-check. Its tasks live in ``tasks``.
 
-    The caller closes it, before ``tasks`` ends. Raises `BackendUnavailable` with every failed check
-    and its remedy.
+    The caller closes it, before ``tasks`` ends. ``owner`` as in `make_backends`. Raises
+    `BackendUnavailable` with every failed check and its remedy.
     """
     failures: list[str] = []
-    for backend in make_backends(settings, tasks, clock):
+    for name in backend_names(settings.backend):
+        try:
+            backend = _make(name, settings, tasks, clock, owner)
+        except BackendUnavailable as error:
+            failures.append(f"{name.value}: {error}")
+            continue
         try:
             checked = await backend.self_check()
         except BaseException:
@@ -55,6 +64,21 @@ async def open_backend(
         await backend.aclose()
         failures.append(describe_failure(checked))
     raise BackendUnavailable("\n".join(failures))
+
+
+def _make(
+    name: BackendName,
+    settings: SandboxSettings,
+    tasks: anyio.abc.TaskGroup,
+    clock: Clock,
+    owner: str,
+) -> Backend:
+    if name is BackendName.JAIL:
+        return JailBackend(settings, tasks, clock)
+    # Its package takes a quarter of a second to import, which a start without it need not spend.
+    from nekro_core.sandbox.docker.backend import DockerBackend  # noqa: PLC0415
+
+    return DockerBackend(settings, tasks, clock, owner)
 
 
 def describe_failure(checked: SelfCheck) -> str:

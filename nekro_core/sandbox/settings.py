@@ -49,6 +49,11 @@ class SandboxSettings(BaseModel):
     """Tool calls of one run."""
     value_mb: int = Field(default=16, ge=1)
     """Of one call's arguments, or of one result."""
+    processors: float = Field(default=1.0, gt=0)
+    """That a box may keep busy at once; the docker backend's (the jail's boxes have half the share
+    of everything else)."""
+    docker_host: str = ""
+    """Where the docker backend finds its engine; unset: as ``DOCKER_HOST`` and its kin say."""
     uid_start: int | None = None
     """Where the host is root, each box gets a user id from here on; unset: the highest that fit."""
     uid_count: int = Field(default=50_000, ge=1)

@@ -23,6 +23,8 @@ from tests.sandbox.play import Tools, play
 
 pytestmark = pytest.mark.jail
 
+JAIL = SandboxSettings(backend=BackendName.JAIL)
+
 
 def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
@@ -41,7 +43,7 @@ async def test_nothing_is_left_of_many_boxes(open_folder: Path) -> None:
     settings = SandboxSettings(runtime_dir=open_folder)
     before = open_descriptors()
     async with anyio.create_task_group() as tasks:
-        (backend,) = make_backends(settings, tasks)
+        (backend, *_) = make_backends(settings, tasks)
         for _ in range(4):
             boxes = [await backend.create(SMALL) for _ in range(3)]
             assert len(list(open_folder.glob("*/uploads/*"))) == 3
@@ -74,7 +76,7 @@ from nekro_core.sandbox.settings import SandboxSettings
 
 async def main():
     async with anyio.create_task_group() as tasks:
-        (backend,) = make_backends(SandboxSettings(), tasks)
+        (backend, *_) = make_backends(SandboxSettings(), tasks)
         box = await backend.create(BoxSpec())
         forked = anyio.Event()
         async def handler(call):
@@ -152,23 +154,23 @@ async def test_a_runtime_folder_that_boxes_cannot_enter_is_named(tmp_path: Path)
     tmp_path.chmod(0o700)
     async with anyio.create_task_group() as tasks:
         with pytest.raises(BackendUnavailable, match="any user may enter"):
-            await open_backend(SandboxSettings(runtime_dir=tmp_path), tasks)
+            await open_backend(JAIL.model_copy(update={"runtime_dir": tmp_path}), tasks)
         tasks.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("wrong", "words"),
     [
-        (SandboxSettings(backend=BackendName.DOCKER), "no backend 'docker'"),
-        (SandboxSettings(interpreter=Path("/nowhere/python3")), "NEKRO_SANDBOX__INTERPRETER"),
-        (SandboxSettings(interpreter=Path("/bin/false")), "no Python that the boxes' user can run"),
-        (SandboxSettings(runtime_dir=Path("/nowhere")), "NEKRO_SANDBOX__RUNTIME_DIR"),
-        (SandboxSettings(memory_mb=64, processes=8, uid_start=2**31, uid_count=5), "UID_START"),
+        ({"interpreter": Path("/nowhere/python3")}, "NEKRO_SANDBOX__INTERPRETER"),
+        ({"interpreter": Path("/bin/false")}, "no Python that the boxes' user can run"),
+        ({"runtime_dir": Path("/nowhere")}, "NEKRO_SANDBOX__RUNTIME_DIR"),
+        ({"memory_mb": 64, "processes": 8, "uid_start": 2**31, "uid_count": 5}, "UID_START"),
     ],
 )
 async def test_what_cannot_work_says_so_and_what_to_do(
-    settings: SandboxSettings, words: str
+    wrong: dict[str, object], words: str
 ) -> None:
+    settings = JAIL.model_copy(update=wrong)
     if settings.uid_start and os.geteuid() != 0:
         pytest.skip("user ids are given by root alone")
     async with anyio.create_task_group() as tasks:

@@ -1,0 +1,18 @@
+"""What makes boxes with a Docker engine, on this machine or another.
+
+::
+
+    backend.py     DockerBackend
+    engine.py      the engine, reached through the `docker` package
+    images.py      which image a name means, and the Python in it
+    container.py   what a box's container is told to be
+    stream.py  relay.py
+                   the attached stream, taken apart; streams that asyncio cannot take by itself
+    boot.py        how the agent's code reaches a container: through that stream
+    uploads.py     files that the box's code cannot write
+    orphans.py     containers that a killed bot left behind
+    remedies.py    what to do when an engine refuses
+    build.py  root_files.py  Dockerfile
+                   making the default image
+    inside/        what runs in a container beside the guest agent
+"""

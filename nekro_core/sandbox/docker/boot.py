@@ -1,0 +1,58 @@
+"""How the agent's code reaches a container: through the stream that is attached to it.
+
+Nothing is mounted and no file is written, so it works with an engine on another machine and on a
+read-only root. The command line holds a few lines that take pieces off standard input, each behind
+its length; the first piece is a program that takes the others.
+"""
+
+import json
+from pathlib import Path
+
+from nekro_core.sandbox import guest
+
+BOOT = """
+import os
+def receive():
+    def take(size):
+        data = bytearray()
+        while len(data) < size:
+            piece = os.read(0, size - len(data))
+            if not piece:
+                raise SystemExit("the host is gone")
+            data += piece
+        return bytes(data)
+    return take(int.from_bytes(take(4), "big"))
+exec(compile(receive(), "<boot>", "exec"))
+"""
+
+_INSIDE = Path(__file__).parent / "inside"
+
+
+def command(python: str) -> list[str]:
+    """What a container runs."""
+    return [python, "-I", "-S", "-c", BOOT]
+
+
+def pieces(*parts: bytes) -> bytes:
+    """Parts as ``receive`` takes them."""
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def program(name: str) -> bytes:
+    """The source of one of the small programs."""
+    return (_INSIDE / f"{name}.py").read_bytes()
+
+
+def compile_guest() -> bytes:
+    """What the first container of an image is sent."""
+    folder = Path(guest.__file__).parent
+    sources = {
+        path.stem: path.read_text() for path in folder.glob("*.py") if path.stem != "__init__"
+    }
+    return pieces(program("compile_guest"), json.dumps(sources).encode())
+
+
+def start_guest(modules: bytes, call_filter: bytes, limits: dict[str, object]) -> bytes:
+    """What a box's container is sent before it speaks the agent's protocol."""
+    told = json.dumps(limits).encode()
+    return pieces(program("load_guest"), call_filter, told, modules)

@@ -1,0 +1,142 @@
+"""What a box's container is told to be, in the engine's own terms.
+
+Everything that confines it stands here. Source of the names: the Engine API, "Create a container".
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from nekro_core.sandbox.box import BoxSpec
+from nekro_core.sandbox.docker import boot
+from nekro_core.sandbox.docker.images import GuestImage
+from nekro_core.sandbox.docker.users import BoxUsers
+
+_MIB = 1024 * 1024
+_ENVIRONMENT = {
+    "HOME": "/home/user",
+    "USER": "user",
+    "LANG": "C.UTF-8",
+    "TMPDIR": "/tmp",  # noqa: S108 - the box's own
+    "PYTHONDONTWRITEBYTECODE": "1",
+    # Each arena of glibc reserves 64 MB of address space.
+    "MALLOC_ARENA_MAX": "2",
+}
+
+# A fresh /proc and /sys tell of the whole kernel. What an engine hides by default, and more.
+_MASKED = (
+    *(f"/proc/{name}" for name in ("irq", "bus", "fs", "acpi", "scsi", "asound", "driver")),
+    *(f"/proc/{name}" for name in ("sysvipc", "kcore", "keys", "key-users", "timer_list")),
+    *(f"/proc/{name}" for name in ("timer_stats", "sched_debug", "latency_stats", "kallsyms")),
+    *(f"/proc/{name}" for name in ("kmsg", "kpagecount", "kpageflags", "kpagecgroup")),
+    *(f"/proc/{name}" for name in ("vmallocinfo", "slabinfo", "modules", "interrupts", "iomem")),
+    *(f"/proc/{name}" for name in ("ioports", "config.gz", "sysrq-trigger")),
+    *(f"/sys/{name}" for name in ("block", "bus", "class", "dev", "devices", "firmware")),
+    *(f"/sys/{name}" for name in ("hypervisor", "kernel", "module", "power")),
+)
+_READ_ONLY = ("/proc/sys",)
+
+_SPARE_PROCESSES = 8
+"""Over what the box's user may have: who writes uploads is another user, and must find room."""
+_SPARE_BYTES = 48 * _MIB
+"""Over what runs and files may use: the agent, and who writes uploads."""
+_FILES = 50_000
+_OPEN_FILES = 1024
+_NICE = 5
+
+
+def box_limits(spec: BoxSpec, image: GuestImage) -> dict[str, object]:
+    """What the agent is told to bound itself by, and to make ready."""
+    limits: dict[str, object] = {
+        "memory": spec.memory_bytes,
+        "processes": spec.processes,
+        "metered": True,
+        "nice": _NICE,
+    }
+    if image.packages:
+        limits["packages"] = image.packages[0]
+    return limits
+
+
+def container_config(
+    *,
+    image: GuestImage,
+    spec: BoxSpec,
+    users: BoxUsers,
+    labels: Mapping[str, str],
+    processors: float,
+) -> dict[str, Any]:
+    """A container in which nothing of ours runs yet."""
+    environment = _ENVIRONMENT | {"PATH": image.path}
+    removed = [name for name in (*image.environment, "HOSTNAME") if name not in environment]
+    return {
+        "Image": image.image_id,
+        "Entrypoint": boot.command(image.python),
+        "Cmd": [],
+        "User": f"{users.code}:{users.code}",
+        "WorkingDir": "/home/user",
+        "Hostname": "box",
+        "Env": [*(f"{name}={value}" for name, value in environment.items()), *removed],
+        "Labels": dict(labels),
+        "Tty": False,
+        "OpenStdin": True,
+        # The agent's input ends with the host's connection, the agent with its input, the
+        # container with the agent: a bot that is killed takes its boxes with it.
+        "StdinOnce": True,
+        **dict.fromkeys(("AttachStdin", "AttachStdout", "AttachStderr"), True),
+        "NetworkDisabled": True,
+        "Healthcheck": {"Test": ["NONE"]},
+        "HostConfig": _host_config(image, spec, users, processors),
+    }
+
+
+def _host_config(
+    image: GuestImage, spec: BoxSpec, users: BoxUsers, processors: float
+) -> dict[str, Any]:
+    quarter = max(spec.disk_bytes // 4, _MIB)
+    files = spec.disk_bytes * 2 + quarter * 2
+    memory = spec.memory_bytes + files + _SPARE_BYTES  # files in a tmpfs are memory of the box
+    return {
+        "AutoRemove": True,
+        "NetworkMode": "none",
+        "ReadonlyRootfs": True,
+        "CapDrop": ["ALL"],
+        # The engine's own filter of system calls stays; the agent stacks ours on it.
+        "SecurityOpt": ["no-new-privileges"],
+        "IpcMode": "private",
+        "PidsLimit": spec.processes + _SPARE_PROCESSES,
+        "Memory": memory,
+        "MemorySwap": memory,
+        "NanoCpus": int(processors * 1e9),
+        "OomScoreAdj": 500,
+        # The default would copy all that a guest prints to the engine's disk, outside every quota.
+        "LogConfig": {"Type": "none", "Config": {}},
+        "Ulimits": [
+            {"Name": "core", "Soft": 0, "Hard": 0},
+            {"Name": "nofile", "Soft": _OPEN_FILES, "Hard": _OPEN_FILES},
+        ],
+        "ShmSize": quarter,
+        "Tmpfs": _folders(image, spec, users, quarter),
+        # An image's own volumes would be folders on the engine's disk, without a quota.
+        "Mounts": [
+            {"Type": "tmpfs", "Target": path, "ReadOnly": True, "TmpfsOptions": {"SizeBytes": 4096}}
+            for path in image.volumes
+        ],
+        "MaskedPaths": list(_MASKED),
+        "ReadonlyPaths": list(_READ_ONLY),
+    }
+
+
+def _folders(image: GuestImage, spec: BoxSpec, users: BoxUsers, quarter: int) -> dict[str, str]:
+    def folder(size: int, mode: str, user: int, files: int = _FILES) -> str:
+        owner = f"uid={user},gid={user},mode={mode}"
+        return f"rw,exec,nosuid,nodev,size={size},nr_inodes={files},{owner}"
+
+    folders = {
+        "/home/user": folder(spec.disk_bytes, "0755", users.code),
+        "/tmp": folder(quarter, "1777", users.code),  # noqa: S108 - the box's own
+        "/app/uploads": folder(spec.disk_bytes, "0755", users.uploads),
+    }
+    if not image.has_shared:
+        # A root that is read-only cannot be given the link /app/shared; this folder can.
+        folders["/app"] = folder(64 * 1024, "0755", users.code, files=16)
+    return folders

@@ -1,0 +1,142 @@
+"""One engine, through the `docker` package: blocking calls in threads, each within a time limit."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+import anyio
+import anyio.to_thread
+import docker
+import docker.errors
+import docker.utils
+import requests
+from docker.api.client import APIClient
+
+from nekro_core.sandbox.box import BackendUnavailable
+
+_Args = ParamSpec("_Args")
+_Result = TypeVar("_Result")
+
+_ANSWER_S = 30
+"""For an engine to begin an answer, or to go on with it."""
+_BUILD_S = 1800
+"""The same while it fetches and builds: a step may be silent for long."""
+_AT_ONCE = 8
+_POOL = 32
+
+
+class EngineRefused(BackendUnavailable):
+    """The engine answered, and said no. ``status`` is the answer's, as HTTP has it."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFacts:
+    """What an engine tells about itself."""
+
+    version: str
+    machine: str
+    """Its processor, as `os.uname` names it."""
+    system: str
+    remapped: bool
+    """Whether user ids inside are others outside (rootless, ``userns-remap``)."""
+    unbounded: tuple[str, ...]
+    """The limits that it cannot enforce on its machine."""
+
+
+class Engine:
+    """An open connection. Calls raise `BackendUnavailable`; `EngineRefused` where it says no."""
+
+    def __init__(self, client: APIClient, facts: EngineFacts) -> None:
+        self.client = client
+        self.facts = facts
+        self._threads = anyio.CapacityLimiter(_AT_ONCE)
+
+    @classmethod
+    async def connect(cls, host: str = "", *, build: bool = False) -> "Engine":
+        """Reach the engine at ``host``, or where ``DOCKER_HOST`` and its kin say.
+
+        ``build`` is for calls that may take half an hour. Raises `BackendUnavailable`.
+        """
+        client, facts = await anyio.to_thread.run_sync(
+            _translated(_connect), host, _BUILD_S if build else _ANSWER_S
+        )
+        return cls(client, facts)
+
+    async def ask(
+        self, call: Callable[_Args, _Result], *args: _Args.args, **kwargs: _Args.kwargs
+    ) -> _Result:
+        """Make a blocking call in a thread. Its end is waited for even by who is cancelled: what an
+        engine was told to make must be known, to be taken away again."""
+
+        def made() -> _Result:
+            return _translated(call)(*args, **kwargs)
+
+        return await anyio.to_thread.run_sync(made, limiter=self._threads)
+
+    def close(self) -> None:
+        """Give up idle connections; attached streams live on."""
+        self.client.close()
+
+
+def _translated(call: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
+    """The same call, with this room's errors."""
+
+    def translated(*args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
+        try:
+            return call(*args, **kwargs)
+        except docker.errors.APIError as error:
+            said = str(error.explanation or error)
+            raise EngineRefused(f"the engine refused: {said}", error.status_code or 0) from error
+        except (
+            docker.errors.DockerException,
+            requests.exceptions.RequestException,
+            OSError,
+        ) as error:
+            raise BackendUnavailable(f"no answer from an engine: {_innermost(error)}") from error
+
+    return translated
+
+
+def _innermost(error: BaseException) -> str:
+    """The reason at the root of an error that three packages wrapped."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return str(error) or type(error).__name__
+
+
+def _connect(host: str, timeout_s: int) -> tuple[APIClient, EngineFacts]:
+    environment = dict(os.environ)
+    if host:
+        environment["DOCKER_HOST"] = host
+    settings = docker.utils.kwargs_from_env(environment=environment)
+    client = APIClient(
+        version="auto",
+        timeout=timeout_s,
+        max_pool_size=_POOL,
+        **settings,
+    )
+    return client, _read_facts(client.info())
+
+
+def _read_facts(info: dict[str, Any]) -> EngineFacts:
+    options = " ".join(info.get("SecurityOptions") or ())
+    bounds = {"memory": "MemoryLimit", "processes": "PidsLimit", "processors": "CpuCfsQuota"}
+    return EngineFacts(
+        version=str(info.get("ServerVersion", "")),
+        machine=str(info.get("Architecture", "")),
+        system=str(info.get("OSType", "")),
+        remapped="name=userns" in options or "name=rootless" in options,
+        unbounded=tuple(name for name, key in bounds.items() if not info.get(key)),
+    )
+
+
+def last_line(stream: bytes) -> dict[str, Any]:
+    """The last JSON object of an answer that is a stream of them."""
+    found: dict[str, Any] = json.loads(stream.splitlines()[-1])
+    return found

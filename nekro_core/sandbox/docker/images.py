@@ -1,0 +1,174 @@
+"""Which image a name means, and what Python it holds.
+
+A box may be made from ``python`` (the default, made by ``nekro sandbox image``), from others made
+that way, and from images that the operator named in ``NEKRO_SANDBOX__IMAGES``. Not from whatever
+the engine happens to have: the name comes from a model, and an image may hold somebody's secrets.
+Nothing is pulled for the asking.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from nekro_core.sandbox.box import ImageUnavailable
+from nekro_core.sandbox.docker import boot
+from nekro_core.sandbox.docker.engine import Engine, EngineRefused
+from nekro_core.sandbox.docker.relay import close_given, socket_of
+from nekro_core.sandbox.docker.stream import STDOUT, Demultiplexer
+
+OWN = "nekro-box/"
+"""Before the name of an image that was made for boxes."""
+DEFAULT = "python"
+
+_OLDEST = (3, 9)
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ANSWER_BYTES = 8 * 1024 * 1024
+_NOT_FOUND = 404
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuestImage:
+    """An image whose Python was tried."""
+
+    image_id: str
+    python: str
+    version: tuple[int, int, int]
+    modules: bytes
+    """The agent, compiled by that Python. For it alone; never looked into here."""
+    path: str
+    environment: tuple[str, ...]
+    """The names of the variables that the image sets."""
+    packages: tuple[str, ...]
+    volumes: tuple[str, ...]
+    has_shared: bool
+
+
+class Images:
+    """Those of one engine. What was found out about one is kept until it is replaced by another."""
+
+    def __init__(self, engine: Engine, named: Mapping[str, str], labels: Mapping[str, str]) -> None:
+        self._engine = engine
+        self._named = frozenset(named.values())
+        self._labels = labels
+        self._known: dict[str, GuestImage] = {}
+        self._trying = anyio.Lock()
+
+    async def names(self) -> tuple[str, ...]:
+        """See `Backend.images`."""
+        found = {DEFAULT}
+        images = await self._engine.ask(self._engine.client.images)
+        for tag in (tag for image in images for tag in image.get("RepoTags") or ()):
+            name = tag.removesuffix(":latest")
+            if name.startswith(OWN):
+                found.add(name.removeprefix(OWN))
+            found |= {name, tag} & self._named
+        return tuple(sorted(found))
+
+    async def choose(self, name: str) -> GuestImage:
+        """The image of that name. Raises `ImageUnavailable` and `BackendUnavailable`."""
+        reference = name if name in self._named else OWN + name
+        try:
+            described = await self._engine.ask(self._engine.client.inspect_image, reference)
+        except EngineRefused as error:
+            if error.status != _NOT_FOUND and error.status // 100 != 4:  # 400: not a name at all
+                raise
+            reason = f"make it with: nekro sandbox image {name}" if name == DEFAULT else ""
+            raise ImageUnavailable(name, await self._others(name), reason) from error
+        async with self._trying:
+            if described["Id"] not in self._known:
+                self._known[described["Id"]] = await self._try(name, described)
+        return self._known[described["Id"]]
+
+    async def _others(self, name: str) -> tuple[str, ...]:
+        return tuple(other for other in await self.names() if other != name)
+
+    async def _try(self, name: str, described: dict[str, Any]) -> GuestImage:
+        if described.get("Os", "linux") != "linux":
+            raise ImageUnavailable(name, await self._others(name), "it is not of Linux")
+        config = described.get("Config") or {}
+        variables = dict(item.partition("=")[::2] for item in config.get("Env") or ())
+        try:
+            answer = await self._engine.ask(self._ask_inside, described["Id"])
+            line, _, modules = answer.partition(b"\n")
+            found = json.loads(line)
+        except EngineRefused as error:
+            if "python3" not in str(error):
+                raise
+            reason = "it has no python3, and boxes need Python 3.9 or later"
+            raise ImageUnavailable(name, await self._others(name), reason) from error
+        except ValueError as error:
+            reason = "its python3 does not start"
+            raise ImageUnavailable(name, await self._others(name), reason) from error
+        version = (found["version"][0], found["version"][1], found["version"][2])
+        if version < _OLDEST:
+            reason = f"its Python is {version[0]}.{version[1]}, and boxes need 3.9 or later"
+            raise ImageUnavailable(name, await self._others(name), reason)
+        return GuestImage(
+            image_id=described["Id"],
+            python=found["executable"],
+            version=version,
+            modules=modules,
+            path=variables.get("PATH") or _PATH,
+            environment=tuple(variables),
+            packages=tuple(found["packages"]),
+            volumes=tuple(config.get("Volumes") or ()),
+            has_shared=found["shared"],
+        )
+
+    def _ask_inside(self, image_id: str) -> bytes:
+        """Run the image's Python once, confined but for limits, and give what it printed."""
+        client = self._engine.client
+        made = client.create_container_from_config(  # type: ignore[no-untyped-call]
+            {
+                "Image": image_id,
+                "Entrypoint": boot.command("python3"),
+                "Cmd": [],
+                "User": "65534:65534",
+                "WorkingDir": "/",
+                "Labels": dict(self._labels),
+                "OpenStdin": True,
+                "StdinOnce": True,
+                **dict.fromkeys(("AttachStdin", "AttachStdout", "AttachStderr"), True),
+                "Healthcheck": {"Test": ["NONE"]},
+                "HostConfig": {
+                    "NetworkMode": "none",
+                    "ReadonlyRootfs": True,
+                    "CapDrop": ["ALL"],
+                    "SecurityOpt": ["no-new-privileges"],
+                    "LogConfig": {"Type": "none", "Config": {}},
+                    "PidsLimit": 16,
+                },
+            }
+        )
+        try:
+            given = client.attach_socket(
+                made["Id"], params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+            )
+            try:
+                client.start(made["Id"])
+                socket_of(given).sendall(boot.compile_guest())
+                return read_output(socket_of(given))
+            finally:
+                close_given(given)
+        finally:
+            client.remove_container(made["Id"], force=True, v=True)
+
+
+def read_output(sock: Any) -> bytes:
+    """What a container prints until it ends, at most 8 MB. Blocks, within the socket's timeout."""
+    printed = bytearray()
+
+    def take(stream: int, data: memoryview) -> None:
+        if stream == STDOUT:
+            printed.extend(data)
+
+    blocks = Demultiplexer(take)
+    while len(printed) < _ANSWER_BYTES:
+        piece = sock.recv(65536)
+        if not piece:
+            break
+        blocks.feed(memoryview(piece))
+    return bytes(printed)

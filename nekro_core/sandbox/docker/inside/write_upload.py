@@ -1,0 +1,54 @@
+"""Write one file below ``/app/uploads``; a program of its own, under a user id of its own.
+
+The code that runs in a box has another user id, so neither it nor the agent can write there, rename
+there or look into this process. Arguments: the file's path below the folder, and its size; its
+bytes come by standard input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+
+UPLOADS = "/app/uploads"
+_PIECE = 256 * 1024
+
+
+def write(root: str, parts: list[str], size: int, source: int) -> None:
+    """Replace the file in one step, making its parents. Raises OSError."""
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    for part in parts[:-1]:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(part, 0o755, dir_fd=folder)
+        folder = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+    temporary = f".{os.urandom(8).hex()}"
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444, dir_fd=folder)
+    try:
+        while size:
+            piece = os.read(source, min(size, _PIECE))
+            if not piece:
+                raise EOFError  # noqa: TRY301 - what was begun is taken away below
+            size -= len(piece)
+            while piece:
+                piece = piece[os.write(file, piece) :]
+        os.rename(temporary, parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def main() -> None:
+    """Write it and print what came of it: an error number, or 0."""
+    os.umask(0o022)
+    error = 0
+    try:
+        write(UPLOADS, json.loads(sys.argv[1]), int(sys.argv[2]), 0)
+    except OSError as failed:
+        error = failed.errno or 5
+    os.write(1, json.dumps({"error": error}).encode())
+
+
+if __name__ == "__main__":
+    main()

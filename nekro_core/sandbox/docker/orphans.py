@@ -1,0 +1,85 @@
+"""Containers whose bot is gone: found by their labels, and removed.
+
+A box's container ends by itself when its bot's connection does. What is left is what was made and
+never started, or belongs to an engine or a machine that died as well. A label says in which place
+(boot of a machine, namespace of process ids) which process made a container. In the same place the
+process can be looked for. From another place only the owner tells: whoever holds a data folder
+passes its identity, and then nobody else's living box can bear it.
+"""
+
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from nekro_core.sandbox.docker.engine import Engine, EngineRefused
+
+BOX = "nekro.box"
+_PLACE, _PROCESS, _OWNER = f"{BOX}.place", f"{BOX}.process", f"{BOX}.owner"
+_NOT_FOUND, _CONFLICT = 404, 409
+_REMOVAL_S, _REMOVAL_PAUSE_S = 10.0, 0.05
+
+
+def box_labels(owner: str) -> dict[str, str]:
+    """The labels of what this process makes. ``owner`` may be empty."""
+    return {
+        BOX: "1",
+        _PLACE: _this_place(),
+        _PROCESS: f"{os.getpid()}.{_start_of(os.getpid())}",
+        _OWNER: owner,
+    }
+
+
+def is_orphan(labels: Mapping[str, str], owner: str) -> bool:
+    """Whether nobody who lives made this; in doubt it is somebody's."""
+    if labels.get(_PLACE) == _this_place():
+        pid, _, start = labels.get(_PROCESS, "").partition(".")
+        return pid.isdigit() and _start_of(int(pid)) != start
+    return bool(owner) and labels.get(_OWNER) == owner
+
+
+async def remove_orphans(engine: Engine, owner: str) -> int:
+    """Remove them all; how many there were. Raises `BackendUnavailable`."""
+    found: Iterable[dict[str, Any]] = await engine.ask(
+        engine.client.containers, all=True, filters={"label": BOX}
+    )
+    orphans = [each["Id"] for each in found if is_orphan(each.get("Labels") or {}, owner)]
+    for container in orphans:
+        await remove_container(engine, container)
+    return len(orphans)
+
+
+async def remove_container(engine: Engine, container: str) -> None:
+    """End and remove a container with its volumes, and wait until it is gone."""
+    with anyio.move_on_after(_REMOVAL_S):
+        while True:
+            try:
+                await engine.ask(engine.client.remove_container, container, force=True, v=True)
+            except EngineRefused as error:
+                if error.status == _NOT_FOUND:
+                    return
+                if error.status != _CONFLICT:  # the engine is removing it by itself
+                    raise
+            else:
+                return
+            await anyio.sleep(_REMOVAL_PAUSE_S)
+
+
+def _this_place() -> str:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:  # not Linux: its processes cannot be looked for in this way either
+        return f"{platform.node()}/{os.getpid()}"
+
+
+def _start_of(pid: int) -> str:
+    """When a process began, in the kernel's ticks; empty where there is none."""
+    try:
+        # The name may hold spaces and brackets; the numbers start after the last bracket.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""

@@ -1,0 +1,125 @@
+"""A plain socket for asyncio, whatever sort of connection the `docker` package gave.
+
+To an engine on this machine or over plain TCP that is the connection's own socket. TLS (and SSH,
+which the package speaks where Paramiko is installed) have state of their own beside it; there one
+thread carries the bytes between it and a socket pair.
+"""
+
+import contextlib
+import os
+import select
+import socket
+import ssl
+import threading
+from typing import Any, Protocol, cast
+
+_PIECE = 65536
+_WINDOW = 4 * _PIECE
+"""Bytes that wait for one side; as long as there are so many, no more is read from the other."""
+_LAST_WORDS_S = 1.0
+
+
+class FarEnd(Protocol):
+    """What is used of a connection that is more than a socket."""
+
+    def fileno(self) -> int:
+        """The descriptor to wait for."""
+
+    def setblocking(self, flag: bool, /) -> None:
+        """Whether to wait in a call."""
+
+    def recv(self, size: int, /) -> bytes:
+        """Read what is there."""
+
+    def send(self, data: Any, /) -> int:
+        """Write what fits."""
+
+    def close(self) -> None:
+        """Give it up."""
+
+
+def plain_socket(given: Any) -> socket.socket:
+    """A connected socket with the same bytes; ``given`` is closed, at once or with it.
+
+    ``given`` is what `docker.APIClient.attach_socket` returns: a raw stream over a socket, or the
+    connection object itself. Nothing may have been received yet.
+    """
+    inner = socket_of(given)
+    if type(inner) is not socket.socket:
+        return _relayed(cast(FarEnd, inner))
+    plain = socket.socket(fileno=os.dup(inner.fileno()))
+    close_given(given)
+    plain.setblocking(False)
+    if plain.family != socket.AF_UNIX:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A machine that disappears says nothing: without this its boxes would seem to live on.
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    return plain
+
+
+def socket_of(given: Any) -> Any:
+    """The connection beneath what the `docker` package returns; it blocks, with a time limit."""
+    return getattr(given, "_sock", given)
+
+
+def close_given(given: Any) -> None:
+    """Close it with the answer that it came from, which holds the connection too."""
+    getattr(given, "_response", given).close()
+
+
+def _relayed(far: FarEnd) -> socket.socket:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    far.setblocking(False)
+    carrier = threading.Thread(
+        target=_carry, args=(far, theirs), name="engine's relay", daemon=True
+    )
+    carrier.start()
+    return ours
+
+
+def _carry(far: FarEnd, near: socket.socket) -> None:
+    """Until either side ends: everything from one to the other."""
+    inward, outward = bytearray(), bytearray()
+    ready = select.poll()
+    with contextlib.closing(far), contextlib.closing(near):
+        try:
+            while True:
+                _read_all(far, inward)
+                _read_all(near, outward)
+                _write(near, inward)
+                _write(far, outward)
+                ready.register(far.fileno(), _wanted(inward, outward))
+                ready.register(near.fileno(), _wanted(outward, inward))
+                # Bytes that are decrypted already do not make a descriptor readable.
+                decrypted = getattr(far, "pending", int)() and len(inward) < _WINDOW
+                ready.poll(0 if decrypted else None)
+        except (EOFError, OSError):
+            with contextlib.suppress(OSError):
+                near.settimeout(_LAST_WORDS_S)
+                near.sendall(inward)
+
+
+def _wanted(read_into: bytearray, written_from: bytearray) -> int:
+    reading = select.POLLIN if len(read_into) < _WINDOW else 0
+    return reading | (select.POLLOUT if written_from else 0)
+
+
+def _read_all(source: FarEnd, into: bytearray) -> None:
+    while len(into) < _WINDOW:
+        try:
+            piece = source.recv(_PIECE)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return
+        if not piece:
+            raise EOFError
+        into += piece
+
+
+def _write(target: FarEnd, data: bytearray) -> None:
+    while data:
+        try:
+            del data[: target.send(bytes(data[:_PIECE]))]
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return

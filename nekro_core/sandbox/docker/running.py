@@ -1,0 +1,98 @@
+"""A box's container from its start to its end."""
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from docker.api.client import APIClient
+
+from nekro_core.sandbox.box import BackendUnavailable
+from nekro_core.sandbox.docker.engine import Engine
+from nekro_core.sandbox.docker.orphans import remove_container
+from nekro_core.sandbox.docker.relay import plain_socket
+
+_log = logging.getLogger(__name__)
+
+_ALL_STREAMS = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A container that runs, and the stream that is attached to it."""
+
+    container: str
+    sock: socket.socket
+
+
+def start(client: APIClient, config: dict[str, Any], name: str) -> Started:
+    """Make a container, attach to it, start it. Blocks; leaves nothing behind where it fails."""
+    made = client.create_container_from_config(config, name)  # type: ignore[no-untyped-call]
+    container: str = made["Id"]
+    try:
+        # Attached first: what it says from its first moment on must not be lost.
+        sock = plain_socket(client.attach_socket(container, params=_ALL_STREAMS))
+        try:
+            client.start(container)
+        except BaseException:
+            sock.close()
+            raise
+    except BaseException:
+        client.remove_container(container, force=True, v=True)
+        raise
+    return Started(container, sock)
+
+
+class Ender:
+    """Ends containers promptly for those who cannot wait: callbacks of the event loop."""
+
+    def __init__(self) -> None:
+        self._wanted: deque[ContainerProcesses] = deque()
+        self._called = asyncio.Event()
+
+    def end(self, processes: "ContainerProcesses") -> None:
+        """Have these ended soon."""
+        self._wanted.append(processes)
+        self._called.set()
+
+    async def serve(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._called.wait()
+            self._called.clear()
+            while self._wanted:
+                await self._wanted.popleft().gone()
+
+
+class ContainerProcesses:
+    """What runs in a container; see `Processes`. ``free`` is called once when it is gone."""
+
+    def __init__(
+        self, engine: Engine, container: str, ender: Ender, free: Callable[[], None]
+    ) -> None:
+        self._engine = engine
+        self._container = container
+        self._ender = ender
+        self._free = free
+        self._ending = anyio.Lock()
+        self._freed = False
+
+    def kill(self) -> None:
+        """See `Processes.kill`. An agent that still listens has ended already: its input did."""
+        self._ender.end(self)
+
+    async def gone(self) -> None:
+        """Wait until nothing is left; see `Processes.gone`."""
+        async with self._ending:
+            if self._freed:
+                return
+            try:
+                await remove_container(self._engine, self._container)
+            except BackendUnavailable as error:
+                _log.warning("a container may be left until the next start: %s", error)
+            self._freed = True
+            self._free()

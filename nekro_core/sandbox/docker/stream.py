@@ -1,0 +1,104 @@
+"""The attached stream of a container: its two outputs, interleaved in blocks, taken apart.
+
+A container without a terminal sends blocks of ``stream, 0, 0, 0, length`` (8 bytes, network order)
+and so many bytes; what is sent to it has no such heads. Source: the Engine API, "Attach to a
+container", stream format.
+"""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable
+from typing import cast
+
+from nekro_core.sandbox.channel import Channel
+from nekro_core.sandbox.guest.guest_wire import ProtocolError
+
+STDOUT, STDERR = 1, 2
+
+_HEAD = struct.Struct("!B3xI")
+_READ_BYTES = 65536
+_COMPLAINT_BYTES = 2000
+
+
+class Demultiplexer:
+    """Gives each stream's bytes to ``take``, however the blocks were cut on their way."""
+
+    def __init__(self, take: Callable[[int, memoryview], None]) -> None:
+        self._take = take
+        self._head = bytearray()
+        self._stream = 0
+        self._left = 0
+
+    def feed(self, data: memoryview) -> None:
+        """Some bytes came. Raises `ProtocolError` for a head that is none."""
+        while data:
+            if self._left:
+                piece, data = data[: self._left], data[self._left :]
+                self._left -= len(piece)
+                self._take(self._stream, piece)
+                continue
+            missing = _HEAD.size - len(self._head)
+            self._head += data[:missing]
+            data = data[missing:]
+            if len(self._head) == _HEAD.size:
+                self._stream, self._left = _HEAD.unpack(self._head)
+                if self._stream not in (STDOUT, STDERR) or any(self._head[1:4]):
+                    raise ProtocolError(f"a block that begins with {self._head.hex()}")
+                self._head.clear()
+
+
+class AttachedStream(asyncio.BufferedProtocol):
+    """Between the engine's connection and a `Channel`: output goes on, complaints are kept."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._received = bytearray(_READ_BYTES)
+        self._blocks = Demultiplexer(self._take)
+        self._complaint = bytearray()
+        self._transport: asyncio.WriteTransport | None = None
+
+    def send(self, data: bytes) -> None:
+        """Send what comes before the channel's own frames."""
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Asyncio: the stream is there."""
+        self._transport = cast(asyncio.WriteTransport, transport)
+        self._channel.connection_made(transport)
+
+    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - asyncio's signature
+        """Asyncio: where to put what comes."""
+        return self._received
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Asyncio: some bytes came."""
+        try:
+            self._blocks.feed(memoryview(self._received)[:nbytes])
+        except ProtocolError as error:
+            self._channel.fail(f"its engine sent {error}")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Asyncio: the stream is gone."""
+        self._transport = None
+        if exc is None and (said := self._complaint.decode("utf-8", "replace").strip()):
+            self._channel.fail(f"its agent ended: {said}")
+        self._channel.connection_lost(exc)
+
+    def _take(self, stream: int, data: memoryview) -> None:
+        if stream == STDOUT:
+            self._channel.receive(data)
+        else:
+            self._complaint += data
+            del self._complaint[:-_COMPLAINT_BYTES]
+
+
+async def open_stream(sock: socket.socket, channel: Channel) -> AttachedStream:
+    """Have a connected socket feed ``channel``, and be fed by it."""
+    loop = asyncio.get_running_loop()
+    if sock.family == socket.AF_UNIX:
+        _, stream = await loop.create_unix_connection(lambda: AttachedStream(channel), sock=sock)
+    else:
+        _, stream = await loop.create_connection(lambda: AttachedStream(channel), sock=sock)
+    return stream

@@ -1,0 +1,76 @@
+"""Files that a box's code can read and never write, on any engine.
+
+A box's code and its agent share a user id, so no permission bit holds between them; a mount that is
+read-only inside needs a folder of the engine's own machine, which a bot that is elsewhere does not
+have. So ``/app/uploads`` is a tmpfs that belongs to a second user id of the box, and each file is
+written by a short process of that user, which the engine starts in the container (``exec``) and
+feeds through its stream. It has no capability either. That costs about 0.1 s a file and holds the
+same here and far away.
+"""
+
+import contextlib
+import errno
+import json
+import os
+from typing import Any
+
+from nekro_core.sandbox.box import BackendUnavailable, BoxFileError, BoxLost
+from nekro_core.sandbox.docker import boot
+from nekro_core.sandbox.docker.engine import Engine
+from nekro_core.sandbox.docker.images import read_output
+from nekro_core.sandbox.docker.relay import close_given, socket_of
+from nekro_core.sandbox.uploads import upload_parts
+
+_CODES = {
+    errno.ENOTDIR: "invalid_input",
+    errno.EEXIST: "invalid_input",
+    errno.ENAMETOOLONG: "invalid_input",
+    errno.ELOOP: "invalid_input",
+    errno.EISDIR: "is_a_directory",
+    errno.ENOSPC: "too_large",
+}
+
+
+class ContainerUploads:
+    """The uploads of one box."""
+
+    def __init__(
+        self, engine: Engine, *, container: str, python: str, user: int, limit: int
+    ) -> None:
+        self._engine = engine
+        self._container = container
+        self._command = [python, "-I", "-S", "-c", boot.program("write_upload").decode()]
+        self._user = f"{user}:{user}"
+        self._limit = limit
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Replace a file; see `Uploads.write`."""
+        parts = upload_parts(path)
+        if len(data) > self._limit:
+            raise BoxFileError("too_large", f"uploads of a box hold {self._limit} bytes at most")
+        try:
+            answer = await self._engine.ask(self._write, [*self._command, json.dumps(parts)], data)
+        except BackendUnavailable as error:
+            raise BoxLost(f"{path} could not be written: {error}") from error
+        try:
+            number = int(json.loads(answer)["error"])
+        except ValueError as error:
+            raise BoxFileError("limit", f"the box has no room for who writes {path}") from error
+        if number:
+            raise BoxFileError(
+                _CODES.get(number, "invalid_input"), f"{path}: {os.strerror(number)}"
+            )
+
+    def _write(self, command: list[str], data: bytes) -> bytes:
+        client = self._engine.client
+        made = client.exec_create(
+            self._container, [*command, str(len(data))], stdin=True, user=self._user, workdir="/"
+        )
+        given: Any = client.exec_start(made["Id"], socket=True)
+        sock = socket_of(given)
+        try:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it said why
+                sock.sendall(data)
+            return read_output(sock)
+        finally:
+            close_given(given)
