@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -61,47 +62,58 @@ REPLIES = [
 """What a model would write, in the order in which the visit below asks."""
 
 
+@dataclass(frozen=True)
+class BotPage:
+    """Where a bot's page is, and the token of its API."""
+
+    url: str
+    token: str
+
+    async def link(self) -> str:
+        """A link that logs in once."""
+        headers = {"Authorization": f"Bearer {self.token}"}
+        async with httpx.AsyncClient(headers=headers, trust_env=False) as script:
+            return (await script.post(f"{self.url}/api/v1/links")).json()["url"]
+
+
 @asynccontextmanager
-async def the_page_alone(folder: Path) -> AsyncIterator[tuple[str, str]]:
+async def the_page_alone(folder: Path) -> AsyncIterator[BotPage]:
     async with whole_page(folder) as running:
-        yield running.url, running.link
+        yield BotPage(running.url, running.token)
 
 
 @asynccontextmanager
-async def the_whole_bot(folder: Path) -> AsyncIterator[tuple[str, str]]:
+async def the_whole_bot(folder: Path) -> AsyncIterator[BotPage]:
     async with ScriptedModelServer(REPLIES) as model:
         settings = {
             "NEKRO_LLM__BASE_URL": model.base_url,
             "NEKRO_LLM__MODEL": "scripted",
             "NEKRO_TRIGGER__DEBOUNCE_S": "0.05",
         }
-        async with (
-            running_bot(folder, **settings) as bot,
-            httpx.AsyncClient(headers={"Authorization": f"Bearer {bot.token}"}) as script,
-        ):
-            link = (await script.post(f"{bot.address}/api/v1/links")).json()["url"]
-            yield bot.address, link
+        async with running_bot(folder, **settings) as bot:
+            yield BotPage(bot.address, bot.token)
 
 
 @pytest.fixture(
+    scope="module",
     params=[
         pytest.param(the_page_alone, id="page"),
         pytest.param(the_whole_bot, id="bot", marks=pytest.mark.jail),
-    ]
+    ],
 )
 async def bot_page(
-    request: pytest.FixtureRequest, tmp_path: Path, anyio_backend: str
-) -> AsyncIterator[tuple[str, str]]:
-    """The address of a running bot's page, and a link that logs in once.
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
+) -> AsyncIterator[BotPage]:
+    """A running bot's page, one process for all its tests.
 
     Asked for a greeting, a dice, a card, a voice it answers with each; asked to wait, it works
     until it is stopped.
     """
-    async with request.param(tmp_path) as running:
+    async with request.param(tmp_path_factory.mktemp("bot")) as running:
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
@@ -137,8 +149,8 @@ def answers(page: Page):
     return page.locator(".nk-of-bot")
 
 
-async def test_a_first_visit(bot_page: tuple[str, str], browser: Browser) -> None:
-    url, link = bot_page
+async def test_a_first_visit(bot_page: BotPage, browser: Browser) -> None:
+    url, link = bot_page.url, await bot_page.link()
     expect.set_options(timeout=SLOW_MS)
     async with visitor(browser, url) as context:
         page = await context.new_page()
@@ -157,8 +169,8 @@ async def test_a_first_visit(bot_page: tuple[str, str], browser: Browser) -> Non
         await _fits_a_phone(page)
 
 
-async def test_a_stranger_stays_outside(bot_page: tuple[str, str], browser: Browser) -> None:
-    url, link = bot_page
+async def test_a_stranger_stays_outside(bot_page: BotPage, browser: Browser) -> None:
+    url, link = bot_page.url, await bot_page.link()
     async with await browser.new_context() as context:
         page = await context.new_page()
         await page.goto(url)
