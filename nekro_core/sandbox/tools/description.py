@@ -133,6 +133,12 @@ TOLD: Mapping[str, str] = MappingProxyType(
 MEANT: Mapping[str, str] = MappingProxyType(
     {
         "sandbox": "Name of the sandbox; its first use creates it",
+        "command": "What /bin/sh runs",
+        "content": "What to write",
+        "from_sandbox": "Name of the sandbox to copy from",
+        "from_path": "File or folder there",
+        "to_sandbox": "Name of the sandbox to copy to; its first use creates it",
+        "to_path": "Final name there",
         "timeout_ms": "Milliseconds, above 0",
         "working_dir": "Folder in which the command starts",
         "path": "Absolute, or from /home/user",

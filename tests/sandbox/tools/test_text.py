@@ -1,0 +1,69 @@
+"""Slices of files as text, wherever they cut."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from nekro_core.sandbox.tools.text import MARGIN, SliceText, slice_text
+
+PRINTABLE = st.text(
+    st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("\t\n\r\f\x1b")
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "data", "after", "text"),
+    [
+        (b"", b"", b"", SliceText("")),
+        (b"", b"plain", b"", SliceText("plain")),
+        (b"", "hé".encode(), b"", SliceText("hé")),
+        (b"h", "é!".encode(), b"", SliceText("é!")),
+        (b"h\xc3", b"\xa9!", b"", SliceText("!", skipped=1)),
+        (b"", b"h\xc3", b"\xa9!", SliceText("h", left=1)),
+        (b"\xe4\xbd", b"\xa0ok\xe4", b"\xbd\xa0", SliceText("ok", skipped=1, left=1)),
+        (b"", "\ufeffbom".encode(), b"", SliceText("\ufeffbom")),
+        (b"", b"\x1b[31mred", b"", SliceText("\x1b[31mred")),
+        # No text at all
+        (b"", b"\x00\x01", b"", None),
+        (b"", b"bell\x07", b"", None),
+        (b"", b"del\x7f", b"", None),
+        (b"", "c1\x85".encode(), b"", None),
+        (b"", b"\xff\xfe", b"", None),
+        (b"", b"\xa9!", b"", None),
+        (b"x", b"\xa9!", b"", None),
+        (b"", b"h\xc3", b"", None),
+        (b"", b"h\xc3", b"x", None),
+        # Nothing whole is in it
+        (b"\xe4", b"\xbd", b"\xa0", None),
+    ],
+)
+def test_slices(before: bytes, data: bytes, after: bytes, text: SliceText | None) -> None:
+    assert slice_text(data, before=before, after=after) == text
+
+
+@given(PRINTABLE, st.integers(0, 40), st.integers(1, 40))
+@example("a\U0001f600b", 2, 3)
+def test_any_slice_of_a_text_is_its_whole_code_points(text: str, start: int, length: int) -> None:
+    whole = text.encode()
+    data = whole[start : start + length]
+    before = whole[max(0, start - MARGIN) : start]
+    after = whole[start + length : start + length + MARGIN]
+    found = slice_text(data, before=before, after=after)
+    if found is None:
+        assert data
+        with pytest.raises(UnicodeDecodeError):
+            data.decode()
+        assert len(data) < 6, "only a slice without any whole code point is no text"
+    else:
+        end = len(data) - found.left
+        assert data[found.skipped : end].decode() == found.text
+        assert found.skipped <= MARGIN
+        assert found.left <= MARGIN
+        assert whole[: start + found.skipped].decode() is not None
+
+
+@given(st.binary(max_size=3), st.binary(max_size=60), st.binary(max_size=3))
+def test_any_bytes_are_text_or_not(before: bytes, data: bytes, after: bytes) -> None:
+    found = slice_text(data, before=before, after=after)
+    if found is not None:
+        assert data[found.skipped : len(data) - found.left] == found.text.encode()
