@@ -3,6 +3,7 @@
 import base64
 import io
 import wave
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,10 @@ from PIL import Image
 
 from nekro_core.llm.embedded import EmbeddedSettings, ensure_weights
 from tests.e2e.bot_process import running_bot
+from tests.e2e.whole_bot import TOKEN, WholeBot, until, whole_bot
 from tests.peers.onebot_v11 import OneBotPeer
-from tests.peers.scripted_model import Answer, ScriptedModelServer
+from tests.peers.scripted_model import Answer
 
-TOKEN = "first-light-token"
 GROUP = 30003
 
 EVERYTHING = """\
@@ -48,54 +49,39 @@ def is_audible(data: bytes) -> bool:
         return sound.getnframes() > sound.getframerate() / 3 and max(frames) > 0
 
 
-async def test_a_mention_brings_text_picture_and_voice_to_the_same_group(tmp_path: Path) -> None:
-    async with ScriptedModelServer([EVERYTHING]) as model:
-        settings = {
-            "NEKRO_LLM__BASE_URL": model.base_url,
-            "NEKRO_LLM__MODEL": "scripted",
-            "NEKRO_TRIGGER__DEBOUNCE_S": "0.05",
-            "ONEBOT_ACCESS_TOKEN": TOKEN,
-        }
-        async with (
-            running_bot(tmp_path, **settings) as bot,
-            OneBotPeer("20002", TOKEN, bot.onebot_url) as peer,
-        ):
-            await peer.wait_connected()
-            await peer.say_in_group(GROUP, 10001, " good evening, all three please", at_me=True)
-
-            text = await peer.next_send(timeout=30)
-            assert text.types == ["at", "text"]
-            assert text.text.strip() == "Good evening!"
-            picture = await peer.next_send(timeout=30)
-            assert picture.types == ["image"]
-            assert is_picture(payload(picture.segments[0]))
-            voice = await peer.next_send(timeout=30)
-            assert voice.types == ["record"]
-            assert is_audible(payload(voice.segments[0]))
-            assert {call.params["group_id"] for call in (text, picture, voice)} == {GROUP}
-        assert len(model.requests) == 1, "the answer was whole: no further step was needed"
-        prompt = str(model.requests[0].messages)
-        assert "good evening, all three please" in prompt
-        assert "def send_tts_voice" in prompt
+@pytest.fixture(scope="module")
+async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WholeBot]:
+    async with whole_bot(tmp_path_factory.mktemp("light")) as whole:
+        yield whole
 
 
-async def test_a_send_is_on_the_wire_while_the_model_still_writes(tmp_path: Path) -> None:
+async def test_a_mention_brings_text_picture_and_voice_to_the_same_group(whole: WholeBot) -> None:
+    group = whole.group(EVERYTHING)
+    await whole.peer.say_in_group(group, 10001, " good evening, all three please", at_me=True)
+
+    text = await whole.peer.next_send(timeout=30)
+    assert text.types == ["at", "text"]
+    assert text.text.strip() == "Good evening!"
+    picture = await whole.peer.next_send(timeout=30)
+    assert picture.types == ["image"]
+    assert is_picture(payload(picture.segments[0]))
+    voice = await whole.peer.next_send(timeout=30)
+    assert voice.types == ["record"]
+    assert is_audible(payload(voice.segments[0]))
+    assert {call.params["group_id"] for call in (text, picture, voice)} == {group}
+    await until(lambda: whole.stops(group) == ["finished"])
+    (asked,) = whole.prompts(group)  # The answer was whole: no further step was needed.
+    prompt = str(asked.messages)
+    assert "good evening, all three please" in prompt
+    assert "def send_tts_voice" in prompt
+
+
+async def test_a_send_is_on_the_wire_while_the_model_still_writes(whole: WholeBot) -> None:
     code = ["```python\n", 'send_channel_message("first")\n', 3.0, "x = 1\n", "```"]
-    async with ScriptedModelServer([Answer(chunks=code)]) as model:
-        settings = {
-            "NEKRO_LLM__BASE_URL": model.base_url,
-            "NEKRO_LLM__MODEL": "scripted",
-            "NEKRO_TRIGGER__DEBOUNCE_S": "0.05",
-            "ONEBOT_ACCESS_TOKEN": TOKEN,
-        }
-        async with (
-            running_bot(tmp_path, **settings) as bot,
-            OneBotPeer("20002", TOKEN, bot.onebot_url) as peer,
-        ):
-            await peer.wait_connected()
-            await peer.say_in_private(10001, "hello")
-            assert (await peer.next_send(timeout=30)).text == "first"
-            assert not model.requests[0].finished, "the model had finished before"
+    group = whole.group(Answer(chunks=code))
+    assert await whole.ask(group) == ["first"]
+    (asked,) = whole.prompts(group)
+    assert not asked.finished, "the model had finished before"
 
 
 @pytest.mark.embedded
