@@ -14,20 +14,18 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.sandbox.backends import make_backends, open_backend
+from nekro_core.sandbox.backends import open_backend
 from nekro_core.sandbox.box import Backend, BackendUnavailable, Box
+from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.jail.process import JailProcesses
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
 from tests.sandbox.conftest import SMALL
+from tests.sandbox.leftovers import Traces, come_and_go, mounts
 from tests.sandbox.play import Tools, play
 
 pytestmark = pytest.mark.jail
 
 JAIL = SandboxSettings(backend=BackendName.JAIL)
-
-
-def open_descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 @pytest.fixture
@@ -39,29 +37,19 @@ def open_folder() -> Iterator[Path]:
         yield path
 
 
-async def test_nothing_is_left_of_many_boxes(open_folder: Path) -> None:
-    settings = SandboxSettings(runtime_dir=open_folder)
-    before = open_descriptors()
+async def test_nothing_is_left_of_fifty_boxes(open_folder: Path) -> None:
     async with anyio.create_task_group() as tasks:
-        (backend, *_) = make_backends(settings, tasks)
-        for _ in range(4):
-            boxes = [await backend.create(SMALL) for _ in range(3)]
-            assert len(list(open_folder.glob("*/uploads/*"))) == 3
-            trees = [pid for box in boxes for pid in tree(backend, box)]
-            for box in boxes[:2]:
-                await play(box, "import subprocess\nsubprocess.Popen(['sleep', '1000'])")
-                await box.destroy()
-            run = await boxes[2].start_run([], Tools({}).handle)
-            await run.feed("import time\ntime.sleep(1000)\n", 1)
-            await boxes[2].destroy()
-            assert not any(Path(f"/proc/{pid}").exists() for pid in trees)
-            assert not list(open_folder.glob("*/uploads/*"))
+        backend = JailBackend(SandboxSettings(runtime_dir=open_folder), tasks)
+        before = Traces.of(backend, open_folder)
+        await come_and_go(backend, 1)  # what is made once stays until the end
+        first = Traces.of(backend, open_folder)
+        await come_and_go(backend, 50)
+        assert Traces.of(backend, open_folder) == first
         last = await backend.create(SMALL)
         await backend.aclose()
         assert not last.alive
         tasks.cancel_scope.cancel()
-    assert not list(open_folder.iterdir())
-    assert open_descriptors() == before
+    assert Traces.of(backend, open_folder) == before
 
 
 def tree(backend: Backend, box: Box) -> list[int]:
@@ -69,42 +57,84 @@ def tree(backend: Backend, box: Box) -> list[int]:
 
 
 BOT = """
-import anyio, json
-from nekro_core.sandbox.backends import make_backends
-from nekro_core.sandbox.box import BoxSpec, GuestFunction
+import json, sys
+from pathlib import Path
+import anyio
+from nekro_core.sandbox.box import GuestFunction
+from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.settings import SandboxSettings
+from tests.sandbox.conftest import SMALL
+from tests.sandbox.leftovers import Traces, come_and_go, mounts
+
+BUSY = (
+    "import os, time\\nif os.fork(): ready()\\ntime.sleep(1000)\\n",
+    "ready()\\n",
+    "import os\\nif os.fork(): ready()\\nwhile True: pass\\n",
+    "import signal\\nfor n in range(1, 9): signal.signal(n, signal.SIG_IGN)\\nready()\\n",
+)
 
 async def main():
     async with anyio.create_task_group() as tasks:
-        (backend, *_) = make_backends(SandboxSettings(), tasks)
-        box = await backend.create(BoxSpec())
-        forked = anyio.Event()
+        backend = JailBackend(SandboxSettings(runtime_dir=Path(sys.argv[1])), tasks)
+        waiting = anyio.Semaphore(0)
         async def handler(call):
-            forked.set()
+            waiting.release()
             await anyio.sleep_forever()
-        run = await box.start_run([GuestFunction(names=("ready",))], handler)
-        await run.feed("import os, time\\nif os.fork(): ready()\\ntime.sleep(1000)\\n", 1)
-        await forked.wait()
-        print(json.dumps(backend._boxes[box.box_id][1].tree()), flush=True)
+        for number in range(20):
+            box = await backend.create(SMALL)
+            await box.write_file("/app/uploads/a.txt", b"of a chat")
+            run = await box.start_run([GuestFunction(names=("ready",))], handler)
+            await run.feed(BUSY[number % len(BUSY)], 1)
+            await waiting.acquire()
+        groups = backend._layout.groups
+        print(json.dumps([str(folder) for folder in groups.folders] if groups else []))
+        trees = [processes.tree() for _, processes in backend._boxes.values()]
+        launchers = [processes.pid for _, processes in backend._boxes.values()]
+        print(json.dumps(sum(trees, launchers)), flush=True)
         await anyio.sleep_forever()
 
 anyio.run(main)
 """
 
 
-def test_boxes_die_with_a_bot_that_is_killed() -> None:
-    with subprocess.Popen([sys.executable, "-c", BOT], stdout=subprocess.PIPE) as bot:
+async def test_twenty_busy_boxes_die_with_a_bot_that_is_killed(open_folder: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", BOT, str(open_folder)], stdout=subprocess.PIPE
+    ) as bot:
         try:
             assert bot.stdout is not None
+            groups = [Path(folder) for folder in json.loads(bot.stdout.readline())]
             pids = json.loads(bot.stdout.readline())
         finally:
             bot.kill()
-    assert len(pids) >= 3
-    for _ in range(500):
-        if not any(Path(f"/proc/{pid}").exists() for pid in pids):
-            return
+    assert len(pids) >= 60
+    assert all(len(list(folder.glob("*/cgroup.procs"))) == 20 for folder in groups)
+    began = time.monotonic()
+    while time.monotonic() - began < 5:
+        alive = [pid for pid in pids if is_alive(pid)]
+        if not alive:
+            break
         time.sleep(0.01)
-    pytest.fail(f"alive: {[pid for pid in pids if Path(f'/proc/{pid}').exists()]}")
+    assert not alive
+    assert not list(mounts(open_folder))
+    # What a dead process cannot take along, the next one sweeps.
+    async with anyio.create_task_group() as tasks:
+        backend = JailBackend(SandboxSettings(runtime_dir=open_folder), tasks)
+        await (await backend.create(SMALL)).destroy()
+        assert len(list(open_folder.iterdir())) == 1
+        await backend.aclose()
+        tasks.cancel_scope.cancel()
+    assert not list(open_folder.iterdir())
+    assert not any(folder.exists() for folder in groups)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; a zombie waits only for the machine's init."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] not in "ZX"
 
 
 async def test_an_agent_that_dies_is_a_lost_box_and_a_died_run(jail: Backend) -> None:

@@ -34,6 +34,7 @@ class Hierarchy:
     """A mounted tree of groups: the folder of our own group in it, and what it controls there."""
 
     version: int
+    mount: Path
     folder: Path
     controllers: frozenset[str]
 
@@ -96,7 +97,7 @@ class CGroups:
         opened = cls(version, controllers, roots)
         try:
             for root, hierarchy in roots:
-                _sweep(hierarchy.folder)
+                _sweep(hierarchy.mount)
                 _make_room(hierarchy)
                 root.mkdir()
                 lock = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -109,6 +110,11 @@ class CGroups:
             opened.close()
             raise
         return opened
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Where the boxes' groups lie."""
+        return tuple(root for root, _ in self._roots)
 
     def describe(self) -> str:
         """What it bounds, in words."""
@@ -160,7 +166,7 @@ def find_hierarchies(
         if kind == "cgroup" and controllers:
             folder = _own(ours.get(next(iter(controllers)), "/"), inside, at)
             if os.access(folder, os.W_OK):
-                found_1[at] = Hierarchy(1, folder, controllers)
+                found_1[at] = Hierarchy(1, at, folder, controllers)
     if found_1 and frozenset().union(*(one.controllers for one in found_1.values())) >= _NEEDED:
         return tuple(found_1.values()), ""
     return (), "no writable cgroup tree has the memory and pids controllers"
@@ -178,7 +184,7 @@ def _version_2(own: Path, at: Path) -> Hierarchy | None:
             return None
         usable = available if _may_be_emptied(folder) or folder == at else passed_on
         if usable >= _NEEDED:
-            return Hierarchy(2, folder, usable & frozenset(_WANTED))
+            return Hierarchy(2, at, folder, usable & frozenset(_WANTED))
     return None
 
 
@@ -230,21 +236,29 @@ def _members(folder: Path) -> set[int]:
         return set()
 
 
-def _sweep(parent: Path) -> None:
-    """Remove the groups of bots that are gone: nobody holds their lock."""
-    for root in parent.glob(f"{_PREFIX}*"):
-        try:
-            lock = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for folder in (*(path for path in root.iterdir() if path.is_dir()), root):
-                folder.rmdir()
-        except OSError:
-            pass  # its owner lives, or a process of it is still going: the next start does it
-        finally:
-            os.close(lock)
+def _sweep(mount: Path) -> None:
+    """Remove the groups of bots that are gone: nobody holds their lock. Theirs can lie anywhere,
+    since each login has a group of its own."""
+    for folder, inner, _ in os.walk(mount):
+        stale = [name for name in inner if name.startswith(_PREFIX)]
+        inner[:] = [name for name in inner if name not in stale]
+        for name in stale:
+            _remove_unlocked(Path(folder, name))
+
+
+def _remove_unlocked(root: Path) -> None:
+    try:
+        lock = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for folder in (*(path for path in root.iterdir() if path.is_dir()), root):
+            folder.rmdir()
+    except OSError:
+        pass  # its owner lives, or a process of it is still going: the next start does it
+    finally:
+        os.close(lock)
 
 
 def _mounts(text: str) -> Iterator[tuple[str, list[str], str, Path]]:
