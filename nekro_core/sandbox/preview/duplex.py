@@ -11,6 +11,7 @@ from websockets.http11 import Response
 from websockets.protocol import Event, State
 from websockets.uri import WebSocketURI
 
+from nekro_core.sandbox.end_to_end import Header
 from nekro_core.sandbox.preview import headers
 from nekro_core.sandbox.preview.body import Body
 from nekro_core.sandbox.preview.names import Opened
@@ -102,9 +103,7 @@ class Duplex:
                 return events[0]
         return None
 
-    async def _pass_refusal(
-        self, response: Response, passed: list[headers.Header]
-    ) -> Problem | None:
+    async def _pass_refusal(self, response: Response, passed: list[Header]) -> Problem | None:
         """The server answers a WebSocket with a page: a login, a 404. The browser may see it."""
         offered = "websocket.http.response" in self._scope.get("extensions", {})
         if response.status_code < 200 or response.status_code >= 600 or not offered:
@@ -193,7 +192,7 @@ class Duplex:
                     await self._stream.send(data)
 
 
-def _raw(response: Response) -> list[headers.Header]:
+def _raw(response: Response) -> list[Header]:
     return [
         (name.lower().encode("latin-1"), value.encode("latin-1", "replace"))
         for name, value in response.headers.raw_items()

@@ -2,29 +2,13 @@
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-Header = tuple[bytes, bytes]
-"""A name in lower case and its value."""
+from nekro_core.sandbox.end_to_end import Header, end_to_end
 
 OURS = b"nekro_"
 """How every cookie of the bot's begins. None reaches a box, whatever name it was set for."""
-
-_HOP_BY_HOP = frozenset(
-    {
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-    }
-)
-"""RFC 9110, 7.6.1, and what it says of old ones; besides these, what ``Connection`` names."""
 
 _ABOUT_THE_VISITOR = frozenset(
     {
@@ -54,7 +38,7 @@ def asked_of_box(headers: Iterable[Header], *, scheme: str) -> list[Header]:
     the server's own addresses and its check of ``Origin`` are right."""
     given = list(headers)
     passed = []
-    for name, value in _end_to_end(given):
+    for name, value in end_to_end(given):
         if name in _ABOUT_THE_VISITOR or name.startswith((b"x-forwarded-", b"sec-websocket-")):
             continue
         if name == b"cookie":
@@ -71,7 +55,7 @@ def answered_by_box(headers: Iterable[Header], port: int) -> list[Header]:
     """An answer's headers for the browser. ``port`` is the server's own, in the box."""
     passed = []
     names = set()
-    for name, value in _end_to_end(list(headers)):
+    for name, value in end_to_end(headers):
         if name in _NOT_FROM_A_BOX or name.startswith(b"sec-websocket-"):
             continue
         if not _VALUE.fullmatch(value):
@@ -87,18 +71,6 @@ def answered_by_box(headers: Iterable[Header], port: int) -> list[Header]:
         # The name is the key to the preview: other sites must not learn it from a followed link.
         passed.append((b"referrer-policy", b"same-origin"))
     return [*passed, (b"x-robots-tag", b"noindex")]
-
-
-def _end_to_end(headers: list[Header]) -> Iterator[Header]:
-    named = {
-        token.strip().lower()
-        for name, value in headers
-        if name == b"connection"
-        for token in value.split(b",")
-    }
-    # What frames a message or says whose it is cannot be wished away.
-    named -= {b"host", b"content-length", b"cookie", b"set-cookie"}
-    return ((name, value) for name, value in headers if name not in _HOP_BY_HOP | named)
 
 
 def _without_ours(cookies: bytes) -> bytes:

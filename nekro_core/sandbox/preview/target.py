@@ -26,6 +26,6 @@ class PreviewTarget(Protocol):
     async def connect(self, port: int) -> ByteStream:
         """A connection to what listens on 127.0.0.1:``port`` inside, never waking the box.
 
-        Raises `ConnectionRefusedError` where nothing listens, and `BoxLost` where the box is asleep or
-        gone.
+        Raises `ConnectionRefusedError` where nothing listens, and `BoxLost` where the box is asleep
+        or gone.
         """

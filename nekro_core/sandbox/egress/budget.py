@@ -1,0 +1,28 @@
+"""How much goes out of and into the boxes of one owner."""
+
+from collections.abc import Callable
+
+WINDOW_S = 3600.0
+
+
+class OverBudget(Exception):
+    """This owner's boxes have carried all that they may for now."""
+
+
+class Budget:
+    """Bytes of one owner in each hour, both ways together. ``clock`` is monotonic."""
+
+    def __init__(self, bytes_per_hour: int, clock: Callable[[], float]) -> None:
+        self._most = bytes_per_hour
+        self._clock = clock
+        self._begun = clock()
+        self._spent = 0
+
+    def spend(self, size: int) -> None:
+        """Count some bytes. Raises `OverBudget` where they are too many; 0 asks only."""
+        now = self._clock()
+        if now - self._begun >= WINDOW_S:
+            self._begun, self._spent = now, 0
+        if self._spent + size > self._most or self._spent >= self._most:
+            raise OverBudget
+        self._spent += size

@@ -1,0 +1,96 @@
+"""A name becomes an address here, is checked, and that very address is connected to."""
+
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+
+import anyio
+from anyio.abc import ByteStream
+
+from nekro_core.addresses import Address, is_public
+from nekro_core.sandbox.egress.rules import Destination, NotAllowed, Rule
+
+Resolve = Callable[[str], Awaitable[Sequence[str]]]
+"""Gives the addresses of a name. Raises `OSError`."""
+
+Connect = Callable[[Address, int], Awaitable[ByteStream]]
+"""Connects to an address, never to a name. Raises `OSError`."""
+
+_MOST_ADDRESSES = 8
+
+
+class Unreachable(Exception):
+    """An allowed destination does not answer. The message is for whoever asked, inside."""
+
+
+async def resolve_by_system(name: str) -> Sequence[str]:
+    """As every program of this machine resolves names."""
+    found = await anyio.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in found]
+
+
+async def connect_by_system(address: Address, port: int) -> ByteStream:
+    """Over this machine's network."""
+    return await anyio.connect_tcp(str(address), port)
+
+
+class Dialer:
+    """Connects to what a rule allows; ``connect_s`` bounds all of one attempt."""
+
+    def __init__(
+        self,
+        resolve: Resolve = resolve_by_system,
+        connect: Connect = connect_by_system,
+        *,
+        connect_s: float = 10.0,
+    ) -> None:
+        self._resolve = resolve
+        self._connect = connect
+        self._connect_s = connect_s
+
+    async def dial(self, destination: Destination, rule: Rule) -> ByteStream:
+        """A connection. Raises `NotAllowed` and `Unreachable`.
+
+        One address that is not public among several refuses them all: the answer is a trick.
+        """
+        try:
+            with anyio.fail_after(self._connect_s):
+                addresses = await self._addresses(destination)
+                if not rule.private:
+                    for address in addresses:
+                        if not is_public(address) or is_of_this_machine(address):
+                            raise NotAllowed(f"{destination.host} is at an address inside, not out")
+                return await self._first(addresses, destination.port)
+        except TimeoutError:
+            raise Unreachable(f"{destination} did not answer in time") from None
+
+    async def _addresses(self, destination: Destination) -> list[Address]:
+        if destination.address is not None:
+            return [destination.address]
+        try:
+            found = await self._resolve(destination.host)
+            addresses = [ipaddress.ip_address(text.partition("%")[0]) for text in found]
+        except (OSError, ValueError):
+            raise Unreachable(f"{destination.host} has no address") from None
+        if not addresses:
+            raise Unreachable(f"{destination.host} has no address")
+        return list(dict.fromkeys(addresses))
+
+    async def _first(self, addresses: list[Address], port: int) -> ByteStream:
+        for address in addresses[:_MOST_ADDRESSES]:
+            try:
+                return await self._connect(address, port)
+            except OSError:
+                continue
+        raise Unreachable(f"nobody answers there at port {port}")
+
+
+def is_of_this_machine(address: Address) -> bool:
+    """Whether it is one of this machine's own: a public one too leads past its firewall to it."""
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))
+    except OSError:
+        return False
+    return True

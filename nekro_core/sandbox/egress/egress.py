@@ -1,0 +1,162 @@
+"""All boxes' ways out, opened and closed while the boxes run."""
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import anyio
+import anyio.abc
+
+from nekro_core.sandbox.box import SandboxError
+from nekro_core.sandbox.egress.budget import Budget
+from nekro_core.sandbox.egress.dial import Dialer
+from nekro_core.sandbox.egress.gate import Gate
+from nekro_core.sandbox.egress.limits import EgressLimits
+from nekro_core.sandbox.egress.rules import Rules
+from nekro_core.sandbox.work import Listener
+
+PORT = 3128
+"""In the box. Squid's, which programs expect of a proxy."""
+
+Allow = Callable[[str, str], Rules]
+"""What a box may reach, by its owner and its name. Asked for each connection, so it may change;
+then `Egress.refresh` has to be told."""
+
+
+class Outgoing(Protocol):
+    """What of a `Box` the way out needs."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be used."""
+
+    async def listen(self, port: int) -> Listener:
+        """See `Box.listen`."""
+
+    def set_environment(self, variables: Mapping[str, str]) -> None:
+        """See `Box.set_environment`."""
+
+
+@dataclass(slots=True)
+class _Attached:
+    box: Outgoing
+    gate: Gate
+    listener: Listener | None = None
+
+
+class Egress:
+    """Opens a way out for each box that may reach something. See `Egress.open`."""
+
+    def __init__(
+        self,
+        allow: Allow,
+        tasks: anyio.abc.TaskGroup,
+        *,
+        limits: EgressLimits | None = None,
+        dialer: Dialer | None = None,
+        environment: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._allow = allow
+        self._tasks = tasks
+        self._limits = limits or EgressLimits()
+        self._dialer = dialer or Dialer()
+        self._environment = proxy_environment() | dict(environment or {})
+        self._clock = clock
+        self._budgets: dict[str, Budget] = {}
+        self._boxes: dict[tuple[str, str], _Attached] = {}
+        self._changing = anyio.Lock()
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        allow: Allow,
+        *,
+        limits: EgressLimits | None = None,
+        dialer: Dialer | None = None,
+        environment: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> AsyncIterator["Egress"]:
+        """Ways out until it is left. ``environment`` is what boxes with one find besides the
+        proxy's own variables."""
+        tasks = anyio.create_task_group()
+        await tasks.__aenter__()
+        try:
+            yield cls(
+                allow, tasks, limits=limits, dialer=dialer, environment=environment, clock=clock
+            )
+        finally:
+            tasks.cancel_scope.cancel()
+            # The body's error is the body's own: the group must not wrap it.
+            await tasks.__aexit__(None, None, None)
+
+    async def attach(self, owner: str, name: str, box: Outgoing) -> None:
+        """A box of this name runs from now on. It gets its way out, if it may have one, before this
+        returns. Raises `SandboxError` where the box cannot have it."""
+        async with self._changing:
+            self._forget_dead()
+            gate = Gate(
+                f"box {name!r} of {owner!r}",
+                lambda: self._allow(owner, name),
+                dialer=self._dialer,
+                budget=self._budget(owner),
+                limits=self._limits,
+            )
+            attached = self._boxes[owner, name] = _Attached(box, gate)
+            await self._adjust(owner, name, attached)
+
+    async def refresh(self) -> None:
+        """The rules changed: ways out open and close, and connections end that are not allowed any
+        more. A box that cannot be reached loses its way out and nothing else."""
+        async with self._changing:
+            self._forget_dead()
+            for (owner, name), attached in tuple(self._boxes.items()):
+                attached.gate.recheck()
+                try:
+                    await self._adjust(owner, name, attached)
+                except SandboxError:
+                    self._boxes.pop((owner, name), None)
+
+    async def _adjust(self, owner: str, name: str, attached: _Attached) -> None:
+        wanted = bool(self._allow(owner, name))
+        if wanted and attached.listener is None:
+            attached.listener = await attached.box.listen(PORT)
+            attached.box.set_environment(self._environment)
+            self._tasks.start_soon(self._serve, attached.listener, attached.gate)
+        elif not wanted and attached.listener is not None:
+            listener, attached.listener = attached.listener, None
+            attached.box.set_environment({})
+            await listener.aclose()
+
+    async def _serve(self, listener: Listener, gate: Gate) -> None:
+        async with anyio.create_task_group() as connections:
+            while True:
+                try:
+                    stream = await listener.accept()
+                except (anyio.ClosedResourceError, SandboxError):
+                    break
+                connections.start_soon(gate.serve, stream)
+            connections.cancel_scope.cancel()
+
+    def _budget(self, owner: str) -> Budget:
+        budget = self._budgets.get(owner)
+        if budget is None:
+            budget = Budget(self._limits.bytes_per_hour, self._clock)
+            self._budgets[owner] = budget
+        return budget
+
+    def _forget_dead(self) -> None:
+        for key, attached in tuple(self._boxes.items()):
+            if not attached.box.alive:
+                del self._boxes[key]
+
+
+def proxy_environment() -> dict[str, str]:
+    """What programs look for, some in one spelling, some in the other."""
+    address = f"http://127.0.0.1:{PORT}"
+    inner = "localhost,127.0.0.1,::1"
+    names = {"http_proxy": address, "https_proxy": address, "no_proxy": inner}
+    return names | {name.upper(): value for name, value in names.items()}

@@ -1,0 +1,186 @@
+"""One box's way out: an HTTP proxy that knows what this box may reach."""
+
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import anyio
+import h11
+from anyio import CancelScope
+from anyio.abc import ByteStream
+
+from nekro_core.sandbox.egress.budget import Budget, OverBudget
+from nekro_core.sandbox.egress.dial import Dialer, Unreachable
+from nekro_core.sandbox.egress.limits import EgressLimits
+from nekro_core.sandbox.egress.plain import HttpStream, PlainRequest
+from nekro_core.sandbox.egress.relay import GONE, relay
+from nekro_core.sandbox.egress.rules import Destination, NotAllowed, Rule, Rules
+
+_log = logging.getLogger(__name__)
+
+_ABSOLUTE = re.compile(r"http://([^/?#]*)([/?][^#]*)?")
+_NAMES_LOGGED = 100
+"""Refused names of one box that are written to the log, each once: a loop must not fill it."""
+
+
+class Gate:
+    """Serves the connections that come out of one box.
+
+    ``described`` says in the log whose box it is; ``allowed`` is asked anew for each connection.
+    """
+
+    def __init__(
+        self,
+        described: str,
+        allowed: Callable[[], Rules],
+        *,
+        dialer: Dialer,
+        budget: Budget,
+        limits: EgressLimits,
+    ) -> None:
+        self._described = described
+        self._allowed = allowed
+        self._dialer = dialer
+        self._budget = budget
+        self._limits = limits
+        self._open: dict[CancelScope, Destination] = {}
+        self._connections = 0
+        self._logged: set[str] = set()
+
+    def recheck(self) -> None:
+        """The rules may have changed: what they no longer allow ends now."""
+        rules = self._allowed()
+        for scope, destination in tuple(self._open.items()):
+            if rules.find(destination) is None:
+                scope.cancel()
+
+    async def serve(self, stream: ByteStream) -> None:
+        """Serve one connection to its end, and close it."""
+        inside = HttpStream(h11.SERVER, stream)
+        async with stream:
+            try:
+                with self._counted():
+                    await self._serve(inside)
+            except NotAllowed as refusal:
+                await _tell(inside, 403, str(refusal))
+            except Unreachable as failure:
+                await _tell(inside, 502, str(failure))
+            except TimeoutError:
+                await _tell(inside, 408, "the request did not come in time")
+            except OverBudget:
+                self._log_once("budget", "has used up its traffic of this hour")
+                await _tell(inside, 429, "this chat's boxes have used up their traffic of the hour")
+            except h11.ProtocolError:
+                await _tell(inside, 400, "this is a proxy for HTTP: absolute addresses or CONNECT")
+            except GONE:
+                return
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        if self._connections >= self._limits.connections:
+            raise Unreachable(f"{self._connections} connections of this box are open already")
+        self._connections += 1
+        try:
+            yield
+        finally:
+            self._connections -= 1
+
+    async def _serve(self, inside: HttpStream) -> None:
+        with anyio.fail_after(self._limits.request_s):
+            request = await inside.next()
+        assert isinstance(request, h11.Request)
+        target = request.target.decode("ascii")
+        connects = request.method == b"CONNECT"
+        destination, path = _wanted(target, connects=connects)
+        with CancelScope() as scope:
+            # From here on a change of the rules reaches it, so nothing slips in between.
+            self._open[scope] = destination
+            try:
+                await self._pass(inside, request, destination, path, connects=connects)
+            finally:
+                del self._open[scope]
+
+    async def _pass(
+        self,
+        inside: HttpStream,
+        request: h11.Request,
+        destination: Destination,
+        path: str,
+        *,
+        connects: bool,
+    ) -> None:
+        rule = self._permitted(destination)
+        self._budget.spend(0)
+        try:
+            outside = await self._dialer.dial(destination, rule)
+        except NotAllowed as refusal:
+            self._log_once(str(destination), f"may not reach {destination}: {refusal}")
+            raise
+        async with outside:
+            with anyio.move_on_after(self._limits.connection_s):
+                if connects:
+                    await self._tunnel(inside, outside)
+                else:
+                    host = destination.host if destination.port == 80 else str(destination)
+                    plain = PlainRequest(
+                        request, path, host, idle_s=self._limits.idle_s, count=self._budget.spend
+                    )
+                    await plain.pass_on(inside, outside)
+
+    def _permitted(self, destination: Destination) -> Rule:
+        rule = self._allowed().find(destination)
+        if rule is None:
+            self._log_once(str(destination), f"may not reach {destination}: no rule allows it")
+            raise NotAllowed(
+                f"{destination} is not among what this box may reach. The bot's operator can allow "
+                "it: NEKRO_SANDBOX__EGRESS"
+            )
+        return rule
+
+    async def _tunnel(self, inside: HttpStream, outside: ByteStream) -> None:
+        await inside.next()  # the end of a request that has no body
+        await inside.send(h11.Response(status_code=200, headers=[], reason=b"Connected"))
+        early, _ = inside.state.trailing_data
+        if early:
+            self._budget.spend(len(early))
+            await outside.send(early)
+        await relay(inside.stream, outside, idle_s=self._limits.idle_s, count=self._budget.spend)
+
+    def _log_once(self, key: str, what: str) -> None:
+        if key in self._logged or len(self._logged) > _NAMES_LOGGED:
+            return
+        self._logged.add(key)
+        if len(self._logged) > _NAMES_LOGGED:
+            what = "asked for so many names that the rest are not written here"
+        _log.warning("%s %s", self._described, what)
+
+
+def _wanted(target: str, *, connects: bool) -> tuple[Destination, str]:
+    """Where a request is to go, and what it asks for there. Raises `NotAllowed`."""
+    if connects:
+        return Destination.parse(target), ""
+    found = _ABSOLUTE.fullmatch(target)
+    if found is None:
+        raise NotAllowed("this is a proxy: it takes http:// addresses, and CONNECT for https")
+    path = found[2] or "/"
+    return Destination.parse(found[1], 80), path if path.startswith("/") else f"/{path}"
+
+
+async def _tell(inside: HttpStream, status: int, sentence: str) -> None:
+    """Answer with a sentence, where no answer has begun."""
+    body = f"{sentence}\n".encode()
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    # pip and others show a user this phrase and never the body.
+    reason = sentence.encode("ascii", "replace")[:200]
+    try:
+        with anyio.move_on_after(5):
+            await inside.send(h11.Response(status_code=status, headers=headers, reason=reason))
+            await inside.send(h11.Data(body))
+            await inside.send(h11.EndOfMessage())
+    except (h11.LocalProtocolError, *GONE):
+        return

@@ -1,0 +1,144 @@
+"""What a box may reach, and how a destination is written: one name has one spelling."""
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+import idna
+
+from nekro_core.addresses import Address
+
+DEFAULT_PORTS = frozenset({80, 443})
+
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{1,5}))?")
+_LONGEST_NAME = 253
+
+
+class NotAllowed(Exception):
+    """A box may not reach this. The message is for whoever asked, inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A host and a port as a client in a box named them. ``address`` where it named no name."""
+
+    host: str
+    port: int
+    address: Address | None = None
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, authority: str, default_port: int | None = None) -> Self:
+        """Read ``host:port``. Raises `NotAllowed` for whatever two programs might read in two ways.
+
+        Lower case without a last dot is the only spelling of a name: a second one would pass or
+        miss rules that were made for the first. Addresses are written as `ipaddress` writes them.
+        """
+        found = _AUTHORITY.fullmatch(authority)
+        port = int(found[2]) if found and found[2] else default_port
+        if found is None or port is None or not 1 <= port <= 65535:
+            raise NotAllowed(f"{authority[:100]!r} is no host and port")
+        host = found[1]
+        if host.startswith("["):
+            address = _address(host[1:-1], ipaddress.IPv6Address)
+            return cls(f"[{address}]", port, address)
+        labels = host.split(".")
+        if _NUMBER.fullmatch(labels[-1]):
+            return cls(host, port, _address(host, ipaddress.IPv4Address))
+        if len(host) > _LONGEST_NAME or not all(_LABEL.fullmatch(label) for label in labels):
+            raise NotAllowed(
+                f"{host[:100]!r} is no name that can be allowed: write it in lower case, without a "
+                "dot at its end, in ASCII"
+            )
+        return cls(host, port)
+
+
+def _address(text: str, kind: type[Address]) -> Address:
+    try:
+        address = kind(text)
+    except ValueError:
+        raise NotAllowed(f"{text[:100]!r} is no address as it is usually written") from None
+    if getattr(address, "scope_id", None):
+        raise NotAllowed("an address of one network card cannot be allowed")
+    return address
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that may be reached: ``example.org``, ``*.example.org`` (what is below it), ``*``
+    (every name), or an address; with ``:port``, else on ports 80 and 443.
+
+    ``private`` allows it at an address that is not public too: a server of the operator's own.
+    """
+
+    host: str
+    ports: frozenset[int] = DEFAULT_PORTS
+    private: bool = False
+
+    @classmethod
+    def parse(cls, text: str, *, private: bool = False) -> Self:
+        """Read a rule as an operator writes it. Raises `ValueError`, which says what is expected.
+
+        Names of other scripts are taken as they are written and become ``xn--``.
+        """
+        host, colon, port = text.strip().rpartition(":")
+        if not colon or port.endswith("]"):
+            host, port = text.strip(), ""
+        if port and not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+            raise ValueError(f"{text!r}: {port!r} is no port from 1 to 65535")
+        ports = frozenset({int(port)}) if port else DEFAULT_PORTS
+        if host == "*" and not private:
+            return cls(host, ports)
+        below = "*." if host.startswith("*.") else ""
+        try:
+            name = idna.encode(host.removeprefix("*."), uts46=True).decode()
+        except idna.IDNAError:
+            name = host.removeprefix("*.").lower()
+        try:
+            destination = Destination.parse(name.rstrip("."), 1)
+        except NotAllowed as error:
+            raise ValueError(
+                f"{text!r} is no rule; expected a name such as example.org, *.example.org or "
+                f"example.org:8443 ({error})"
+            ) from None
+        if destination.address is not None and below:
+            raise ValueError(f"{text!r}: an address has no subdomains")
+        return cls(below + destination.host, ports, private)
+
+    def matches(self, destination: Destination) -> bool:
+        """Whether this rule allows it."""
+        if destination.port not in self.ports:
+            return False
+        if destination.address is not None:
+            return self.host == destination.host
+        if self.host == "*":
+            return "." in destination.host
+        if self.host.startswith("*."):
+            return destination.host.endswith(self.host[1:])
+        return destination.host == self.host
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All that one box may reach. Empty: it has no way out."""
+
+    rules: tuple[Rule, ...] = ()
+
+    @classmethod
+    def parse(cls, allowed: Iterable[str], private: Iterable[str] = ()) -> Self:
+        """Read them as an operator writes them. Raises `ValueError`."""
+        inner = (Rule.parse(text, private=True) for text in private)
+        return cls((*inner, *(Rule.parse(text) for text in allowed)))
+
+    def __bool__(self) -> bool:
+        return bool(self.rules)
+
+    def find(self, destination: Destination) -> Rule | None:
+        """The rule that allows it; one for private addresses before others."""
+        return next((rule for rule in self.rules if rule.matches(destination)), None)

@@ -1,0 +1,223 @@
+"""A box reaches what its operator allows, through the host, and nothing else."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+
+import anyio
+import pytest
+
+from nekro_core.sandbox.egress import EgressLimits
+from tests.sandbox.egress.world import PUBLIC, Internet, LoopbackBox, World, echo, world
+from tests.sandbox.preview.world import Recorder, says, status
+
+
+@pytest.fixture
+async def out() -> AsyncIterator[World]:
+    """A box that may reach index.example, which is there."""
+    async with world(None, "index.example") as made:
+        made.internet.names["index.example"] = [[PUBLIC]]
+        yield made
+
+
+async def test_a_box_without_rules_has_no_way_out_and_gets_one_while_it_runs() -> None:
+    async with world() as out:
+        assert out.box.listener is None
+        assert out.box.environment == {}
+
+        await out.allow("index.example")
+        out.internet.names["index.example"] = [[PUBLIC]]
+        assert out.box.environment["https_proxy"] == "http://127.0.0.1:3128"
+        assert out.box.environment["NO_PROXY"] == "localhost,127.0.0.1,::1"
+        async with out.internet.serving(PUBLIC, 443, echo):
+            assert await out.status("index.example:443") == 200
+
+        await out.allow()
+        assert out.box.environment == {}
+        with pytest.raises(OSError, match="Connect call failed"):
+            await out.connection()
+
+
+async def test_a_tunnel_carries_bytes_both_ways_until_both_are_done(out: World) -> None:
+    async with out.internet.serving(PUBLIC, 443, echo):
+        code, reader, writer = await out.tunnel("index.example:443")
+        assert code == 200
+        for _ in range(3):
+            writer.write(b"x" * 100_000)
+            with anyio.fail_after(10):
+                assert await reader.readexactly(100_000) == b"X" * 100_000
+        writer.write(b"last")
+        writer.write_eof()
+        with anyio.fail_after(10):
+            assert await reader.read() == b"LAST"
+        writer.close()
+    assert out.internet.connected == [(PUBLIC, 443)]
+
+
+async def test_bytes_that_come_with_the_request_are_not_lost(out: World) -> None:
+    async with out.internet.serving(PUBLIC, 443, echo):
+        reader, writer = await out.connection()
+        writer.write(b"CONNECT index.example:443 HTTP/1.1\r\nHost: x\r\n\r\nhello")
+        with anyio.fail_after(10):
+            await reader.readuntil(b"\r\n\r\n")
+            assert await reader.readexactly(5) == b"HELLO"
+        writer.close()
+
+
+async def test_a_plain_request_is_read_and_written_anew(out: World) -> None:
+    server = Recorder()
+    async with out.internet.serving(PUBLIC, 80, server):
+        answer = await out.ask(
+            "POST http://index.example/simple/?a=1 HTTP/1.1\r\nHost: evil.example\r\n"
+            "Transfer-Encoding: chunked\r\nProxy-Authorization: Basic x\r\nX-Hop: 1\r\n"
+            "Connection: X-Hop\r\nAccept: */*\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+        )
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert answer.endswith(b"ok")
+    assert server.heads[0].startswith(b"POST /simple/?a=1 HTTP/1.1\r\n")
+    assert server.bodies == [b"hello"]
+    assert server.headers() == {
+        "host": "index.example",
+        "accept": "*/*",
+        "transfer-encoding": "chunked",
+        "connection": "close",
+    }
+
+
+async def test_each_request_has_a_connection_and_a_check_of_its_own(out: World) -> None:
+    server = Recorder()
+    async with out.internet.serving(PUBLIC, 80, server):
+        first = "GET http://index.example/ HTTP/1.1\r\nHost: x\r\n\r\n"
+        second = "GET http://evil.example/ HTTP/1.1\r\nHost: x\r\n\r\n"
+        answer = await out.ask(first + second)
+    assert answer.count(b"HTTP/1.1") == 1
+    assert b"connection: close" in answer.lower()
+    assert len(server.heads) == 1
+
+
+async def test_a_name_that_is_removed_ends_its_open_tunnels(out: World) -> None:
+    await out.allow("index.example", "other.example")
+    out.internet.names["other.example"] = [[PUBLIC]]
+    async with out.internet.serving(PUBLIC, 443, echo):
+        _, removed, one = await out.tunnel("index.example:443")
+        _, kept, other = await out.tunnel("other.example:443")
+        await out.allow("other.example")
+        with anyio.fail_after(10):
+            assert await removed.read() == b""
+            other.write(b"still here")
+            assert await kept.readexactly(10) == b"STILL HERE"
+        assert await out.status("index.example:443") == 403
+        one.close()
+        other.close()
+
+
+async def test_a_redirect_to_an_inner_address_is_passed_and_its_target_refused(out: World) -> None:
+    moved = "HTTP/1.1 302 Found\nLocation: http://169.254.169.254/latest\nContent-Length: 0"
+    async with out.internet.serving(PUBLIC, 80, says(moved)):
+        answer = await out.get("http://index.example/")
+        assert b"location: http://169.254.169.254/latest" in answer.lower()
+        assert status(await out.get("http://169.254.169.254/latest")) == 403
+    assert out.internet.connected == [(PUBLIC, 80)], "nothing was followed"
+
+
+async def test_who_is_refused_learns_why_and_the_operator_too(
+    out: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            answer = await out.get("http://evil.example/")
+    assert answer.startswith(b"HTTP/1.1 403 evil.example:80 is not among what this box may reach")
+    assert b"NEKRO_SANDBOX__EGRESS" in answer
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line == "box 'default' of 'chat' may not reach evil.example:80: no rule allows it"
+    assert out.internet.asked == [], "a refused name is not even looked up"
+
+    with caplog.at_level(logging.WARNING):
+        for number in range(150):
+            await out.get(f"http://n{number}.evil.example/")
+    assert len(caplog.records) < 110, "a loop does not fill the log"
+
+
+async def test_every_box_has_its_own_rules(out: World) -> None:
+    other = LoopbackBox()
+    await out.egress.attach("chat", "other", other)
+    assert other.listener is None
+    assert await out.status("evil.example:443") == 403
+
+
+async def test_a_name_without_an_address_and_a_server_that_is_silent_are_told_apart(
+    out: World,
+) -> None:
+    await out.allow("index.example", "nowhere.example")
+    assert b"has no address" in await out.get("http://nowhere.example/")
+    assert status(await out.get("http://index.example/")) == 502
+
+    async with out.internet.serving(PUBLIC, 80, says("SSH-2.0-x")):
+        assert b"no answer that is HTTP" in await out.get("http://index.example/")
+
+
+async def test_limits_of_connections_traffic_and_time() -> None:
+    limits = EgressLimits(connections=2, bytes_per_hour=1000, idle_s=0.3, request_s=0.2)
+    async with world(limits, "index.example") as out:
+        out.internet.names["index.example"] = [[PUBLIC]]
+        async with out.internet.serving(PUBLIC, 443, echo):
+            _, idle, one = await out.tunnel("index.example:443")
+            _, _, two = await out.tunnel("index.example:443")
+            assert await out.status("index.example:443") == 502, "a third"
+            with anyio.fail_after(10):
+                assert await idle.read() == b"", "an idle one is ended"
+            one.close()
+            two.close()
+            await anyio.sleep(0.1)
+
+            _, reader, writer = await out.tunnel("index.example:443")
+            writer.write(b"x" * 600)
+            with anyio.fail_after(10):
+                assert len(await reader.read()) <= 600, "600 out and 600 in are too much"
+            writer.close()
+            _, reader, writer = await out.tunnel("index.example:443")
+            writer.write(b"x" * 600)
+            with anyio.fail_after(10):
+                assert await reader.read() == b""
+            writer.close()
+            out.now[0] += 3600
+            _, reader, writer = await out.tunnel("index.example:443")
+            writer.write(b"x")
+            with anyio.fail_after(10):
+                assert await reader.readexactly(1) == b"X"
+            writer.close()
+
+        assert status(await out.ask("GET http://index.exa")) == 408, "slow-loris"
+
+
+async def test_a_box_that_died_is_forgotten(out: World) -> None:
+    out.box.alive = False
+    await out.egress.refresh()
+    out.box.alive = True
+    await out.allow()
+    assert out.box.environment != {}, "nobody asks it any more"
+
+
+async def test_boxes_of_one_name_follow_one_another(out: World) -> None:
+    out.box.alive = False
+    again = LoopbackBox()
+    await out.egress.attach("chat", "default", again)
+    assert again.listener is not None
+    await again.listener.aclose()
+
+
+async def test_leaving_ends_open_tunnels() -> None:
+    internet = Internet({"index.example": [[PUBLIC]]})
+    ended = asyncio.Event()
+
+    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        ended.set()
+
+    async with internet.serving(PUBLIC, 443, hold):
+        async with world(None, "index.example", internet=internet) as out:
+            code, _, writer = await out.tunnel("index.example:443")
+            assert code == 200
+        with anyio.fail_after(10):
+            await ended.wait()
+        writer.close()

@@ -1,0 +1,255 @@
+"""Row 5 of the attack table: every spelling of a name, every kind of address, changing answers."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nekro_core.sandbox.egress import NotAllowed, Rules
+from nekro_core.sandbox.egress.dial import Dialer, is_of_this_machine
+from nekro_core.sandbox.egress.rules import Destination, Rule
+from tests.sandbox.egress.world import PUBLIC, World, echo, world
+from tests.sandbox.preview.world import says, status
+
+OK = "HTTP/1.1 200 OK\nContent-Length: 2"
+
+
+@pytest.fixture(scope="module")
+async def out(anyio_backend: str) -> AsyncIterator[World]:
+    """A box that may reach allowed.tld and what is below sub.tld; the whole internet answers."""
+    async with world(None, "allowed.tld", "*.sub.tld", "bücher.tld") as made:
+        names = ("allowed.tld", "a.sub.tld", "evil.tld", "xn--bcher-kva.tld")
+        made.internet.names |= {name: [[PUBLIC]] for name in names}
+        async with (
+            made.internet.serving(PUBLIC, 80, says(OK, b"ok")),
+            made.internet.serving(PUBLIC, 443, echo),
+        ):
+            yield made
+
+
+@pytest.mark.parametrize(
+    "authority",
+    ["allowed.tld:443", "a.sub.tld:443", "xn--bcher-kva.tld:443", "allowed.tld:80"],
+)
+async def test_what_is_allowed_works(out: World, authority: str) -> None:
+    assert await out.status(authority) == 200
+
+
+SPELLINGS = [
+    "evil.tld",
+    "evil.allowed.tld",
+    "sub.tld",
+    "xsub.tld",
+    "allowed.tld.evil.tld",
+    "evilallowed.tld",
+    "allowed.tld.",
+    "allowed.tld..",
+    "ALLOWED.tld",
+    "Allowed.Tld",
+    "allowed.tld@evil.tld",
+    "evil.tld@allowed.tld",
+    "user:pass@allowed.tld",
+    "allowed.tld%00.evil.tld",
+    "evil.tld%00.allowed.tld",
+    "evil.tld\\.allowed.tld",
+    "evil.tld#.allowed.tld",
+    "evil.tld?.allowed.tld",
+    "evil.tld/.allowed.tld",
+    ".sub.tld",
+    "a..sub.tld",
+    "*.sub.tld",
+    "-a.sub.tld",
+    "a b.sub.tld",
+    f"{'a' * 64}.sub.tld",
+    f"{'a.' * 130}sub.tld",
+    "b\u00fccher.tld",
+    "\uff41llowed.tld",
+    "allowed\u3002tld",
+    "xn--allowed-.tld",
+    "",
+    PUBLIC,
+    "93.184.215.014",
+    "0135.0270.0327.0016",
+    "0x5d.0xb8.0xd7.0xe",
+    "0x5db8d70e",
+    "1572394766",
+    "93.12113678",
+    "127.1",
+    "127.0.0.1",
+    "0",
+    "[::1]",
+    "[::ffff:127.0.0.1]",
+    f"[::ffff:{PUBLIC}]",
+    "[fe80::1%25lo]",
+    "[64:ff9b::7f00:1]",
+    "[allowed.tld]",
+    "::1",
+    "localhost",
+    "allowed",
+]
+
+
+@pytest.mark.parametrize("host", SPELLINGS)
+async def test_no_other_spelling_gets_out(out: World, host: str) -> None:
+    asked, connected = len(out.internet.asked), len(out.internet.connected)
+    sent = host.encode("utf-8").decode("latin-1")
+    for answer in (
+        await out.get(f"http://{sent}/"),
+        await out.ask(f"CONNECT {sent}:443 HTTP/1.1\r\nHost: x\r\n\r\n"),
+    ):
+        assert status(answer) in {400, 403}
+    assert len(out.internet.asked) == asked, "not even looked up: a name can carry data away"
+    assert len(out.internet.connected) == connected
+
+
+@pytest.mark.parametrize("byte", [0, 1, 9, 10, 11, 13, 32, 127, 128, 255])
+async def test_no_byte_hides_in_a_name(out: World, byte: int) -> None:
+    asked = len(out.internet.asked)
+    raw = bytes([byte])
+    for name in (b"evil" + raw + b".allowed.tld", b"allowed.tld" + raw, raw + b"allowed.tld"):
+        answer = await out.ask(b"CONNECT " + name + b":443 HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert not answer or status(answer) in {400, 403}
+    assert len(out.internet.asked) == asked
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        "CONNECT allowed.tld HTTP/1.1",
+        "CONNECT allowed.tld:0 HTTP/1.1",
+        "CONNECT allowed.tld:65536 HTTP/1.1",
+        "CONNECT allowed.tld:22 HTTP/1.1",
+        "CONNECT allowed.tld:443:80 HTTP/1.1",
+        "CONNECT allowed.tld:\u0664\u0664\u0663 HTTP/1.1",
+        "CONNECT http://allowed.tld:443 HTTP/1.1",
+        "GET / HTTP/1.1",
+        "GET allowed.tld HTTP/1.1",
+        "GET https://allowed.tld/ HTTP/1.1",
+        "GET ftp://allowed.tld/ HTTP/1.1",
+        "GET http:allowed.tld/ HTTP/1.1",
+        "GET http:///allowed.tld HTTP/1.1",
+        "GET file:///etc/passwd HTTP/1.1",
+        "\x16\x03\x01\x02\x00\x01\x00",
+        "SSH-2.0-OpenSSH",
+    ],
+)
+async def test_what_is_no_request_of_a_proxy_is_refused(out: World, request_line: str) -> None:
+    connected = len(out.internet.connected)
+    answer = await out.ask(f"{request_line}\r\nHost: allowed.tld\r\n\r\n".encode())
+    assert status(answer) in {400, 403}
+    assert len(out.internet.connected) == connected
+
+
+INSIDE = [
+    ["127.0.0.1"],
+    ["10.0.0.1"],
+    ["169.254.169.254"],
+    ["100.64.0.1"],
+    ["0.0.0.0"],
+    ["224.0.0.1"],
+    ["::1"],
+    ["fe80::1%lo"],
+    ["fd00::1"],
+    ["::ffff:127.0.0.1"],
+    ["64:ff9b::7f00:1"],
+    ["2002:7f00:1::"],
+    [PUBLIC, "127.0.0.1"],
+    ["127.0.0.1", PUBLIC],
+]
+
+
+@pytest.mark.parametrize("addresses", INSIDE)
+async def test_an_allowed_name_at_an_inner_address_is_refused(addresses: list[str]) -> None:
+    async with world(None, "allowed.tld") as out:
+        out.internet.names["allowed.tld"] = [addresses]
+        answer = await out.get("http://allowed.tld/")
+        assert status(answer) == 403
+        assert await out.status("allowed.tld:443") == 403
+        assert out.internet.connected == []
+
+
+async def test_a_name_whose_answer_changes_is_looked_up_once_and_held_to_it() -> None:
+    async with world(None, "allowed.tld") as out:
+        out.internet.names["allowed.tld"] = [[PUBLIC], ["127.0.0.1"]]
+        async with out.internet.serving(PUBLIC, 443, echo):
+            assert await out.status("allowed.tld:443") == 200
+            assert out.internet.asked == ["allowed.tld"]
+            assert await out.status("allowed.tld:443") == 403
+        assert out.internet.connected == [(PUBLIC, 443)]
+
+
+async def test_an_operator_may_allow_one_inner_server_and_no_other() -> None:
+    async with world() as out:
+        await out.allow("allowed.tld", private=("127.0.0.1:8081", "index.lan"))
+        out.internet.names["index.lan"] = [["192.168.1.5"]]
+        async with (
+            out.internet.serving("127.0.0.1", 8081, says(OK, b"ok")),
+            out.internet.serving("192.168.1.5", 80, says(OK, b"ok")),
+        ):
+            assert status(await out.get("http://127.0.0.1:8081/")) == 200
+            assert status(await out.get("http://index.lan/")) == 200
+            for url in ("http://127.0.0.1/", "http://127.0.0.2:8081/", "http://localhost:8081/"):
+                assert status(await out.get(url)) == 403
+
+
+async def test_this_machines_own_public_address_is_inside() -> None:
+    for host, expected in (("127.0.0.1", True), ("[::1]", True), (PUBLIC, False)):
+        address = Destination.parse(f"{host}:1").address
+        assert address is not None
+        assert is_of_this_machine(address) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed", "refused"),
+    [
+        ("example.org", ["example.org:443", "example.org:80"], ["a.example.org:443"]),
+        ("Example.ORG.", ["example.org:443"], ["example.org:8443"]),
+        ("example.org:8443", ["example.org:8443"], ["example.org:443"]),
+        ("*.example.org", ["a.example.org:443", "a.b.example.org:80"], ["example.org:443"]),
+        ("*", ["any.example:443"], ["localhost:80", "1.1.1.1:443", "[2606:4700::1]:443"]),
+        ("1.1.1.1", ["1.1.1.1:443"], ["1.1.1.2:443"]),
+        ("[2606:4700::1]:443", ["[2606:4700::1]:443", "[2606:4700:0::1]:443"], []),
+        ("bücher.example", ["xn--bcher-kva.example:443"], []),
+    ],
+)
+def test_rules_mean_what_they_say(text: str, allowed: list[str], refused: list[str]) -> None:
+    rule = Rule.parse(text)
+    assert all(rule.matches(Destination.parse(one)) for one in allowed)
+    assert not any(rule.matches(Destination.parse(one)) for one in refused)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "*.", "**", "a.*.b", "http://example.org", "example.org/", "a:b", "a:0", "a:70000"),
+        *("a b", "1.2.3", "*.1.1.1.1", "256.1.1.1", "[::1", "user@example.org", "0x7f.1"),
+    ],
+)
+def test_what_is_no_rule_is_refused_in_words(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no rule|no port|no subdomains"):
+        Rule.parse(text)
+
+
+@given(st.text(max_size=40), st.integers(1, 65535))
+def test_no_text_is_two_names(text: str, port: int) -> None:
+    """What is read as a destination is written exactly so, and reads again as the same."""
+    try:
+        destination = Destination.parse(f"{text}:{port}")
+    except NotAllowed:
+        return
+    assert destination.port == port
+    assert Destination.parse(str(destination)) == destination
+    if not text.startswith("["):
+        assert destination.host == text
+        assert text == text.lower()
+    assert not Rules.parse(["allowed.tld"]).find(destination) or text == "allowed.tld"
+
+
+async def test_the_systems_resolver_is_asked_for_names_only() -> None:
+    async def never(name: str) -> list[str]:
+        raise AssertionError(name)
+
+    rule = Rule.parse("127.0.0.1:1", private=True)
+    with pytest.raises(Exception, match="nobody answers"):
+        await Dialer(never).dial(Destination.parse("127.0.0.1:1"), rule)

@@ -1,0 +1,171 @@
+"""A box whose way out is a listener of this test's, and an internet of servers on loopback."""
+
+import asyncio
+import ipaddress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.abc import ByteStream, SocketStream
+from anyio.streams.stapled import MultiListener
+
+from nekro_core.addresses import Address
+from nekro_core.sandbox.egress import Egress, EgressLimits, Rules
+from nekro_core.sandbox.egress.dial import Dialer
+from nekro_core.sandbox.work import Listener
+from tests.sandbox.preview.world import Speak
+
+PUBLIC = "93.184.215.14"
+"""A public address; nobody is asked there, see `Internet`."""
+
+
+class LoopbackListener:
+    """What `Box.listen` gives, on a port of loopback."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self._listener: MultiListener[SocketStream]
+
+    async def open(self) -> "LoopbackListener":
+        self._listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+        self.port = self._listener.extra(anyio.abc.SocketAttribute.local_port)
+        return self
+
+    async def accept(self) -> ByteStream:
+        (listener,) = self._listener.listeners
+        return await listener.accept()
+
+    async def aclose(self) -> None:
+        await self._listener.aclose()
+
+
+@dataclass
+class LoopbackBox:
+    """What of a box the way out needs."""
+
+    alive: bool = True
+    environment: Mapping[str, str] = field(default_factory=dict)
+    listener: LoopbackListener | None = None
+    listened: int = 0
+
+    async def listen(self, port: int) -> Listener:
+        assert port == 3128
+        self.listened += 1
+        self.listener = await LoopbackListener().open()
+        return self.listener
+
+    def set_environment(self, variables: Mapping[str, str]) -> None:
+        self.environment = dict(variables)
+
+
+@dataclass
+class Internet:
+    """Names with their addresses, and servers behind those. A name whose answer changes has
+    several lists of addresses, one for each time that it is asked for."""
+
+    names: dict[str, list[list[str]]] = field(default_factory=dict)
+    servers: dict[tuple[str, int], int] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    connected: list[tuple[str, int]] = field(default_factory=list)
+
+    async def resolve(self, name: str) -> list[str]:
+        self.asked.append(name)
+        answers = self.names.get(name)
+        if not answers:
+            raise OSError("no such name")
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+    async def connect(self, address: Address, port: int) -> ByteStream:
+        self.connected.append((str(address), port))
+        if (str(address), port) not in self.servers:
+            raise ConnectionRefusedError
+        return await anyio.connect_tcp("127.0.0.1", self.servers[str(address), port])
+
+    @asynccontextmanager
+    async def serving(self, address: str, port: int, speak: Speak) -> AsyncIterator[None]:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                await speak(reader, writer)
+            except (ConnectionError, asyncio.IncompleteReadError):
+                pass
+            finally:
+                writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        async with server:
+            key = str(ipaddress.ip_address(address)), port
+            self.servers[key] = server.sockets[0].getsockname()[1]
+            yield
+
+
+@dataclass
+class World:
+    """A box with a way out, and what is outside."""
+
+    egress: Egress
+    internet: Internet
+    box: LoopbackBox
+    allowed: dict[tuple[str, str], Rules]
+    now: list[float]
+
+    async def allow(self, *names: str, private: tuple[str, ...] = ()) -> None:
+        self.allowed["chat", "default"] = Rules.parse(names, private)
+        await self.egress.refresh()
+
+    async def connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        assert self.box.listener is not None
+        return await asyncio.open_connection("127.0.0.1", self.box.listener.port)
+
+    async def ask(self, request: str | bytes) -> bytes:
+        """Send this from the box and read until the end."""
+        reader, writer = await self.connection()
+        try:
+            writer.write(request.encode("latin-1") if isinstance(request, str) else request)
+            with anyio.fail_after(10):
+                return await reader.read()
+        finally:
+            writer.close()
+
+    async def get(self, url: str, *headers: str) -> bytes:
+        return await self.ask("\r\n".join((f"GET {url} HTTP/1.1", "Host: x", *headers, "", "")))
+
+    async def tunnel(
+        self, authority: str
+    ) -> tuple[int, asyncio.StreamReader, asyncio.StreamWriter]:
+        """Ask for a tunnel; the status and the streams."""
+        reader, writer = await self.connection()
+        writer.write(f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode("latin-1"))
+        with anyio.fail_after(10):
+            head = await reader.readuntil(b"\r\n\r\n")
+        return int(head.split(b" ")[1]), reader, writer
+
+    async def status(self, authority: str) -> int:
+        status, _, writer = await self.tunnel(authority)
+        writer.close()
+        return status
+
+
+@asynccontextmanager
+async def world(
+    limits: EgressLimits | None = None, *allowed: str, internet: Internet | None = None
+) -> AsyncIterator[World]:
+    internet, box, now = internet or Internet(), LoopbackBox(), [0.0]
+    rules = {("chat", "default"): Rules.parse(allowed)}
+    async with Egress.open(
+        lambda owner, name: rules.get((owner, name), Rules()),
+        limits=limits,
+        dialer=Dialer(internet.resolve, internet.connect, connect_s=2),
+        clock=lambda: now[0],
+    ) as egress:
+        await egress.attach("chat", "default", box)
+        yield World(egress, internet, box, rules, now)
+        if box.listener is not None:
+            await box.listener.aclose()
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A server that gives back what it gets."""
+    while data := await reader.read(65536):
+        writer.write(data.upper())
+        await writer.drain()
