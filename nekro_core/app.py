@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from loguru import logger
 
-from nekro_core.agent import ChatBoxes, ChatJournal, Pictures, Ports, Sessions
+from nekro_core.agent import ChatBoxes, ChatJournal, Pictures, Ports, Sessions, ToolDesk
 from nekro_core.catalogue import Catalogue
 from nekro_core.compat.imports import provided_names
 from nekro_core.delivery import (
@@ -118,27 +118,24 @@ class App:
             if model is None:
                 model = make_model(settings, data, report)
                 stack.push_async_callback(model.aclose)
-            sessions = await stack.enter_async_context(
-                Sessions(
-                    Ports(
-                        store=store,
-                        inbox=inbox,
-                        outbox=outbox,
-                        activity=activity,
-                        model=model,
-                        plugins=plugins,
-                        boxes=boxes,
-                        journal=journal,
-                        catalogue=Catalogue.load(),
-                        pictures=Pictures(longer_side=settings.nekro_agent.prompt.image_pixels),
-                        settings=settings.nekro_agent,
-                        trigger=settings.nekro_trigger,
-                        run_limits=settings.nekro_sandbox.limits,
-                        clock=clock,
-                        wall=wall,
-                    )
-                )
+            ports = Ports(
+                store=store,
+                inbox=inbox,
+                outbox=outbox,
+                activity=activity,
+                model=model,
+                plugins=plugins,
+                boxes=boxes,
+                journal=journal,
+                catalogue=Catalogue.load(),
+                pictures=Pictures(longer_side=settings.nekro_agent.prompt.image_pixels),
+                settings=settings.nekro_agent,
+                trigger=settings.nekro_trigger,
+                run_limits=settings.nekro_sandbox.limits,
+                clock=clock,
+                wall=wall,
             )
+            sessions = await stack.enter_async_context(Sessions(ports))
             host = LocalHost(
                 data_dir=data,
                 settings=configuration,
@@ -148,6 +145,7 @@ class App:
                 media=media,
                 stop=sessions.stop,
                 busy=sessions.working,
+                desk=ToolDesk(ports),
             )
             app = cls(host=host, sessions=sessions, plugins=plugins, adapters=adapters)
             stack.push_async_callback(app.close_adapters)

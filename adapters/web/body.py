@@ -1,5 +1,8 @@
 """Reading a request's body without letting it become larger than it may."""
 
+import json
+from typing import Any
+
 from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -26,6 +29,18 @@ async def read_post(request: Request) -> tuple[Post, list[Upload]]:
     raise Refused(
         415, "content_type", f"{kind!r}: expected application/json or multipart/form-data"
     )
+
+
+async def read_json(request: Request) -> dict[str, Any]:
+    """The object of a JSON body. Raises `Refused`."""
+    bounded = Request(request.scope, _Bounded(request, MAX_BODY_BYTES).receive)
+    try:
+        value = json.loads(await bounded.body())
+    except (ValueError, RecursionError) as error:
+        raise Refused(400, "body", f"the body is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise Refused(422, "body", f"expected a JSON object, got {type(value).__name__}")
+    return value
 
 
 async def _read_form(request: Request) -> tuple[Post, list[Upload]]:

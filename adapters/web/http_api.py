@@ -15,6 +15,7 @@ from .media import find_media, media_response
 from .posting import Poster, repeat_key
 from .refusal import Refused, Route
 from .rooms import BOT_ID, room_key
+from .tools_api import add_tools
 from .views import Json, record_view, room_view, run_view
 
 INSTANCE = "web"
@@ -97,6 +98,7 @@ def http_api(
     async def new_link(request: Request) -> dict[str, str]:
         return {"url": f"{request.base_url}?token={door.new_link_token()}"}
 
+    add_tools(router, host)
     return router
 
 

@@ -1,11 +1,13 @@
 """The agent of a chat: when it answers, what the model is told, and how its code is run."""
 
-from nekro_core.agent.boxes import BoxSource, ChatBoxes
+from nekro_core.agent.boxes import ChatBoxes
+from nekro_core.agent.desk import ToolDesk
 from nekro_core.agent.journal import ChatJournal
 from nekro_core.agent.pictures import Pictures
 from nekro_core.agent.ports import Plugins, Ports
 from nekro_core.agent.sessions import Sessions
 from nekro_core.agent.settings import AgentSettings, PromptSettings, TriggerSettings, TurnSettings
+from nekro_core.sandbox.named import BoxSource
 
 __all__ = [
     "AgentSettings",
@@ -17,6 +19,7 @@ __all__ = [
     "Ports",
     "PromptSettings",
     "Sessions",
+    "ToolDesk",
     "TriggerSettings",
     "TurnSettings",
 ]

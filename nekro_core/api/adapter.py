@@ -16,9 +16,11 @@ from nekro_core.delivery.host import (
     Host,
     MediaKeeper,
     Recorded,
+    ToolDesk,
     Working,
 )
 from nekro_core.store import StoreUnavailable
+from nekro_core.tools.offer import ToolAnswer
 
 
 class AdapterFactory(Protocol):
@@ -55,5 +57,7 @@ __all__ = [
     "Page",
     "Recorded",
     "StoreUnavailable",
+    "ToolAnswer",
+    "ToolDesk",
     "Working",
 ]

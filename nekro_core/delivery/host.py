@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from nekro_core.chat import ChatKey, ChatMessage, Media, Record, RunRecord
+from nekro_core.tools.offer import OfferedTool, ToolAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,18 @@ class MediaKeeper(Protocol):
         """Fetch ``http(s)``, ``data:`` or ``base64://`` and store it."""
 
 
+class ToolDesk(Protocol):
+    """The bot's tools for programs that the operator lets in."""
+
+    def tools(self, chat_key: ChatKey | None) -> tuple[OfferedTool, ...]:
+        """Those of a chat; without one those that need none."""
+
+    async def call(
+        self, chat_key: ChatKey | None, name: str, arguments: Mapping[str, Any]
+    ) -> ToolAnswer:
+        """Carry a call out. What goes wrong with it is an answer; cancelled, it ends what runs."""
+
+
 class Host(Protocol):
     """The bot, as an adapter sees it."""
 
@@ -53,6 +66,7 @@ class Host(Protocol):
     settings: Mapping[str, Any]
     """NoneBot's configuration, lower-case names."""
     media: MediaKeeper
+    desk: ToolDesk
 
     async def accept(self, message: ChatMessage) -> None:
         """Take an inbound message. The order of calls for one chat is the order kept: it is stamped

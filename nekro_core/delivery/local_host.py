@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nekro_core.chat import ChatKey, ChatMessage, Record, RunRecord
-from nekro_core.delivery.host import Activity, MediaKeeper
+from nekro_core.delivery.host import Activity, MediaKeeper, ToolDesk
 from nekro_core.delivery.inbox import Inbox
 from nekro_core.delivery.media import MediaStore
 from nekro_core.delivery.watch import Broadcast
@@ -31,6 +31,7 @@ class LocalHost:
         media: MediaStore,
         stop: Callable[[ChatKey], Awaitable[bool]],
         busy: Callable[[ChatKey], bool],
+        desk: ToolDesk,
     ) -> None:
         self.data_dir = data_dir
         self.settings = settings
@@ -41,6 +42,7 @@ class LocalHost:
         self._activity = activity
         self._stop = stop
         self._busy = busy
+        self.desk = desk
 
     async def accept(self, message: ChatMessage) -> None:
         """See `Host.accept` and `Inbox.accept`."""

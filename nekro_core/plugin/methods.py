@@ -18,3 +18,4 @@ class SandboxMethod:
     name: str
     description: str
     func: Callable[..., Awaitable[Any]]
+    needs_chat: bool = True

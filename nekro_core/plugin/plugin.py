@@ -106,20 +106,29 @@ class NekroPlugin:
         return folder
 
     def mount_sandbox_method(
-        self, method_type: SandboxMethodType, name: str, description: str = ""
+        self,
+        method_type: SandboxMethodType,
+        name: str,
+        description: str = "",
+        *,
+        needs_chat: bool = True,
     ) -> Callable[[Function], Function]:
         """Offer an ``async def f(_ctx: AgentCtx, ...)`` to the AI; the function stays as it is.
 
         What its kind does to the turn: see `SandboxMethodType`. ``name`` is how the AI calls it
-        where it is an identifier; the function's own name always works too. What is wrong with the
-        function is reported when the plugin has been imported.
+        where it is an identifier; the function's own name always works too. One that neither sends
+        nor reads anything of the chat may say so with ``needs_chat=False``: then other programs can
+        call it over MCP without choosing a chat. What is wrong with the function is reported when
+        the plugin has been imported.
         """
         kind = SandboxMethodType(method_type)
 
         def mount(function: Function) -> Function:
             if hasattr(function, "__dict__"):
                 function.__dict__["_method_type"] = kind
-            self.sandbox_methods.append(SandboxMethod(kind, name, description, function))
+            self.sandbox_methods.append(
+                SandboxMethod(kind, name, description, function, needs_chat)
+            )
             self._changed()
             return function
 

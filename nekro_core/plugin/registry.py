@@ -281,6 +281,7 @@ class PluginRegistry:
                 module=plugin.module_name,
                 owner=plugin.key,
                 timeout_s=self._settings.tool_s,
+                needs_chat=method.needs_chat,
             )
             problems += described.problems
             if described.tool is not None:

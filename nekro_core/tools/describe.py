@@ -50,6 +50,7 @@ def describe(
     description: str = "",
     visibility: Visibility = Visibility.VISIBLE,
     timeout_s: float = 120.0,
+    needs_chat: bool = True,
 ) -> Described:
     """Read a handler ``async def function(_ctx: AgentCtx, ...)``. Never raises for a bad one."""
     where = place_of(function)
@@ -90,6 +91,7 @@ def describe(
         visibility=visibility,
         where=where,
         timeout_s=timeout_s,
+        needs_chat=needs_chat,
     )
     return Described(tool, tuple(problems))
 

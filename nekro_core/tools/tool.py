@@ -82,7 +82,8 @@ class Tool:
     ``name`` is what the author calls it, ``python_name`` its function's own name, ``module`` the
     plugin's short name (the tool is always reachable as ``module.python_name``), ``owner`` the
     plugin's key. ``handler`` takes the context first, then the parameters. ``where`` is
-    ``file:line`` for messages to its author. ``timeout_s`` bounds one call.
+    ``file:line`` for messages to its author. ``timeout_s`` bounds one call. One that does without
+    ``needs_chat`` is also offered where there is no chat.
     """
 
     name: str
@@ -103,3 +104,4 @@ class Tool:
     visibility: Visibility = Visibility.VISIBLE
     where: str = ""
     timeout_s: float = 120.0
+    needs_chat: bool = True

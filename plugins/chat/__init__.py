@@ -168,7 +168,9 @@ async def send_file(_ctx: AgentCtx, path: str, name: str | None = None) -> str:
     return _told(await _ctx.send_file(path, name=name or ""))
 
 
-@plugin.mount_sandbox_method(SandboxMethodType.MULTIMODAL_AGENT, "view_image", "Look at pictures.")
+@plugin.mount_sandbox_method(
+    SandboxMethodType.MULTIMODAL_AGENT, "view_image", "Look at pictures.", needs_chat=False
+)
 async def view_image(_ctx: AgentCtx, path: str | list[str]) -> list[dict[str, object]]:
     """Look at one or several pictures yourself. Ends this run; you see them in the next step.
 

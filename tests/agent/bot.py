@@ -125,6 +125,7 @@ class Bot:
     plugins: FakePlugins
     sessions: Sessions
     model: Any
+    ports: Ports
 
     async def say(self, text: str, chat: ChatKey = LIN, **more: Any) -> Record:
         """Somebody writes."""
@@ -252,4 +253,5 @@ async def running_bot(
                 plugins=plugins,
                 sessions=sessions,
                 model=model,
+                ports=ports,
             )

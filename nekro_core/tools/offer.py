@@ -1,0 +1,24 @@
+"""Tools as they are offered outside of the bot, and what a call from there comes to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nekro_core.tools.content import Content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedTool:
+    """One tool. ``schema`` is the JSON Schema of its arguments, an object."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolAnswer:
+    """What a call gave. ``is_error`` marks one that could not do what was asked."""
+
+    content: tuple[Content, ...]
+    is_error: bool = False
