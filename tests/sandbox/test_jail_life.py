@@ -80,11 +80,12 @@ async def main():
         async def handler(call):
             waiting.release()
             await anyio.sleep_forever()
-        for number in range(20):
-            box = await backend.create(SMALL)
+        boxes = [await backend.create(SMALL) for _ in range(20)]
+        for number, box in enumerate(boxes):
             await box.write_file("/app/uploads/a.txt", b"of a chat")
             run = await box.start_run([GuestFunction(names=("ready",))], handler)
             await run.feed(BUSY[number % len(BUSY)], 1)
+        for _ in boxes:
             await waiting.acquire()
         groups = backend._layout.groups
         print(json.dumps([str(folder) for folder in groups.folders] if groups else []))
