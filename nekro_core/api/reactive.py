@@ -4,6 +4,7 @@ from nekro_core.delivery.fetch import NotFetched
 from nekro_core.reactive.cells import AsyncCell, CellState, load
 from nekro_core.reactive.errors import (
     BadInput,
+    Circle,
     CommandTimeout,
     LoopTooLong,
     NoScope,
@@ -25,6 +26,7 @@ __all__ = [
     "AsyncCell",
     "BadInput",
     "CellState",
+    "Circle",
     "CommandTimeout",
     "Computed",
     "ExecResult",

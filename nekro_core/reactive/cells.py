@@ -15,10 +15,17 @@ import anyio
 import reaktiv
 from reaktiv import Effect, Signal, batch, untracked
 
+from nekro_core.reactive.errors import Circle
 from nekro_core.reactive.follow import Glimpse, follow
 from nekro_core.reactive.inputs import Inputs, look
 from nekro_core.reactive.scope import current_scope
-from nekro_core.reactive.values import Computed, note_waiting, refuse_in_computed
+from nekro_core.reactive.values import (
+    Computed,
+    Node,
+    note_waiting,
+    read,
+    refuse_in_computed,
+)
 
 T = TypeVar("T")
 
@@ -47,7 +54,7 @@ class _Shown(Generic[T]):
     waiting: bool
 
 
-class AsyncCell(Generic[T]):
+class AsyncCell(Node, Generic[T]):
     """What `fetch_data`, `exec_` and their like return. Made in a scope, which ends it.
 
     Reading ``pending``, ``result``, ``error`` or ``state`` inside of a `computed` makes that depend
@@ -73,7 +80,9 @@ class AsyncCell(Generic[T]):
         self._salt = Signal(0)
         self._closed = Signal(False)
         self._outcomes: Signal[dict[str, CellState[T]]] = Signal({})
-        self._inputs = reaktiv.Computed(lambda: look(inputs, needed, present, self._salt.get()))
+        self._inputs = reaktiv.Computed(
+            lambda: look(self, inputs, needed, present, self._salt.get())
+        )
         self._shown = reaktiv.Computed(self._show, equal=_same)
         self._wanted: Inputs | None = None
         self._running: anyio.CancelScope | None = None
@@ -86,7 +95,7 @@ class AsyncCell(Generic[T]):
     @property
     def state(self) -> CellState[T]:
         """Pending, result and error, all of the same moment."""
-        shown = self._shown.get()
+        shown = self._seen()
         note_waiting(shown.waiting)
         return shown.state
 
@@ -108,12 +117,12 @@ class AsyncCell(Generic[T]):
     @property
     def waiting(self) -> bool:
         """Whether it runs, or something runs that its inputs come from."""
-        return self._shown.get().waiting
+        return self._seen().waiting
 
     @property
     def key(self) -> str:
         """Names the inputs that it has now; empty while it is idle."""
-        return self._inputs.get().key
+        return self._wants().key
 
     def get(self) -> T | None:
         """The same as ``result``: what a cell is as an input to others."""
@@ -136,7 +145,7 @@ class AsyncCell(Generic[T]):
         async with aclosing(self.follow()) as glimpses:
             async for _ in glimpses:
                 pass
-        return self._shown.get().state
+        return self._seen().state
 
     def follow(self) -> AsyncGenerator[Glimpse]:
         """Its results and errors as they change, until neither it nor anything that its inputs come
@@ -156,8 +165,20 @@ class AsyncCell(Generic[T]):
 
     # ---- how it works -------------------------------------------------------------------------
 
+    def _wants(self) -> Inputs:
+        try:
+            return read(self, self._inputs)
+        except Circle as error:
+            return Inputs(problem=error)
+
+    def _seen(self) -> _Shown[T]:
+        try:
+            return read(self, self._shown)
+        except Circle as error:
+            return _Shown(CellState(error=error), waiting=False)
+
     def _show(self) -> _Shown[T]:
-        inputs = self._inputs.get()
+        inputs = self._wants()
         closed = self._closed.get()
         if inputs.problem is not None:
             state: CellState[T] = CellState(error=inputs.problem)
@@ -169,12 +190,12 @@ class AsyncCell(Generic[T]):
         return _Shown(state, state.pending or (inputs.waiting and not closed))
 
     def _glimpse(self) -> Glimpse:
-        shown = self._shown.get()
+        shown = self._seen()
         return Glimpse(shown.state.result, shown.state.error, not shown.waiting)
 
     def _react(self) -> None:
         """Look at what is wanted, whenever that may have changed."""
-        self._inputs.get()
+        self._wants()
         self._outcomes.get()
         with untracked():
             self._scope.here(self._follow)
@@ -183,7 +204,7 @@ class AsyncCell(Generic[T]):
         """Stop what is no longer wanted, start what is."""
         if self._closed.get():
             return
-        inputs = self._inputs.get()
+        inputs = self._wants()
         wanted = inputs if inputs.key and inputs.key not in self._outcomes.get() else None
         if wanted is not None and self._wanted is not None and wanted.key == self._wanted.key:
             return

@@ -3,6 +3,7 @@
     ReactiveError
     ├── NoScope         made outside of a scope, or in one that is over
     ├── NotHere         made or changed inside of a `computed`, which only reads
+    ├── Circle          a value that depends on itself
     ├── BadInput        an input that is no plain data: nobody could tell whether it changed
     ├── CommandTimeout  a command in a box took too long; its box is gone with it
     ├── OutputMissing   a command ended well and left no file where one was expected
@@ -22,6 +23,10 @@ class NoScope(ReactiveError):
 
 class NotHere(ReactiveError):
     """A `computed` is a function of what it reads; it makes no cells and sets none."""
+
+
+class Circle(ReactiveError):
+    """A value is computed from what is computed from it."""
 
 
 class BadInput(ReactiveError):

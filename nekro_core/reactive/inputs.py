@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from nekro_core.reactive.errors import BadInput
-from nekro_core.reactive.values import reading
+from nekro_core.reactive.values import Node, reading
 
 _DEPTH: Final = 64
 MAX_INPUT: Final = 32 * 1024 * 1024
@@ -32,21 +32,29 @@ class Inputs:
 
 
 def look(
-    wanted: Mapping[str, Any], needed: Collection[str], present: Collection[str], salt: int
+    reader: Node,
+    wanted: Mapping[str, Any],
+    needed: Collection[str],
+    present: Collection[str],
+    salt: int,
 ) -> Inputs:
     """Read every input. One that is None counts as absent. An absent one of ``present``, an absent
     or empty one of ``needed``, leave nothing to run with. ``salt`` makes equal inputs differ."""
-    with reading() as found:
-        try:
-            read = {name: resolve(each) for name, each in wanted.items()}
-            idle = any(read[name] is None for name in present) or any(
-                _is_missing(read[name]) for name in needed
-            )
-            values = {name: value for name, value in read.items() if value is not None}
-            key = "" if idle else _key(values, salt)
-        except Exception as error:  # noqa: BLE001 - it is the cell's error from here on
-            return Inputs(waiting=found.waiting, problem=error)
-    return Inputs(key, values, found.waiting)
+    waiting = False
+    try:
+        with reading(reader) as found:
+            try:
+                read = {name: resolve(each) for name, each in wanted.items()}
+            finally:
+                waiting = found.waiting
+        idle = any(read[name] is None for name in present) or any(
+            _is_missing(read[name]) for name in needed
+        )
+        values = {name: value for name, value in read.items() if value is not None}
+        key = "" if idle else _key(values, salt)
+    except Exception as error:  # noqa: BLE001 - it is the cell's error from here on
+        return Inputs(waiting=waiting, problem=error)
+    return Inputs(key, values, waiting)
 
 
 def resolve(value: Any, depth: int = 0) -> Any:

@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 import reaktiv
 from reaktiv import Signal, batch
 
-from nekro_core.reactive.errors import NotHere
+from nekro_core.reactive.errors import Circle, NotHere
 from nekro_core.reactive.follow import Glimpse, follow
 
 T = TypeVar("T")
@@ -36,10 +36,21 @@ Reactive: TypeAlias = T | Readable[T]
 """An input: a value that stays, or one that may change."""
 
 
+class Node:
+    """Something that is computed from others. Once it was found to depend on itself it is an error
+    for good: a circle that reaktiv is let to close costs every later change an endless recursion.
+    """
+
+    name = "a computed value"
+    in_circle = False
+
+
 @dataclass(slots=True)
 class _Reading:
-    """What one computation learns about the values that it reads."""
+    """A computation under way, and what it learns about the values that it reads."""
 
+    node: Node
+    outer: "_Reading | None"
     waiting: bool = False
 
 
@@ -47,13 +58,43 @@ _reading: ContextVar[_Reading | None] = ContextVar("nekro_reactive_reading", def
 
 
 @contextmanager
-def reading() -> Iterator[_Reading]:
-    """Learn whether anything read in here waits for something that runs."""
-    token = _reading.set(found := _Reading())
+def reading(node: Node) -> Iterator[_Reading]:
+    """What is read in here is read to compute ``node``. Raises `Circle`."""
+    if node.in_circle:
+        raise _circle(node)
+    token = _reading.set(found := _Reading(node, _reading.get()))
     try:
         yield found
     finally:
         _reading.reset(token)
+
+
+def read(node: Node, kept: reaktiv.Signal[T]) -> T:
+    """The value that reaktiv keeps for a node. Raises `Circle` for one that is being computed, and
+    for one that ever was in a circle: nothing of it is read any more."""
+    if node.in_circle:
+        raise _circle(node)
+    line: list[Node] = []
+    found = _reading.get()
+    while found is not None:
+        line.append(found.node)
+        if found.node is node:
+            for each in line:
+                each.in_circle = True
+            raise _circle(node)
+        found = found.outer
+    try:
+        return kept.get()
+    except RuntimeError as error:
+        if type(error) is not RuntimeError:
+            raise
+        # Reaktiv's own word: it was not computing, but looking whether it has to.
+        node.in_circle = True
+        raise _circle(node) from None
+
+
+def _circle(node: Node) -> Circle:
+    return Circle(f"{node.name} depends on itself")
 
 
 def note_waiting(waiting: bool) -> None:
@@ -88,7 +129,7 @@ class _Outcome(Generic[T]):
     waiting: bool
 
 
-class Computed(Generic[T]):
+class Computed(Node, Generic[T]):
     """A value derived from others, computed when it is read and something in it has changed.
 
     An exception is its value too: it is raised at every reading, without computing again.
@@ -105,7 +146,7 @@ class Computed(Generic[T]):
 
     def get(self) -> T:
         """The value now. Raises what the function raised."""
-        outcome = self._outcome.get()
+        outcome = read(self, self._outcome)
         note_waiting(outcome.waiting)
         if outcome.error is not None:
             raise outcome.error.with_traceback(outcome.traceback)
@@ -114,23 +155,30 @@ class Computed(Generic[T]):
     @property
     def waiting(self) -> bool:
         """Whether something that it was computed from is running."""
-        return self._outcome.get().waiting
+        return read(self, self._outcome).waiting
 
     def follow(self) -> AsyncGenerator[Glimpse]:
         """Its values as they change, until nothing runs any more that it depends on."""
         return follow(self._glimpse)
 
     def _glimpse(self) -> Glimpse:
-        outcome = self._outcome.get()
+        try:
+            outcome = read(self, self._outcome)
+        except Circle as error:
+            return Glimpse(None, error, final=True)
         return Glimpse(outcome.value, outcome.error, not outcome.waiting)
 
     def _compute(self) -> _Outcome[T]:
-        with reading() as found:
-            try:
-                value = self._function()
-            except Exception as error:  # noqa: BLE001 - raised again where it is read
-                return _Outcome(None, error, error.__traceback__, found.waiting)
-        return _Outcome(value, None, None, found.waiting)
+        waiting = False
+        try:
+            with reading(self) as found:
+                try:
+                    value = self._function()
+                finally:
+                    waiting = found.waiting
+        except Exception as error:  # noqa: BLE001 - raised again where it is read
+            return _Outcome(None, error, error.__traceback__, waiting)
+        return _Outcome(value, None, None, waiting)
 
 
 def computed(function: Callable[[], T]) -> Computed[T]:
@@ -150,6 +198,7 @@ def _same(one: _Outcome[T], other: _Outcome[T]) -> bool:
 
 __all__ = [
     "Computed",
+    "Node",
     "Reactive",
     "Readable",
     "Signal",
@@ -157,6 +206,7 @@ __all__ = [
     "cell",
     "computed",
     "note_waiting",
+    "read",
     "reading",
     "refuse_in_computed",
 ]

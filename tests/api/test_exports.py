@@ -44,6 +44,7 @@ EXPORTS = {
         "AsyncCell",
         "BadInput",
         "CellState",
+        "Circle",
         "CommandTimeout",
         "Computed",
         "ExecResult",
