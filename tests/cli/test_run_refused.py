@@ -43,7 +43,7 @@ def test_a_port_that_another_program_holds(folder: Path, write_env, capsys) -> N
         port = other.getsockname()[1]
         write_env(**MODEL | {"PORT": str(port)})
         said = run_here(capsys)
-    assert f"127.0.0.1 port {port}: another program holds it" in said
+    assert f"annot listen on 127.0.0.1 port {port}: another program holds it" in said
     assert "set PORT in .env" in said
     assert not (folder / "data").exists(), "nothing was made for a start that could not be"
 
@@ -56,9 +56,12 @@ def test_a_port_that_another_program_holds(folder: Path, write_env, capsys) -> N
         ({"HOST": "192.0.2.1"}, "192.0.2.1 port 0: that is no address of this machine"),
     ],
 )
-def test_settings_that_cannot_be(write_env, capsys, settings: dict[str, str], says: str) -> None:
+def test_settings_that_cannot_be(
+    folder: Path, write_env, capsys, settings: dict[str, str], says: str
+) -> None:
     write_env(**MODEL | settings)
     assert says in run_here(capsys)
+    assert not (folder / "data").exists()
 
 
 async def test_a_folder_in_use_and_a_database_of_a_newer_version(folder: Path, write_env) -> None:
@@ -78,9 +81,11 @@ async def test_a_folder_in_use_and_a_database_of_a_newer_version(folder: Path, w
             "INSERT INTO tortoise_migrations (app, name, applied_at) VALUES ('store', '9999_x', '')"
         )
     database.close()
+    before = (folder / "data" / "nekro.sqlite3").read_bytes()
     said = words(nekro(folder, "run"))
-    assert "9999_x" in said
-    assert "Install the newer version" in said
+    assert "was written by a newer version: it has 9999_x" in said
+    assert "Install the newer version again" in said
+    assert (folder / "data" / "nekro.sqlite3").read_bytes() == before
 
 
 def test_two_sockets_never_share_a_port() -> None:

@@ -1,18 +1,17 @@
 """What the machine does to a bot: no room, a taken port, a folder in use, a database from later.
 
-Each start that cannot be ends with one sentence that says what to do, and touches nothing.
+Each start that cannot be ends with one sentence that says what to do, and touches nothing; more of
+them in ``tests/cli/test_run_refused.py``.
 """
 
 import asyncio
 import os
 import signal
-import socket
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -64,29 +63,6 @@ async def test_a_second_start_on_the_same_folder(whole: WholeBot, tmp_path: Path
     await whole.others_are_served()
 
 
-async def test_a_port_that_is_taken(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        said = await vain_start(tmp_path, tmp_path / "data", PORT=str(port))
-    assert f"annot listen on 127.0.0.1 port {port}" in said
-    assert "set PORT" in said
-    assert not (tmp_path / "data").exists()
-
-
-async def test_a_database_of_a_newer_version(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    with closing(sqlite3.connect(data / "nekro.sqlite3")) as database:
-        database.execute("CREATE TABLE tortoise_migrations (app TEXT, name TEXT, applied_at TEXT)")
-        database.execute("INSERT INTO tortoise_migrations VALUES ('store', '9999_later', '')")
-        database.commit()
-    before = (data / "nekro.sqlite3").read_bytes()
-    said = await vain_start(tmp_path, data)
-    assert "was written by a newer version: it has 9999_later" in said
-    assert "Install the newer version again" in said
-    assert (data / "nekro.sqlite3").read_bytes() == before
-
-
 async def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -99,12 +75,6 @@ async def test_a_data_folder_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     said = await vain_start(tmp_path, tmp_path / "file" / "data")
     assert str(tmp_path / "file") in said
-
-
-async def test_a_setting_that_is_none(tmp_path: Path) -> None:
-    said = await vain_start(tmp_path, tmp_path / "data", NEKRO_LMM__MODEL="x")
-    assert "NEKRO_LMM__MODEL: did you mean NEKRO_LLM?" in said
-    assert not (tmp_path / "data").exists()
 
 
 async def test_a_wrong_token(whole: WholeBot) -> None:
