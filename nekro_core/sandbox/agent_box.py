@@ -89,6 +89,7 @@ class AgentBox:
         self._starved = starved
         self._channel: Channel | None = None
         self._turn = anyio.Semaphore(1)
+        self._environment: dict[str, str] = {}
         self._operations: dict[int, _FileOperation] = {}
         self._operation_count = 0
         self._destroyed = False
@@ -134,6 +135,7 @@ class AgentBox:
             "output": limits.output_bytes,
             "calls": limits.calls,
             "value": limits.value_bytes,
+            "environment": self._environment,
         }
         described = [(item.names, item.signature, item.doc) for item in functions]
         channel.send(wire.START, 0, msgspec.json.encode(bounds), msgspec.json.encode(described))
@@ -159,6 +161,10 @@ class AgentBox:
     ) -> CommandResult:
         """See `Box.execute`."""
         raise NotImplementedError("commands are being built")
+
+    def set_environment(self, variables: Mapping[str, str]) -> None:
+        """See `Box.set_environment`."""
+        self._environment = dict(variables)
 
     async def status(self, path: str, *, follow: bool = True) -> FileStatus | None:
         """See `Box.status`."""

@@ -259,6 +259,12 @@ class Box(Protocol):
         ``limit``; and `BoxLost`.
         """
 
+    def set_environment(self, variables: Mapping[str, str]) -> None:
+        """What later runs and commands find in their environment besides the box's own.
+
+        Those that were there before are replaced. What already runs keeps what it has.
+        """
+
     async def status(self, path: str, *, follow: bool = True) -> FileStatus | None:
         """What is at ``path``; None where nothing is. A link at its end is followed or not.
 

@@ -11,6 +11,7 @@ import sys
 import threading
 import types
 
+import guest_packages
 import guest_tools
 import guest_values
 from guest_wire import DONE, END, Channel
@@ -226,7 +227,9 @@ def become_run(channel: Channel) -> None:
     builtins.help = _help
     _get_warm()
     _, _, text, described = channel.receive()
-    conversation = guest_tools.Conversation(channel, json.loads(text)["value"])
+    settings = json.loads(text)
+    guest_packages.settle(settings["environment"])
+    conversation = guest_tools.Conversation(channel, settings["value"])
     program = Program(conversation)
     sys.modules["__main__"] = program.module
     guest_tools.bind(conversation, json.loads(described), vars(program.module))

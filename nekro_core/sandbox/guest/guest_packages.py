@@ -1,0 +1,24 @@
+"""What a run finds of its box besides files: the host's variables, and packages from pip."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+_PACKAGES = "/home/user/.local/lib/python{}.{}/site-packages"
+
+
+def settle(environment: dict[str, str]) -> None:
+    """Set the variables, and let the run import what was installed into this box.
+
+    Where pip may install something during the run the folder is made first: an import path that
+    begins to exist later is not looked at.
+    """
+    os.environ.update(environment)
+    packages = _PACKAGES.format(*sys.version_info[:2])
+    if "PIP_USER" in environment:
+        with contextlib.suppress(OSError):
+            os.makedirs(packages, exist_ok=True)
+    if os.path.isdir(packages):
+        sys.path.append(packages)
