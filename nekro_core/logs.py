@@ -10,7 +10,7 @@ from typing import TextIO
 from loguru import logger
 from nonebot import log as nonebot_log
 
-from nekro_core.settings import SECRET_NAME
+from nekro_core.settings import SECRET_NAME, SettingsError
 from nekro_core.store.secrets import FOLDER
 
 _SHORTEST = 8
@@ -52,17 +52,18 @@ def open_log(written: Mapping[str, str]) -> Redactor:
 
     ``written`` are the settings as they stand in files and environment: NoneBot prints its whole
     configuration at DEBUG. The process's one log is replaced, so this is for the gateway alone.
+    Raises `SettingsError` for a ``LOG_LEVEL`` that there is not.
     """
     redactor = Redactor(sys.stdout)
     redactor.hide(value for name, value in written.items() if value and SECRET_NAME.search(name))
     logger.remove()
     logger.add(
         redactor,
-        level=0,
+        # Not by NoneBot's filter: for that every line is made first, 50 µs each.
+        level=_level(written.get("log_level", "")),
         # A traceback with the values of variables would print what a person wrote, and keys.
         diagnose=False,
         backtrace=False,
-        filter=nonebot_log.default_filter,
         format=nonebot_log.default_format,
     )
     root = logging.getLogger()
@@ -71,6 +72,18 @@ def open_log(written: Mapping[str, str]) -> Redactor:
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
     return redactor
+
+
+def _level(wished: str) -> int:
+    if wished.isdecimal():
+        return int(wished)
+    try:
+        return logger.level(wished.upper() or "INFO").no
+    except ValueError:
+        raise SettingsError(
+            f"LOG_LEVEL is {wished!r}, expected a number or one of "
+            "TRACE, DEBUG, INFO, SUCCESS, WARNING, ERROR, CRITICAL"
+        ) from None
 
 
 def kept_secrets(data_dir: Path) -> list[str]:

@@ -1,6 +1,7 @@
 """What a turn did and cost, written down as it goes, so that it is known after a crash too."""
 
-from collections.abc import Awaitable
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from nekro_core.agent.reply import Reply
@@ -9,6 +10,8 @@ from nekro_core.chat import ChatKey
 from nekro_core.llm.model import Usage
 from nekro_core.store import DeliveryRow, Step, Store, Turn
 
+_ASKED_S = 0.01
+"""By when a request has left."""
 SAID = "said"
 """`RunRecord.stop` of a run without code: a reply's prose went to the chat."""
 SAID_BESIDE = "said_beside"
@@ -28,23 +31,40 @@ class StepCost:
 
 
 class TurnBook:
-    """The store's pages of one turn. ``begun`` is awaited by what is first written on them, so that
-    the model can be asked meanwhile; nothing runs before."""
+    """The store's pages of one turn. ``begin`` writes that there is one: a moment after
+    `begin_soon`, or when something else is written. Nothing runs before; a process that dies before
+    leaves the question unanswered, which is found as well."""
 
     def __init__(
-        self, store: Store, chat_key: ChatKey, begun: Awaitable[Turn], *, through_seq: int
+        self,
+        store: Store,
+        chat_key: ChatKey,
+        begin: Callable[[], Awaitable[Turn]],
+        *,
+        through_seq: int,
     ) -> None:
         self._store = store
-        self._begun = begun
+        self._begin = begin
+        self._begun: Awaitable[Turn] | None = None
         self._turn: Turn | None = None
         self._through = through_seq
         self._position = 0
         self._chat_key = chat_key
 
+    def begin_soon(self) -> None:
+        """Have it written that there is a turn, once the model is asked: together, the commit would
+        take the processor from the request."""
+        asyncio.get_running_loop().call_later(_ASKED_S, self._begin_now)
+
+    def _begin_now(self) -> Awaitable[Turn]:
+        if self._begun is None:
+            self._begun = self._begin()
+        return self._begun
+
     async def turn_id(self) -> int:
         """The turn's number, once it is in the store."""
         if self._turn is None:
-            self._turn = await self._begun
+            self._turn = await self._begin_now()
         return self._turn.turn_id
 
     @property

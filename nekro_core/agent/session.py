@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 import anyio
 from loguru import logger
@@ -190,13 +191,16 @@ class Session:
 
         def begin() -> TurnBook:
             logger.info("{}: a turn for record {} ({})", self.chat_key, record.seq, why)
-            begun = self._ports.store.turns.begin(
+            begun = partial(
+                self._ports.store.turns.begin,
                 self.chat_key,
                 trigger_seq=record.seq,
                 through_seq=through,
                 user_id=record.sender.user_id,
             )
-            return TurnBook(self._ports.store, self.chat_key, begun, through_seq=through)
+            book = TurnBook(self._ports.store, self.chat_key, begun, through_seq=through)
+            book.begin_soon()
+            return book
 
         ready, self._ready = self._ready, None
         if ready is None or ready.task.asks is not record:
@@ -228,7 +232,7 @@ class Session:
 
         def begin() -> TurnBook:
             logger.info("{}: turn {} is taken up again", self.chat_key, stored.turn_id)
-            begun = store.turns.resume(stored.turn_id)
+            begun = partial(store.turns.resume, stored.turn_id)
             return TurnBook(store, self.chat_key, begun, through_seq=stored.through_seq)
 
         task = Task(

@@ -52,6 +52,7 @@ def test_a_port_that_another_program_holds(folder: Path, write_env, capsys) -> N
     ("settings", "says"),
     [
         ({"NEKRO_TRIGER__DEBOUNCE_S": "1"}, "NEKRO_TRIGER__DEBOUNCE_S: did you mean NEKRO_TRIGGER"),
+        ({"LOG_LEVEL": "LOUD"}, "LOG_LEVEL is 'LOUD', expected a number or one of TRACE, DEBUG"),
         ({"PORT": "many"}, "PORT: Input should be a valid integer"),
         ({"HOST": "192.0.2.1"}, "192.0.2.1 port 0: that is no address of this machine"),
     ],
