@@ -103,10 +103,15 @@ def small_tools(tools: ToolSet) -> list[NamedTool]:
     """The tools that a small model is offered, each with the parameters that it can use.
 
     A plugin that documents some of its tools with worked examples says by that which of them suit
-    a small model; of a plugin without any, all do. Of a tool with examples the model is shown the
-    parameters that are required or that an example uses. Pictures are not for one that is blind.
+    a small model; of a plugin without any, all do, unless it says that none does. Of a tool with
+    examples the model is shown the parameters that are required or that an example uses. Pictures
+    are not for one that is blind.
     """
-    visible = [each for each in tools.named if each.tool.visibility is Visibility.VISIBLE]
+    visible = [
+        each
+        for each in tools.named
+        if each.tool.visibility is Visibility.VISIBLE and each.tool.for_small_models
+    ]
     taught = {each.tool.owner for each in visible if each.tool.examples}
     return [
         NamedTool(_with_used_parameters(each.tool), each.names)

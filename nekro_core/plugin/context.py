@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from nekro_core.chat import (
     ChatKey,
@@ -22,6 +23,7 @@ from nekro_core.delivery.errors import DeliveryError
 from nekro_core.delivery.host import Expected
 from nekro_core.plugin.files import BoxFileSystem, is_url
 from nekro_core.plugin.services import BoxFiles, Services
+from nekro_core.sandbox.tools import handle_tool_call
 from nekro_core.tools.outcome import ToolFailure
 
 _MAX_RECORDS = 500
@@ -182,6 +184,21 @@ class AgentCtx:
         await self.services.journal.note(
             self._allowed(chat_key), message, run_id=self.run_id, trigger=trigger_agent
         )
+
+    async def sandbox_tool(self, tool: str, /, **given: Any) -> dict[str, Any]:
+        """One of the eight tools on the chat's own boxes, whose names are the chat's alone: what
+        its result holds (`nekro_core.sandbox.tools`).
+
+        A command that failed is a result with its ``exit_code``. Raises `ToolFailure` with code
+        and reason where the tool could not do what was asked, and where there are no boxes.
+        """
+        if self.services.pool_of is None:
+            raise ToolFailure("there are no sandboxes here")
+        done = await handle_tool_call(self.services.pool_of(self.chat), tool, given)
+        value = done.value
+        if error := value.get("error"):
+            raise ToolFailure(f"{error['code']}: {error['message']}")
+        return value
 
     async def recent_records(self, limit: int = 20) -> list[Record]:
         """The newest records of the chat, at most 500, oldest first."""

@@ -33,8 +33,10 @@ class NotLoaded(RuntimeError):
 class NekroPlugin:
     """A plugin. ``author`` and ``module_name`` are identifiers and make its ``key``.
 
-    ``support_adapter`` names the adapters whose chats see its tools; none means all. Raises
-    `ValueError` for a name that cannot stand in a key.
+    ``support_adapter`` names the adapters whose chats see its tools; none means all. Tools whose
+    results must be worked with are not ``for_small_models``: such a model writes a call or two
+    and does not read what they give back. Raises `ValueError` for a name that cannot stand in a
+    key.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class NekroPlugin:
         i18n_description: dict[str, str] | None = None,
         allow_sleep: bool | None = None,
         sleep_brief: str = "",
+        for_small_models: bool = True,
     ) -> None:
         for field, value in (("module_name", module_name), ("author", author)):
             if not _NAME.match(value):
@@ -74,6 +77,7 @@ class NekroPlugin:
         self.i18n_description = i18n_description
         self.allow_sleep = allow_sleep
         self.sleep_brief = sleep_brief
+        self.for_small_models = for_small_models
         self.is_enabled = False
         self.sandbox_methods: list[SandboxMethod] = []
         self.prompt_inject_method: PromptMethod | None = None

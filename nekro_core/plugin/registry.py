@@ -282,6 +282,7 @@ class PluginRegistry:
                 owner=plugin.key,
                 timeout_s=self._settings.tool_s,
                 needs_chat=method.needs_chat,
+                for_small_models=plugin.for_small_models,
             )
             problems += described.problems
             if described.tool is not None:

@@ -51,6 +51,7 @@ def describe(
     visibility: Visibility = Visibility.VISIBLE,
     timeout_s: float = 120.0,
     needs_chat: bool = True,
+    for_small_models: bool = True,
 ) -> Described:
     """Read a handler ``async def function(_ctx: AgentCtx, ...)``. Never raises for a bad one."""
     where = place_of(function)
@@ -92,6 +93,7 @@ def describe(
         where=where,
         timeout_s=timeout_s,
         needs_chat=needs_chat,
+        for_small_models=for_small_models,
     )
     return Described(tool, tuple(problems))
 

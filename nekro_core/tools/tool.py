@@ -83,7 +83,8 @@ class Tool:
     plugin's short name (the tool is always reachable as ``module.python_name``), ``owner`` the
     plugin's key. ``handler`` takes the context first, then the parameters. ``where`` is
     ``file:line`` for messages to its author. ``timeout_s`` bounds one call. One that does without
-    ``needs_chat`` is also offered where there is no chat.
+    ``needs_chat`` is also offered where there is no chat, one that is not ``for_small_models`` is
+    not offered to a model that cannot work with what a call gives back.
     """
 
     name: str
@@ -105,3 +106,4 @@ class Tool:
     where: str = ""
     timeout_s: float = 120.0
     needs_chat: bool = True
+    for_small_models: bool = True

@@ -222,6 +222,7 @@ def test_tools_that_suit_a_small_model() -> None:
             a_tool("send_file", TEXT),  # beside tools with examples, without one
             a_tool("look", TEXT, kind=ToolKind.MULTIMODAL_AGENT, owner="other.eyes"),
             a_tool("search", TEXT, REPLY_TO, owner="other.search"),
+            a_tool("run", TEXT, owner="other.workbench", for_small_models=False),
             a_tool("rare", TEXT, owner="other.search", visibility=Visibility.DEFERRED),
         ]
     )
