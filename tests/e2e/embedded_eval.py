@@ -68,6 +68,7 @@ def builtin_tools() -> ToolSet:
                 description=method.description,
                 module=plugin.module_name,
                 owner=plugin.key,
+                for_small_models=plugin.for_small_models,
             )
             assert described.tool, described.problems
             found.append(described.tool)
