@@ -2,6 +2,7 @@
 
 import logging
 from collections import deque
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -12,9 +13,23 @@ from nekro_core.sandbox.box import Backend, Box, BoxSpec, SandboxError
 
 _log = logging.getLogger(__name__)
 
+_MEMORY_FOR_ONE = 512 * 1024 * 1024
+"""Free memory that one ready box is kept for: far more than it costs, so that it hurts nobody."""
+_MOST = 4
+
 _PAUSE_AFTER_TAKING_S = 0.2
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
+
+
+def fitting_size(meminfo: Path = Path("/proc/meminfo")) -> int:
+    """How many ready boxes suit the memory that this machine has free now: one to four."""
+    try:
+        lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
+        available = int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, ValueError, KeyError):
+        return 1
+    return max(1, min(_MOST, available // _MEMORY_FOR_ONE))
 
 
 class BoxPool:

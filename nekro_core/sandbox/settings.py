@@ -3,9 +3,10 @@
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from nekro_core.sandbox.box import BoxSpec, RunLimits
+from nekro_core.sandbox.egress.rules import Rules
 
 _MIB = 1024 * 1024
 
@@ -35,8 +36,18 @@ class SandboxSettings(BaseModel):
     command_seconds: float = Field(default=110.0, gt=0)
     """Longest command that the tool ``shell`` may be asked for. In chats a tool's own longest time
     (``NEKRO_PLUGIN__TOOL_S``) ends it besides."""
-    pool_size: int = Field(default=2, ge=0, le=64)
-    """Ready boxes that wait for a chat. Each costs about 16 MB."""
+    egress: tuple[str, ...] = ()
+    """What boxes may reach besides themselves: ``example.org``, ``*.example.org``, with ``:port``
+    or on ports 80 and 443; ``*`` is every public name. Empty: boxes have no network at all."""
+    egress_private: tuple[str, ...] = ()
+    """The same, at addresses that are not public too: servers of the operator's own."""
+    egress_mb: int = Field(default=1024, ge=1)
+    """What the boxes of one chat may carry in an hour, both ways together."""
+    pip_index: str = ""
+    """The address of the index that pip asks in boxes; unset: pip's own. It must be allowed."""
+    pool_size: int | None = Field(default=None, ge=0, le=64)
+    """Ready boxes that wait for a chat; unset: as many as memory allows, one to four. Each costs
+    about 16 MB."""
     memory_mb: int = Field(default=512, ge=64)
     """Of a box's whole process tree."""
     disk_mb: int = Field(default=256, ge=8)
@@ -61,6 +72,23 @@ class SandboxSettings(BaseModel):
     """The Python that boxes run; unset: the system's. Its folder must be readable by anyone."""
     runtime_dir: Path | None = None
     """Where what boxes need is laid out while the bot runs; must allow execution."""
+
+    @field_validator("egress")
+    @classmethod
+    def _readable(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        Rules.parse(value)
+        return value
+
+    @field_validator("egress_private")
+    @classmethod
+    def _readable_private(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        Rules.parse((), value)
+        return value
+
+    @property
+    def egress_rules(self) -> Rules:
+        """What these settings let every box reach."""
+        return Rules.parse(self.egress, self.egress_private)
 
     @property
     def spec(self) -> BoxSpec:

@@ -9,7 +9,7 @@ import anyio.abc
 
 from nekro_core.sandbox.backends import open_backend
 from nekro_core.sandbox.box import Backend, BackendUnavailable, Box, ImageUnavailable
-from nekro_core.sandbox.pool import BoxPool
+from nekro_core.sandbox.pool import BoxPool, fitting_size
 from nekro_core.sandbox.settings import SandboxSettings
 
 
@@ -83,7 +83,8 @@ class BoxSupply:
                 return
             try:
                 self._backend = backend
-                async with BoxPool(backend, settings.spec, settings.pool_size) as self._pool:
+                size = fitting_size() if settings.pool_size is None else settings.pool_size
+                async with BoxPool(backend, settings.spec, size) as self._pool:
                     self._decided.set()
                     await anyio.sleep_forever()
             finally:

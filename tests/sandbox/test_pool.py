@@ -1,10 +1,12 @@
 """A pool gives ready boxes, each to one taker, and leaves nothing."""
 
+from pathlib import Path
+
 import anyio
 import pytest
 
 from nekro_core.sandbox.box import Backend, BackendUnavailable, Box, BoxSpec, SelfCheck
-from nekro_core.sandbox.pool import BoxPool
+from nekro_core.sandbox.pool import BoxPool, fitting_size
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.play import play
 
@@ -76,3 +78,19 @@ async def test_a_backend_that_fails_is_asked_again_without_haste(jail: Backend) 
         assert broken.asked == 2
         broken.works = True
         await until_ready(pool, 1)
+
+
+@pytest.mark.parametrize(
+    ("meminfo", "size"),
+    [
+        ("MemTotal: 900 kB\nMemAvailable:   300000 kB\n", 1),
+        ("MemAvailable: 1200000 kB\n", 2),
+        ("MemAvailable: 64000000 kB\n", 4),
+        ("MemFree: 64000000 kB\n", 1),
+        ("nonsense", 1),
+    ],
+)
+def test_a_pool_fits_the_memory(tmp_path: Path, meminfo: str, size: int) -> None:
+    (tmp_path / "meminfo").write_text(meminfo)
+    assert fitting_size(tmp_path / "meminfo") == size
+    assert fitting_size(tmp_path / "nowhere") == 1
