@@ -11,11 +11,13 @@ connects to the address that it checked. ::
     plain.py      a request without encryption, passed on
     relay.py      bytes both ways, until either side is done
     limits.py     EgressLimits
+    environment.py  what programs in a box read to find it
     egress.py     Egress: all boxes' ways out, opened, closed and changed while they run
 """
 
 from nekro_core.sandbox.egress.egress import Allow, Egress
+from nekro_core.sandbox.egress.environment import box_environment
 from nekro_core.sandbox.egress.limits import EgressLimits
 from nekro_core.sandbox.egress.rules import NotAllowed, Rules
 
-__all__ = ["Allow", "Egress", "EgressLimits", "NotAllowed", "Rules"]
+__all__ = ["Allow", "Egress", "EgressLimits", "NotAllowed", "Rules", "box_environment"]

@@ -12,13 +12,11 @@ import anyio.abc
 from nekro_core.sandbox.box import SandboxError
 from nekro_core.sandbox.egress.budget import Budget
 from nekro_core.sandbox.egress.dial import Dialer
+from nekro_core.sandbox.egress.environment import EGRESS_PORT, box_environment
 from nekro_core.sandbox.egress.gate import Gate
 from nekro_core.sandbox.egress.limits import EgressLimits
 from nekro_core.sandbox.egress.rules import Rules
 from nekro_core.sandbox.work import Listener
-
-PORT = 3128
-"""In the box. Squid's, which programs expect of a proxy."""
 
 Allow = Callable[[str, str], Rules]
 """What a box may reach, by its owner and its name. Asked for each connection, so it may change;
@@ -63,7 +61,7 @@ class Egress:
         self._tasks = tasks
         self._limits = limits or EgressLimits()
         self._dialer = dialer or Dialer()
-        self._environment = proxy_environment() | dict(environment or {})
+        self._environment = box_environment() if environment is None else dict(environment)
         self._clock = clock
         self._budgets: dict[str, Budget] = {}
         self._boxes: dict[tuple[str, str], _Attached] = {}
@@ -80,8 +78,8 @@ class Egress:
         environment: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> AsyncIterator["Egress"]:
-        """Ways out until it is left. ``environment`` is what boxes with one find besides the
-        proxy's own variables."""
+        """Ways out until it is left. ``environment`` is what boxes with one find
+        (`box_environment`)."""
         tasks = anyio.create_task_group()
         await tasks.__aenter__()
         try:
@@ -123,7 +121,7 @@ class Egress:
     async def _adjust(self, owner: str, name: str, attached: _Attached) -> None:
         wanted = bool(self._allow(owner, name))
         if wanted and attached.listener is None:
-            attached.listener = await attached.box.listen(PORT)
+            attached.listener = await attached.box.listen(EGRESS_PORT)
             attached.box.set_environment(self._environment)
             self._tasks.start_soon(self._serve, attached.listener, attached.gate)
         elif not wanted and attached.listener is not None:
@@ -152,11 +150,3 @@ class Egress:
         for key, attached in tuple(self._boxes.items()):
             if not attached.box.alive:
                 del self._boxes[key]
-
-
-def proxy_environment() -> dict[str, str]:
-    """What programs look for, some in one spelling, some in the other."""
-    address = f"http://127.0.0.1:{PORT}"
-    inner = "localhost,127.0.0.1,::1"
-    names = {"http_proxy": address, "https_proxy": address, "no_proxy": inner}
-    return names | {name.upper(): value for name, value in names.items()}

@@ -7,7 +7,7 @@ from typing import Protocol
 import anyio
 
 from nekro_core.sandbox.box import Box
-from nekro_core.sandbox.named.life import NamedBox
+from nekro_core.sandbox.named.life import Equip, NamedBox
 from nekro_core.sandbox.named.owned import KeeperLimits, OwnedBoxes
 from nekro_core.sandbox.named.storage import BoxRecord, BoxStorage
 
@@ -33,11 +33,13 @@ class NamedBoxes:
         limits: KeeperLimits,
         *,
         clock: Callable[[], float],
+        equip: Equip | None = None,
     ) -> None:
         self.limits = limits
         self._source = source
         self._storage = storage
         self._clock = clock
+        self._equip = equip or _leave_as_it_is
         self._owners: dict[str, OwnedBoxes] = {}
 
     @property
@@ -98,7 +100,12 @@ class NamedBoxes:
             name,
             record,
             make=self._source.take,
+            equip=self._equip,
             storage=self._storage,
             clock=self._clock,
             stored=stored,
         )
+
+
+async def _leave_as_it_is(owner: str, name: str, box: Box) -> None:
+    """Boxes need nothing more."""

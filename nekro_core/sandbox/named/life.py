@@ -21,6 +21,10 @@ _END_S = 5.0
 """Longest wait for a box to be gone."""
 
 
+Equip = Callable[[str, str, Box], Awaitable[None]]
+"""Is told of each box that starts, with its owner and its name, before anyone uses it."""
+
+
 class ImageMismatch(SandboxError):
     """There is a box of this name, from another image."""
 
@@ -67,8 +71,9 @@ class BoxInUse:
 class NamedBox:
     """A box with a name. Made by `NamedBoxes` alone.
 
-    ``make`` makes a fresh box of an image, ``clock`` is monotonic, ``stored`` says that the box is
-    there already and sleeps. A `PreviewTarget`: the same object over sleep and wake.
+    ``make`` makes a fresh box of an image, ``equip`` gets it before anyone else does, ``clock`` is
+    monotonic, ``stored`` says that the box is there already and sleeps. A `PreviewTarget`: the same
+    object over sleep and wake.
     """
 
     def __init__(
@@ -78,6 +83,7 @@ class NamedBox:
         record: BoxRecord,
         *,
         make: Callable[[str], Awaitable[Box]],
+        equip: Equip,
         storage: BoxStorage,
         clock: Callable[[], float],
         stored: bool = False,
@@ -88,6 +94,7 @@ class NamedBox:
         self.state = BoxState.SLEEPING if stored else BoxState.ABSENT
         self.idle_since = clock()
         self._make = make
+        self._equip = equip
         self._storage = storage
         self._clock = clock
         self._box: Box | None = None
@@ -231,6 +238,7 @@ class NamedBox:
             self._saved = Saved()
             if restore:
                 self._saved = await self._storage.restore(self.owner, self.name, box)
+            await self._equip(self.owner, self.name, box)
             self._must_live()
         except OSError as error:
             await _end(box)

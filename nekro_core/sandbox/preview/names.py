@@ -6,11 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from nekro_core.sandbox.box import SandboxError
+from nekro_core.sandbox.egress.environment import EGRESS_PORT
 from nekro_core.sandbox.preview.settings import PreviewSettings
 from nekro_core.sandbox.preview.target import PreviewTarget, TargetState
-
-EGRESS_PORT = 3128
-"""Where a box reaches its way out: a proxy, which nobody may use from outside."""
 
 MOST_PORTS = 32
 """Of one box. Nobody runs more servers; a loop over all ports must not fill the bot's memory."""

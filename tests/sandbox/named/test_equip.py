@@ -1,0 +1,37 @@
+"""Whoever equips boxes gets each one as it starts, before anyone uses it."""
+
+from pathlib import Path
+
+import pytest
+
+from nekro_core.sandbox.box import Box, BoxLost
+from nekro_core.sandbox.named import Effect, FolderStorage, KeeperLimits, NamedBoxes
+from tests.sandbox.named.memory_boxes import Clock, MemorySource
+
+
+async def test_a_box_is_equipped_at_each_start_and_never_used_without(tmp_path: Path) -> None:
+    equipped: list[tuple[str, str, Box]] = []
+    failing = False
+
+    async def equip(owner: str, name: str, box: Box) -> None:
+        equipped.append((owner, name, box))
+        if failing:
+            raise BoxLost("it cannot have a way out")
+
+    clock = Clock()
+    keeper = NamedBoxes(
+        MemorySource(), FolderStorage(tmp_path), KeeperLimits(), clock=clock, equip=equip
+    )
+    lin = keeper.of("lin")
+    for _ in range(2):
+        async with lin.use("build", Effect.NOTHING) as used:
+            assert equipped[-1] == ("lin", "build", used.box)
+        clock.now += 10_000
+        await keeper.end_idle()
+    assert len(equipped) == 2
+
+    failing = True
+    with pytest.raises(BoxLost):
+        async with lin.use("build", Effect.NOTHING):
+            raise AssertionError("nobody uses it")
+    assert not equipped[-1][2].alive
