@@ -26,6 +26,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plugin = commands.add_parser("plugin", help="list plugins, switch them on and off")
     plugin.add_argument("action", choices=("list", "on", "off"))
     plugin.add_argument("name", nargs="?", default="", help="its key or item, as the list shows")
+    sandbox = commands.add_parser("sandbox", help="what boxes are made from")
+    image = sandbox.add_subparsers(dest="action", required=True, metavar="ACTION").add_parser(
+        "image", help="make an image for boxes in containers"
+    )
+    image.add_argument("name", nargs="?", default="python", help="what boxes shall know it by")
+    made_from = image.add_mutually_exclusive_group()
+    made_from.add_argument("--from", dest="base", default="", help="an image, fetched if need be")
+    made_from.add_argument("--root", default="", help="a folder with a root file system")
+    made_from.add_argument("--debian", action="store_true", help="a Debian laid out now")
+    made_from.add_argument("--this-machine", action="store_true", help="this machine's Python")
     options = parser.parse_args(arguments)
     if options.command == "run":
         # What is imported stays: looking through it for garbage takes half a second of the start.

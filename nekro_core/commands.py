@@ -3,12 +3,14 @@
 import argparse
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 
 from nekro_core.doctor import examine
 from nekro_core.llm.embedded import WeightsError, ensure_weights
 from nekro_core.logs import Redactor, kept_secrets
 from nekro_core.plugin import UnknownPlugin, read_list, switch
 from nekro_core.progress import ProgressLine
+from nekro_core.sandbox.box import SandboxError
 from nekro_core.settings import Settings
 from nekro_core.terminal import talk
 
@@ -67,10 +69,39 @@ async def _plugin(options: argparse.Namespace) -> int:
     return 0
 
 
+async def _sandbox(options: argparse.Namespace) -> int:
+    from nekro_core.sandbox.docker import build  # noqa: PLC0415 - its packages are slow to import
+    from nekro_core.sandbox.docker.engine import Engine  # noqa: PLC0415 - as above
+
+    engine = None
+    try:
+        engine = await Engine.connect(Settings.load().nekro_sandbox.docker_host, build=True)
+        if options.base:
+            image = await build.build_on(engine, options.name, options.base, print)
+        elif options.root:
+            image = await build.import_folder(engine, options.name, Path(options.root), print)
+        elif options.debian:
+            image = await build.import_debian(engine, options.name, print)
+        elif options.this_machine or options.name != "python":
+            image = await build.import_this_machine(engine, options.name, print)
+        else:
+            image = await build.make_default(engine, print)
+    except SandboxError as error:
+        print(error, file=sys.stderr)
+        return 1
+    finally:
+        if engine is not None:
+            engine.close()
+    version = ".".join(map(str, image.version))
+    print(f"boxes can be made from {options.name!r} now: Python {version}, {image.image_id}")
+    return 0
+
+
 COMMANDS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "chat": _chat,
     "doctor": _doctor,
     "fetch": _fetch,
     "plugin": _plugin,
+    "sandbox": _sandbox,
 }
 """Each takes its parsed arguments, gives an exit status, and may raise `SettingsError`."""

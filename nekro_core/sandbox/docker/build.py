@@ -1,0 +1,152 @@
+"""Making images for boxes: from a registry's, from a folder, or from what this machine has."""
+
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+import anyio.to_thread
+
+from nekro_core.sandbox.box import BackendUnavailable
+from nekro_core.sandbox.docker import root_files
+from nekro_core.sandbox.docker.engine import Engine
+from nekro_core.sandbox.docker.images import DEFAULT, OWN, GuestImage, Images
+
+BASE = "python:3.12-slim"
+"""What the default image is made from where nothing else is said."""
+
+Report = Callable[[str], None]
+
+_DOCKERFILE = Path(__file__).with_name("Dockerfile")
+_DEBOOTSTRAP_S = 1800
+_SYSTEM_PYTHON = "/usr/bin/python3"
+
+
+async def build_on(engine: Engine, name: str, base: str, report: Report) -> GuestImage:
+    """Make the image ``name`` of another, which is fetched where the engine has not got it.
+
+    Raises `BackendUnavailable`, `ImageUnavailable` for a base whose Python is unfit.
+    """
+    report(f"building on {base}")
+    context = io.BytesIO()
+    with tarfile.open(fileobj=context, mode="w") as archive:
+        archive.add(_DOCKERFILE, arcname="Dockerfile")
+    context.seek(0)
+
+    def build() -> None:
+        said = engine.client.build(
+            fileobj=context,
+            custom_context=True,
+            buildargs={"BASE": base},
+            tag=f"{OWN}{name}",
+            rm=True,
+            forcerm=True,
+            decode=True,
+        )
+        for line in said:
+            if "error" in line:
+                raise BackendUnavailable(f"the image could not be built: {line['error']}")
+            if text := str(line.get("stream", "")).strip():
+                report(text)
+
+    await engine.ask(build)
+    return await _tried(engine, name)
+
+
+async def import_folder(engine: Engine, name: str, root: Path, report: Report) -> GuestImage:
+    """Make the image ``name`` of a root file system. Raises as `build_on`."""
+    report(f"packing {root}")
+    return await _import(engine, name, lambda target: root_files.pack_folder(root, target))
+
+
+async def import_debian(engine: Engine, name: str, report: Report) -> GuestImage:
+    """Make the image ``name`` of a Debian that ``debootstrap`` lays out. Raises as `build_on`."""
+    if shutil.which("debootstrap") is None or os.geteuid() != 0:
+        raise BackendUnavailable("debootstrap is not installed, or this user is not root")
+    with tempfile.TemporaryDirectory(prefix="nekro-image-") as folder:
+        suite = _this_release()
+        report(f"laying out Debian {suite} with debootstrap (about a minute)")
+        await anyio.to_thread.run_sync(_debootstrap, suite, folder)
+        return await import_folder(engine, name, Path(folder), report)
+
+
+async def import_this_machine(engine: Engine, name: str, report: Report) -> GuestImage:
+    """Make the image ``name`` of this machine's Python and small programs. Raises as `build_on`."""
+    interpreter = os.path.realpath(_SYSTEM_PYTHON)
+    report(f"packing {interpreter} of this machine and what it needs")
+    return await _import(
+        engine, name, lambda target: root_files.pack_this_machine(interpreter, target)
+    )
+
+
+async def make_default(engine: Engine, report: Report) -> GuestImage:
+    """Make the image that boxes have by default, in the best way that works here.
+
+    Raises `BackendUnavailable` with the reason against each.
+    """
+    reasons = []
+    for make in (_from_registry, import_debian, import_this_machine):
+        try:
+            return await make(engine, DEFAULT, report)
+        except BackendUnavailable as error:
+            report(str(error))
+            reasons.append(str(error))
+    raise BackendUnavailable("; ".join(reasons))
+
+
+async def _from_registry(engine: Engine, name: str, report: Report) -> GuestImage:
+    return await build_on(engine, name, BASE, report)
+
+
+async def _import(engine: Engine, name: str, pack: Callable[[BinaryIO], None]) -> GuestImage:
+    repository, _, tag = name.partition(":")
+    with tempfile.TemporaryFile() as archive:
+        try:
+            await anyio.to_thread.run_sync(pack, archive)
+        except (OSError, subprocess.SubprocessError, tarfile.TarError) as error:
+            raise BackendUnavailable(f"a root file system could not be packed: {error}") from error
+        archive.seek(0)
+        await engine.ask(
+            engine.client.import_image,
+            archive,
+            repository=f"{OWN}{repository}",
+            tag=tag or "latest",
+        )
+    return await _tried(engine, name)
+
+
+async def _tried(engine: Engine, name: str) -> GuestImage:
+    """The image just made; the default one is given its version as a second name."""
+    image = await Images(engine, {}, {}).choose(name)
+    if name == DEFAULT:
+        version = ".".join(map(str, image.version[:2]))
+        await engine.ask(engine.client.tag, image.image_id, f"{OWN}{DEFAULT}", version)
+    return image
+
+
+def _this_release() -> str:
+    """The name of this machine's Debian; where it is another system, Debian's stable one."""
+    try:
+        lines = Path("/etc/os-release").read_text().splitlines()
+    except OSError:
+        lines = []
+    told = dict(line.partition("=")[::2] for line in lines)
+    name = told.get("VERSION_CODENAME", "").strip('"')
+    return name if told.get("ID", "").strip('"') == "debian" and name else "stable"
+
+
+def _debootstrap(suite: str, folder: str) -> None:
+    command = ["debootstrap", "--variant=minbase", "--include=python3", suite, folder]
+    try:
+        subprocess.run(  # noqa: S603 - no shell
+            command, check=True, capture_output=True, text=True, timeout=_DEBOOTSTRAP_S
+        )
+    except subprocess.SubprocessError as error:
+        said = getattr(error, "stdout", "") or str(error)
+        last = said.strip().splitlines()[-1]
+        raise BackendUnavailable(f"debootstrap failed: {last}") from error
