@@ -26,6 +26,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plugin = commands.add_parser("plugin", help="list plugins, switch them on and off")
     plugin.add_argument("action", choices=("list", "on", "off"))
     plugin.add_argument("name", nargs="?", default="", help="its key or item, as the list shows")
+    mcp = commands.add_parser("mcp", help="offer sandboxes and tools to other agents over MCP")
+    mcp.add_argument(
+        "--chat",
+        default="",
+        metavar="KEY",
+        help="act in this chat (web-group_lobby); without it only tools that need none",
+    )
+    mcp.add_argument(
+        "--http", action="store_true", help="over HTTP on 127.0.0.1 instead of stdin and stdout"
+    )
+    mcp.add_argument("--port", type=int, default=8081, help="of --http; 0 takes a free one")
     sandbox = commands.add_parser("sandbox", help="what boxes are made from")
     image = sandbox.add_subparsers(dest="action", required=True, metavar="ACTION").add_parser(
         "image", help="make an image for boxes in containers"

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from nekro_core.doctor import examine
@@ -69,6 +70,15 @@ async def _plugin(options: argparse.Namespace) -> int:
     return 0
 
 
+async def _mcp(options: argparse.Namespace) -> int:
+    if find_spec("mcp") is None:
+        print("nekro mcp needs the package mcp: pip install 'nekro-core[mcp]'", file=sys.stderr)
+        return 1
+    from nekro_core.mcp.command import offer_tools  # noqa: PLC0415 - takes a second, and an extra
+
+    return await offer_tools(options)
+
+
 async def _sandbox(options: argparse.Namespace) -> int:
     from nekro_core.sandbox.docker import build  # noqa: PLC0415 - its packages are slow to import
     from nekro_core.sandbox.docker.engine import Engine  # noqa: PLC0415 - as above
@@ -101,6 +111,7 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "chat": _chat,
     "doctor": _doctor,
     "fetch": _fetch,
+    "mcp": _mcp,
     "plugin": _plugin,
     "sandbox": _sandbox,
 }

@@ -8,6 +8,7 @@ the conversation, as a process of its own with its log in a file.
 import json
 import os
 import re
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -51,7 +52,7 @@ async def talk(
 
     Lines that nobody types wait for each other's answers. Returns an exit status.
     """
-    async with _bot(settings, out) as place:
+    async with bot_at_hand(settings, out) as place:
         if place is None:
             return 1
         room_path = quote(f"group_{room}" if room else f"private_{speaker}", safe="")
@@ -174,7 +175,9 @@ def _read_aloud(segment: Json) -> str:
 
 
 @asynccontextmanager
-async def _bot(settings: Settings, out: TextIO) -> AsyncIterator[Place | None]:
+async def bot_at_hand(settings: Settings, out: TextIO) -> AsyncIterator[Place | None]:
+    """The bot that runs, or one that is started for as long; ``out`` is told of that. Nothing where
+    it does not start."""
     if place := where_it_runs(settings.nekro_data_dir):
         yield place
         return
@@ -187,7 +190,7 @@ async def _bot(settings: Settings, out: TextIO) -> AsyncIterator[Place | None]:
         process = await anyio.open_process(
             [sys.executable, "-m", "nekro_core", "run"],
             env={**os.environ, "PORT": "0"},
-            stdin=None,
+            stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
         )

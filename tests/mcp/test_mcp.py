@@ -1,0 +1,244 @@
+"""`nekro mcp` with the client of the package `mcp`: over stdin and stdout, and over HTTP."""
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import httpx
+import httpx2
+import pytest
+import uvicorn
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ImageContent, TextContent
+
+from nekro_core.mcp.bot_tools import BotTools
+from nekro_core.mcp.bridge import make_server
+from nekro_core.mcp.command import offer_tools
+from nekro_core.mcp.transports import PATH, serve_http
+from nekro_core.place import Place, listen, where_it_runs
+from nekro_core.sandbox.tools import TOOL_NAMES
+from tests.agent.pictures import PNG_URL
+from tests.e2e.bot_process import BotProcess, running_bot
+
+pytestmark = pytest.mark.jail
+TOKEN = "a token of this test"
+PROBE = '''
+"""A plugin whose tools are easy to look at from outside."""
+
+from pathlib import Path
+
+import anyio
+
+from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
+from nekro_core.api.schemas import AgentCtx
+
+plugin = NekroPlugin("Probe", "probe", "Probe.", "0.1.0", "test")
+MARKS = Path(MARKS_FOLDER)
+
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "double", needs_chat=False)
+async def double(_ctx: AgentCtx, number: int) -> dict[str, int]:
+    """Double a number.
+
+    Args:
+        number: Which one.
+    """
+    if number > 1000:
+        raise ToolFailure("too large a number")
+    return {"doubled": number * 2}
+
+
+@plugin.mount_sandbox_method(SandboxMethodType.MULTIMODAL_AGENT, "draw", needs_chat=False)
+async def draw(_ctx: AgentCtx) -> list[dict[str, object]]:
+    """Draw."""
+    return [{"type": "image_url", "image_url": {"url": PICTURE}}]
+
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "endless", needs_chat=False)
+async def endless(_ctx: AgentCtx, name: str) -> str:
+    """Never end."""
+    (MARKS / f"{name}_begun").touch()
+    try:
+        await anyio.sleep_forever()
+    finally:
+        (MARKS / f"{name}_cancelled").touch()
+    return ""
+'''
+
+
+@pytest.fixture(scope="module")
+async def bot(
+    anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[BotProcess]:
+    """A bot with the probe, and no model to ask."""
+    folder = tmp_path_factory.mktemp("mcp")
+    plugins = folder / "data" / "plugins"
+    plugins.mkdir(parents=True)
+    probe = PROBE.replace("MARKS_FOLDER", repr(str(folder))).replace("PICTURE", repr(PNG_URL))
+    (plugins / "probe.py").write_text(probe)
+    nobody = {"NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1", "NEKRO_LLM__MODEL": "m"}
+    async with running_bot(folder, **nobody) as bot:
+        yield bot
+
+
+@asynccontextmanager
+async def over_stdio(bot: BotProcess, *arguments: str) -> AsyncIterator[Client]:
+    """A client of `nekro mcp` as its child process."""
+    folder = bot.data.parent
+    with (folder / "mcp.log").open("a") as log:
+        server = StdioServerParameters(
+            command=sys.executable,
+            args=["-m", "nekro_core", "mcp", *arguments],
+            cwd=folder,
+            env={**os.environ, "NEKRO_DATA_DIR": str(bot.data)},
+        )
+        async with Client(stdio_client(server, errlog=log)) as client:
+            yield client
+
+
+@asynccontextmanager
+async def served(bot: BotProcess, chat: str = "") -> AsyncIterator[str]:
+    """The address of what `nekro mcp --http` serves, in this process."""
+    place = where_it_runs(bot.data)
+    assert place is not None
+    servers: list[uvicorn.Server] = []
+    with listen("127.0.0.1", 0) as listener:
+        async with (
+            BotTools.at(bot.data, place, chat=chat) as tools,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(serve_http, make_server(tools), listener, TOKEN, servers.append)
+            while not servers or not servers[0].started:
+                await anyio.sleep(0.01)
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}"
+            servers[0].should_exit = True
+
+
+@asynccontextmanager
+async def over_http(bot: BotProcess, chat: str = "") -> AsyncIterator[Client]:
+    """A client with the token."""
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with (
+        served(bot, chat) as address,
+        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        Client(streamable_http_client(address, http_client=http)) as client,
+    ):
+        yield client
+
+
+async def listed_called_and_cancelled(client: Client, marks: Path, name: str) -> None:
+    """What a client does, whatever lies between."""
+    tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert list(tools)[:8] == list(TOOL_NAMES)
+    assert {"double", "draw", "endless", "view_image"} <= set(tools)
+    assert "send_channel_message" not in tools
+    number = tools["double"].input_schema["properties"]["number"]
+    assert number["type"] == "integer"
+    assert number["description"] == "Which one."
+
+    doubled = await client.call_tool("double", {"number": 21})
+    assert doubled.content == [TextContent(text='{"doubled": 42}')]
+    assert not doubled.is_error
+
+    for arguments, says in (({"number": 2000}, "too large"), ({"number": "x"}, "expected int")):
+        failed = await client.call_tool("double", arguments)
+        assert failed.is_error
+        assert says in failed.content[0].text
+    unknown = await client.call_tool("send_channel_message", {"text": "hello"})
+    assert unknown.is_error
+    assert "unknown_tool" in unknown.content[0].text
+
+    *_, picture = (await client.call_tool("draw", {})).content
+    assert isinstance(picture, ImageContent)
+    assert picture.mime_type == "image/png"
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(client.call_tool, "endless", {"name": name})
+        await appears(marks / f"{name}_begun")
+        tasks.cancel_scope.cancel()
+    await appears(marks / f"{name}_cancelled")
+    assert not (await client.call_tool("double", {"number": 1})).is_error
+
+
+async def appears(path: Path) -> None:
+    with anyio.fail_after(20):
+        while not path.exists():
+            await anyio.sleep(0.01)
+
+
+async def test_over_stdio(bot: BotProcess) -> None:
+    async with over_stdio(bot) as client:
+        await listed_called_and_cancelled(client, bot.data.parent, "stdio")
+
+
+async def test_over_http(bot: BotProcess) -> None:
+    async with over_http(bot) as client:
+        await listed_called_and_cancelled(client, bot.data.parent, "http")
+
+
+async def test_in_a_chat_there_is_all_that_the_chat_has(bot: BotProcess) -> None:
+    async with over_http(bot, "web-private_lin") as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        assert "send_channel_message" in names
+        assert len(set(names)) == len(names)
+        sent = await client.call_tool("send_channel_message", {"text": "hello from outside"})
+        assert not sent.is_error
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {bot.token}"}) as http:
+        address = f"{bot.address}/api/v1/rooms/private_lin/messages"
+        (record,) = (await http.get(address)).json()["messages"]
+    assert record["segments"] == [{"type": "text", "text": "hello from outside"}]
+    assert record["run_id"]
+
+
+async def test_a_bot_that_has_ended_is_told_of(tmp_path: Path) -> None:
+    place = Place(pid=1, port=9, address="http://127.0.0.1:9", token="none")
+    async with (
+        BotTools.at(tmp_path, place, chat="") as tools,
+        Client(make_server(tools)) as client,
+    ):
+        silent = await client.call_tool("sandbox_list", {})
+    assert silent.is_error
+    assert "does not answer" in silent.content[0].text
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": f"Basic {TOKEN}"}, 401),
+        ({"Authorization": f"Bearer {TOKEN}", "Host": "evil.example"}, 421),
+        ({"Authorization": f"Bearer {TOKEN}", "Host": "127.0.0.1:1"}, 421),
+        ({"Authorization": f"Bearer {TOKEN}", "Origin": "http://evil.example"}, 403),
+        ({"Authorization": f"Bearer {TOKEN}", "Origin": "null"}, 403),
+        ({"Authorization": f"bearer {TOKEN}"}, 200),
+    ],
+)
+async def test_who_may_ask(bot: BotProcess, headers: dict[str, str], status: int) -> None:
+    body = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    }
+    accept = {"Accept": "application/json, text/event-stream"}
+    async with served(bot) as address, httpx.AsyncClient() as http:
+        response = await http.post(address, json=body, headers={**accept, **headers})
+    assert response.status_code == status
+
+
+async def test_a_chat_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert await offer_tools(Namespace(chat="lin", http=False, port=0)) == 2
+    said = capsys.readouterr()
+    assert "--chat" in said.err
+    assert said.out == ""
