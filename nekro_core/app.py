@@ -6,7 +6,7 @@ has them), so a test opens an `App` of its own in a temporary folder, several in
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -28,6 +28,9 @@ from nekro_core.llm.embedded import EmbeddedModel, Progress
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.plugin import PluginRegistry, Services
+from nekro_core.sandbox.egress import Egress, EgressLimits, box_environment
+from nekro_core.sandbox.preview import Preview
+from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.sandbox.supply import BoxSupply
 from nekro_core.settings import Settings
 from nekro_core.speech.choose import open_speaker
@@ -62,12 +65,14 @@ class App:
         *,
         model: ChatModel | None = None,
         report: Report = lambda _: None,
+        preview: Preview | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> AsyncIterator[Self]:
         """Open every room. ``configuration`` is what adapters read their settings from.
 
-        ``model`` replaces the one that the settings name. ``report`` is told of downloads. Raises
+        ``model`` replaces the one that the settings name. ``report`` is told of downloads.
+        ``preview`` is where servers in boxes are shown; without it they cannot be. Raises
         `DataFolderInUse`, `StoreError` and `SettingsError`; nothing is left open then.
         """
         data = settings.nekro_data_dir.absolute()
@@ -88,12 +93,15 @@ class App:
             supply = await stack.enter_async_context(
                 BoxSupply.open(settings.nekro_sandbox, clock=clock, report=_say_no_boxes)
             )
+            egress = await stack.enter_async_context(_open_egress(settings.nekro_sandbox, clock))
             boxes = ChatBoxes(
                 supply,
                 data / "boxes",
                 settings.nekro_agent,
                 clock=clock,
                 sandbox=settings.nekro_sandbox,
+                preview=preview,
+                equip=egress.attach,
             )
             speaker = open_speaker(settings.nekro_speech)
             stack.push_async_callback(speaker.aclose)
@@ -184,6 +192,18 @@ def make_model(settings: Settings, data: Path, report: Report) -> ChatModel:
 def _adapter_of(store: Store, instance: str) -> str:
     account = store.accounts.of(instance)
     return account.adapter if account else instance.partition(".")[0]
+
+
+def _open_egress(
+    settings: SandboxSettings, clock: Callable[[], float]
+) -> AbstractAsyncContextManager[Egress]:
+    rules = settings.egress_rules
+    return Egress.open(
+        lambda _owner, _name: rules,
+        limits=EgressLimits(bytes_per_hour=settings.egress_mb * 1024 * 1024),
+        environment=box_environment(settings.pip_index),
+        clock=clock,
+    )
 
 
 def _say_no_boxes(reason: str) -> None:

@@ -29,11 +29,14 @@ from nonebot.drivers import ASGIMixin, Driver
 from nekro_core.api.adapter import AdapterFactory, Page
 from nekro_core.app import App, Report
 from nekro_core.bounded_http import BoundedHttp
+from nekro_core.catalogue import Catalogue
 from nekro_core.llm.embedded import WeightsError, ensure_weights
 from nekro_core.logs import kept_secrets, open_log
 from nekro_core.place import Place, PortTaken, kept_note, listen
 from nekro_core.plugin.builtin import builtin_adapters, load_adapter
 from nekro_core.progress import ProgressLine
+from nekro_core.sandbox.preview import Preview
+from nekro_core.sandbox.preview.front import PreviewFront
 from nekro_core.settings import Settings, SettingsError, adapter_settings, written_settings
 from nekro_core.store import StoreError
 
@@ -146,13 +149,14 @@ async def serve(settings: Settings, ending: Ending, *, report: Report, announce:
         failure: Exception | None = None
         # The page calls the bot what people call it, unless the operator says otherwise.
         configuration = {"web_bot_name": settings.nekro_agent.names[0]} | driver.config.model_dump()
-        async with App.open(settings, configuration, report=report) as app:
+        preview = Preview(settings.nekro_preview, port)
+        async with App.open(settings, configuration, report=report, preview=preview) as app:
             # What goes wrong in here is raised outside, where no task group wraps it.
             try:
                 options = add_adapters(app, driver)
                 redactor.hide(kept_secrets(settings.nekro_data_dir))
                 config = uvicorn.Config(
-                    driver.asgi,
+                    PreviewFront(driver.asgi, preview, Catalogue.load().say),
                     log_config=None,
                     access_log=False,
                     http=BoundedHttp,

@@ -22,6 +22,7 @@ from nekro_core.delivery import DeliverySettings
 from nekro_core.llm.embedded import EmbeddedSettings
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugin import PluginSettings
+from nekro_core.sandbox.preview import PreviewSettings
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.speech.settings import SpeechSettings
 from nekro_core.store import StoreSettings
@@ -55,6 +56,7 @@ class Settings(BaseSettings):
     nekro_llm: LLMSettings = LLMSettings()
     nekro_embedded: EmbeddedSettings = EmbeddedSettings()
     nekro_sandbox: SandboxSettings = SandboxSettings()
+    nekro_preview: PreviewSettings = PreviewSettings()
     nekro_agent: AgentSettings = AgentSettings()
     nekro_trigger: TriggerSettings = TriggerSettings()
     nekro_store: StoreSettings = StoreSettings()

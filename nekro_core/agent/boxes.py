@@ -15,6 +15,7 @@ from nekro_core.sandbox.named import (
     BoxInUse,
     BoxSource,
     Effect,
+    Equip,
     FolderStorage,
     KeeperLimits,
     NamedBoxes,
@@ -58,8 +59,8 @@ class KeptBox:
 class ChatBoxes:
     """The boxes of all chats, whose keys own them. Files lie under ``folder`` while they sleep.
 
-    ``preview`` is where servers of boxes are shown. Whoever makes it runs `watch` and awaits
-    `aclose`.
+    ``preview`` is where servers of boxes are shown, ``equip`` gets each box as it starts. Whoever
+    makes it runs `watch` and awaits `aclose`.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class ChatBoxes:
         clock: Callable[[], float],
         sandbox: SandboxSettings | None = None,
         preview: Preview | None = None,
+        equip: Equip | None = None,
     ) -> None:
         sandbox = sandbox or SandboxSettings()
         self.named = NamedBoxes(
@@ -83,6 +85,7 @@ class ChatBoxes:
                 per_owner=sandbox.boxes_per_chat,
             ),
             clock=clock,
+            equip=equip,
         )
         self._preview = preview
         self._limits = ToolLimits(command_s=sandbox.command_seconds)
