@@ -1,16 +1,20 @@
 """A box whose agent is reached over a channel: the same behind every backend."""
 
+import socket
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import anyio
 import anyio.abc
 import msgspec
 
+from nekro_core.sandbox.agent_requests import Requests
 from nekro_core.sandbox.agent_run import AgentRun
+from nekro_core.sandbox.agent_streams import AgentStreams
+from nekro_core.sandbox.agent_work import AgentWork
 from nekro_core.sandbox.box import (
+    BoxConnectionError,
     BoxFileError,
     BoxLost,
     BoxSpec,
@@ -20,6 +24,7 @@ from nekro_core.sandbox.box import (
     RunLimits,
 )
 from nekro_core.sandbox.channel import Channel
+from nekro_core.sandbox.door import Door
 from nekro_core.sandbox.guest import guest_wire as wire
 from nekro_core.sandbox.uploads import UPLOADS, Uploads
 from nekro_core.sandbox.work import (
@@ -32,7 +37,15 @@ from nekro_core.sandbox.work import (
 )
 
 _FILE_TIMEOUT_S = 60.0
-_PIECE = 256 * 1024
+_OPEN_TIMEOUT_S = 10.0
+_FAR = 2**62
+"""An offset beyond the end of any file."""
+
+_OF_A_RUN = frozenset((wire.CALL, wire.DONE, wire.RESULT, wire.USED))
+_OF_A_REQUEST = frozenset((wire.CHUNK, wire.FILE_DONE, wire.WORK_DONE))
+_OF_A_STREAM = frozenset((wire.OPENED, wire.ACCEPTED, wire.DATA, wire.CREDIT, wire.CLOSE))
+
+_Kind = TypeVar("_Kind")
 
 
 class Processes(Protocol):
@@ -45,18 +58,8 @@ class Processes(Protocol):
         """Wait until nothing of it is left, and free what it used."""
 
 
-class _FileReply(msgspec.Struct):
-    code: str = ""
-    message: str = ""
-
-
-@dataclass(slots=True)
-class _FileOperation:
-    limit: int
-    pieces: list[bytes] = field(default_factory=list)
-    received: int = 0
-    reply: _FileReply | None = None
-    done: anyio.Event = field(default_factory=anyio.Event)
+class _Ready(msgspec.Struct):
+    door: bool = False
 
 
 class AgentBox:
@@ -82,26 +85,50 @@ class AgentBox:
         self.ready = anyio.Event()
         self.lost_because = ""
         self.run: AgentRun | None = None
+        self.steward_pid = 0
+        """As the box numbers it, or 0: below this process are commands and what they left."""
         self._tasks = tasks
         self._uploads = uploads
         self._processes = processes
         self._clock = clock
         self._starved = starved
         self._channel: Channel | None = None
+        self._door: Door | None = None
+        self._requests = Requests(self, self.lose)
+        self._streams = AgentStreams(self, self.lose)
+        self._work = AgentWork(self._requests, self._streams)
         self._turn = anyio.Semaphore(1)
         self._environment: dict[str, str] = {}
-        self._operations: dict[int, _FileOperation] = {}
-        self._operation_count = 0
         self._destroyed = False
 
-    def attach(self, channel: Channel) -> None:
-        """Give the box its channel, before anything else."""
+    def attach(self, channel: Channel, door: socket.socket | None = None) -> None:
+        """Give the box its channel, before anything else.
+
+        With ``door``, the other end of what its agent has as DOOR (`guest.__main__`), connections
+        are handed out as descriptors; without, they are relayed over the channel.
+        """
         self._channel = channel
+        if door is not None:
+            self._door = Door(door, self._streams.take, self.lose)
+
+    def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
+        """Send its agent a frame, if there is one."""
+        if self._channel is not None:
+            self._channel.send(kind, number, text, body)
 
     @property
     def alive(self) -> bool:
         """Whether it can be used."""
         return self._channel is not None and not self.lost_because
+
+    @property
+    def busy(self) -> bool:
+        """Whether something strange may run in it: a run, commands, or what they left behind."""
+        return self.run is not None or self.steward_pid != 0
+
+    def stop_commands(self) -> None:
+        """Kill every command, and what earlier ones left in the background."""
+        self.send(wire.STOP)
 
     async def start_run(
         self,
@@ -112,8 +139,6 @@ class AgentBox:
         keep_globals: bool = False,
     ) -> Run:
         """Start a run; see `Box.start_run`."""
-        if keep_globals:
-            raise NotImplementedError("kept globals are being built")
         await self._turn.acquire()
         try:
             channel = self._living()
@@ -136,17 +161,12 @@ class AgentBox:
             "calls": limits.calls,
             "value": limits.value_bytes,
             "environment": self._environment,
+            "keep": keep_globals,
         }
         described = [(item.names, item.signature, item.doc) for item in functions]
         channel.send(wire.START, 0, msgspec.json.encode(bounds), msgspec.json.encode(described))
         self.run = run
         return run
-
-    async def read_file(self, path: str, *, limit: int) -> bytes:
-        """See `Box.read_file`."""
-        return await self._file_operation(
-            {"operation": "read", "path": path, "limit": limit}, limit=limit
-        )
 
     async def execute(
         self,
@@ -160,7 +180,15 @@ class AgentBox:
         spill_to: str = "",
     ) -> CommandResult:
         """See `Box.execute`."""
-        raise NotImplementedError("commands are being built")
+        return await self._work.execute(
+            command,
+            working_dir=working_dir,
+            environment=self._environment | dict(environment or {}),
+            standard_input=standard_input,
+            timeout_s=timeout_s,
+            output_bytes=output_bytes,
+            spill_to=spill_to,
+        )
 
     def set_environment(self, variables: Mapping[str, str]) -> None:
         """See `Box.set_environment`."""
@@ -168,58 +196,77 @@ class AgentBox:
 
     async def status(self, path: str, *, follow: bool = True) -> FileStatus | None:
         """See `Box.status`."""
-        raise NotImplementedError("file pieces are being built")
+        found, _ = await self._file({"operation": "status", "path": path, "follow": follow})
+        return self._convert(found, FileStatus | None)  # type: ignore[arg-type]
+
+    async def read_file(self, path: str, *, limit: int) -> bytes:
+        """See `Box.read_file`."""
+        wanted: dict[str, object] = {"operation": "read", "path": path, "limit": limit}
+        return (await self._file(wanted, limit=limit))[1]
 
     async def read_piece(self, path: str, *, offset: int = 0, limit: int) -> FilePiece:
         """See `Box.read_piece`."""
-        raise NotImplementedError("file pieces are being built")
+        if offset < 0 or limit < 0:
+            raise BoxFileError("invalid_input", "offset and limit are counts of bytes")
+        wanted: dict[str, object] = {
+            "operation": "piece",
+            "path": path,
+            "offset": min(offset, _FAR),
+            "limit": limit,
+        }
+        size, data = await self._file(wanted, limit=limit)
+        return FilePiece(data=data, size=self._convert(size, int))
 
     async def write_file(
         self, path: str, data: bytes, *, read_only: bool = False, append: bool = False
     ) -> int:
         """See `Box.write_file`. What goes below ``/app/uploads`` is always read-only inside."""
-        if append:
-            raise NotImplementedError("file pieces are being built")
         if path == UPLOADS or path.startswith(UPLOADS + "/"):
             self._living()
+            if append:
+                raise BoxFileError("permission_denied", f"nothing can be added to {path}")
             await self._uploads.write(path, data)
             return len(data)
+        operation = "append" if append else "write"
         mode = 0o444 if read_only else 0o644
-        await self._file_operation({"operation": "write", "path": path, "mode": mode}, data)
-        return len(data)
+        size, _ = await self._file({"operation": operation, "path": path, "mode": mode}, data)
+        return self._convert(size, int)
 
     async def glob(
         self, pattern: str, *, working_dir: str = "/home/user", limit: int = 10_000
     ) -> FoundPaths:
         """See `Box.glob`."""
-        raise NotImplementedError("glob is being built")
+        return await self._work.glob(pattern, working_dir=working_dir, limit=limit)
 
     def pack(self, path: str, *, recursive: bool = True) -> AsyncGenerator[bytes]:
         """See `Box.pack`."""
-        raise NotImplementedError("archives are being built")
+        return self._work.pack(path, recursive=recursive)
 
     async def unpack(self, path: str, pieces: AsyncIterable[bytes]) -> Unpacked:
         """See `Box.unpack`."""
-        raise NotImplementedError("archives are being built")
+        return await self._work.unpack(path, pieces)
 
     async def connect(self, port: int, *, timeout_s: float = 10.0) -> anyio.abc.ByteStream:
         """See `Box.connect`."""
-        raise NotImplementedError("connections are being built")
+        self._living()
+        _check_port(port)
+        return await self._streams.connect(self._requests.new_number(), port, timeout_s)
 
     async def listen(self, port: int) -> Listener:
         """See `Box.listen`."""
-        raise NotImplementedError("connections are being built")
+        self._living()
+        _check_port(port)
+        return await self._streams.listen(self._requests.new_number(), port, _OPEN_TIMEOUT_S)
 
     async def export_files(self) -> bytes:
         """See `Box.export_files`."""
         # Headers and padding make an archive larger than what is in it.
-        return await self._file_operation(
-            {"operation": "export"}, limit=self.spec.disk_bytes * 2 + 64 * 1024 * 1024
-        )
+        limit = self.spec.disk_bytes * 2 + 64 * 1024 * 1024
+        return (await self._file({"operation": "export"}, limit=limit))[1]
 
     async def import_files(self, archive: bytes) -> None:
         """See `Box.import_files`."""
-        await self._file_operation({"operation": "restore"}, archive)
+        await self._file({"operation": "restore"}, archive)
 
     async def destroy(self) -> None:
         """End every process and free every file."""
@@ -240,21 +287,38 @@ class AgentBox:
         if self.run is not None:
             self.run.lost(reason)
             self._release_turn()
-        for operation in tuple(self._operations.values()):
-            operation.done.set()
+        if self._door is not None:
+            self._door.close()
+        self._requests.close(reason)
+        self._streams.close()
         self.ready.set()
 
     def handle(self, frame: wire.Frame) -> None:
-        """Take a frame of the agent's."""
+        """Take a frame of the agent's. One that no agent sends loses the box."""
         kind, number, text, body = frame
-        if kind == wire.READY:
-            self.ready.set()
-        elif kind in (wire.CHUNK, wire.FILE_DONE):
-            self._handle_file(kind, number, text, body)
-        elif self.run is not None:
-            self.run.handle(kind, number, text, body)
-            if kind == wire.RESULT:
-                self._release_turn()
+        try:
+            if kind in _OF_A_RUN:
+                if self.run is not None:
+                    self.run.handle(kind, number, text, body)
+                    if kind == wire.RESULT:
+                        self._release_turn()
+            elif kind in _OF_A_REQUEST:
+                self._requests.handle(kind, number, text, body)
+            elif kind in _OF_A_STREAM:
+                self._streams.handle(kind, number, text, body)
+            elif kind == wire.READY:
+                self._handle_ready(text)
+            elif kind == wire.STEWARD:
+                self.steward_pid = number
+            else:
+                raise ValueError(f"a frame of kind {kind}")  # noqa: TRY301 - told like the others
+        except ValueError as error:
+            self.lose(f"its agent sent what no agent sends: {error}")
+
+    def _handle_ready(self, text: bytes) -> None:
+        if msgspec.json.decode(text, type=_Ready).door != (self._door is not None):
+            self.lose("its agent and its backend do not agree on the door")
+        self.ready.set()
 
     def _release_turn(self) -> None:
         self.run = None
@@ -265,40 +329,18 @@ class AgentBox:
             raise BoxLost(f"the box is gone: {self.lost_because or 'it never started'}")
         return self._channel
 
-    async def _file_operation(
+    async def _file(
         self, wanted: dict[str, object], data: bytes | None = None, *, limit: int = 0
-    ) -> bytes:
-        channel = self._living()
-        self._operation_count += 1
-        number = self._operation_count
-        operation = self._operations[number] = _FileOperation(limit)
-        try:
-            channel.send(wire.FILE, number, msgspec.json.encode(wanted))
-            if data is not None:
-                for start in range(0, len(data), _PIECE):
-                    channel.send(wire.CHUNK, number, b"", data[start : start + _PIECE])
-                channel.send(wire.CHUNK, number)
-            with anyio.move_on_after(_FILE_TIMEOUT_S):
-                await operation.done.wait()
-        finally:
-            del self._operations[number]
-        if operation.reply is None:
-            self.lose(f"a file operation took over {_FILE_TIMEOUT_S:g} s")
-            self._living()
-        elif operation.reply.code:
-            raise BoxFileError(operation.reply.code, operation.reply.message)
-        return b"".join(operation.pieces)
+    ) -> tuple[Any, bytes]:
+        return await self._requests.file(wanted, data, limit=limit, timeout_s=_FILE_TIMEOUT_S)
 
-    def _handle_file(self, kind: int, number: int, text: bytes, body: bytes) -> None:
-        operation = self._operations.get(number)
-        if operation is None:
-            return
-        if kind == wire.FILE_DONE:
-            operation.reply = msgspec.json.decode(text, type=_FileReply)
-            operation.done.set()
-            return
-        operation.received += len(body)
-        if operation.received > operation.limit:
-            self.lose("its agent sent more of a file than was asked for")
-        else:
-            operation.pieces.append(body)
+    def _convert(self, value: Any, kind: type[_Kind]) -> _Kind:
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            raise self._requests.broken() from error
+
+
+def _check_port(port: int) -> None:
+    if not 1 <= port <= 65535:
+        raise BoxConnectionError(f"{port} is not a port: a number from 1 to 65535")

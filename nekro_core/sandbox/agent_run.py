@@ -279,9 +279,10 @@ class AgentRun:
             ended = _Ended(StopReason.OUT_OF_MEMORY, "the code used more memory than its box has")
         if ended.stop is StopReason.TOO_MANY_CALLS:
             ended.error = f"the code made more than {self._limits.calls} tool calls and was stopped"
-        self._end(self._stopping or ended, output, truncated=bool(flags & wire.TRUNCATED))
+        truncated, kept = bool(flags & wire.TRUNCATED), bool(flags & wire.KEPT)
+        self._end(self._stopping or ended, output, truncated=truncated, kept=kept)
 
-    def _end(self, ended: _Ended, output: bytes, *, truncated: bool) -> None:
+    def _end(self, ended: _Ended, output: bytes, *, truncated: bool, kept: bool = False) -> None:
         if self._floor_since is not None:
             self._used += self._clock() - self._floor_since
             self._floor_since = None
@@ -293,6 +294,7 @@ class AgentRun:
             statements=self._statements,
             calls=self._call_count,
             seconds=self._used,
+            globals_kept=kept,
         )
         if self._timer is not None:
             self._timer.cancel()

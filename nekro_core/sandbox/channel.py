@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import cast
+from typing import Protocol, cast
 
 from nekro_core.sandbox.guest import guest_wire as wire
 
@@ -11,6 +11,13 @@ _READ_BYTES = 65536
 
 _BODY_LIMIT = 256 * 1024 * 1024
 """Of one frame of an agent: the largest value there may be, and then some."""
+
+
+class Sender(Protocol):
+    """What takes frames for an agent."""
+
+    def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
+        """Send a frame. On a channel that is lost it does nothing: the loss is told elsewhere."""
 
 
 class Channel(asyncio.BufferedProtocol):

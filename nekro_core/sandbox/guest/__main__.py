@@ -1,17 +1,21 @@
-"""The agent of a box: forks a process for each run, stands between it and the host, and ends it.
+"""The agent of a box: stands between the host and all that runs here.
 
-Started once per box as ``python3 -I -S <this folder>`` with the box's limits and the number of the
-descriptor that is the host's channel as arguments, or ``standard-streams`` where that is its input
-and output. It is all that may talk to the host, and nothing
-strange ever runs in it: a run is a forked child with a socket pair of its own. The agent checks
-sizes, counts calls, collects output up to its cap, and when a run is over kills whatever is left of
-it. One run's process is always forked ahead, so that nobody waits for it. As process 1 of its
-namespace it inherits the orphans of a run.
+Started once per box as ``python3 -I -S <this folder> LIMITS CHANNEL [DOOR]``. LIMITS is JSON.
+CHANNEL is the number of the descriptor that is the host's channel, or two, ``0,1``, where it comes
+as pipes. DOOR is what descriptors are passed through: the number of a socket (SOCK_SEQPACKET), or
+the path of a listening one; without it connections are relayed in frames (`guest_wire`).
+
+It is all that may talk to the host, and nothing strange ever runs in it: a run is a forked child
+with a socket pair of its own. The agent checks sizes, counts calls, collects output up to its cap,
+and when a run is over kills whatever is left of it. One run's process is always forked ahead, so
+that nobody waits for it. What takes long is the steward's, a second process. As process 1 of its
+namespace the agent inherits the orphans of a run.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import importlib
 import json
@@ -20,18 +24,21 @@ import select
 import signal
 import socket
 import sys
-import time
 
 import guest_files
 import guest_guard
 import guest_meter
-import guest_streams
 import guest_wire as wire
-from guest_run import Run, describe_status
+from guest_run import Run
+from guest_runs import TICK_S, Runs
+from guest_streams import Streams
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
+
+    from guest_steward import Steward
 
 # What code often needs, imported while nobody waits: each run then has it for nothing.
 _PRELOAD = (
@@ -41,11 +48,9 @@ _PRELOAD = (
     "heapq bisect operator pprint unicodedata zlib zoneinfo tarfile secrets"
 )
 
-_TICK_S = 0.2
-_FILES = 50_000
-"""In a box's folders together. Each costs the kernel 1 KB that counts as nobody's memory."""
-
 _FOR_THE_RUN = (wire.FEED, wire.FINISH, wire.ANSWER)
+_TAKING = ("write", "append", "restore")
+_FOR_A_STREAM = (wire.DATA, wire.CREDIT, wire.CLOSE)
 
 
 class Agent:
@@ -53,38 +58,37 @@ class Agent:
 
     def __init__(
         self,
-        sock: socket.socket | guest_streams.StandardStreams,
+        host: wire.Channel,
+        door: socket.socket | None = None,
         meter: guest_meter.Meter | None = None,
     ) -> None:
-        self.host = wire.Channel(sock)
-        self.meter = meter
-        self.run: Run | None = None
-        self.spare: Run | None = None
-        self.next_tick = 0.0
-        self.file_count = 0
+        self.host = host
         self.poll = select.poll()
-        self.poll.register(sock, select.POLLIN)
+        self.poll.register(host.incoming, select.POLLIN)
+        self.runs = Runs(host, self.poll, meter)
+        self.streams = Streams(host, self.poll, door)
         self.unloaded = _PRELOAD.split()
 
     def serve(self) -> None:
         """Until the host is gone."""
-        number = self.host.sock.fileno()
+        runs = self.runs
         while True:
-            has_idle_work = not self.run and (self.unloaded or not self.spare)
-            wait_ms = 0 if has_idle_work else _TICK_S * 1000 if self.run else None
+            has_idle_work = not runs.current and (self.unloaded or not runs.spare)
+            wait_ms = 0 if has_idle_work else TICK_S * 1000 if runs.current else None
             events = dict(self.poll.poll(wait_ms))
-            if self.run and time.monotonic() > self.next_tick:
-                self._tick(self.run)
-            elif not self.run and not events:
+            if runs.current:
+                runs.tick(runs.current)
+            elif not events:
                 self._idle()
-            if number in events:
-                received = self.host.sock.recv(wire.READ_BYTES)
-                if not received:
+            if self.host.incoming in events:
+                if not self.host.read():
                     return
-                self.host.buffer += received
                 self._handle_host()
-            if self.run:
-                self._handle_run(self.run, events)
+            if runs.current:
+                runs.handle(runs.current, events)
+            if runs.steward and runs.steward.sock.fileno() in events:
+                self._handle_steward(runs.steward, events)
+            self.streams.handle(events)
 
     def _idle(self) -> None:
         if self.unloaded:
@@ -94,146 +98,104 @@ class Agent:
                 gc.collect()
                 gc.freeze()  # so that no collection in a run writes to what it shares with others
         else:
-            self.spare = Run()
+            self.runs.reap_orphans()
+            self.runs.spare = Run()
 
     def _handle_host(self) -> None:
+        buffer = self.host.buffer
         while True:
-            head = wire.measure(self.host.buffer, wire.UNLIMITED, wire.UNLIMITED)
+            head = wire.measure(buffer, wire.UNLIMITED, wire.UNLIMITED)
             if head is None:
                 return
             if head[0] in _FOR_THE_RUN:
-                self._pass_on(head[3])
+                self.runs.pass_on(buffer[: head[3]])
+                del buffer[: head[3]]
                 continue
-            kind, number, text, body = wire.take(self.host.buffer, *head)
+            kind, number, text, body = wire.take(buffer, *head)
             if kind == wire.START:
-                self._start(text, body)
+                self.runs.start(text, body)
+            elif kind == wire.CANCEL:
+                if self.runs.current:
+                    self.runs.end(self.runs.current, text)
             elif kind == wire.FILE:
                 self._file(number, json.loads(text))
-            elif kind == wire.CHUNK:
-                raise wire.ProtocolError("a piece of no file")
-            elif self.run and kind == wire.CANCEL:
-                self._end(self.run, text)
+            elif kind == wire.WORK:
+                self._work(number, text, body)
+            elif kind == wire.STOP:
+                self._stop(number)
+            elif kind == wire.OPEN:
+                self.streams.open(number, json.loads(text))
+            elif kind in _FOR_A_STREAM:
+                self.streams.take(kind, number, text, body)
+            else:
+                raise wire.ProtocolError(f"a frame of kind {kind} out of place")
 
-    def _pass_on(self, end: int) -> None:
-        if self.run:  # else it was over before this came
-            self.run.send(self.host.buffer[:end])
-            if self.run.outgoing:
-                self.poll.modify(self.run.sock, select.POLLIN | select.POLLOUT)
-        del self.host.buffer[:end]
-
-    def _start(self, text: bytes, described: bytes) -> None:
-        run, self.spare = self.spare or Run(), None
-        run.begin(json.loads(text), text, described)
-        self.run = run
-        self.poll.register(run.sock, select.POLLIN | (select.POLLOUT if run.outgoing else 0))
-        self.poll.register(run.pipe, select.POLLIN)
-        self.poll.register(run.process, select.POLLIN)
-
-    def _handle_run(self, run: Run, events: dict[int, int]) -> None:
-        if run.sock.fileno() in events:
-            self._handle_socket(run, events[run.sock.fileno()])
-        if self.run and run.pipe in events and not run.take_output(4):
-            self.poll.unregister(run.pipe)
-        if self.run and run.process in events:
-            self._handle_socket(run, select.POLLIN)  # its last words may still be there
-            if self.run:
-                self._end(run, None)
-
-    def _handle_socket(self, run: Run, event: int) -> None:
-        if event & select.POLLOUT:
-            run.flush()
-            if not run.outgoing:
-                self.poll.modify(run.sock, select.POLLIN)
+    def _work(self, number: int, text: bytes, body: bytes) -> None:
+        """Hand work to the steward, and to the host the other end of its stream."""
         try:
-            received = run.sock.recv(wire.READ_BYTES)
-        except BlockingIOError:
+            steward = self.runs.steward or self._hire_steward()
+        except OSError:
+            self._refuse(number, "limit", "the box has no process left for this")
             return
-        except ConnectionResetError:
-            received = b""
-        if not received:
-            with contextlib.suppress(KeyError):
-                self.poll.unregister(run.sock)
+        stream = None
+        if json.loads(text)["operation"] in ("pack", "unpack"):
+            stream, ours = socket.socketpair()
+            self.streams.give(number, ours)
+        steward.give(number, text, body, stream)
+        if stream is not None:
+            stream.close()
+        self._watch_steward(steward)
+
+    def _hire_steward(self) -> Steward:
+        from guest_steward import Steward  # 3 ms that a box without commands need not spend
+
+        steward = self.runs.steward = Steward()
+        self.host.send(wire.STEWARD, steward.pid)
+        return steward
+
+    def _stop(self, number: int) -> None:
+        """Stop some work; with 0 all of it, and what commands left in the background."""
+        steward = self.runs.steward
+        if steward is not None and number:
+            steward.send(wire.frame(wire.STOP, number))
+            self._watch_steward(steward)
+        elif steward is not None:
+            steward.end_commands()
+
+    def _watch_steward(self, steward: Steward) -> None:
+        waits = select.POLLOUT if steward.outgoing else 0
+        self.poll.register(steward.sock, select.POLLIN | waits)
+
+    def _handle_steward(self, steward: Steward, events: dict[int, int]) -> None:
+        if events[steward.sock.fileno()] & select.POLLOUT:
+            steward.flush()
+        answers = steward.take()
+        if answers is not None:
+            if answers:
+                self.host.send_bytes(answers)
+            self._watch_steward(steward)
             return
-        run.received += received
+        self.poll.unregister(steward.sock)
+        self.runs.steward = None
+        os.kill(steward.pid, signal.SIGKILL)  # it may have closed its socket and nothing else
+        os.waitpid(steward.pid, 0)
+        steward.close()
+        self.host.send(wire.STEWARD, 0)
+        if not self.runs.current:  # else what it left behind ends with the run
+            self.runs.end_strangers()
+        for number in steward.open_work:
+            self._refuse(number, "killed", "what did this in the box was killed by something in it")
+
+    def _refuse(self, number: int, code: str, message: str) -> None:
+        text = json.dumps({"code": code, "message": message})
+        self.host.send(wire.WORK_DONE, number, text.encode())
+
+    def _file(self, number: int, wanted: dict[str, Any]) -> None:
+        operation = wanted.pop("operation")
+        pieces = self._pieces(number) if operation in _TAKING else iter(())
+        reply: dict[str, Any] = {}
         try:
-            while self.run:
-                found = wire.measure(run.received, run.value_limit)
-                if found is None:
-                    break
-                self._forward(run, *found)
-        except wire.ProtocolError as error:
-            self._end(run, _ended("protocol_error", f"the run sent {error}"))
-
-    def _forward(self, run: Run, kind: int, number: int, text_length: int, end: int) -> None:
-        del number
-        has_body = wire.HEAD.size + text_length < end
-        if kind == wire.CALL and run.calls_left <= 0:
-            self._end(run, _ended("too_many_calls", ""))
-        elif kind == wire.CALL or (kind == wire.DONE and not has_body and text_length <= 1):
-            run.calls_left -= kind == wire.CALL
-            self.host.sock.sendall(run.received[:end])
-        elif kind == wire.END and not has_body:
-            self._end(run, bytes(run.received[wire.HEAD.size : end]), wire.SAID_BY_RUN)
-        else:
-            raise wire.ProtocolError(f"a frame of kind {kind}")
-        del run.received[:end]
-
-    def _end(self, run: Run, text: bytes | None, flags: int = 0) -> None:
-        """Kill all but this process and tell the host what became of the run.
-
-        Daemons that it left behind end with it: whatever should outlive a run is a file.
-        """
-        self.run = None
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)
-        status = self._reap_all(run)
-        for number in (run.sock, run.pipe, run.process):
-            with contextlib.suppress(KeyError):
-                self.poll.unregister(number)
-        run.take_output(1024)  # nobody is left who could write: the pipe's own size bounds it
-        if text is None:
-            starved = self.meter is not None and self.meter.starved()
-            text = _STARVED if starved else _ended("died", describe_status(status))
-        flags |= wire.TRUNCATED if run.truncated else 0
-        self.host.send(wire.RESULT, flags, text, bytes(run.output))
-        run.close()
-
-    def _tick(self, run: Run) -> None:
-        """Now and then during a run: reap orphans, which count against the box's processes until
-        then, and end a run that makes files without end."""
-        self.next_tick = time.monotonic() + _TICK_S
-        while True:
-            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            if ended is None or ended.si_pid == run.pid:
-                break
-            os.waitpid(ended.si_pid, 0)
-        before, self.file_count = self.file_count, guest_files.count()
-        if self.file_count > _FILES and self.file_count > before:
-            self._end(run, _ended("out_of_memory", f"the code made over {_FILES} files"))
-        elif self.meter is not None:
-            spent, starved = self.meter.look()
-            if starved:
-                self._end(run, _STARVED)
-            elif spent:
-                self.host.send(wire.USED, int(min(spent, _TICK_S) * 1e6))
-
-    @staticmethod
-    def _reap_all(run: Run) -> int:
-        """Wait until nothing else is left in the box; the status of the run's own process."""
-        status = 0
-        while True:
-            try:
-                pid, ended = os.waitpid(-1, 0)
-            except ChildProcessError:
-                return status
-            if pid == run.pid:
-                status = ended
-
-    def _file(self, number: int, wanted: dict[str, object]) -> None:
-        pieces = self._pieces(number) if wanted["operation"] in ("write", "restore") else iter(())
-        reply = {}
-        try:
-            self._file_operation(number, pieces, **wanted)
+            reply["value"] = self._file_operation(number, pieces, operation, **wanted)
         except guest_files.FileError as error:
             reply = {"code": error.code, "message": str(error)}
         except MemoryError:
@@ -243,25 +205,24 @@ class Agent:
         self.host.send(wire.FILE_DONE, number, json.dumps(reply).encode("utf-8", "replace"))
 
     def _file_operation(
-        self,
-        number: int,
-        pieces: Iterator[bytes],
-        operation: str,
-        path: str = "",
-        limit: int = 0,
-        mode: int = 0o644,
-    ) -> None:
+        self, number: int, pieces: Iterator[bytes], operation: str, **wanted: Any
+    ) -> Any:
         def send(piece: bytes) -> None:
             self.host.send(wire.CHUNK, number, b"", piece)
 
+        if operation in ("export", "restore"):
+            import guest_tar
+
+            return guest_tar.export(send) if operation == "export" else guest_tar.restore(pieces)
         if operation == "read":
-            guest_files.read(path, limit, send)
-        elif operation == "write":
-            guest_files.write(path, pieces, mode)
-        elif operation == "export":
-            guest_files.export(send)
-        else:
-            guest_files.restore(pieces)
+            return guest_files.read(send=send, **wanted)
+        if operation == "piece":
+            return guest_files.read_piece(send=send, **wanted)
+        if operation == "status":
+            return guest_files.status(**wanted)
+        if operation == "append":
+            return guest_files.append(pieces=pieces, **wanted)
+        return guest_files.write(pieces=pieces, **wanted)
 
     def _pieces(self, number: int) -> Iterator[bytes]:
         """The host's pieces up to the empty one. They follow their FILE frame without a gap."""
@@ -274,23 +235,32 @@ class Agent:
             yield body
 
 
-def _ended(stop: str, error: str) -> bytes:
-    return json.dumps({"stop": stop, "error": error}).encode("utf-8", "replace")
+def _open_channel(told: str) -> wire.Channel:
+    """The host's channel, out of the way of what children inherit."""
+    numbers = [int(number) for number in told.split(",")]
+    if numbers[0] < 3:
+        numbers = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3) for number in numbers]
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(null, number)
+        os.close(null)
+    for number in numbers:
+        os.set_inheritable(number, False)
+    return wire.Channel(numbers[0], numbers[-1])
 
 
-_STARVED = _ended("out_of_memory", "the code used more memory than its box has")
-
-
-def _open_host(argument: str) -> socket.socket | guest_streams.StandardStreams:
-    if argument == "standard-streams":
-        return guest_streams.StandardStreams()
-    sock = socket.socket(fileno=int(argument))
-    sock.set_inheritable(False)
-    return sock
+def _open_door(told: str) -> socket.socket:
+    if told.isdigit():
+        door = socket.socket(fileno=int(told))
+    else:
+        door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        door.connect(told)
+    door.set_inheritable(False)
+    return door
 
 
 def main() -> None:
-    """Serve the host on what the second argument names."""
+    """Serve the host as the arguments say."""
     limits = json.loads(sys.argv[1])
     guest_guard.give_way(limits.get("nice", 0))  # its file is not ours once we are not dumpable
     guest_guard.set_dumpable(False)
@@ -300,9 +270,10 @@ def main() -> None:
     if limits.get("packages"):
         sys.path.append(limits["packages"])
     meter = guest_meter.Meter(limits["memory"]) if limits.get("metered") else None
-    agent = Agent(_open_host(sys.argv[2]), meter)
+    door = _open_door(sys.argv[3]) if sys.argv[3:] else None
+    agent = Agent(_open_channel(sys.argv[2]), door, meter)
     agent.unloaded += limits.get("preload", "").split()
-    ready = {"python": ".".join(map(str, sys.version_info[:3]))}
+    ready = {"python": ".".join(map(str, sys.version_info[:3])), "door": bool(sys.argv[3:])}
     agent.host.send(wire.READY, 1, json.dumps(ready).encode())
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         agent.serve()

@@ -5,6 +5,7 @@ import __future__
 
 import builtins
 import io
+import itertools
 import json
 import os
 import sys
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 FILENAME = "<reply>"
-_OWN = (FILENAME, "/home/user/", "/tmp/", "/app/")
+_OWN = ("<reply", "/home/user/", "/tmp/", "/app/")
 _ERROR_LIMIT = 8000
 
 # Of `ast` and `inspect`, which cost 20 ms to import.
@@ -88,14 +89,24 @@ def _accept_values_in_asyncio() -> None:
 
 
 class Program:
-    """One run's globals, source and event loop."""
+    """The globals, source and event loop of one run, or of several that keep their globals."""
 
     def __init__(self, conversation: guest_tools.Conversation) -> None:
         self.conversation = conversation
         self.module = types.ModuleType("__main__")
+        self.bindings = guest_tools.Bindings(conversation, vars(self.module))
+        self.filename = FILENAME
         self.lines: list[str] = []
         self.loop: Any = None
         self.flags = _TOP_LEVEL_AWAIT
+
+    def turn_page(self, number: int) -> None:
+        """Take another reply as source. What the earlier ones defined keeps its lines."""
+        import linecache
+
+        linecache.cache[self.filename] = (1, None, self.lines, self.filename)
+        self.filename = f"<reply {number}>"
+        self.lines = []
 
     def run(self) -> tuple[str, str]:
         """Execute what is fed until the last statement or the first error. Gives (stop, error)."""
@@ -113,7 +124,7 @@ class Program:
             return "out_of_memory", "MemoryError: the code needed more memory than the box has"
         except BaseException as error:
             # Whatever strange code raises is its result.
-            return "error", _traceback(error, self.lines)
+            return "error", _traceback(error, self.lines, self.filename)
         finally:
             flush()
         return "finished", ""
@@ -126,7 +137,7 @@ class Program:
             self._prepare_asyncio()
         placed = "\n" * (line - 1) + source
         tree: Any = compile(
-            placed, FILENAME, "exec", flags=_ONLY_AST | self.flags, dont_inherit=True
+            placed, self.filename, "exec", flags=_ONLY_AST | self.flags, dont_inherit=True
         )
         if "await" in source:
             tree = _await_anything(tree)
@@ -138,7 +149,7 @@ class Program:
             self.conversation.send(DONE, number)
 
     def _execute_one(self, statement: Any) -> None:
-        code = compile(statement, FILENAME, "exec", flags=self.flags, dont_inherit=True)
+        code = compile(statement, self.filename, "exec", flags=self.flags, dont_inherit=True)
         self.flags |= code.co_flags & _FUTURE
         if code.co_flags & _COROUTINE:
             self._prepare_asyncio()
@@ -170,12 +181,12 @@ def flush() -> None:
             continue
 
 
-def _traceback(error: BaseException, lines: list[str]) -> str:
+def _traceback(error: BaseException, lines: list[str], filename: str) -> str:
     try:
         import linecache
         import traceback
 
-        linecache.cache[FILENAME] = (1, None, lines, FILENAME)
+        linecache.cache[filename] = (1, None, lines, filename)
         described = traceback.TracebackException(type(error), error, error.__traceback__)
         _keep_own_lines(described)
         text = "".join(described.format()).rstrip()
@@ -206,12 +217,15 @@ def _show_line(part: Any) -> None:
     """A syntax error in fed text has no file to show its line from."""
     import linecache
 
-    if part.filename == FILENAME and not part.text and part.lineno:
-        part.text = linecache.getline(FILENAME, int(part.lineno))
+    if part.filename.startswith("<reply") and not part.text and part.lineno:
+        part.text = linecache.getline(part.filename, int(part.lineno))
 
 
 def become_run(channel: Channel) -> None:
-    """The whole life of a run's process: get warm, wait to be started, run; never returns."""
+    """The whole life of a run's process: get warm, wait to be started, run; never returns.
+
+    One that keeps its globals waits to be started again.
+    """
     for number, name in ((1, "stdout"), (2, "stderr")):
         raw = open(number, "wb", closefd=False)
         stream = io.TextIOWrapper(
@@ -226,17 +240,20 @@ def become_run(channel: Channel) -> None:
     builtins.exit = builtins.quit = sys.exit
     builtins.help = _help
     _get_warm()
-    _, _, text, described = channel.receive()
-    settings = json.loads(text)
-    guest_packages.settle(settings["environment"])
-    conversation = guest_tools.Conversation(channel, settings["value"])
+    conversation = guest_tools.Conversation(channel)
+    settings, described = conversation.start()
     program = Program(conversation)
     sys.modules["__main__"] = program.module
-    guest_tools.bind(conversation, json.loads(described), vars(program.module))
-    stop, error = program.run()
-    ended = json.dumps({"stop": stop, "error": error})
-    conversation.send(END, 0, ended.encode("utf-8", "replace"))
-    threading.Event().wait()  # the agent ends this process, and with it every thread
+    for number in itertools.count(2):
+        guest_packages.settle(settings["environment"])
+        program.bindings.bind(described)
+        stop, error = program.run()
+        ended = json.dumps({"stop": stop, "error": error})
+        conversation.send(END, 0, ended.encode("utf-8", "replace"))
+        if not settings["keep"]:
+            threading.Event().wait()  # the agent ends this process, and with it every thread
+        settings, described = conversation.start()
+        program.turn_page(number)
 
 
 def _help(*topics: Any) -> None:

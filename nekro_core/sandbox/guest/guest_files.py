@@ -13,13 +13,13 @@ import stat
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
-    import tarfile
     from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
 
 HOME = "/home/user"
 ROOTS = (HOME, "/app/uploads", "/tmp")
 PIECE = 256 * 1024
-_ENTRIES = 100_000
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class FileError(Exception):
@@ -46,16 +46,22 @@ _CODES = {
 }
 
 
+def explained(path: str, error: OSError | ValueError) -> FileError:
+    """The error that the caller is told."""
+    number = getattr(error, "errno", None)
+    code = _CODES.get(number, "invalid_input")
+    return FileError(code, f"{path}: {os.strerror(number) if number else error}")
+
+
 @contextlib.contextmanager
-def _told_by_path(path: str) -> Iterator[None]:
+def told_by_path(path: str) -> Iterator[None]:
+    """Have what the system refuses told as `FileError`."""
     try:
         yield
     except FileError:
         raise
     except (OSError, ValueError) as error:
-        code = _CODES.get(getattr(error, "errno", None), "invalid_input")
-        reason = os.strerror(error.errno) if getattr(error, "errno", None) else str(error)
-        raise FileError(code, f"{path}: {reason}") from error
+        raise explained(path, error) from error
 
 
 def count() -> int:
@@ -64,7 +70,7 @@ def count() -> int:
     return sum(found.f_files - found.f_ffree for found in seen)
 
 
-def _locate(path: str, follow_last: bool = True) -> tuple[str, list[str]]:
+def locate(path: str, follow_last: bool = True) -> tuple[str, list[str]]:
     """The root that holds ``path`` and the parts below it."""
     if not path or "\0" in path or len(path) > 4096:
         raise FileError("invalid_input", f"not a path: {path[:80]!r}")
@@ -79,171 +85,169 @@ def _locate(path: str, follow_last: bool = True) -> tuple[str, list[str]]:
     raise FileError("permission_denied", f"{path} is outside {', '.join(ROOTS)}")
 
 
-def _open_folder(root: str, parts: list[str], make: bool) -> int:
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    folder = os.open(root, flags)
+def open_parents(root: str, parts: list[str], make: bool) -> int:
+    """Open the folder that the parts lead to from a root, following no link; made if wanted."""
+    folder = os.open(root, FOLDER_FLAGS)
     for part in parts:
         try:
             if make:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, 0o755, dir_fd=folder)
-            inner = os.open(part, flags, dir_fd=folder)
+            inner = os.open(part, FOLDER_FLAGS, dir_fd=folder)
         finally:
             os.close(folder)
         folder = inner
     return folder
 
 
-def read(path: str, limit: int, send: Callable[[bytes], None]) -> None:
-    """Send the bytes of a regular file in pieces."""
-    with _told_by_path(path):
-        root, parts = _locate(path)
-        folder = _open_folder(root, parts[:-1], make=False)
+def open_folder(path: str) -> int:
+    """Open a folder by any path of the box's own."""
+    with told_by_path(path):
+        root, parts = locate(path)
+        return open_parents(root, [part for part in parts if part], make=False)
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
+    """A regular file that may be read, and what is known of it."""
+    with told_by_path(path):
+        root, parts = locate(path)
+        folder = open_parents(root, parts[:-1], make=False)
         try:
             # Non-blocking: opening a FIFO must not wait for its writer.
-            file = os.open(
-                parts[-1] or ".", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW, dir_fd=folder
-            )
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+            file = os.open(parts[-1] or ".", flags, dir_fd=folder)
         finally:
             os.close(folder)
-        with os.fdopen(file, "rb", buffering=0) as opened:
+        try:
             found = os.fstat(file)
             if stat.S_ISDIR(found.st_mode):
                 raise FileError("is_a_directory", f"{path} is a folder")
             if not stat.S_ISREG(found.st_mode):
                 raise FileError("invalid_input", f"{path} is not a regular file")
-            left = limit
-            if found.st_size > limit:
-                raise FileError("too_large", f"{path} has {found.st_size} bytes, more than {limit}")
-            while True:
-                piece = opened.read(min(PIECE, left + 1))
-                if not piece:
-                    return
-                left -= len(piece)
-                if left < 0:
-                    raise FileError("too_large", f"{path} grew beyond {limit} bytes")
-                send(piece)
+            yield file, found
+        finally:
+            os.close(file)
 
 
-def write(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> None:
-    """Replace a file in one step, making its parents."""
-    with _told_by_path(path):
-        root, parts = _locate(path)
-        if not parts[-1]:
-            raise FileError("is_a_directory", f"{path} is a folder")
-        folder = _open_folder(root, parts[:-1], make=True)
+def read(path: str, limit: int, send: Callable[[bytes], None]) -> None:
+    """Send the bytes of a regular file in pieces."""
+    with _opened(path) as (file, found):
+        left = limit
+        if found.st_size > limit:
+            raise FileError("too_large", f"{path} has {found.st_size} bytes, more than {limit}")
+        while piece := os.read(file, min(PIECE, left + 1)):
+            left -= len(piece)
+            if left < 0:
+                raise FileError("too_large", f"{path} grew beyond {limit} bytes")
+            send(piece)
+
+
+def read_piece(path: str, offset: int, limit: int, send: Callable[[bytes], None]) -> int:
+    """Send at most ``limit`` bytes of a regular file from ``offset`` on; gives its whole size."""
+    with _opened(path) as (file, found):
+        while limit > 0:
+            piece = os.pread(file, min(PIECE, limit), offset)
+            if not piece:
+                break
+            send(piece)
+            offset += len(piece)
+            limit -= len(piece)
+        return found.st_size
+
+
+def status(path: str, follow: bool) -> dict[str, Any] | None:
+    """What is there: its kind, size, permission bits and time; None where nothing is."""
+    with told_by_path(path):
+        try:
+            root, parts = locate(path, follow)
+            folder = open_parents(root, parts[:-1], make=False)
+            try:
+                found = os.stat(parts[-1] or ".", dir_fd=folder, follow_symlinks=False)
+            finally:
+                os.close(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+    kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
+    return {
+        "kind": kinds.get(stat.S_IFMT(found.st_mode), "other"),
+        "size": found.st_size,
+        "mode": stat.S_IMODE(found.st_mode),
+        "modified": found.st_mtime,
+    }
+
+
+def write(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
+    """Replace a file in one step, making its parents; gives its size."""
+    with told_by_path(path):
+        folder, name = _open_place(path)
         temporary = f".{os.urandom(8).hex()}.part"
         try:
             with contextlib.suppress(FileNotFoundError):
-                if stat.S_ISDIR(os.stat(parts[-1], dir_fd=folder, follow_symlinks=False).st_mode):
+                if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                     raise FileError("is_a_directory", f"{path} is a folder")
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             try:
-                with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as file:
+                with os.fdopen(os.open(temporary, _NEW, 0o600, dir_fd=folder), "wb") as file:
                     for piece in pieces:
                         file.write(piece)
                     file.flush()
                     os.fchmod(file.fileno(), mode)
-                os.rename(temporary, parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
+                    size = file.tell()
+                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary, dir_fd=folder)
                 raise
         finally:
             os.close(folder)
+        return size
 
 
-class _Sender:
-    """A file that sends what is written to it."""
-
-    def __init__(self, send: Callable[[bytes], None]) -> None:
-        self._send = send
-
-    def write(self, data: bytes) -> int:
-        self._send(bytes(data))
-        return len(data)
-
-
-class _Receiver:
-    """A file that reads from pieces."""
-
-    def __init__(self, pieces: Iterable[bytes]) -> None:
-        self._pieces = iter(pieces)
-        self._buffer = b""
-
-    def read(self, size: int) -> bytes:
-        while len(self._buffer) < size:
-            piece = next(self._pieces, None)
-            if piece is None:
-                break
-            self._buffer += piece
-        taken, self._buffer = self._buffer[:size], self._buffer[size:]
-        return taken
-
-
-def export(send: Callable[[bytes], None]) -> None:
-    """Send the home folder as a tar archive: regular files, folders and links."""
-
-    def wanted(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        entry.uid = entry.gid = 0
-        entry.uname = entry.gname = ""
-        return entry if entry.isreg() or entry.isdir() or entry.issym() or entry.islnk() else None
-
-    import tarfile  # 15 ms that a box without saved files need not spend
-
-    with (
-        _told_by_path(HOME),
-        tarfile.open(
-            mode="w|", fileobj=_Sender(send), bufsize=PIECE, format=tarfile.PAX_FORMAT
-        ) as archive,
-    ):
-        archive.add(HOME, arcname=".", filter=wanted)
-
-
-def restore(pieces: Iterable[bytes]) -> None:
-    """Put an archive's files, folders and inner links back. It may have been made by anyone."""
-    import tarfile
-
-    with _told_by_path("the archive"):
+def append(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
+    """Add to the end of a regular file, made if there is none; all of it or nothing."""
+    with told_by_path(path):
+        folder, name = _open_place(path)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
-            with tarfile.open(mode="r|", fileobj=_Receiver(pieces), bufsize=PIECE) as archive:
-                for count, entry in enumerate(archive):
-                    if count > _ENTRIES:
-                        raise FileError("too_large", f"the archive has over {_ENTRIES} entries")
-                    _restore_entry(archive, entry)
-        except (tarfile.TarError, MemoryError, OverflowError, EOFError) as error:
-            raise FileError("invalid_input", f"not a tar archive: {error}") from error
-
-
-def _restore_entry(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> None:
-    name = os.path.normpath(entry.name)
-    if name == "." or name.startswith(("/", "../")) or name == "..":
-        return
-    path = os.path.join(HOME, name)
-    if entry.isdir():
-        root, parts = _locate(path, follow_last=False)
-        os.close(_open_folder(root, parts, make=True))
-    elif entry.isreg():
-        source = archive.extractfile(entry)
-        write(path, iter(lambda: source.read(PIECE), b""), (entry.mode & 0o755) | 0o600)
-    elif entry.issym() or entry.islnk():
-        _restore_link(path, entry)
-
-
-def _restore_link(path: str, entry: tarfile.TarInfo) -> None:
-    if entry.islnk():
-        with contextlib.suppress(OSError, FileError):
-            root, parts = _locate(os.path.join(HOME, entry.linkname))
-            read_from = os.path.join(root, *parts)
-            if stat.S_ISREG(os.lstat(read_from).st_mode):
-                os.link(read_from, path)
-        return
-    target = os.path.normpath(os.path.join(os.path.dirname(path), entry.linkname))
-    if target == HOME or target.startswith(HOME + "/"):
-        root, parts = _locate(path, follow_last=False)
-        folder = _open_folder(root, parts[:-1], make=True)
-        try:
-            with contextlib.suppress(FileExistsError):
-                os.symlink(entry.linkname, parts[-1], dir_fd=folder)
+            file = os.open(name, flags | os.O_CLOEXEC, mode, dir_fd=folder)
         finally:
             os.close(folder)
+        try:
+            found = os.fstat(file)
+            if not stat.S_ISREG(found.st_mode):
+                raise FileError("invalid_input", f"{path} is not a regular file")
+            written = 0
+            try:
+                for piece in pieces:
+                    start = 0
+                    while start < len(piece):
+                        start += os.write(file, piece[start:])
+                    written += start
+            except OSError:
+                if os.fstat(file).st_size == found.st_size + written:
+                    os.ftruncate(file, found.st_size)
+                raise
+            return os.fstat(file).st_size
+        finally:
+            os.close(file)
+
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def create(path: str) -> Any:
+    """A new file, open for writing, with its parents made."""
+    with told_by_path(path):
+        folder, name = _open_place(path)
+        try:
+            return os.fdopen(os.open(name, _NEW, 0o644, dir_fd=folder), "wb", buffering=0)
+        finally:
+            os.close(folder)
+
+
+def _open_place(path: str) -> tuple[int, str]:
+    """The open folder in which a file of this path is or is to be, and its name there."""
+    root, parts = locate(path)
+    if not parts[-1]:
+        raise FileError("is_a_directory", f"{path} is a folder")
+    return open_parents(root, parts[:-1], make=True), parts[-1]

@@ -13,12 +13,21 @@ import os
 import resource
 
 _PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def set_dumpable(dumpable: bool) -> None:
     """Whether processes of the same user may look into this one's memory and descriptors."""
     _libc.prctl(_PR_SET_DUMPABLE, int(dumpable), 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Have whatever this process's descendants leave behind become its own children.
+
+    It stays so when this process executes another program; no child inherits it.
+    """
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def set_limits(memory: int, processes: int, files: int = 512) -> None:

@@ -8,11 +8,19 @@ from __future__ import annotations
 import contextlib
 import os
 
+import guest_processes
+
 _TICKS = os.sysconf("SC_CLK_TCK")
 _MARGIN = 32 * 1024 * 1024
 """What agent and interpreter use themselves."""
 _EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 """Where the kernel counts what it killed for memory: cgroups of version 2, and of version 1."""
+
+
+class Over:
+    """Who is to go where the box uses more memory than it may."""
+
+    NOBODY, RUN, COMMANDS = range(3)
 
 
 class Meter:
@@ -21,23 +29,30 @@ class Meter:
     def __init__(self, memory: int) -> None:
         self._memory = memory
         self._kills = _count_kills()
-        self._seen: dict[str, int] = {}
+        self._seen: dict[int, int] = {}
 
-    def look(self) -> tuple[float, bool]:
-        """Processor seconds spent since the last look, and whether memory is over its bound.
+    def look(self, steward: int) -> tuple[float, int]:
+        """Processor seconds that runs spent since the last look, and whether memory is over.
 
-        A process that began and ended between two looks is not seen; the bound on how many there
-        may be at once, and what a fork costs, keep that small.
+        What is below the steward is its commands'. A process that began and ended between two looks
+        is not seen; the bound on how many there may be at once, and what a fork costs, keep that
+        small.
         """
-        memory, spent, seen = 0, 0, {}
-        for pid in os.listdir("/proc"):
-            if pid.isdigit() and pid != "1":
-                with contextlib.suppress(OSError, ValueError, IndexError):
-                    memory += _own_memory(pid)
+        listed = guest_processes.table()
+        commands = guest_processes.below(listed, steward) if steward else set()
+        memory = {False: 0, True: 0}
+        spent, seen = 0, {}
+        for pid in listed.keys() - {1, steward}:
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                memory[pid in commands] += _own_memory(pid)
+                if pid not in commands:
                     seen[pid] = _ticks(pid)
                     spent += max(seen[pid] - self._seen.get(pid, 0), 0)
         self._seen = seen
-        return spent / _TICKS, memory > self._memory + _MARGIN or self.starved()
+        over = Over.NOBODY
+        if self.starved() or sum(memory.values()) > self._memory + _MARGIN:
+            over = Over.COMMANDS if memory[True] > memory[False] else Over.RUN
+        return spent / _TICKS, over
 
     def starved(self) -> bool:
         """Whether the kernel killed something here for memory since this was last asked."""
@@ -45,7 +60,7 @@ class Meter:
         return self._kills > before
 
 
-def _own_memory(pid: str) -> int:
+def _own_memory(pid: int) -> int:
     memory = 0
     with open(f"/proc/{pid}/status", "rb") as file:
         for line in file:
@@ -54,7 +69,7 @@ def _own_memory(pid: str) -> int:
     return memory
 
 
-def _ticks(pid: str) -> int:
+def _ticks(pid: int) -> int:
     with open(f"/proc/{pid}/stat", "rb") as file:
         # The name may hold spaces and brackets; the numbers start after the last bracket.
         return sum(map(int, file.read().rpartition(b")")[2].split()[11:13]))

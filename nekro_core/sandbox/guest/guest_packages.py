@@ -20,5 +20,5 @@ def settle(environment: dict[str, str]) -> None:
     if "PIP_USER" in environment:
         with contextlib.suppress(OSError):
             os.makedirs(packages, exist_ok=True)
-    if os.path.isdir(packages):
+    if packages not in sys.path and os.path.isdir(packages):
         sys.path.append(packages)

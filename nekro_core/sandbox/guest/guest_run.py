@@ -7,19 +7,26 @@ import fcntl
 import os
 import signal
 import socket
+import time
 
 import guest_code
 import guest_guard
 import guest_wire as wire
 
 _PIECE = 65536
+_STOP_TRIES = 200
+_STOP_WAIT_S = 0.00005
 
 
 class Run:
-    """Forked before it is needed, started by `begin`, and then the only one in its box."""
+    """Forked before it is needed, started by `begin`, and then the only one in its box.
+
+    One that keeps its globals is frozen when a run is over, and begins again.
+    """
 
     def __init__(self) -> None:
         self.output_limit = self.calls_left = self.value_limit = 0
+        self.keeps_globals = False
         self.output = bytearray()
         self.truncated = False
         self.received = bytearray()
@@ -46,6 +53,9 @@ class Run:
         self.output_limit = settings["output"]
         self.calls_left = settings["calls"]
         self.value_limit = settings["value"]
+        self.keeps_globals = bool(settings.get("keep"))
+        self.output.clear()
+        self.truncated = False
         self.send(wire.frame(wire.START, 0, text, described))
 
     def send(self, frame: bytes | bytearray) -> None:
@@ -76,6 +86,31 @@ class Run:
             self.output += piece[: max(room, 0)]
         return True
 
+    def freeze(self) -> bool:
+        """Stop it until it is wanted again; False if it does not stop, which a guest could see to.
+
+        Waiting for the stop to be complete is what makes sure that no thread of it forks any more.
+        """
+        for _ in range(_STOP_TRIES):
+            os.kill(self.pid, signal.SIGSTOP)
+            found = os.waitid(
+                os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT
+            )
+            if found is not None:
+                return found.si_code == os.CLD_STOPPED
+            time.sleep(_STOP_WAIT_S)
+        return False
+
+    def thaw(self) -> bool:
+        """Let it go on; False if it has died meanwhile."""
+        os.kill(self.pid, signal.SIGCONT)
+        return self.lives
+
+    @property
+    def lives(self) -> bool:
+        """Whether its process has not ended."""
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+
     def close(self) -> None:
         """Give back the descriptors."""
         self.sock.close()
@@ -93,7 +128,7 @@ def _become_run(channel: socket.socket, output: int) -> None:
     os.dup2(number, 3, inheritable=False)
     os.closerange(4, 1024)
     guest_guard.set_dumpable(True)
-    guest_code.become_run(wire.Channel(socket.socket(fileno=3)))
+    guest_code.become_run(wire.Channel(3, 3))
 
 
 def describe_status(status: int) -> str:

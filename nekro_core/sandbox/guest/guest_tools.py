@@ -9,7 +9,7 @@ import threading
 import types
 
 import guest_values as values
-from guest_wire import ANSWER, CALL, FEED, FINISH, Channel
+from guest_wire import ANSWER, CALL, FEED, FINISH, START, Channel
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ class Conversation:
     queue from which the main thread takes it.
     """
 
-    def __init__(self, channel: Channel, value_limit: int) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._value_limit = value_limit
+        self._value_limit = 0
         self._lock = threading.Lock()
         self._sending = threading.Lock()
         self._reading = False
@@ -38,6 +38,14 @@ class Conversation:
         self._calls = 0
         self._answers: dict[int, tuple[bytes, bytes]] = {}
         self._source: collections.deque[tuple[Any]] = collections.deque()
+        self._starts: collections.deque[tuple[bytes, bytes]] = collections.deque()
+
+    def start(self) -> tuple[dict[str, Any], list[tuple[list[str], str, str]]]:
+        """Wait to be started: the run's settings, and the functions that it is given."""
+        text, described = self._wait(lambda: self._starts.popleft() if self._starts else None)
+        settings = json.loads(text)
+        self._value_limit = settings["value"]
+        return settings, json.loads(described)
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of the host and give its value, or raise `ToolError`."""
@@ -95,6 +103,9 @@ class Conversation:
             self._source.append(((number, json.loads(text)["line"], body.decode()),))
         elif kind == FINISH:
             self._source.append((None,))
+        elif kind == START:
+            self._source.clear()  # what the last run was fed and did not come to
+            self._starts.append((text, body))
 
 
 def _function(
@@ -120,28 +131,42 @@ class Namespace(types.ModuleType):
         raise AttributeError(f"{self.__name__} has no function {name!r}; it has: {offered}")
 
 
-def bind(
-    conversation: Conversation,
-    described: list[tuple[list[str], str, str]],
-    namespace: dict[str, Any],
-) -> None:
-    """Put every function under all its names into ``namespace``.
+class Bindings:
+    """The functions of a run among the globals of its code, which may have replaced them."""
 
-    A dotted name's first part can be imported too (``from chat import send_image``), but where it
-    is the name of a real module.
-    """
-    for names, signature, doc in described:
-        function = _function(conversation, names[0], signature, doc)
-        for dotted in names:
-            holder, parts = namespace, dotted.split(".")
-            for depth, part in enumerate(parts[:-1]):
-                inner = holder.get(part)
-                if inner is None:
-                    inner = holder[part] = Namespace(".".join(parts[: depth + 1]))
-                    if depth == 0:
-                        _offer_import(part, inner)
-                holder = vars(inner)
-            holder.setdefault(parts[-1], function)
+    def __init__(self, conversation: Conversation, namespace: dict[str, Any]) -> None:
+        self._conversation = conversation
+        self._namespace = namespace
+        self._bound: list[tuple[dict[str, Any], str, Any]] = []
+
+    def bind(self, described: list[tuple[list[str], str, str]]) -> None:
+        """Put every function under all its names, in the place of those of the last run.
+
+        A dotted name's first part can be imported too (``from chat import send_image``), but where
+        it is the name of a real module.
+        """
+        for holder, name, function in self._bound:
+            if holder.get(name) is function:
+                del holder[name]
+        self._bound.clear()
+        for names, signature, doc in described:
+            function = _function(self._conversation, names[0], signature, doc)
+            for dotted in names:
+                self._bind_name(dotted, function)
+
+    def _bind_name(self, dotted: str, function: Any) -> None:
+        holder, parts = self._namespace, dotted.split(".")
+        for depth, part in enumerate(parts[:-1]):
+            inner = holder.get(part)
+            if inner is None:
+                inner = holder[part] = Namespace(".".join(parts[: depth + 1]))
+                if depth == 0:
+                    _offer_import(part, inner)
+            if not hasattr(inner, "__dict__"):  # a variable of the code's hides it
+                return
+            holder = vars(inner)
+        if holder.setdefault(parts[-1], function) is function:
+            self._bound.append((holder, parts[-1], function))
 
 
 def _offer_import(name: str, namespace: Namespace) -> None:

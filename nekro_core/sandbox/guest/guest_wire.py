@@ -3,24 +3,44 @@
 A frame is 16 bytes (kind, number, length of its text, length of its body, each 32 bits, network
 order), then a JSON text, then raw bytes. The agent reads only the 16 bytes of what a run sends:
 one decoder alone, the host's, ever parses it.
+
+What the host asks beside its run has a number of its own, counted up: FILE is answered by
+FILE_DONE, WORK by WORK_DONE, OPEN by OPENED. A WORK that packs or unpacks and an OPEN come with a
+*stream* of the same number. Where agent and host share a second socket, the door, the stream is a
+descriptor that the agent sends through it (`DOOR` beside it), and no frame of it ever passes here.
+Without a door it is relayed: the agent says OPENED, then each side sends DATA, at most `WINDOW`
+bytes before the other has given CREDIT (decimal, in the text) for what it has passed on. DATA
+without a body says that no more comes from this side, CLOSE (from either) that the stream is over
+for both. A relayed listener says ACCEPTED, in its text the number of a new stream.
 """
 
 from __future__ import annotations
 
-import socket
+import os
 import struct
 
 HEAD = struct.Struct("!IIII")
+DOOR = struct.Struct("!I")
+"""What goes through the door beside a descriptor: the number of its stream."""
 
 # From the host.
-START, FEED, FINISH, ANSWER, CANCEL, FILE, CHUNK = range(1, 8)
+START, FEED, FINISH, ANSWER, CANCEL, FILE, CHUNK, WORK, STOP, OPEN = range(1, 11)
 # From the agent; CALL, DONE and END come from a run.
-READY, CALL, DONE, RESULT, FILE_DONE, END = range(16, 22)
-USED = 40
-"""From an agent that meters its box: microseconds of processor time, in the number."""
+READY, CALL, DONE, RESULT, FILE_DONE, END, WORK_DONE, OPENED, ACCEPTED = range(16, 25)
+USED, STEWARD = 40, 41
+"""In their numbers: microseconds of a run's processor time, from an agent that meters its box; the
+process id inside of the steward, below which commands are, or 0 when it is gone."""
+# From either side: a relayed stream.
+DATA, CREDIT, CLOSE = range(32, 35)
+
+WINDOW = 256 * 1024
+"""Bytes of a relayed stream that may be on their way in one direction."""
+
+ACCEPTED_BIT = 0x80000000
+"""In the numbers of streams that the agent accepted; the host's own never have it."""
 
 # Bits of the number of a RESULT.
-TRUNCATED, SAID_BY_RUN = 1, 2
+TRUNCATED, SAID_BY_RUN, KEPT = 1, 2, 4
 
 TEXT_LIMIT = 1024 * 1024
 """Of the JSON text of one frame. Longer texts and all bytes travel in the body."""
@@ -75,15 +95,31 @@ def take(buffer: bytearray, kind: int, number: int, text_length: int, end: int) 
 
 
 class Channel:
-    """Blocking frames over a socket whose other side is trusted to send whole ones."""
+    """Blocking frames over descriptors whose other side is trusted to send whole ones.
 
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
+    One descriptor of a socket, or two of pipes, as an attached container has them.
+    """
+
+    def __init__(self, incoming: int, outgoing: int) -> None:
+        self.incoming = incoming
+        self.outgoing = outgoing
         self.buffer = bytearray()
 
     def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
         """Send one frame, waiting until it is taken."""
-        self.sock.sendall(frame(kind, number, text, body))
+        self.send_bytes(frame(kind, number, text, body))
+
+    def send_bytes(self, data: bytes | bytearray) -> None:
+        """Send whole frames, waiting until they are taken."""
+        sent = os.write(self.outgoing, data)
+        while sent < len(data):
+            sent += os.write(self.outgoing, data[sent : sent + READ_BYTES])
+
+    def read(self) -> bool:
+        """Add what is there to the buffer, waiting for something. False when nobody sends."""
+        received = os.read(self.incoming, READ_BYTES)
+        self.buffer += received
+        return bool(received)
 
     def receive(self) -> Frame:
         """The next frame. Raises EOFError when the other side is gone."""
@@ -91,7 +127,5 @@ class Channel:
             found = split(self.buffer, UNLIMITED, UNLIMITED)
             if found:
                 return found
-            received = self.sock.recv(READ_BYTES)
-            if not received:
+            if not self.read():
                 raise EOFError
-            self.buffer += received

@@ -90,19 +90,22 @@ class JailBackend:
         layout = await self._prepare()
         template = await self._template(layout, spec.template)
         ours, theirs = socket.socketpair()
+        door, their_door = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         box_id = secrets.token_hex(8)
         try:
             box, processes = self._launch(
-                layout, template, box_id, defences.bounds(spec), theirs, defences
+                layout, template, box_id, defences.bounds(spec), (theirs, their_door), defences
             )
         except BaseException:
             ours.close()
+            door.close()
             raise
         finally:
             theirs.close()
+            their_door.close()
         self._boxes[box_id] = (box, processes)
         try:
-            box.attach(await Channel.open(ours, box.handle, box.lose))
+            box.attach(await Channel.open(ours, box.handle, box.lose), door)
             with anyio.move_on_after(_READY_TIMEOUT_S):
                 await box.ready.wait()
         except BaseException:
@@ -134,7 +137,7 @@ class JailBackend:
         template: Template,
         box_id: str,
         spec: BoxSpec,
-        channel: socket.socket,
+        ends: tuple[socket.socket, socket.socket],
         defences: Defences,
     ) -> tuple[AgentBox, JailProcesses]:
         identity = self._user_ids.take() if defences.own_user else Identity()
@@ -153,16 +156,17 @@ class JailBackend:
         arguments = box_arguments(view, defences)
         # Through a descriptor: the command line can be read from inside as that of process 1.
         arguments_file = _anonymous_file("\0".join((*arguments, "")).encode())
+        numbers = [end.fileno() for end in ends]  # the agent's ends of its channel and its door
         agent = (template.interpreter.executable, "-I", "-S", GUEST, _told(layout, template, spec))
         try:
             processes = JailProcesses.start(
                 [
                     str(layout.launcher),
                     *("--args", str(arguments_file)),
-                    *("--", *agent, str(channel.fileno())),
+                    *("--", *agent, *map(str, numbers)),
                 ],
                 identity=identity,
-                descriptors=(channel.fileno(), filter_file, arguments_file),
+                descriptors=(*numbers, filter_file, arguments_file),
                 free=free,
                 environment={} if defences.clean_start else dict(os.environ),
             )

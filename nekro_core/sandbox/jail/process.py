@@ -100,6 +100,14 @@ class JailProcesses:
         """The ids of the box's processes, as the host numbers them."""
         return process_tree.descendants(self._inner) if self._inner is not None else []
 
+    def commands(self, steward: int) -> set[int]:
+        """Those of `tree` that are below the steward, a child of the agent, as the box numbers it;
+        itself too."""
+        if self._inner is None or not steward:
+            return set()
+        found = process_tree.numbered(process_tree.children(self._inner), steward)
+        return set(process_tree.descendants(found)) if found is not None else set()
+
     def kill(self) -> None:
         """End everything now; see `Processes.kill`."""
         if self._inner_process is not None:

@@ -39,6 +39,17 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def numbered(pids: Iterable[int], inner: int) -> int | None:
+    """Which of these is numbered ``inner`` in the innermost namespace that it is in."""
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            status = Path(f"/proc/{pid}/status").read_bytes()
+            place = status.index(b"NSpid:")
+            if int(status[place:].split(b"\n", 1)[0].split()[-1]) == inner:
+                return pid
+    return None
+
+
 def usage(pids: Iterable[int]) -> Usage:
     """The sum over processes. Pages that a fork still shares count once for each process."""
     memory = 0

@@ -19,7 +19,8 @@ _MARGIN = 32 * 1024 * 1024
 
 
 class Watchdog:
-    """Looks at every box that has a run: ends runs over their memory, counts hidden work."""
+    """Looks at every box in which something strange may run: ends runs or commands, whichever use
+    more, over their memory, and counts hidden work of runs."""
 
     def __init__(self, boxes: Callable[[], Iterable[tuple[AgentBox, JailProcesses]]]) -> None:
         self._boxes = boxes
@@ -28,21 +29,26 @@ class Watchdog:
     async def watch(self) -> None:
         """Until cancelled."""
         while True:
-            busy = [pair for pair in self._boxes() if pair[0].run is not None]
+            busy = [pair for pair in self._boxes() if pair[0].busy]
             self._last = {box.box_id: self._look(box, processes) for box, processes in busy}
             await anyio.sleep(_INTERVAL_S)
 
     def _look(self, box: AgentBox, processes: JailProcesses) -> float:
-        used = process_tree.usage(processes.tree())
-        if box.run is None:
-            return used.processor_s
-        if used.memory_bytes > box.spec.memory_bytes + _MARGIN:
-            box.run.stop(
-                StopReason.OUT_OF_MEMORY,
-                f"the code used more than {box.spec.memory_bytes // 1024**2} MB and was stopped",
-            )
-        # Waiting is free, but a run that computes while it says that it waits pays for it.
-        spent = used.processor_s - self._last.get(box.box_id, used.processor_s)
-        if spent > 0 and not box.run.has_floor:
+        commands = processes.commands(box.steward_pid)
+        by_commands = process_tree.usage(commands)
+        by_run = process_tree.usage(set(processes.tree()) - commands)
+        if by_run.memory_bytes + by_commands.memory_bytes > box.spec.memory_bytes + _MARGIN:
+            if box.run is None or by_commands.memory_bytes > by_run.memory_bytes:
+                box.stop_commands()
+            else:
+                box.run.stop(
+                    StopReason.OUT_OF_MEMORY,
+                    f"the code used more than {box.spec.memory_bytes // 1024**2} MB "
+                    "and was stopped",
+                )
+        # Waiting is free, but a run that computes while it says that it waits pays for it. What it
+        # has commands compute is theirs: they have limits of their own.
+        spent = by_run.processor_s - self._last.get(box.box_id, by_run.processor_s)
+        if spent > 0 and box.run is not None and not box.run.has_floor:
             box.run.charge(min(spent, _INTERVAL_S))
-        return used.processor_s
+        return by_run.processor_s

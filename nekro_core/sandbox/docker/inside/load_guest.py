@@ -68,7 +68,7 @@ def main() -> None:
     """Receive the filter, the agent's arguments and its modules; be the agent."""
     link_shared()
     filter_calls(receive())
-    sys.argv = ["agent", receive().decode(), "standard-streams"]
+    sys.argv = ["agent", receive().decode(), "0,1"]
     modules = marshal.loads(receive())  # noqa: S302 - from the host
     sys.meta_path.insert(0, _Guest(modules))
     exec(modules["__main__"], {"__name__": "__main__"})  # noqa: S102 - the agent

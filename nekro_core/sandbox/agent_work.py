@@ -1,0 +1,199 @@
+"""Commands, globs and archives of a box: what its agent hands on to its steward."""
+
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
+
+import anyio
+import anyio.abc
+import msgspec
+
+from nekro_core.sandbox.agent_requests import Killed, Request, Requests
+from nekro_core.sandbox.agent_streams import AgentStreams
+from nekro_core.sandbox.box import BoxFileError
+from nekro_core.sandbox.work import CommandResult, FoundPaths, Output, Skipped, Unpacked
+
+_GRACE_S = 15.0
+"""For a steward beyond a command's own time: to kill its tree, on a machine that is busy."""
+_GLOB_S = 60.0
+_STALL_S = 60.0
+"""Without a byte of an archive either way."""
+_PIECE = 256 * 1024
+_KILLED = 137
+_PATH_LIMIT = 4096
+
+
+class _Command(msgspec.Struct):
+    exit_code: int
+    timed_out: bool
+    seconds: float
+    printed: tuple[tuple[int, int, int, str], tuple[int, int, int, str]]
+
+
+class _Found(msgspec.Struct):
+    truncated: bool
+
+
+class _Unpacked(msgspec.Struct):
+    path: str
+    bytes: int
+    files: int
+
+
+class AgentWork:
+    """What takes long in one box."""
+
+    def __init__(self, requests: Requests, streams: AgentStreams) -> None:
+        self._requests = requests
+        self._streams = streams
+
+    async def execute(
+        self,
+        command: str | Sequence[str],
+        *,
+        working_dir: str,
+        environment: Mapping[str, str],
+        standard_input: bytes,
+        timeout_s: float,
+        output_bytes: int,
+        spill_to: str,
+    ) -> CommandResult:
+        """See `Box.execute`."""
+        words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+        _refuse_strange((*words, working_dir, spill_to, *environment, *environment.values()))
+        if not words or not words[0] or any("=" in name for name in environment):
+            raise BoxFileError("invalid_input", "a command needs a program, a variable a name")
+        wanted = {
+            "operation": "execute",
+            "command": words,
+            "directory": working_dir,
+            "environment": dict(environment),
+            "timeout": timeout_s,
+            "output": output_bytes,
+            "spill": spill_to,
+        }
+        request = self._requests.begin()
+        try:
+            self._requests.send_work(request, wanted, standard_input)
+            await self._requests.wait(request, timeout_s + _GRACE_S)
+            return self._result(request)
+        except Killed:
+            return CommandResult(exit_code=_KILLED)
+        finally:
+            self._requests.end(request)
+
+    async def glob(self, pattern: str, *, working_dir: str, limit: int) -> FoundPaths:
+        """See `Box.glob`."""
+        wanted = {
+            "operation": "glob",
+            "pattern": pattern,
+            "directory": working_dir,
+            "limit": limit,
+        }
+        request = self._requests.begin()
+        try:
+            self._requests.send_work(request, wanted)
+            await self._requests.wait(request, _GLOB_S)
+            found = self._requests.read(request, _Found)
+            paths = self._read_body(request, list[str])
+        finally:
+            self._requests.end(request)
+        return FoundPaths(paths=tuple(paths[:limit]), truncated=found.truncated)
+
+    async def pack(self, path: str, *, recursive: bool) -> AsyncGenerator[bytes]:
+        """See `Box.pack`."""
+        number = self._requests.new_number()
+        with self._streams.expecting(number):
+            request = self._requests.begin(number=number)
+            try:
+                wanted = {"operation": "pack", "path": path, "recursive": recursive}
+                self._requests.send_work(request, wanted)
+                stream = await self._streams.opened(number, "the archive", _STALL_S)
+                async with stream:
+                    while piece := await _receive(stream):
+                        yield piece
+                await self._requests.wait(request, _STALL_S)
+                self._requests.read(request, _Nothing)
+            finally:
+                self._requests.end(request)
+
+    async def unpack(self, path: str, pieces: AsyncIterable[bytes]) -> Unpacked:
+        """See `Box.unpack`."""
+        number = self._requests.new_number()
+        with self._streams.expecting(number):
+            request = self._requests.begin(number=number)
+            try:
+                self._requests.send_work(request, {"operation": "unpack", "path": path})
+                stream = await self._streams.opened(number, "the archive", _STALL_S)
+                async with stream:
+                    async for piece in pieces:
+                        if not await _send(stream, piece):
+                            break  # its answer says why it took no more
+                    else:
+                        await stream.send_eof()
+                    await self._requests.wait(request, _STALL_S)
+                done = self._requests.read(request, _Unpacked)
+                skipped = self._read_body(request, list[tuple[str, str]])
+            finally:
+                self._requests.end(request)
+        return Unpacked(
+            path=done.path,
+            bytes=done.bytes,
+            files=done.files,
+            skipped=tuple(Skipped(path=path, reason=reason) for path, reason in skipped),
+        )
+
+    def _result(self, request: Request) -> CommandResult:
+        reply = self._requests.read(request, _Command)
+        outputs = []
+        start = 0
+        for head, tail, size, path in reply.printed:
+            middle, end = start + head, start + head + tail
+            if min(head, tail, size) < 0 or end > len(request.body) or len(path) > _PATH_LIMIT:
+                raise self._requests.broken()
+            kept = request.body[start:middle], request.body[middle:end]
+            outputs.append(Output(head=kept[0], tail=kept[1], size=size, path=path))
+            start = end
+        return CommandResult(
+            exit_code=reply.exit_code,
+            stdout=outputs[0],
+            stderr=outputs[1],
+            timed_out=reply.timed_out,
+            seconds=reply.seconds,
+        )
+
+    def _read_body(self, request: Request, kind: type) -> list:  # type: ignore[type-arg]
+        try:
+            return msgspec.json.decode(request.body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._requests.broken() from error
+
+
+class _Nothing(msgspec.Struct):
+    """An answer that only says that it is done."""
+
+
+def _refuse_strange(texts: Sequence[str]) -> None:
+    """What no system call takes is told here, where it can be told well."""
+    for text in texts:
+        if "\0" in text:
+            raise BoxFileError("invalid_input", f"a NUL character in {text[:80]!r}")
+
+
+async def _receive(stream: anyio.abc.ByteStream) -> bytes:
+    """The next piece; nothing at the end, and where nothing came for a minute."""
+    with anyio.move_on_after(_STALL_S):
+        try:
+            return await stream.receive(_PIECE)
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            return b""
+    return b""
+
+
+async def _send(stream: anyio.abc.ByteStream, piece: bytes) -> bool:
+    """Whether it was taken, within a minute."""
+    with anyio.move_on_after(_STALL_S):
+        try:
+            await stream.send(piece)
+        except anyio.BrokenResourceError:
+            return False
+        return True
+    return False

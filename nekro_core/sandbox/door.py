@@ -1,0 +1,78 @@
+"""The host's end of the socket through which an agent hands out descriptors.
+
+Where agent and host are on one kernel, a connection out of a box is the connection itself: made by
+the agent in the box's own network, passed to the host, and from then on nobody's between the two.
+"""
+
+import asyncio
+import os
+import socket
+import stat
+from collections.abc import Callable
+
+from nekro_core.sandbox.guest import guest_wire as wire
+
+_AT_ONCE = 16
+_SORTS = ((socket.AF_INET, socket.SOCK_STREAM), (socket.AF_UNIX, socket.SOCK_STREAM))
+
+
+class Door:
+    """Gives each descriptor that arrives, with the number beside it. The agent is not trusted:
+    what is no stream socket, alone and with its number, breaks the door."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        on_socket: Callable[[int, socket.socket], None],
+        on_broken: Callable[[str], None],
+    ) -> None:
+        self._socket = sock
+        self._on_socket = on_socket
+        self._on_broken = on_broken
+        self._loop = asyncio.get_running_loop()
+        self._descriptor = sock.fileno()
+        sock.setblocking(False)
+        self._loop.add_reader(self._descriptor, self._readable)
+
+    def close(self) -> None:
+        """Take nothing more. May be called twice."""
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._descriptor)
+            self._socket.close()
+
+    def _readable(self) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                message, descriptors, _, _ = socket.recv_fds(
+                    self._socket, wire.DOOR.size, 4, socket.MSG_CMSG_CLOEXEC
+                )
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._break(f"its door broke: {error}")
+                return
+            if not message and not descriptors:
+                self.close()  # the agent is gone, which its channel tells
+                return
+            if not self._take(message, descriptors):
+                self._break("its agent handed out what is no connection")
+                return
+
+    def _take(self, message: bytes, descriptors: list[int]) -> bool:
+        alone = len(message) == wire.DOOR.size and len(descriptors) == 1
+        if not alone or not stat.S_ISSOCK(os.fstat(descriptors[0]).st_mode):
+            for descriptor in descriptors:
+                os.close(descriptor)
+            return False
+        sock = socket.socket(fileno=descriptors[0])
+        if (sock.family, sock.type) not in _SORTS:
+            sock.close()
+            return False
+        sock.setblocking(False)
+        (number,) = wire.DOOR.unpack(message)
+        self._on_socket(number, sock)
+        return True
+
+    def _break(self, reason: str) -> None:
+        self.close()
+        self._on_broken(reason)

@@ -1,0 +1,230 @@
+"""Commands: programs that the host has run in the box, what they print, and their end.
+
+Each is a session of its own and adopts the orphans below it while it lives, so that its whole tree
+can be found and ended, daemons too. What it leaves in the background when it ends by itself is the
+steward's from then on, and lives on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import tempfile
+import time
+
+import guest_files
+import guest_guard
+import guest_processes
+
+TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+_PIECE = 65536
+_SPILL_BYTES = 16 * 1024 * 1024
+_GRACE_S = 0.05
+"""After a command's own process ended: for what is below it to print its last words."""
+_TIMED_OUT = 124
+
+
+class Printed:
+    """What a command prints on one stream: its beginning and its end, the whole in a file."""
+
+    def __init__(self, pipe: int, keep: int, path: str) -> None:
+        self.pipe = pipe
+        self.open = True
+        self.head = bytearray()
+        self.tail = bytearray()
+        self.size = 0
+        self.path = ""
+        self._spill_to = path
+        self._file: Any = None
+        self._head_room = keep - keep // 2
+        self._tail_room = keep // 2
+
+    def take(self, pieces: int) -> bool:
+        """Take at most so many pieces of what is there. False once nobody can print any more."""
+        for _ in range(pieces):
+            try:
+                piece = os.read(self.pipe, _PIECE)
+            except BlockingIOError:
+                return True
+            if not piece:
+                self.open = False
+                return False
+            self._add(piece)
+        return True
+
+    def drop(self) -> bool:
+        """Throw away what is there. False once nobody can print any more."""
+        try:
+            return bool(os.read(self.pipe, _PIECE))
+        except BlockingIOError:
+            return True
+
+    def settle(self) -> None:
+        """No more of it is wanted."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _add(self, piece: bytes) -> None:
+        before = self.size
+        self.size += len(piece)
+        if self._spill_to and self.size > self._head_room + self._tail_room:
+            self._spill(piece)
+        if before < self._head_room:
+            taken = self._head_room - before
+            self.head += piece[:taken]
+            piece = piece[taken:]
+        self.tail += piece
+        if len(self.tail) > self._tail_room:
+            del self.tail[: len(self.tail) - self._tail_room]
+
+    def _spill(self, piece: bytes) -> None:
+        try:
+            if self._file is None:
+                self._file = guest_files.create(self._spill_to)
+                self.path = self._spill_to
+                self._file.write(self.head + self.tail)
+            self._file.write(piece[: max(_SPILL_BYTES - self._file.tell(), 0)])
+        except (guest_files.FileError, OSError):  # the disk is full, or there is such a file
+            self.settle()
+            if self.path:
+                with contextlib.suppress(OSError):
+                    os.unlink(self.path)
+            self.path = self._spill_to = ""
+
+
+class Command:
+    """One command. Raises `guest_files.FileError` where it cannot be started."""
+
+    def __init__(self, number: int, wanted: dict[str, Any], given: bytes) -> None:
+        self.number = number
+        self.began = time.monotonic()
+        self.deadline: float | None = self.began + wanted["timeout"]
+        self.timed_out = False
+        self.status: int | None = None
+        spill = wanted["spill"] and os.path.join(guest_files.HOME, wanted["spill"])
+        pipes = [os.pipe() for _ in range(3)]
+        try:
+            with _standard_input(given) as file:
+                files = (file, pipes[0][1], pipes[1][1])
+                self.pid = _start(wanted, files, pipes[2][1])
+        except BaseException:
+            for pipe, _ in pipes:
+                os.close(pipe)
+            raise
+        finally:
+            for _, pipe in pipes:
+                os.close(pipe)
+        self._complaint = pipes[2][0]
+        self.printed = []
+        for (pipe, _), name in zip(pipes[:2], ("stdout", "stderr")):  # noqa: B905 - Python 3.9
+            os.set_blocking(pipe, False)
+            self.printed.append(Printed(pipe, wanted["output"], spill and f"{spill}.{name}"))
+
+    def stop(self) -> None:
+        """Kill it with all below it."""
+        self.deadline = None
+        pid = self.pid
+        if self.status is None:
+            guest_processes.kill(lambda listed: guest_processes.below(listed, pid) | {pid})
+
+    def look(self) -> None:
+        """Its deadline is there: of the whole command, or of its last words."""
+        if self.status is None:
+            self.timed_out = True
+            self.stop()
+        else:
+            self.deadline = None
+
+    def ended(self, status: int) -> None:
+        """Its own process is gone."""
+        self.status = status
+        self.deadline = None if self.timed_out else time.monotonic() + _GRACE_S
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing more to wait for."""
+        return self.status is not None and (
+            self.deadline is None or not any(one.open for one in self.printed)
+        )
+
+    def result(self) -> tuple[bytes, bytes]:
+        """Its text and body for the host. Raises `guest_files.FileError` if it never started."""
+        complaint = os.read(self._complaint, 4096).decode("utf-8", "replace")
+        os.close(self._complaint)
+        if complaint:
+            place, _, number = complaint.rpartition(" ")
+            raise guest_files.explained(place, OSError(int(number), ""))
+        told, body = [], bytearray()
+        for printed in self.printed:
+            if printed.open:
+                printed.take(16)
+            printed.settle()
+            told.append((len(printed.head), len(printed.tail), printed.size, printed.path))
+            body += printed.head + printed.tail
+        result = {
+            "exit_code": _TIMED_OUT if self.timed_out else _exit_code(self.status or 0),
+            "timed_out": self.timed_out,
+            "seconds": time.monotonic() - self.began,
+            "printed": told,
+        }
+        return json.dumps(result).encode("utf-8", "replace"), bytes(body)
+
+
+def _exit_code(status: int) -> int:
+    if os.WIFSIGNALED(status):
+        return 128 + os.WTERMSIG(status)
+    return os.WEXITSTATUS(status)
+
+
+@contextlib.contextmanager
+def _standard_input(given: bytes) -> Any:
+    """A file without a name: a pipe would have to be fed, and has an end that may be held."""
+    if not given:
+        with open(os.devnull, "rb") as file:
+            yield file.fileno()
+        return
+    try:
+        with tempfile.TemporaryFile(dir="/tmp", buffering=0) as file:
+            file.write(given)
+            file.seek(0)
+            yield file.fileno()
+    except OSError as error:
+        raise guest_files.explained("the standard input", error) from error
+
+
+def _start(wanted: dict[str, Any], files: Sequence[int], complaint: int) -> int:
+    """Fork and execute; what fails in the child is written to ``complaint``, as place and errno."""
+    environment = {**os.environ, **wanted["environment"]}
+    directory = os.path.join(guest_files.HOME, wanted["directory"])
+    words = wanted["command"]
+    try:
+        pid = os.fork()
+    except OSError as error:
+        raise guest_files.FileError("limit", "the box has no process left for this") from error
+    if pid:
+        return pid
+    place = directory
+    try:
+        os.setsid()
+        for number, file in enumerate(files):
+            os.dup2(file, number)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        os.chdir(directory)
+        environment["PWD"] = directory
+        guest_guard.adopt_orphans()
+        place = words[0]
+        os.execvpe(words[0], words, environment)  # noqa: S606 - the shell is the caller's choice
+    except BaseException as error:
+        number = getattr(error, "errno", None) or 22
+        os.write(complaint, f"{place} {number}".encode("utf-8", "replace")[-4096:])
+    finally:
+        os._exit(127)

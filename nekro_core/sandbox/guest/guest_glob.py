@@ -1,0 +1,128 @@
+"""Finding files by pattern, without a shell: a walk that never leaves the folder it began in."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import os
+import re
+
+import guest_files
+
+TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
+if TYPE_CHECKING:
+    from typing import Any
+
+_DEPTH = 64
+_LOOKED_AT = 200_000
+_WILD = re.compile(r"[*?\[]")
+
+
+def find(pattern: str, directory: str, limit: int) -> tuple[dict[str, Any], bytes]:
+    """The reply, and as JSON the first ``limit`` matches; see `Box.glob`."""
+    if not pattern or "\0" in pattern or len(pattern) > 4096:
+        raise guest_files.FileError("invalid_input", f"not a pattern: {pattern[:80]!r}")
+    parts = [part for part in pattern.split("/") if part not in ("", ".")]
+    if not parts or ".." in parts:
+        raise guest_files.FileError(
+            "invalid_input", f"a pattern must name something, not '..': {pattern}"
+        )
+    before = "/" if pattern.startswith("/") else ""
+    start = guest_files.open_folder(directory)  # whether it is there is told even without a match
+    fixed = 0
+    while fixed < len(parts) - 1 and not _WILD.search(parts[fixed]):
+        fixed += 1
+    prefix = before + "/".join(parts[:fixed])
+    if prefix:
+        os.close(start)
+        try:
+            start = guest_files.open_folder(os.path.join(directory, prefix))
+        except guest_files.FileError as error:
+            if error.code in ("not_found", "invalid_input"):
+                return {"truncated": False}, b"[]"
+            raise
+    walk = _Walk(parts[fixed:], only_folders=pattern.endswith("/"))
+    try:
+        walk.visit(start, prefix and prefix.rstrip("/") + "/", walk.open_parts(0), 0)
+    finally:
+        os.close(start)
+    found = sorted(walk.found)
+    shown = [os.fsencode(path).decode("utf-8", "replace") for path in found[:limit]]
+    reply = {"truncated": walk.cut_short or len(found) > limit}
+    return reply, json.dumps(shown).encode()
+
+
+class _Walk:
+    def __init__(self, parts: list[str], only_folders: bool) -> None:
+        self.found: set[str] = set()
+        self.cut_short = False
+        self._only_folders = only_folders
+        self._looked_at = 0
+        self._parts = ["**" if part == "**" else _matcher(part) for part in parts]
+
+    def open_parts(self, first: int) -> set[int]:
+        """The parts that the next name may match when ``first`` is next: `**` may be nothing."""
+        found = {first}
+        while self._parts[first] == "**" and first + 1 < len(self._parts):
+            first += 1
+            found.add(first)
+        return found
+
+    def visit(self, folder: int, path: str, positions: set[int], depth: int) -> None:
+        """Match what is in an open folder."""
+        if depth > _DEPTH:
+            self.cut_short = True
+            return
+        try:
+            entries = list(os.scandir(folder))
+        except OSError:
+            return  # it may not be read: what is in it does not match
+        for entry in entries:
+            self._looked_at += 1
+            if self._looked_at > _LOOKED_AT:
+                self.cut_short = True
+                return
+            is_folder = entry.is_dir(follow_symlinks=False)
+            matched, inner = self._match(entry.name, positions)
+            if matched and (is_folder or not self._only_folders):
+                self.found.add(path + entry.name)
+            if inner and is_folder:
+                self._enter(folder, entry.name, path, inner, depth)
+
+    def _match(self, name: str, positions: set[int]) -> tuple[bool, set[int]]:
+        """Whether ``name`` is a match, and which parts may match what is in it."""
+        matched = False
+        inner: set[int] = set()
+        last = len(self._parts) - 1
+        for position in positions:
+            part = self._parts[position]
+            if part == "**":
+                if not name.startswith("."):
+                    matched = matched or position == last
+                    inner |= self.open_parts(position)
+            elif part(name):
+                matched = matched or position == last
+                if position < last:
+                    inner |= self.open_parts(position + 1)
+        return matched, inner
+
+    def _enter(self, folder: int, name: str, path: str, inner: set[int], depth: int) -> None:
+        try:
+            opened = os.open(name, guest_files.FOLDER_FLAGS, dir_fd=folder)
+        except OSError:
+            return
+        try:
+            self.visit(opened, f"{path}{name}/", inner, depth + 1)
+        finally:
+            os.close(opened)
+
+
+def _matcher(part: str) -> Any:
+    """Whether a name matches one part of a pattern; hidden names only where the dot is named."""
+    if not _WILD.search(part):
+        return lambda name: name == part
+    compiled = re.compile(fnmatch.translate(part))
+    shows_hidden = part.startswith(".")
+    return lambda name: (
+        (shows_hidden or not name.startswith(".")) and compiled.match(name) is not None
+    )

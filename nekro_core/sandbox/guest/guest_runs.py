@@ -1,0 +1,254 @@
+"""The runs of a box, one after another: fed, listened to, counted, and ended for good."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import time
+
+import guest_files
+import guest_meter
+import guest_processes
+import guest_wire as wire
+from guest_run import Run, describe_status
+
+TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
+if TYPE_CHECKING:
+    from typing import Any
+
+    from guest_steward import Steward
+
+TICK_S = 0.2
+_FILES = 50_000
+"""In a box's folders together. Each costs the kernel 1 KB that counts as nobody's memory."""
+_DEATH_S = 0.0002
+_KEEP_TRIES = 5
+
+
+class Runs:
+    """At most one that goes on, one forked ahead, and one frozen with its globals."""
+
+    def __init__(self, host: wire.Channel, poll: Any, meter: guest_meter.Meter | None) -> None:
+        self.current: Run | None = None
+        self.spare: Run | None = None
+        self.kept: Run | None = None
+        self.steward: Steward | None = None
+        self._host = host
+        self._poll = poll
+        self._meter = meter
+        self._next_tick = 0.0
+        self._file_count = 0
+
+    def start(self, text: bytes, described: bytes) -> None:
+        """Start the next run."""
+        settings = json.loads(text)
+        run = self._take_kept() if settings.get("keep") else None
+        if run is None:
+            run = self._take_spare()
+        run.begin(settings, text, described)
+        self.current = run
+        self._poll.register(run.sock, select.POLLIN | (select.POLLOUT if run.outgoing else 0))
+        self._poll.register(run.pipe, select.POLLIN)
+        self._poll.register(run.process, select.POLLIN)
+
+    def pass_on(self, frame: bytes | bytearray) -> None:
+        """Give the run a frame of the host's."""
+        run = self.current
+        if run:  # else it was over before this came
+            run.send(frame)
+            if run.outgoing:
+                self._poll.modify(run.sock, select.POLLIN | select.POLLOUT)
+
+    def handle(self, run: Run, events: dict[int, int]) -> None:
+        """Look at what it said, what it printed, and whether it still lives."""
+        if run.sock.fileno() in events:
+            self._handle_socket(run, events[run.sock.fileno()])
+        if self.current and run.pipe in events and not run.take_output(4):
+            self._poll.unregister(run.pipe)
+        if self.current and run.process in events:
+            self._handle_socket(run, select.POLLIN)  # its last words may still be there
+            if self.current:
+                self.end(run, None)
+
+    def tick(self, run: Run) -> None:
+        """Now and then during a run: reap orphans, which count against the box's processes until
+        then, and end a run that makes files without end."""
+        now = time.monotonic()
+        if now < self._next_tick:
+            return
+        self._next_tick = now + TICK_S
+        self.reap_orphans()
+        before, self._file_count = self._file_count, guest_files.count()
+        if self._file_count > _FILES and self._file_count > before:
+            self.end(run, _ended("out_of_memory", f"the code made over {_FILES} files"))
+        elif self._meter is not None:
+            self._measure(run, self._meter)
+
+    def end(self, run: Run, text: bytes | None, flags: int = 0) -> None:
+        """End all that is left of the run and tell the host what became of it.
+
+        Daemons that it left behind end with it: whatever should outlive a run is a file. What
+        commands left behind is below the steward and stays.
+        """
+        self.current = None
+        kept = bool(flags & wire.SAID_BY_RUN) and run.keeps_globals and self._keep(run)
+        status = 0 if kept else self._end_all(run)
+        for number in (run.sock, run.pipe, run.process):
+            with contextlib.suppress(KeyError):
+                self._poll.unregister(number)
+        run.take_output(1024)  # nobody is left who could write: the pipe's own size bounds it
+        if text is None:
+            starved = self._meter is not None and self._meter.starved()
+            text = _STARVED if starved else _ended("died", describe_status(status))
+        flags |= (wire.TRUNCATED if run.truncated else 0) | (wire.KEPT if kept else 0)
+        self._host.send(wire.RESULT, flags, text, bytes(run.output))
+        if not kept:
+            run.close()
+
+    def end_strangers(self, run: Run | None = None) -> bool:
+        """End whoever belongs neither to the agent, nor to its steward, nor to these runs.
+
+        Whether there was anybody.
+        """
+        own = {os.getpid()} | {one.pid for one in (run, self.spare, self.kept) if one}
+        steward = self.steward.pid if self.steward else 0
+
+        def strangers(listed: guest_processes.Table) -> set[int]:
+            spared = guest_processes.below(listed, steward) | {steward} if steward else set()
+            return set(listed) - own - spared
+
+        found = False
+        while guest_processes.kill(strangers):
+            found = True
+            time.sleep(_DEATH_S)
+        self.reap_orphans()
+        return found
+
+    def reap_orphans(self) -> None:
+        """Reap those that nobody else waits for."""
+        waited_for = {one.pid for one in (self.current, self.steward) if one}
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if ended is None or ended.si_pid in waited_for:
+                return
+            os.waitpid(ended.si_pid, 0)
+            if self.kept and self.kept.pid == ended.si_pid:
+                self.kept = self.kept.close()
+            elif self.spare and self.spare.pid == ended.si_pid:
+                self.spare = self.spare.close()
+
+    def _measure(self, run: Run, meter: guest_meter.Meter) -> None:
+        steward = self.steward
+        spent, over = meter.look(steward.pid if steward else 0)
+        if over == guest_meter.Over.RUN:
+            self.end(run, _STARVED)
+        elif spent:
+            self._host.send(wire.USED, int(min(spent, TICK_S) * 1e6))
+        if over == guest_meter.Over.COMMANDS and steward:
+            steward.end_commands()
+
+    def _handle_socket(self, run: Run, event: int) -> None:
+        if event & select.POLLOUT:
+            run.flush()
+            if not run.outgoing:
+                self._poll.modify(run.sock, select.POLLIN)
+        try:
+            received = run.sock.recv(wire.READ_BYTES)
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            received = b""
+        if not received:
+            with contextlib.suppress(KeyError):
+                self._poll.unregister(run.sock)
+            return
+        run.received += received
+        try:
+            while self.current:
+                found = wire.measure(run.received, run.value_limit)
+                if found is None:
+                    break
+                self._forward(run, *found)
+        except wire.ProtocolError as error:
+            self.end(run, _ended("protocol_error", f"the run sent {error}"))
+
+    def _forward(self, run: Run, kind: int, number: int, text_length: int, end: int) -> None:
+        del number
+        has_body = wire.HEAD.size + text_length < end
+        if kind == wire.CALL and run.calls_left <= 0:
+            self.end(run, _ended("too_many_calls", ""))
+        elif kind == wire.CALL or (kind == wire.DONE and not has_body and text_length <= 1):
+            run.calls_left -= kind == wire.CALL
+            self._host.send_bytes(run.received[:end])
+        elif kind == wire.END and not has_body:
+            self.end(run, bytes(run.received[wire.HEAD.size : end]), wire.SAID_BY_RUN)
+        else:
+            raise wire.ProtocolError(f"a frame of kind {kind}")
+        del run.received[:end]
+
+    def _keep(self, run: Run) -> bool:
+        """Freeze the run with its globals and end all else of it; False if it cannot be."""
+        for _ in range(_KEEP_TRIES):
+            if not run.freeze():
+                return False
+            if not self.end_strangers(run):  # what there was may have let it go on
+                self.kept = run
+                return True
+        return False
+
+    def _take_kept(self) -> Run | None:
+        run, self.kept = self.kept, None
+        if run is None or run.thaw():
+            return run
+        return self._bury(run)
+
+    def _take_spare(self) -> Run:
+        run, self.spare = self.spare, None
+        if run is not None and not run.lives:  # a command may have killed it
+            run = self._bury(run)
+        return run or Run()
+
+    @staticmethod
+    def _bury(run: Run) -> None:
+        os.waitpid(run.pid, 0)
+        run.close()
+
+    def _end_all(self, run: Run) -> int:
+        """End the run and whatever it left; the status of its own process."""
+        if self.steward is None and self.kept is None and self.spare is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+            return self._reap_all(run)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(run.pid, signal.SIGKILL)
+        _, status = os.waitpid(run.pid, 0)
+        self.end_strangers()
+        if self.kept and not self.kept.freeze():
+            os.kill(self.kept.pid, signal.SIGKILL)
+            self.kept = self._bury(self.kept)
+        return status
+
+    @staticmethod
+    def _reap_all(run: Run) -> int:
+        """Wait until nothing else is left in the box; the status of the run's own process."""
+        status = 0
+        while True:
+            try:
+                pid, ended = os.waitpid(-1, 0)
+            except ChildProcessError:
+                return status
+            if pid == run.pid:
+                status = ended
+
+
+def _ended(stop: str, error: str) -> bytes:
+    return json.dumps({"stop": stop, "error": error}).encode("utf-8", "replace")
+
+
+_STARVED = _ended("out_of_memory", "the code used more memory than its box has")

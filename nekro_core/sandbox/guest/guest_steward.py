@@ -1,0 +1,103 @@
+"""The agent's side of the steward, a second process for what takes long or may print without end.
+
+It is forked off when it is first wanted; what it does is in `guest_works`. It is of the guest's
+user id, so a guest may stop it (the agent lets it go on with the next word to it) or kill it: then
+its work is lost, and the commands that it had started are ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+
+import guest_processes
+import guest_wire as wire
+
+
+class Steward:
+    """A steward that lives, and what it was given and has not answered."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        our_door, their_door = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                _become_steward(theirs, their_door)
+            finally:
+                os._exit(70)
+        theirs.close()
+        their_door.close()
+        ours.setblocking(False)
+        self.sock = ours
+        self.received = bytearray()
+        self.outgoing = bytearray()
+        self.open_work: set[int] = set()
+        self._door = our_door
+
+    def give(self, number: int, text: bytes, body: bytes, stream: socket.socket | None) -> None:
+        """Hand it some work; its stream goes first, so that it is there when the work is."""
+        self.open_work.add(number)
+        if stream is not None:
+            with contextlib.suppress(OSError):  # it is being killed, which is told soon
+                socket.send_fds(self._door, [wire.DOOR.pack(number)], [stream.fileno()])
+        self.send(wire.frame(wire.WORK, number, text, body))
+
+    def send(self, frame: bytes) -> None:
+        """Send it a frame, as far as it takes it now; `flush` sends the rest."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGCONT)
+        self.outgoing += frame
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what it has not taken yet."""
+        with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
+            while self.outgoing:
+                del self.outgoing[: self.sock.send(self.outgoing)]
+
+    def take(self) -> bytes | None:
+        """The whole answers that are there, as they go to the host; None once it is gone."""
+        try:
+            received = self.sock.recv(wire.READ_BYTES)
+        except BlockingIOError:
+            return b""
+        except ConnectionResetError:
+            received = b""
+        if not received:
+            return None
+        self.received += received
+        frames = b""
+        while True:
+            found = wire.measure(self.received, wire.UNLIMITED, wire.UNLIMITED)
+            if found is None:
+                return frames
+            _, number, _, end = found
+            self.open_work.discard(number)
+            frames += self.received[:end]
+            del self.received[:end]
+
+    def end_commands(self) -> None:
+        """Kill it with all below it; whoever waits for its work is told when that is noticed."""
+        pid = self.pid
+        guest_processes.kill(lambda listed: guest_processes.below(listed, pid) | {pid})
+
+    def close(self) -> None:
+        """Give back the descriptors."""
+        self.sock.close()
+        self._door.close()
+
+
+def _become_steward(sock: socket.socket, door: socket.socket) -> None:
+    """In the forked child: let go of all that is the agent's, then serve it."""
+    import guest_works  # what only the steward needs is not imported before
+
+    os.setsid()
+    high = [fcntl.fcntl(one.fileno(), fcntl.F_DUPFD_CLOEXEC, 8) for one in (sock, door)]
+    for place, number in enumerate(high, start=3):
+        os.dup2(number, place, inheritable=False)
+    os.closerange(5, 1024)
+    guest_works.Works(wire.Channel(3, 3), socket.socket(fileno=4)).serve()

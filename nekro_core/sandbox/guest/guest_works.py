@@ -1,0 +1,216 @@
+"""What the steward does: commands as its children, globs and archives as threads of its own.
+
+The commands' orphans become its children too, since it adopts them. That is what tells them from
+the processes of a run when the run ends: nobody can move below the steward.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import threading
+import time
+
+import guest_files
+import guest_glob
+import guest_guard
+import guest_pack
+import guest_unpack
+import guest_wire as wire
+from guest_commands import Command, Printed
+
+TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
+if TYPE_CHECKING:
+    from typing import Any
+
+_STACK = 512 * 1024
+_REST_S = 0.02
+"""Between two looks at what something in the background prints and nobody reads."""
+
+
+class Works:
+    """The steward's loop."""
+
+    def __init__(self, agent: wire.Channel, door: socket.socket) -> None:
+        self._agent = agent
+        self._door = door
+        self._sending = threading.Lock()
+        self._commands: dict[int, Command] = {}
+        self._printing: dict[int, tuple[Command, Printed]] = {}
+        self._background: dict[int, Printed] = {}
+        self._resting: list[tuple[float, int]] = []
+        self._streams: dict[int, socket.socket | None] = {}
+        self._poll = select.poll()
+
+    def serve(self) -> None:
+        """Until the agent is gone."""
+        guest_guard.adopt_orphans()
+        threading.stack_size(_STACK)
+        woken, waker = os.pipe()
+        os.set_blocking(woken, False)
+        os.set_blocking(waker, False)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._poll.register(self._agent.incoming, select.POLLIN)
+        self._poll.register(woken, select.POLLIN)
+        while True:
+            for number, _ in self._poll.poll(self._wait_ms()):
+                if number == self._agent.incoming:
+                    if not self._agent.read():
+                        return
+                    self._take_frames()
+                elif number == woken:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(woken, 4096)
+                    self._reap()
+                else:
+                    self._printed(number)
+            self._look_at_clock()
+
+    def _take_frames(self) -> None:
+        while True:
+            found = wire.split(self._agent.buffer, wire.UNLIMITED, wire.UNLIMITED)
+            if found is None:
+                return
+            kind, number, text, body = found
+            if kind == wire.STOP:
+                self._stop(number)
+                continue
+            try:
+                self._begin(number, json.loads(text), body)
+            except guest_files.FileError as error:
+                self._refuse(number, error)
+
+    def _begin(self, number: int, wanted: dict[str, Any], body: bytes) -> None:
+        operation = wanted.pop("operation")
+        if operation == "execute":
+            command = self._commands[number] = Command(number, wanted, body)
+            for printed in command.printed:
+                self._printing[printed.pipe] = (command, printed)
+                self._poll.register(printed.pipe, select.POLLIN)
+            return
+        stream = self._receive_stream() if operation in ("pack", "unpack") else None
+        self._streams[number] = stream
+        try:
+            threading.Thread(
+                target=self._work, args=(number, operation, wanted, stream), daemon=True
+            ).start()
+        except RuntimeError as error:  # no process left, as a thread counts
+            self._close_stream(number)
+            raise guest_files.FileError("limit", "the box does too much at once") from error
+
+    def _receive_stream(self) -> socket.socket:
+        """What the agent sent through its door before it sent the work."""
+        _, numbers, _, _ = socket.recv_fds(self._door, wire.DOOR.size, 1)
+        return socket.socket(fileno=numbers[0])
+
+    def _work(
+        self, number: int, operation: str, wanted: dict[str, Any], stream: socket.socket | None
+    ) -> None:
+        """In a thread: do it, answer."""
+        try:
+            if stream is None:
+                reply, body = guest_glob.find(**wanted)
+            elif operation == "pack":
+                reply, body = guest_pack.pack(stream, **wanted)
+            else:
+                reply, body = guest_unpack.unpack(stream, **wanted)
+            self._answer(number, reply, body)
+        except guest_files.FileError as error:
+            self._refuse(number, error)
+        except OSError as error:
+            self._refuse(number, guest_files.explained(wanted.get("path", operation), error))
+        except MemoryError:
+            refused = guest_files.FileError("too_large", "the box has not enough memory for this")
+            self._refuse(number, refused)
+        finally:
+            self._close_stream(number)
+
+    def _close_stream(self, number: int) -> None:
+        stream = self._streams.pop(number, None)
+        if stream is not None:
+            stream.close()
+
+    def _answer(self, number: int, reply: dict[str, Any], body: bytes = b"") -> None:
+        text = json.dumps(reply).encode("utf-8", "replace")
+        with self._sending:
+            self._agent.send(wire.WORK_DONE, number, text, body)
+
+    def _refuse(self, number: int, error: guest_files.FileError) -> None:
+        self._answer(number, {"code": error.code, "message": str(error)})
+
+    def _stop(self, number: int) -> None:
+        command, stream = self._commands.get(number), self._streams.get(number)
+        if command is not None:
+            command.stop()
+        elif stream is not None:
+            with contextlib.suppress(OSError):
+                stream.shutdown(socket.SHUT_RDWR)
+
+    def _reap(self) -> None:
+        by_pid = {command.pid: command for command in self._commands.values()}
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid in by_pid:
+                command = by_pid[pid]
+                command.ended(status)
+                for printed in command.printed:
+                    if printed.open and not printed.take(16):
+                        self._forget(printed.pipe)
+
+    def _printed(self, pipe: int) -> None:
+        if pipe in self._printing:
+            if not self._printing[pipe][1].take(4):
+                self._forget(pipe)
+        elif pipe in self._background:
+            self._poll.unregister(pipe)
+            if self._background[pipe].drop():
+                self._resting.append((time.monotonic() + _REST_S, pipe))
+            else:
+                del self._background[pipe]
+                os.close(pipe)
+
+    def _forget(self, pipe: int) -> None:
+        del self._printing[pipe]
+        self._poll.unregister(pipe)
+        os.close(pipe)
+
+    def _look_at_clock(self) -> None:
+        now = time.monotonic()
+        while self._resting and self._resting[0][0] <= now:
+            self._poll.register(self._resting.pop(0)[1], select.POLLIN)
+        for command in tuple(self._commands.values()):
+            if command.deadline is not None and command.deadline <= now:
+                command.look()
+            if command.over:
+                self._tell(command)
+
+    def _tell(self, command: Command) -> None:
+        del self._commands[command.number]
+        try:
+            text, body = command.result()
+        except guest_files.FileError as error:
+            self._refuse(command.number, error)
+        else:
+            with self._sending:
+                self._agent.send(wire.WORK_DONE, command.number, text, body)
+        for printed in command.printed:
+            if printed.pipe in self._printing:  # somebody in the background still holds it
+                del self._printing[printed.pipe]
+                self._background[printed.pipe] = printed
+
+    def _wait_ms(self) -> float | None:
+        moments = [moment for moment, _ in self._resting[:1]]
+        moments += [one.deadline for one in self._commands.values() if one.deadline is not None]
+        if not moments:
+            return None
+        return max(min(moments) - time.monotonic(), 0) * 1000 + 1
