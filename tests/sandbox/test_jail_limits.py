@@ -53,7 +53,7 @@ async def test_everything_of_a_box_is_in_its_group_and_the_group_goes_with_it(
         for path in (folder / box.box_id).iterdir()
         if path.name in ("pids.max", "memory.max", "memory.limit_in_bytes")
     }
-    assert limits.pop("pids.max") == str(SMALL.processes + 2)
+    assert limits.pop("pids.max") == str(SMALL.processes + 3)
     assert set(limits.values()) == {str(192 * MIB + 24 * MIB + 32 * MIB)}
     await box.destroy()
     assert not any((folder / box.box_id).exists() for folder in folders)

@@ -25,6 +25,7 @@ from nekro_core.sandbox.box import (
 from nekro_core.sandbox.channel import Channel
 from nekro_core.sandbox.check import check_box
 from nekro_core.sandbox.jail import process_tree, remedies
+from nekro_core.sandbox.jail.cgroups import CGroups
 from nekro_core.sandbox.jail.command import GUEST, View, box_arguments
 from nekro_core.sandbox.jail.defences import ALL, Defences
 from nekro_core.sandbox.jail.interpreter import Identity
@@ -104,20 +105,27 @@ class JailBackend:
             theirs.close()
             their_door.close()
         self._boxes[box_id] = (box, processes)
+        limited = anyio.Event()
+        if defences.limits and defences.group and layout.groups is not None:
+            self._tasks.start_soon(self._limit, layout.groups, box, processes, limited)
+        else:
+            limited.set()
         try:
             box.attach(await Channel.open(ours, box.handle, box.lose), door)
             with anyio.move_on_after(_READY_TIMEOUT_S):
                 await box.ready.wait()
+                await limited.wait()
         except BaseException:
-            await box.destroy()
+            with anyio.CancelScope(shield=True):
+                await limited.wait()
+                await box.destroy()
             raise
         if not box.alive or not box.ready.is_set():
+            await limited.wait()
             complaint = processes.complaint() or box.lost_because or "it did not answer"
             await box.destroy()
             raise BackendUnavailable(f"a box did not start: {complaint}")
         processes.note_inner()
-        if defences.limits and defences.group:
-            self._limit(layout, box, processes)
         return box
 
     async def aclose(self) -> None:
@@ -188,17 +196,19 @@ class JailBackend:
         )
         return box, processes
 
-    def _limit(self, layout: Layout, box: AgentBox, processes: JailProcesses) -> None:
-        """Nothing strange runs in the box yet, so this need not come before its first process."""
-        if layout.groups is None:
-            return
+    async def _limit(
+        self, groups: CGroups, box: AgentBox, processes: JailProcesses, done: anyio.Event
+    ) -> None:
+        """While the interpreter starts: the kernel may take 20 ms to move a process."""
         try:
-            group = layout.groups.make(box.box_id, box.spec)
+            await anyio.to_thread.run_sync(
+                lambda: processes.limit(groups.make(box.box_id, box.spec))
+            )
         except OSError as error:
             _log.warning("no cgroup for a box, the watchdog alone bounds it: %s", error)
-            box.bounded_by = "the watchdog"
-            return
-        processes.limit(group)
+            box.bounded_by = "memory and pids by the watchdog"
+        finally:
+            done.set()
 
     async def _prepare(self) -> Layout:
         async with self._preparing:

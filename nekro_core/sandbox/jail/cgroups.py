@@ -21,8 +21,8 @@ _NEEDED = frozenset({"memory", "pids"})
 _WANTED = ("memory", "pids", "cpu")
 _MARGIN = 32 * 1024 * 1024
 """What agent, launcher and interpreter use themselves; as the watchdog's."""
-_HELPERS = 2
-"""Processes of the agent's own in a box: itself, and the run that it has forked ahead."""
+_HELPERS = 3
+"""Processes that are none of the guest's: launcher, agent, and the run that is forked ahead."""
 _SHARES = 512
 _WEIGHT = 50
 """Half of what everything else has, in the units of version 1 and of version 2."""

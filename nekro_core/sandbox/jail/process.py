@@ -80,17 +80,26 @@ class JailProcesses:
         return said.decode(errors="replace").strip()
 
     def note_inner(self) -> None:
-        """Once the box is up: remember the agent, process 1 of its namespace and the last to go."""
+        """Once the box is up: remember the agent, process 1 of its namespace and the last to go.
+
+        Nothing strange runs yet, so what the launcher forked before it was in its group itself can
+        still follow. Raises `OSError`.
+        """
         children = process_tree.children(self.pid)
         if children:
             self._inner = children[0]
             with contextlib.suppress(ProcessLookupError):
                 self._inner_process = os.pidfd_open(children[0])
+        if self._group is not None:
+            self._group.add(self.tree)
 
     def limit(self, group: CGroup) -> None:
-        """Put everything into a group, which is removed with it. Raises `OSError`."""
+        """Put the launcher and all that it forks into a group, which is removed with it.
+
+        Blocks for up to 20 ms. Raises `OSError`.
+        """
         self._group = group
-        group.add(self.tree)
+        group.add(lambda: process_tree.descendants(self.pid))
 
     def starved(self) -> bool:
         """Whether the kernel killed something of it for memory since this was last asked."""
