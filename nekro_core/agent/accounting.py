@@ -8,7 +8,7 @@ from nekro_core.agent.reply import Reply
 from nekro_core.agent.run_calls import RunCalls
 from nekro_core.chat import ChatKey
 from nekro_core.llm.model import Usage
-from nekro_core.store import DeliveryRow, Step, Store, Turn
+from nekro_core.store import DeliveryRow, Step, Store, StoreUnavailable, Turn
 
 _ASKED_S = 0.01
 """By when a request has left."""
@@ -47,6 +47,7 @@ class TurnBook:
         self._begin = begin
         self._begun: Awaitable[Turn] | None = None
         self._turn: Turn | None = None
+        self._refused: StoreUnavailable | None = None
         self._through = through_seq
         self._position = 0
         self._chat_key = chat_key
@@ -62,10 +63,24 @@ class TurnBook:
         return self._begun
 
     async def turn_id(self) -> int:
-        """The turn's number, once it is in the store."""
+        """The turn's number, once it is in the store. Raises `StoreUnavailable`, each time."""
+        if self._refused is not None:
+            raise self._refused
         if self._turn is None:
-            self._turn = await self._begin_now()
+            try:
+                self._turn = await self._begin_now()
+            except StoreUnavailable as error:
+                self._refused = error
+                raise
         return self._turn.turn_id
+
+    async def is_begun(self) -> bool:
+        """Whether the store took the turn: where it could not, nothing was done or said."""
+        try:
+            await self.turn_id()
+        except StoreUnavailable:
+            return False
+        return True
 
     @property
     def through_seq(self) -> int:

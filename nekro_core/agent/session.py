@@ -1,8 +1,9 @@
 """The live agent of one chat: hears records, decides, takes its turns one after another."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TypeVar
 
 import anyio
 from loguru import logger
@@ -18,7 +19,7 @@ from nekro_core.agent.turn import Turn
 from nekro_core.chat import Author, ChatKey, ChatKind, ChatMessage, Mention, Record, Reply, Text
 from nekro_core.delivery import Working
 from nekro_core.plugin.signal import MsgSignal
-from nekro_core.store import StoreError
+from nekro_core.store import StoreUnavailable
 from nekro_core.store import Turn as StoredTurn
 
 _MOST_HEARD = 1000
@@ -27,6 +28,9 @@ _AS_IT_SHOULD = ("finished", "stopped")
 """Why a turn ends where nothing is wrong."""
 _READY_S = 0.1
 """How long before it begins a turn is made ready: what is made earlier is more often in vain."""
+_STORE_PAUSE_S = 1.0
+"""How long until the store is tried again that could not write: a disk is full for minutes."""
+_Written = TypeVar("_Written")
 _STOP_WORD = re.compile(r"[/／]stop\s*", re.IGNORECASE)
 
 
@@ -46,6 +50,7 @@ class Session:
         self._turn_scope: anyio.CancelScope | None = None
         self._ready: Ready | None = None
         self._stopped_at: int | None = None
+        self._store_fails = False
 
     @property
     def working(self) -> bool:
@@ -204,9 +209,13 @@ class Session:
 
         ready, self._ready = self._ready, None
         if ready is None or ready.task.asks is not record:
-            await self._take_turn(self._task_for(record), begin)
+            begun = await self._take_turn(self._task_for(record), begin)
         else:
-            await self._take_turn(ready.task, begin, ready)
+            begun = await self._take_turn(ready.task, begin, ready)
+        if not begun:
+            await anyio.sleep(_STORE_PAUSE_S)
+            oldest = self._ports.clock() - self._ports.trigger.recover_age_s
+            self._heard = [heard for heard in self._heard if heard.at > oldest]
 
     def _task_for(self, record: Record) -> Task:
         """An answer to this record, and to all that was heard so far."""
@@ -242,7 +251,9 @@ class Session:
             hidden=self._hidden,
             resumed=True,
         )
-        await self._take_turn(task, begin)
+        if not await self._take_turn(task, begin):
+            await anyio.sleep(_STORE_PAUSE_S)
+            self._interrupted = stored
 
     async def _record(self, seq: int) -> Record | None:
         found = await self._ports.store.messages.after(self.chat_key, seq - 1, 1)
@@ -256,19 +267,23 @@ class Session:
 
     async def _take_turn(
         self, task: Task, begin: Callable[[], TurnBook], ready: Ready | None = None
-    ) -> None:
+    ) -> bool:
         """Run one turn to its end, however it ends. One that is cut off by the end of the process
-        stays open in the store, and is found at the next start."""
+        stays open in the store, and is found at the next start. False where the store could not
+        even write that it begins: then nothing was done, and what was heard is still to answer."""
         self._stopped_at = None
         self._turn_scope = anyio.CancelScope()
         self._ports.activity.publish(Working(self.chat_key, busy=True))
         try:
             book, stop = await self._run_turn(task, begin, ready, self._turn_scope)
             self._turn_scope = None
+            if stop == "internal" and book is not None and not await book.is_begun():
+                return False
             await self._close_turn(task, book, stop)
         finally:
             self._turn_scope = None
             self._ports.activity.publish(Working(self.chat_key, busy=False))
+        return True
 
     async def _run_turn(
         self,
@@ -283,32 +298,63 @@ class Session:
             with scope:
                 async with self._slots:
                     book = begin()
+                    if self._store_fails:
+                        await book.turn_id()  # No model is paid for what is in vain.
+                        self._store_fails = False
                     kind = NativeTurn if acts_natively(self._ports, self.chat_key) else Turn
                     stop = await kind(self._ports, task, book, ready).run()
-        except Exception:  # noqa: BLE001 (one turn's fault must not end the chat)
-            logger.exception("{}: the turn failed", self.chat_key)
+        except Exception as error:  # noqa: BLE001 (one turn's fault must not end the chat)
             stop = "internal"
+            if (unwritten := _of_the_store(error)) is not None:
+                self._store_failed(unwritten)
+            else:
+                logger.exception("{}: the turn failed", self.chat_key)
         return book, stop
 
     async def _close_turn(self, task: Task, book: TurnBook | None, stop: str) -> None:
         through = max(heard.record.seq for heard in [*self._heard, Heard(task.asks, 0.0)])
-        try:
-            if book is not None:
-                through = max(book.through_seq, task.asks.seq)
-                if stop == "internal" and not await book.sent():
+        if book is not None:
+            through = max(book.through_seq, task.asks.seq)
+            if await book.is_begun():
+                await self._written(partial(book.end, stop))
+                if stop == "internal" and not await self._written(book.sent):
                     await say(self._ports, self.chat_key, [task.asks], "turn.internal")
-                await book.end(stop)
-                level = "INFO" if stop in _AS_IT_SHOULD else "WARNING"
-                logger.log(level, "{}: the turn ended: {}", self.chat_key, stop)
-            if self._stopped_at is not None:
-                through = max(through, self._stopped_at)
-                await self._ports.store.chats.mark_handled(self.chat_key, through)
-                await say(self._ports, self.chat_key, [task.asks], "turn.stopped")
-        except StoreError as error:
-            logger.error("{}: the end of a turn was not written: {}", self.chat_key, error)
+            level = "INFO" if stop in _AS_IT_SHOULD else "WARNING"
+            logger.log(level, "{}: the turn ended: {}", self.chat_key, stop)
+        if self._stopped_at is not None:
+            through = max(through, self._stopped_at)
+            mark = self._ports.store.chats.mark_handled
+            await self._written(partial(mark, self.chat_key, through))
+            await say(self._ports, self.chat_key, [task.asks], "turn.stopped")
         self._heard = [heard for heard in self._heard if heard.record.seq > through]
         self._fresh = [heard for heard in self._fresh if heard.record.seq > through]
         self._forced = {seq for seq in self._forced if seq > through}
+
+    async def _written(self, act: Callable[[], Awaitable[_Written]]) -> _Written:
+        """Do what the store may be unable to do now, until it can: a turn that is not closed there
+        would let no other begin."""
+        while True:
+            try:
+                done = await act()
+            except StoreUnavailable as error:
+                self._store_failed(error)
+                await anyio.sleep(_STORE_PAUSE_S)
+            else:
+                self._store_fails = False
+                return done
+
+    def _store_failed(self, error: StoreUnavailable) -> None:
+        """Told once, and again after it worked in between."""
+        if not self._store_fails:
+            logger.error("{}: a turn waits until the store can write: {}", self.chat_key, error)
+        self._store_fails = True
+
+
+def _of_the_store(error: Exception) -> StoreUnavailable | None:
+    """The store's own error, also where a group of tasks has wrapped it."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error if isinstance(error, StoreUnavailable) else None
 
 
 def is_stop(record: Record) -> bool:

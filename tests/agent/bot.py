@@ -26,7 +26,7 @@ from nekro_core.delivery import Broadcast, Inbox, MediaStore, Outbox, Working
 from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
 from nekro_core.plugin import AgentCtx, MsgSignal, PromptInjection, Services
 from nekro_core.sandbox.box import BackendUnavailable, Box, RunLimits
-from nekro_core.store import Store
+from nekro_core.store import Store, StoreSettings
 from nekro_core.store import Turn as StoredTurn
 from nekro_core.tools.describe import describe
 from nekro_core.tools.names import ToolSet, tool_set
@@ -199,6 +199,7 @@ async def running_bot(
     adapter: FakeAdapter | None = None,
     run_limits: RunLimits | None = None,
     recover: bool = False,
+    store_settings: StoreSettings | None = None,
 ) -> AsyncIterator[Bot]:
     """A bot with its data in ``folder``."""
     settings = settings or AgentSettings()
@@ -207,7 +208,7 @@ async def running_bot(
     activity = Broadcast()
     folder.mkdir(exist_ok=True)
     async with (
-        Store.open(f"sqlite://{folder / 'nekro.sqlite3'}") as store,
+        Store.open(f"sqlite://{folder / 'nekro.sqlite3'}", store_settings) as store,
         MediaStore(folder) as media,
         Outbox(store, {"fake": adapter}, activity, media=media) as outbox,
     ):
