@@ -4,7 +4,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 import anyio.abc
@@ -13,10 +13,12 @@ from nekro_core.sandbox.box import SandboxError
 from nekro_core.sandbox.egress.budget import Budget
 from nekro_core.sandbox.egress.dial import Dialer
 from nekro_core.sandbox.egress.environment import EGRESS_PORT, box_environment
-from nekro_core.sandbox.egress.gate import Gate
 from nekro_core.sandbox.egress.limits import EgressLimits
 from nekro_core.sandbox.egress.rules import Rules
 from nekro_core.sandbox.work import Listener
+
+if TYPE_CHECKING:
+    from nekro_core.sandbox.egress.gate import Gate
 
 Allow = Callable[[str, str], Rules]
 """What a box may reach, by its owner and its name. Asked for each connection, so it may change;
@@ -40,7 +42,7 @@ class Outgoing(Protocol):
 @dataclass(slots=True)
 class _Attached:
     box: Outgoing
-    gate: Gate
+    gate: "Gate | None" = None
     listener: Listener | None = None
 
 
@@ -96,14 +98,7 @@ class Egress:
         returns. Raises `SandboxError` where the box cannot have it."""
         async with self._changing:
             self._forget_dead()
-            gate = Gate(
-                f"box {name!r} of {owner!r}",
-                lambda: self._allow(owner, name),
-                dialer=self._dialer,
-                budget=self._budget(owner),
-                limits=self._limits,
-            )
-            attached = self._boxes[owner, name] = _Attached(box, gate)
+            attached = self._boxes[owner, name] = _Attached(box)
             await self._adjust(owner, name, attached)
 
     async def refresh(self) -> None:
@@ -112,7 +107,8 @@ class Egress:
         async with self._changing:
             self._forget_dead()
             for (owner, name), attached in tuple(self._boxes.items()):
-                attached.gate.recheck()
+                if attached.gate is not None:
+                    attached.gate.recheck()
                 try:
                     await self._adjust(owner, name, attached)
                 except SandboxError:
@@ -121,15 +117,28 @@ class Egress:
     async def _adjust(self, owner: str, name: str, attached: _Attached) -> None:
         wanted = bool(self._allow(owner, name))
         if wanted and attached.listener is None:
+            attached.gate = gate = attached.gate or self._gate(owner, name)
             attached.listener = await attached.box.listen(EGRESS_PORT)
             attached.box.set_environment(self._environment)
-            self._tasks.start_soon(self._serve, attached.listener, attached.gate)
+            self._tasks.start_soon(self._serve, attached.listener, gate)
         elif not wanted and attached.listener is not None:
             listener, attached.listener = attached.listener, None
             attached.box.set_environment({})
             await listener.aclose()
 
-    async def _serve(self, listener: Listener, gate: Gate) -> None:
+    def _gate(self, owner: str, name: str) -> "Gate":
+        # Most bots let nothing out, and need not wait for it at their start.
+        from nekro_core.sandbox.egress.gate import Gate  # noqa: PLC0415
+
+        return Gate(
+            f"box {name!r} of {owner!r}",
+            lambda: self._allow(owner, name),
+            dialer=self._dialer,
+            budget=self._budget(owner),
+            limits=self._limits,
+        )
+
+    async def _serve(self, listener: Listener, gate: "Gate") -> None:
         async with anyio.create_task_group() as connections:
             while True:
                 try:

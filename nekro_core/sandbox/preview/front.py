@@ -9,8 +9,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nekro_core.sandbox.box import SandboxError
 from nekro_core.sandbox.preview.body import Body
-from nekro_core.sandbox.preview.duplex import Duplex
-from nekro_core.sandbox.preview.exchange import Exchange
 from nekro_core.sandbox.preview.names import Opened, Preview
 from nekro_core.sandbox.preview.problems import Problem, Say, tell
 from nekro_core.sandbox.preview.slots import NoSlot, Slots
@@ -67,6 +65,10 @@ class PreviewFront:
                 stream = await self._connect(opened)
                 if isinstance(stream, Problem):
                     return stream
+                # A tenth of a start, for what most bots never do.
+                from nekro_core.sandbox.preview.duplex import Duplex  # noqa: PLC0415
+                from nekro_core.sandbox.preview.exchange import Exchange  # noqa: PLC0415
+
                 async with stream:
                     kind = Duplex if scope["type"] == "websocket" else Exchange
                     shown = kind(scope, body, send, stream, opened, self._preview.settings)
