@@ -5,6 +5,7 @@ takes connections until the process has no file descriptor left for anything els
 """
 
 import asyncio
+import socket
 from typing import Any, ClassVar
 
 from loguru import logger
@@ -21,6 +22,9 @@ class BoundedHttp(HttpToolsProtocol):
     head_s: ClassVar[float] = 10.0
     """Seconds in which a request's address and headers must be there, the first one's from the
     beginning of the connection."""
+    untaken_s: ClassVar[float] = 120.0
+    """How long a client may leave its answer untaken. Whoever reads nothing would otherwise keep a
+    connection, and what is to be sent over it, for ever; WebSockets included."""
     most_connections: ClassVar[int] = 512
     """At once, those of pages and platforms included. A page needs two or three; a process may
     often open 1,024 files, and the database and the boxes need theirs."""
@@ -39,6 +43,7 @@ class BoundedHttp(HttpToolsProtocol):
             logger.warning("a connection is refused: {} are open", self.most_connections)
             transport.abort()
         else:
+            _bound_untaken(transport, self.untaken_s)
             self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -84,3 +89,10 @@ class BoundedHttp(HttpToolsProtocol):
         self._head_timer = None
         if not self.transport.is_closing():
             self.transport.close()
+
+
+def _bound_untaken(transport: asyncio.Transport, seconds: float) -> None:
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux has it
+    connection = transport.get_extra_info("socket")
+    if option is not None and connection is not None and connection.family != socket.AF_UNIX:
+        connection.setsockopt(socket.IPPROTO_TCP, option, int(seconds * 1000))

@@ -18,6 +18,7 @@ Connect = Callable[[], Any]
 
 class Hasty(BoundedHttp):
     head_s = 0.3
+    untaken_s = 0.4
     most_connections = 3
 
 
@@ -34,8 +35,10 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 
 @asynccontextmanager
-async def served(protocol: type[BoundedHttp]) -> AsyncIterator[Connect]:
-    config = uvicorn.Config(application, http=protocol, log_config=None)
+async def served(
+    protocol: type[BoundedHttp], app: Callable[..., Any] = application
+) -> AsyncIterator[Connect]:
+    config = uvicorn.Config(app, http=protocol, log_config=None)
     state = ServerState()
     server = await asyncio.get_running_loop().create_server(
         lambda: protocol(config=config, server_state=state, app_state={}), "127.0.0.1", 0
@@ -124,3 +127,22 @@ async def test_a_large_body_and_a_second_request_are_fine() -> None:
         await anyio.sleep(Hasty.head_s * 1.5)  # a pause between requests is another limit's
         await stream.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunked)
         assert (await answer(stream)).endswith(b"\r\n\r\n1024000")
+
+
+async def test_an_answer_that_nobody_takes_is_not_kept() -> None:
+    lost = asyncio.Event()
+
+    class Watched(Hasty):
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            lost.set()
+
+    async def large(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"content-length", b"20000000"), (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": bytes(20_000_000)})
+
+    async with served(Watched, large) as connect, await connect() as deaf:
+        await deaf.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        with anyio.fail_after(20):
+            await lost.wait()
