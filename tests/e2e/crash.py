@@ -152,13 +152,13 @@ async def _kill_and_restart(bot: BotProcess, outcome: Outcome) -> None:
 
 
 async def _quiet(
-    bot: BotProcess, peers: Iterable[OneBotPeer], load: Load, within: float = 120.0
+    bot: BotProcess, peers: Iterable[OneBotPeer], load: Load, within: float = 240.0
 ) -> None:
-    """Wait until everything is answered or of unknown outcome, or nothing has been for thirty
-    seconds; then a moment more, in which nothing may come twice."""
+    """Wait until everything is answered or of unknown outcome, or nothing has been for a
+    minute; then a moment more, in which nothing may come twice."""
     with anyio.move_on_after(within):
         before, still = -1, 0
-        while still < 60 and before < load.messages:
+        while still < 120 and before < load.messages:
             answered = {q for peer in peers for call in peer.sends for q in _answers_in(call.text)}
             now = len(answered | _unknown(bot))
             before, still = now, still + 1 if now == before else 0

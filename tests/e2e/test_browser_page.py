@@ -27,7 +27,7 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--autoplay-policy=no-user-gesture-required",
 ]
-SLOW_MS = 15_000
+SLOW_MS = 30_000
 """How long anything may take on a busy machine."""
 
 
