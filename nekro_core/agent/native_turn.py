@@ -7,15 +7,18 @@ model must see what came of them; words without calls, or nothing at all, end th
 import anyio
 from loguru import logger
 
-from nekro_core.agent.accounting import SAID_BESIDE
-from nekro_core.agent.asking import Asking
+from nekro_core.agent.accounting import SAID_BESIDE, TurnBook
+from nekro_core.agent.asking import Asking, Ready
 from nekro_core.agent.boxes import KeptBox
+from nekro_core.agent.knowledge import Task
 from nekro_core.agent.native_calls import Answered, NativeCalls
 from nekro_core.agent.native_reply import NativeReader, NativeReply, calls_text
+from nekro_core.agent.ports import Ports
 from nekro_core.agent.report import LEFT, native_empty_report, native_report
 from nekro_core.agent.run_calls import RunCalls
 from nekro_core.agent.transcript import shortened
 from nekro_core.agent.turn import LAST_WORDS_S, Turn
+from nekro_core.llm.model import ModelError, RequestRejected
 from nekro_core.sandbox.box import BackendUnavailable, BoxLost
 from nekro_core.store import DeliveryRow
 
@@ -25,6 +28,13 @@ _SHOWN_RESULT = 2000
 
 class NativeTurn(Turn):
     """See `Turn`."""
+
+    def __init__(
+        self, ports: Ports, task: Task, book: TurnBook, ready: Ready | None = None
+    ) -> None:
+        super().__init__(ports, task, book, ready)
+        self._called: list[str] = []
+        """The calls so far, as people read them behind the answer that they led to."""
 
     async def _box_for_step(self) -> KeptBox | None:
         """The chat's box for the tools that want one; most do not."""
@@ -71,7 +81,8 @@ class NativeTurn(Turn):
             await self._book.end_step(reader.text, "", spent)
             return reply
         # Run and step are there before the first call: a restart must know what was asked for.
-        await self._book.begin_run(asking.run_id, calls_text(reply.calls))
+        self._called.append(calls_text(reply.calls))
+        await self._book.begin_run(asking.run_id, self._called[-1])
         await self._book.end_step(reader.text, "", spent)
         return reply
 
@@ -116,7 +127,7 @@ class NativeTurn(Turn):
     async def _after_prose(self, reply: NativeReply) -> str:
         """A reply without calls ends the turn, if anybody has got an answer."""
         if reply.prose:
-            return await self._send_prose(reply.prose)
+            return await self._send_prose(reply.prose, code="\n".join(self._called))
         if self._sent:
             return "finished"
         self._empty += 1
@@ -125,3 +136,8 @@ class NativeTurn(Turn):
             return "empty_reply"
         self._known.remember_calls("", (), native_empty_report())
         return ""
+
+    async def _tell_of(self, error: ModelError) -> str:
+        if isinstance(error, RequestRejected):
+            logger.error("a model that takes no function calls needs NEKRO_AGENT__MODE=code")
+        return await super()._tell_of(error)

@@ -273,11 +273,12 @@ class Turn:
         self._known.remember(reply, empty_report())
         return ""
 
-    async def _send_prose(self, prose: str, stop: str = SAID) -> str:
+    async def _send_prose(self, prose: str, stop: str = SAID, code: str = "") -> str:
         """Words that were meant for the chat. They get a run of their own, so that a turn taken up
-        after a crash knows of them; ``stop`` is why that run is over."""
+        after a crash knows of them; ``stop`` is why that run is over, ``code`` what it is shown
+        with."""
         run_id = uuid.uuid4().hex
-        await self._book.begin_run(run_id)
+        await self._book.begin_run(run_id, code)
         self._known.runs.add(run_id)
         try:
             text = shortened(prose, self._settings.prose_chars)

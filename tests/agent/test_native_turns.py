@@ -162,6 +162,18 @@ async def test_what_each_kind_of_tool_gives(folder: Path, boxes: Shelf) -> None:
     assert any(isinstance(part, ImagePart) for part in last.parts)
 
 
+async def test_the_calls_behind_an_answer_in_words_are_shown_with_it(
+    folder: Path, boxes: Shelf
+) -> None:
+    model = ScriptedModel([calls(call("add", first=1, second=1)), "Two."])
+    async with running_bot(folder, boxes, model, tools=TOOLS, settings=TOOLS_MODE) as bot:
+        assert await bot.ask("1+1?") == ["Two."]
+        (record,) = [r for r in await bot.store.messages.newest(LIN, 5) if r.author is Author.BOT]
+        run = await bot.store.runs.get(record.run_id)
+        assert run is not None
+        assert (run.code, run.stop) == ("add(first=1, second=1)", "said")
+
+
 async def test_words_beside_calls_are_sent_unless_a_call_sent_something(
     folder: Path, boxes: Shelf
 ) -> None:
