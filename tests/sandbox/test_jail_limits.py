@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.sandbox.box import Backend, StopReason
+from nekro_core.sandbox.box import Backend, RunLimits, StopReason
 from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.jail.cgroups import find_hierarchies
 from nekro_core.sandbox.jail.defences import Defences
@@ -75,7 +75,7 @@ async def test_a_run_that_the_kernel_killed_for_memory_says_so(jail: Backend) ->
             kept.append(mmap.mmap(-1, 10**7))
             kept[-1].write(b"x" * 10**7)
     """
-    result = await play(box, code)
+    result = await play(box, code, RunLimits(seconds=60))
     assert (result.stop, result.error) == (
         StopReason.OUT_OF_MEMORY,
         "the code used more memory than its box has",
