@@ -1,0 +1,123 @@
+"""``python -m tests.sandbox.attacks``: carry the table out on every backend there is, and report.
+
+``--write FILE`` puts the report where the documentation has it, ``--json`` prints the outcomes for
+another process (as root, one is started as an ordinary user), ``--backend NAME`` chooses one. Exits
+with 1 where something got through or a row proved nothing.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+
+from nekro_core.sandbox.backends import open_backend
+from nekro_core.sandbox.box import BackendUnavailable
+from nekro_core.sandbox.settings import BackendName, SandboxSettings
+from tests.sandbox.attacks import TABLE
+from tests.sandbox.attacks.campaign import carry_out, host_kind
+
+HERE = Path(__file__).parent
+Row = dict[str, str]
+"""``attack``, ``ground``, ``with`` and ``without`` its defence, ``because``."""
+
+
+async def outcomes(name: str) -> list[Row]:
+    """What came of every row on one backend, here. Raises `BackendUnavailable`."""
+    async with anyio.create_task_group() as tasks:
+        backend = await open_backend(SandboxSettings(backend=BackendName(name)), tasks)
+        try:
+            found = await carry_out(backend, TABLE)
+        finally:
+            await backend.aclose()
+            tasks.cancel_scope.cancel()
+    return [
+        {
+            "attack": str(attack),
+            "ground": f"{name}, {host_kind()}",
+            "with": one.trouble or ("GOT THROUGH" if one.got else "held"),
+            "without": (
+                ""
+                if one.got_without is None
+                else "got through"
+                if one.got_without
+                else "PROVES NOTHING"
+            ),
+            "because": attack.because,
+        }
+        for attack, one in found.items()
+    ]
+
+
+def as_ordinary_user(name: str) -> list[Row]:
+    """The same in another process that is no longer root."""
+    become = ["unshare", "-m", sys.executable, str(HERE.parent / "as_ordinary_user.py")]
+    again = [sys.executable, "-m", "tests.sandbox.attacks", "--json", "--backend", name]
+    done = subprocess.run([*become, *again], capture_output=True, text=True, check=False)
+    if not done.stdout:
+        raise BackendUnavailable(done.stderr[-500:])
+    rows: list[Row] = json.loads(done.stdout)
+    return rows
+
+
+def report(grounds: dict[str, list[Row]], missing: Sequence[str]) -> str:
+    """The table as Markdown."""
+    names = list(grounds)
+    lines = [
+        "| attack | " + " | ".join(names) + " | without its defence |",
+        "|---" * (len(names) + 2) + "|",
+    ]
+    for attack in TABLE:
+        rows = {
+            name: next((row for row in found if row["attack"] == str(attack)), None)
+            for name, found in grounds.items()
+        }
+        cells = [row["with"] if row else "–" for row in rows.values()]
+        without = [row["without"] for row in rows.values() if row and row["without"]]
+        last = "; ".join(dict.fromkeys(without)) or f"not tried: {attack.because}"
+        if attack.without is not None and not without:
+            last = "not tried: this machine or host could not do it either"
+        number, name = str(attack).split(" ", 1)
+        shown = "own" if number == "00" else str(int(number))
+        lines.append(f"| {shown}. {name} | " + " | ".join(cells) + f" | {last} |")
+    lines += [f"\nNot tried here: {one}" for one in missing]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(prog="python -m tests.sandbox.attacks")
+    parser.add_argument("--backend", choices=["jail", "docker"], action="append")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--write", type=Path)
+    chosen = parser.parse_args()
+    if chosen.json:
+        print(json.dumps(asyncio.run(outcomes(chosen.backend[0]))))
+        return 0
+    grounds: dict[str, list[Row]] = {}
+    missing = []
+    for name in chosen.backend or ["jail", "docker"]:
+        tries = [(host_kind(), lambda name=name: asyncio.run(outcomes(name)))]
+        if name == "jail" and os.geteuid() == 0 and shutil.which("unshare"):
+            tries.append(("user", lambda name=name: as_ordinary_user(name)))
+        for host, carry in tries:
+            try:
+                grounds[f"{name}, {host}"] = carry()
+            except BackendUnavailable as error:
+                missing.append(f"{name}, {host}: {str(error).splitlines()[0]}")
+    text = report(grounds, missing)
+    print(text)
+    if chosen.write:
+        chosen.write.write_text(text)
+    words = {row[key] for found in grounds.values() for row in found for key in ("with", "without")}
+    return int(not grounds or not words <= {"held", "got through", ""})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
