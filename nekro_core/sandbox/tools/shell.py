@@ -5,9 +5,13 @@ from typing import Any
 
 from nekro_core.sandbox.box import Box, BoxFileError
 from nekro_core.sandbox.named import Effect
+from nekro_core.sandbox.tools.inputs import invalid
 from nekro_core.sandbox.tools.pool import Call
 from nekro_core.sandbox.tools.result import ErrorCode, ToolError, ToolResult, result
 from nekro_core.sandbox.work import CommandResult, Output
+
+_MAX_COMMAND = 128 * 1024 - 1
+"""Of one word that Linux hands to a program (MAX_ARG_STRLEN, its end included)."""
 
 
 async def shell(call: Call) -> ToolResult:
@@ -17,6 +21,13 @@ async def shell(call: Call) -> ToolResult:
     command is left, what it had printed is kept.
     """
     command = call.input.text("command")
+    if "\0" in command:
+        raise invalid("command: no command can hold a NUL character")
+    if len(command.encode()) > _MAX_COMMAND:
+        raise ToolError(
+            ErrorCode.TOO_LARGE,
+            f"command: at most {_MAX_COMMAND} bytes; write a longer one to a file and run that",
+        )
     folder = call.input.path("working_dir")
     timeout_s = call.input.seconds("timeout_ms", most=call.limits.command_s)
 

@@ -1,0 +1,51 @@
+"""Boxes for the tools, of the module's own ``backend``."""
+
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from nekro_core.sandbox.box import Backend
+from nekro_core.sandbox.named import FolderStorage, KeeperLimits, NamedBoxes
+from tests.sandbox.tools.hands import Hand, Source
+
+
+@pytest.fixture(scope="module")
+async def source(backend: Backend) -> Source:
+    return Source(backend)
+
+
+@pytest.fixture(scope="module")
+async def keeper(
+    source: Source, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[NamedBoxes]:
+    storage = FolderStorage(tmp_path_factory.mktemp("boxes"))
+    keeper = NamedBoxes(source, storage, KeeperLimits(), clock=time.monotonic)
+    yield keeper
+    await keeper.aclose()
+
+
+@pytest.fixture(scope="module")
+async def hand(keeper: NamedBoxes, source: Source) -> Hand:
+    return Hand(keeper, source, "lin")
+
+
+@pytest.fixture
+async def folder(hand: Hand) -> str:
+    """A folder of the test's own in the box."""
+    path = f"/home/user/{secrets.token_hex(4)}"
+    await hand("shell", command=f"mkdir {path}")
+    return path
+
+
+@pytest.fixture
+async def fresh(backend: Backend, tmp_path: Path) -> AsyncIterator[Callable[[str], Hand]]:
+    """Somebody whose boxes nobody else uses."""
+    source = Source(backend)
+    keeper = NamedBoxes(
+        source, FolderStorage(tmp_path / "boxes"), KeeperLimits(), clock=time.monotonic
+    )
+    yield lambda owner: Hand(keeper, source, owner)
+    await keeper.aclose()
