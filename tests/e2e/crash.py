@@ -25,7 +25,7 @@ import anyio
 
 from tests.e2e.bot_process import BotProcess, running_bot
 from tests.peers.onebot_v11 import Late, OneBotPeer
-from tests.peers.scripted_model import Answer, Asked, ScriptedModelServer
+from tests.peers.scripted_model import Answer, Asked, Call, ScriptedModelServer
 
 ASKED = re.compile(r"ask(\d+)x(\d+)y")
 ANSWERED = re.compile(r"ans(\d+)x(\d+)y")
@@ -48,6 +48,7 @@ class Load:
     drops: int = 1
     kills: int = 1
     seed: int = 1
+    mode: str = "code"
 
 
 @dataclass(slots=True)
@@ -78,10 +79,11 @@ def reply(asked: Asked) -> Answer:
     asking = dict.fromkeys(ASKED.findall(prompt))
     todo = [f"ans{chat}x{n}y" for chat, n in asking if (chat, n) not in answered]
     size = max(1, -(-len(todo) // MOST_A_REPLY))
-    lines = [
-        f'send_channel_message("{" ".join(todo[start : start + size])}")\n'
-        for start in range(0, len(todo), size)
-    ]
+    texts = [" ".join(todo[start : start + size]) for start in range(0, len(todo), size)]
+    if "tools" in asked.body:
+        calls = [Call("send_channel_message", {"text": text}) for text in texts]
+        return Answer(calls=calls, delay_s=0.01)
+    lines = [f'send_channel_message("{text}")\n' for text in texts]
     return Answer(chunks=["```python\n", *(lines or ["pass\n"]), "```"], delay_s=0.01)
 
 
@@ -93,6 +95,7 @@ async def crash(load: Load, folder: Path) -> Outcome:
         settings = {
             "NEKRO_LLM__BASE_URL": model.base_url,
             "NEKRO_LLM__MODEL": "scripted",
+            "NEKRO_AGENT__MODE": load.mode,
             "NEKRO_TRIGGER__DEBOUNCE_S": "0.05",
             "ONEBOT_ACCESS_TOKEN": TOKEN,
             "LOG_LEVEL": "INFO",
@@ -225,11 +228,13 @@ async def main() -> int:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kills", type=int, default=1)
+    parser.add_argument("--mode", choices=("code", "tools"), default="code")
     options = parser.parse_args()
     bad = 0
     for seed in range(options.seed, options.seed + options.rounds):
         with tempfile.TemporaryDirectory() as folder:
-            outcome = await crash(Load(seed=seed, kills=options.kills), Path(folder))
+            load = Load(seed=seed, kills=options.kills, mode=options.mode)
+            outcome = await crash(load, Path(folder))
         print(f"seed {seed}: {outcome}", *outcome.faults, sep="\n  ", flush=True)
         bad += bool(outcome.faults)
     return min(bad, 1)
