@@ -153,6 +153,7 @@ class App:
                 media=media,
                 stop=sessions.stop,
                 busy=sessions.working,
+                online=outbox.nudge,
                 desk=ToolDesk(ports),
             )
             app = cls(host=host, sessions=sessions, plugins=plugins, adapters=adapters)

@@ -80,6 +80,7 @@ class Intake:
 
     async def _take(self, connection: Connection, events: MemoryObjectReceiveStream[Json]) -> None:
         instance = await self._host.instance_of(self._name, connection.account)
+        self._host.online()
         for gap in await self._gaps(connection, instance):
             key = ChatKey(instance, *gap.place)
             await self._lanes.submit(key, partial(self._fill, connection, key, gap))

@@ -82,6 +82,10 @@ class Host(Protocol):
     async def account_of(self, instance: str) -> str | None:
         """The platform account bound to an instance."""
 
+    def online(self) -> None:
+        """An account can be reached, again or for the first time: what waits for one is sent now.
+        Called once the account is bound to its instance."""
+
     async def stop(self, chat_key: ChatKey) -> bool:
         """Stop the chat's running turn. False where none runs."""
 

@@ -17,7 +17,7 @@ class LocalHost:
     """Implements `Host` on a store, an inbox and the rest of delivery.
 
     ``stop`` ends a chat's running turn and says whether one ran: the agent's word, which this room
-    cannot know by itself. ``busy`` likewise says whether one runs.
+    cannot know by itself. ``busy`` likewise says whether one runs. ``online`` sends what waited.
     """
 
     def __init__(
@@ -31,6 +31,7 @@ class LocalHost:
         media: MediaStore,
         stop: Callable[[ChatKey], Awaitable[bool]],
         busy: Callable[[ChatKey], bool],
+        online: Callable[[], None],
         desk: ToolDesk,
     ) -> None:
         self.data_dir = data_dir
@@ -42,6 +43,7 @@ class LocalHost:
         self._activity = activity
         self._stop = stop
         self._busy = busy
+        self._online = online
         self.desk = desk
 
     async def accept(self, message: ChatMessage) -> None:
@@ -60,6 +62,10 @@ class LocalHost:
         """See `Host.account_of`."""
         bound = self._store.accounts.of(instance)
         return bound.account if bound else None
+
+    def online(self) -> None:
+        """See `Host.online`."""
+        self._online()
 
     async def stop(self, chat_key: ChatKey) -> bool:
         """See `Host.stop`."""

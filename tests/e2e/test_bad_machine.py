@@ -21,13 +21,15 @@ import pytest
 from tests.e2e.bot_process import ROOT
 from tests.e2e.whole_bot import TOKEN, WELL, WholeBot, until, whole_bot
 from tests.peers.onebot_v11 import OneBotPeer
+from tests.peers.scripted_model import Answer
 
 NO_MODEL = {"NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1", "NEKRO_LLM__MODEL": "none"}
 
 
 @pytest.fixture(scope="module")
 async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WholeBot]:
-    async with whole_bot(tmp_path_factory.mktemp("machine")) as whole:
+    never = {"NEKRO_DELIVERY__RETRY_S": "3600"}  # What waits is sent because its account is back.
+    async with whole_bot(tmp_path_factory.mktemp("machine"), **never) as whole:
         yield whole
 
 
@@ -97,6 +99,20 @@ async def test_a_wrong_token(whole: WholeBot) -> None:
     await whole.others_are_served()
     assert TOKEN not in whole.bot.log
     assert whole.bot.token not in whole.bot.log
+
+
+async def test_what_waited_for_an_account_goes_out_as_it_connects(whole: WholeBot) -> None:
+    thinking = Answer(chunks=["```python\n", 1.0, "send_channel_message('late')\n", "```"])
+    chat = "onebot_v11.20009-group_49001"
+    whole.model.replies[chat].append(thinking)
+    async with OneBotPeer("20009", TOKEN, whole.bot.onebot_url) as peer:
+        await peer.wait_connected()
+        await peer.say_in_group(49001, 10001, "are you there?", at_me=True)
+        await until(lambda: bool(whole.model.asked[chat]))
+    query = "SELECT state FROM deliveries WHERE chat_key = ?"
+    await until(lambda: whole.rows(query, chat) == [("pending",)])
+    async with OneBotPeer("20009", TOKEN, whole.bot.onebot_url) as peer:
+        assert (await peer.next_send(timeout=30)).text == "late"
 
 
 async def test_sigterm_ends_it_in_three_seconds_with_streams_open(tmp_path: Path) -> None:

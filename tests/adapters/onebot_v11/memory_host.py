@@ -101,6 +101,8 @@ class MemoryHost:
 
     # What an adapter of this kind has no use for.
 
+    def online(self) -> None: ...
+
     async def stop(self, chat_key: ChatKey) -> bool:
         return False
 

@@ -140,6 +140,8 @@ class FakeHost:
     async def account_of(self, instance: str) -> str | None:
         return "bot"
 
+    def online(self) -> None: ...
+
     async def stop(self, chat_key: ChatKey) -> bool:
         scope = self.turns.get(chat_key)
         if scope is not None:
