@@ -1,5 +1,6 @@
 """Commands, globs and archives of a box: what its agent hands on to its steward."""
 
+import contextlib
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 
 import anyio
@@ -9,14 +10,14 @@ import msgspec
 from nekro_core.sandbox.agent_requests import Killed, Request, Requests
 from nekro_core.sandbox.agent_streams import AgentStreams
 from nekro_core.sandbox.box import BoxFileError
+from nekro_core.sandbox.pieces import PackedPieces, send
 from nekro_core.sandbox.work import CommandResult, FoundPaths, Output, Skipped, Unpacked
 
 _GRACE_S = 15.0
 """For a steward beyond a command's own time: to kill its tree, on a machine that is busy."""
 _GLOB_S = 60.0
-_STALL_S = 60.0
-"""Without a byte of an archive either way."""
-_PIECE = 256 * 1024
+_ANSWER_S = 60.0
+"""For an archive's first and last word; its pieces have a time of their own."""
 _KILLED = 137
 _PATH_LIMIT = 4096
 
@@ -98,48 +99,52 @@ class AgentWork:
             self._requests.end(request)
         return FoundPaths(paths=tuple(paths[:limit]), truncated=found.truncated)
 
-    async def pack(self, path: str, *, recursive: bool) -> AsyncGenerator[bytes]:
+    def pack(self, path: str, *, recursive: bool) -> AsyncGenerator[bytes]:
         """See `Box.pack`."""
-        number = self._requests.new_number()
-        with self._streams.expecting(number):
-            request = self._requests.begin(number=number)
-            try:
-                wanted = {"operation": "pack", "path": path, "recursive": recursive}
-                self._requests.send_work(request, wanted)
-                stream = await self._streams.opened(number, "the archive", _STALL_S)
-                async with stream:
-                    while piece := await _receive(stream):
-                        yield piece
-                await self._requests.wait(request, _STALL_S)
-                self._requests.read(request, _Nothing)
-            finally:
-                self._requests.end(request)
+        return PackedPieces(lambda: self._packing(path, recursive=recursive))
 
     async def unpack(self, path: str, pieces: AsyncIterable[bytes]) -> Unpacked:
         """See `Box.unpack`."""
-        number = self._requests.new_number()
-        with self._streams.expecting(number):
-            request = self._requests.begin(number=number)
-            try:
-                self._requests.send_work(request, {"operation": "unpack", "path": path})
-                stream = await self._streams.opened(number, "the archive", _STALL_S)
-                async with stream:
-                    async for piece in pieces:
-                        if not await _send(stream, piece):
-                            break  # its answer says why it took no more
-                    else:
-                        await stream.send_eof()
-                    await self._requests.wait(request, _STALL_S)
-                done = self._requests.read(request, _Unpacked)
-                skipped = self._read_body(request, list[tuple[str, str]])
-            finally:
-                self._requests.end(request)
+        async with self._streaming({"operation": "unpack", "path": path}) as (request, stream):
+            if isinstance(pieces, PackedPieces):
+                await pieces.send_to(stream)
+            else:
+                async for piece in pieces:
+                    if not await send(stream, piece):
+                        break  # its answer says why it took no more
+            with contextlib.suppress(anyio.BrokenResourceError):
+                await stream.send_eof()
+            await self._requests.wait(request, _ANSWER_S)
+            done = self._requests.read(request, _Unpacked)
+            skipped = self._read_body(request, list[tuple[str, str]])
         return Unpacked(
             path=done.path,
             bytes=done.bytes,
             files=done.files,
             skipped=tuple(Skipped(path=path, reason=reason) for path, reason in skipped),
         )
+
+    @contextlib.asynccontextmanager
+    async def _packing(self, path: str, *, recursive: bool) -> AsyncGenerator[anyio.abc.ByteStream]:
+        wanted: dict[str, object] = {"operation": "pack", "path": path, "recursive": recursive}
+        async with self._streaming(wanted) as (request, stream):
+            yield stream
+            await self._requests.wait(request, _ANSWER_S)
+            self._requests.read(request, _Nothing)
+
+    @contextlib.asynccontextmanager
+    async def _streaming(
+        self, wanted: dict[str, object]
+    ) -> AsyncGenerator[tuple[Request, anyio.abc.ByteStream]]:
+        number = self._requests.new_number()
+        with self._streams.expecting(number):
+            request = self._requests.begin(number=number)
+            try:
+                self._requests.send_work(request, wanted)
+                async with await self._streams.opened(number, "the archive", _ANSWER_S) as stream:
+                    yield request, stream
+            finally:
+                self._requests.end(request)
 
     def _result(self, request: Request) -> CommandResult:
         reply = self._requests.read(request, _Command)
@@ -176,24 +181,3 @@ def _refuse_strange(texts: Sequence[str]) -> None:
     for text in texts:
         if "\0" in text:
             raise BoxFileError("invalid_input", f"a NUL character in {text[:80]!r}")
-
-
-async def _receive(stream: anyio.abc.ByteStream) -> bytes:
-    """The next piece; nothing at the end, and where nothing came for a minute."""
-    with anyio.move_on_after(_STALL_S):
-        try:
-            return await stream.receive(_PIECE)
-        except (anyio.EndOfStream, anyio.BrokenResourceError):
-            return b""
-    return b""
-
-
-async def _send(stream: anyio.abc.ByteStream, piece: bytes) -> bool:
-    """Whether it was taken, within a minute."""
-    with anyio.move_on_after(_STALL_S):
-        try:
-            await stream.send(piece)
-        except anyio.BrokenResourceError:
-            return False
-        return True
-    return False

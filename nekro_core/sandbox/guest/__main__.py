@@ -49,6 +49,7 @@ _PRELOAD = (
 )
 
 _FOR_THE_RUN = (wire.FEED, wire.FINISH, wire.ANSWER)
+_STREAM_BUFFER = 1024 * 1024
 _TAKING = ("write", "append", "restore")
 _FOR_A_STREAM = (wire.DATA, wire.CREDIT, wire.CLOSE)
 
@@ -140,6 +141,8 @@ class Agent:
         stream = None
         if json.loads(text)["operation"] in ("pack", "unpack"):
             stream, ours = socket.socketpair()
+            for end in (stream, ours):
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _STREAM_BUFFER)
             self.streams.give(number, ours)
         steward.give(number, text, body, stream)
         if stream is not None:

@@ -1,0 +1,131 @@
+"""An archive on its way from one box to another, through this process and never held by it."""
+
+import contextlib
+import fcntl
+import os
+import socket
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import anyio
+import anyio.abc
+
+_STALL_S = 60.0
+"""Without a byte either way: whoever packs or unpacks was stopped by something in its box."""
+_PIECE = 256 * 1024
+_PIPE = 1024 * 1024
+
+
+class _TakesNoMore(Exception):
+    """Whoever unpacks has ended early; its answer says why."""
+
+
+class PackedPieces(AsyncGenerator[bytes, None]):
+    """What `Box.pack` gives: its pieces to whoever asks, the stream itself to `Box.unpack`."""
+
+    def __init__(
+        self, opening: Callable[[], AbstractAsyncContextManager[anyio.abc.ByteStream]]
+    ) -> None:
+        self._opening = opening
+        self._pieces = self._iterate()
+
+    async def asend(self, value: None) -> bytes:
+        """See `AsyncGenerator.asend`."""
+        return await self._pieces.asend(value)
+
+    async def athrow(self, *error: Any) -> bytes:
+        """See `AsyncGenerator.athrow`."""
+        return await self._pieces.athrow(*error)
+
+    async def aclose(self) -> None:
+        """Stop packing."""
+        await self._pieces.aclose()
+
+    async def send_to(self, target: anyio.abc.ByteStream) -> None:
+        """Send everything on, until the end or until the target takes no more."""
+        with contextlib.suppress(_TakesNoMore):
+            async with self._opening() as source:
+                sockets = _sockets(source, target)
+                if sockets is not None:
+                    await _splice(*sockets)
+                    return
+                while piece := await receive(source):
+                    if not await send(target, piece):
+                        raise _TakesNoMore
+
+    async def _iterate(self) -> AsyncGenerator[bytes]:
+        async with self._opening() as stream:
+            while piece := await receive(stream):
+                yield piece
+
+
+async def receive(stream: anyio.abc.ByteStream) -> bytes:
+    """The next piece; nothing at the end, and where nothing came for a minute."""
+    with anyio.move_on_after(_STALL_S), contextlib.suppress(*_OVER):
+        return await stream.receive(_PIECE)
+    return b""
+
+
+async def send(stream: anyio.abc.ByteStream, piece: bytes) -> bool:
+    """Whether it was taken, within a minute."""
+    with anyio.move_on_after(_STALL_S), contextlib.suppress(*_OVER):
+        await stream.send(piece)
+        return True
+    return False
+
+
+_OVER = (anyio.EndOfStream, anyio.BrokenResourceError)
+
+
+def _sockets(*streams: anyio.abc.ByteStream) -> list[socket.socket] | None:
+    """Those of streams that are plain sockets of this kernel."""
+    found = []
+    for stream in streams:
+        if not isinstance(stream, anyio.abc.UNIXSocketStream):
+            return None
+        raw = anyio.abc.SocketAttribute.raw_socket
+        found.append(stream.extra(raw))  # noqa: S610 - no database is near
+    return found
+
+
+async def _splice(source: socket.socket, target: socket.socket) -> None:
+    """Have the kernel move what comes from one socket into the other: a fifth of the work of
+    reading and writing it, and no memory."""
+    way_out, way_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(way_in, fcntl.F_SETPIPE_SZ, _PIPE)
+        while moved := await _move(source.fileno(), way_in, _PIPE, source, None):
+            while moved:
+                sent = await _move(way_out, target.fileno(), moved, None, target)
+                if not sent:
+                    raise _TakesNoMore
+                moved -= sent
+    finally:
+        os.close(way_out)
+        os.close(way_in)
+
+
+async def _move(
+    source: int,
+    target: int,
+    size: int,
+    readable: socket.socket | None,
+    writable: socket.socket | None,
+) -> int:
+    """Move something, waiting for the socket of the two; 0 at the end or after a minute."""
+    with anyio.move_on_after(_STALL_S):
+        while True:
+            try:
+                return os.splice(
+                    source, target, size, flags=os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK
+                )
+            except BlockingIOError:
+                if readable is not None:
+                    await anyio.wait_readable(readable)
+                elif writable is not None:
+                    await anyio.wait_writable(writable)
+            except (BrokenPipeError, ConnectionResetError):
+                return 0
+    return 0
