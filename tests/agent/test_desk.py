@@ -60,6 +60,17 @@ async def test_without_a_chat_there_are_the_boxes_and_what_needs_none(
         assert bot.said() == []
 
 
+async def test_boxes_of_a_chat_and_of_nobody_are_two(folder: Path, boxes: Shelf) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([NOTHING])) as bot:
+        desk = ToolDesk(bot.ports)
+        written = await desk.call(LIN, "write_file", {"path": "a.txt", "content": "of Lin"})
+        assert not written.is_error
+        assert '"of Lin"' in text_of(await desk.call(LIN, "read_file", {"path": "a.txt"}))
+        missing = await desk.call(None, "read_file", {"path": "a.txt"})
+        assert missing.is_error
+        assert "not_found" in text_of(missing)
+
+
 async def test_calls_in_a_chat_are_written_down(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([NOTHING]), tools=TOOLS) as bot:
         desk = ToolDesk(bot.ports)

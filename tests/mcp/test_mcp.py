@@ -1,5 +1,6 @@
 """`nekro mcp` with the client of the package `mcp`: over stdin and stdout, and over HTTP."""
 
+import json
 import os
 import sys
 from argparse import Namespace
@@ -153,6 +154,11 @@ async def listed_called_and_cancelled(client: Client, marks: Path, name: str) ->
     unknown = await client.call_tool("send_channel_message", {"text": "hello"})
     assert unknown.is_error
     assert "unknown_tool" in unknown.content[0].text
+
+    shell = await client.call_tool("shell", {"command": f"echo {name} > f; cat f; exit 3"})
+    assert shell.is_error
+    told = json.loads(shell.content[0].text)
+    assert told == {"stdout": f"{name}\n", "stderr": "", "exit_code": 3}
 
     *_, picture = (await client.call_tool("draw", {})).content
     assert isinstance(picture, ImageContent)
