@@ -30,6 +30,7 @@ _CAPABILITIES = Capabilities(
     inline=frozenset({Text, Mention, Reply, Image}),
     alone=frozenset({Voice, Video, File}),
     text_length=MAX_TEXT,
+    edit_every_s=0.3,
 )
 
 
@@ -62,6 +63,13 @@ class WebAdapter:
 
     async def send(self, delivery: Delivery) -> Receipt:
         """Say that it is sent: pages and streams follow the record that the outbox keeps."""
+        return await self._receipt(delivery, new_message_id())
+
+    async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
+        """Say that it is changed: pages and streams are shown the record anew."""
+        return await self._receipt(delivery, message_id)
+
+    async def _receipt(self, delivery: Delivery, message_id: str) -> Receipt:
         key = delivery.chat_key
         if key.instance != INSTANCE or key.kind is ChatKind.CHANNEL:
             return Receipt(state=DeliveryState.REJECTED, reason=f"{key} is no room of the web chat")
@@ -77,7 +85,7 @@ class WebAdapter:
                 if media.problem or await self._host.read_upload(key, media.path) is None:
                     reason = media.problem or f"{media.name or 'the file'} is not there"
                     return Receipt(state=DeliveryState.REJECTED, reason=reason)
-        return Receipt(state=DeliveryState.SENT, message_id=new_message_id())
+        return Receipt(state=DeliveryState.SENT, message_id=message_id)
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:  # noqa: ARG002 - as above
         """The bot's own id."""

@@ -18,7 +18,7 @@ HEARTBEAT_S = 15.0
 PAGE_SIZE = 200
 """Records of one look into the store while a stream catches up."""
 REMEMBERED = 1000
-"""Sent records whose state is remembered, to tell a change from a repetition."""
+"""Sent records of which is remembered how they were, to tell a change from a repetition."""
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -96,7 +96,7 @@ class EventStream(Response):
                 return
 
     async def _show(self, send: Send, record: Record) -> None:
-        state = (record.state, record.recalled, record.message_id)
+        state = (record.state, record.recalled, record.message_id, record.segments)
         known = self._sent.get(record.seq)
         if known == state:
             return

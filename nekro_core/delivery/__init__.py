@@ -1,7 +1,8 @@
 """The way in and the way out: nothing lost, nothing twice, in order."""
 
-from nekro_core.delivery.adapter import Adapter, Capabilities, Inbound
+from nekro_core.delivery.adapter import Adapter, Capabilities, Editing, Inbound
 from nekro_core.delivery.errors import DeliveryError, NothingToSend, TooManySends
+from nekro_core.delivery.fetch import Fetcher, NotFetched
 from nekro_core.delivery.host import Activity, Expected, Host, MediaKeeper, Recorded, Working
 from nekro_core.delivery.inbox import Inbox
 from nekro_core.delivery.local_host import LocalHost
@@ -17,7 +18,9 @@ __all__ = [
     "Capabilities",
     "DeliveryError",
     "DeliverySettings",
+    "Editing",
     "Expected",
+    "Fetcher",
     "Host",
     "Inbound",
     "Inbox",
@@ -25,6 +28,7 @@ __all__ = [
     "MediaKeeper",
     "MediaSettings",
     "MediaStore",
+    "NotFetched",
     "NothingToSend",
     "Outbox",
     "Recorded",

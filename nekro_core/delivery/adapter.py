@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from nekro_core.chat import ChatKey, ChatMessage, Delivery, Receipt
 
@@ -13,13 +13,15 @@ class Capabilities:
 
     ``inline`` are the segment types that share one call, in any mixture; ``alone`` those that need
     a call each; a type in neither cannot be sent and is refused with a reason. ``text_length``
-    bounds the characters of one call. ``images_per_call`` likewise.
+    bounds the characters of one call. ``images_per_call`` likewise. ``edit_every_s`` says that a
+    sent message can be changed, so often at most; the adapter is then `Editing`.
     """
 
     inline: frozenset[type]
     alone: frozenset[type]
     text_length: int = 4000
     images_per_call: int = 9
+    edit_every_s: float | None = None
 
 
 class Adapter(Protocol):
@@ -49,6 +51,15 @@ class Adapter(Protocol):
 
     async def aclose(self) -> None:
         """Stop listening and end every task of its own."""
+
+
+@runtime_checkable
+class Editing(Adapter, Protocol):
+    """An adapter whose platform lets sent messages be changed."""
+
+    async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
+        """Put a delivery's segments in the place of those of a message that was sent. One platform
+        call, reported as by `Adapter.send`; making it again does no harm."""
 
 
 Inbound = Callable[[ChatMessage], Awaitable[None]]

@@ -17,6 +17,7 @@ from nekro_core.chat import (
     DeliveryState,
     Receipt,
     Record,
+    Segments,
     Sender,
 )
 from nekro_core.delivery.host import Recorded
@@ -160,6 +161,12 @@ class Ledger:
             if changed != entry.record:
                 entry.record = changed
                 self._activity.publish(Recorded(changed))
+
+    async def revise(self, chat_key: ChatKey, message_id: str, segments: Segments) -> None:
+        """People see something else now in the place of a message of ours. Raises `StoreError`."""
+        changed = await self._store.messages.revise(chat_key, message_id, segments)
+        if changed is not None:
+            self._activity.publish(Recorded(changed))
 
     async def abandon(self, entries: Sequence[Entry], reason: str) -> None:
         """The one who asked was cancelled: what is on its way becomes unknown, the rest dropped."""

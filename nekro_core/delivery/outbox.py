@@ -1,7 +1,8 @@
 """The way out: every platform call is a row whose state is committed before and after it."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -9,8 +10,8 @@ import anyio
 from anyio.abc import TaskGroup
 from loguru import logger
 
-from nekro_core.chat import ChatKey, DeliveryState, Receipt, Segment, Segments
-from nekro_core.delivery.adapter import Adapter
+from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Segment, Segments
+from nekro_core.delivery.adapter import Adapter, Editing
 from nekro_core.delivery.clean import clean_segments
 from nekro_core.delivery.errors import NothingToSend
 from nekro_core.delivery.lane import Lane, Lanes
@@ -128,6 +129,37 @@ class Outbox:
                 raise
         return tuple(entry.receipt for entry in entries if entry.receipt is not None)
 
+    def edit_every_s(self, chat_key: ChatKey) -> float | None:
+        """How often a message of this chat may be changed; None where it cannot be."""
+        adapter = self._adapter(chat_key)
+        if adapter is None or not isinstance(adapter, Editing):
+            return None
+        return adapter.capabilities(chat_key).edit_every_s
+
+    async def edit(
+        self, chat_key: ChatKey, message_id: str, segments: Iterable[Segment]
+    ) -> Receipt:
+        """Put other segments in the place of those of a message that was sent, and into the chat's
+        history once the platform took them. ``rejected`` where that cannot be, or where they need
+        more than one platform call.
+
+        An edit has no row: to make it again does no harm, so nothing of it must be known after a
+        crash (docs/decisions/0009-edits.md). Raises `StoreUnavailable`.
+        """
+        adapter, pieces = self._adapter(chat_key), self._pieces(chat_key, tuple(segments))
+        if self.edit_every_s(chat_key) is None or not isinstance(adapter, Editing):
+            return _rejected(f"messages of {chat_key} cannot be changed once they are sent")
+        if len(pieces) != 1 or pieces[0].problem:
+            return _rejected(pieces[0].problem if len(pieces) == 1 else "it is no single message")
+        shown = clean_segments(pieces[0].segments)
+        delivery = Delivery(delivery_id=uuid.uuid4().hex, chat_key=chat_key, segments=shown)
+        with self._lanes.use(chat_key) as lane:
+            async with lane.enter().turn():
+                receipt = await self._report(adapter.edit(message_id, delivery), delivery)
+                if receipt.ok:
+                    await self._ledger.revise(chat_key, message_id, shown)
+        return receipt
+
     def nudge(self) -> None:
         """An account came online: try what waits now, not at the next round."""
         self._nudged.set()
@@ -186,21 +218,22 @@ class Outbox:
             # Left by an earlier process, and looked at again and again until it is too old.
             return
         await self._ledger.begin_call(entry)
-        receipt = await self._ask(adapter, entry)
+        receipt = await self._report(adapter.send(entry.delivery), entry.delivery)
         if receipt.state is not DeliveryState.PENDING:
             lane.window.take(anyio.current_time())
         await self._ledger.decide(entry, receipt)
 
-    async def _ask(self, adapter: Adapter, entry: Entry) -> Receipt:
+    async def _report(self, call: Awaitable[Receipt], delivery: Delivery) -> Receipt:
+        """What became of a call to the platform, whatever the adapter does."""
         unknown = DeliveryState.UNKNOWN
         try:
             with anyio.fail_after(self._settings.call_s):
-                receipt = await adapter.send(entry.delivery)
+                receipt = await call
         except TimeoutError:
             limit = f"{self._settings.call_s:g} s"
             return Receipt(state=unknown, reason=f"no answer within {limit}; it may have arrived")
         except Exception as error:  # noqa: BLE001 (an adapter's fault is this message's alone)
-            logger.exception("adapter {} failed to send {}", adapter.name, entry.row.delivery_id)
+            logger.exception("the adapter failed with {}", delivery.delivery_id)
             return Receipt(state=unknown, reason=f"the adapter failed: {error}")
         if receipt.state not in _ANSWERS:
             reason = f"the adapter answered {receipt.state}, which it cannot know"
@@ -250,3 +283,7 @@ class Outbox:
                 logger.error("what waits for {} must wait on: {}", chat_key, error)
             finally:
                 lane.flushing = False
+
+
+def _rejected(reason: str) -> Receipt:
+    return Receipt(state=DeliveryState.REJECTED, reason=reason)

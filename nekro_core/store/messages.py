@@ -11,6 +11,7 @@ from nekro_core.chat import (
     DeliveryState,
     Record,
     Role,
+    Segments,
     Sender,
     decode_segments,
     encode_segments,
@@ -163,6 +164,26 @@ class Messages:
                 "UPDATE messages SET recalled = ? WHERE instance = ? AND unique_id = ? "
                 f"AND chat_key = ? AND recalled = ? RETURNING {', '.join(INSERT.columns)}",
                 (True, chat_key.instance, unique_id_of(message_id), str(chat_key), False),
+            ),
+            committed=lambda _: self.changed(chat_key),
+        )
+        return record_of(rows[0]) if rows else None
+
+    async def revise(self, chat_key: ChatKey, message_id: str, segments: Segments) -> Record | None:
+        """Put other segments into a message of the bot's own; the record as it is now, or nothing
+        where none is known or it was taken back."""
+        ((*rows,),) = await self._database.write(
+            Statement(
+                "UPDATE messages SET segments = ? WHERE instance = ? AND unique_id = ? AND "
+                "chat_key = ? AND author = 'bot' AND recalled = ? "
+                f"RETURNING {', '.join(INSERT.columns)}",
+                (
+                    encode_segments(segments),
+                    chat_key.instance,
+                    unique_id_of(message_id),
+                    str(chat_key),
+                    False,
+                ),
             ),
             committed=lambda _: self.changed(chat_key),
         )

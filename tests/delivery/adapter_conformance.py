@@ -21,7 +21,7 @@ from nekro_core.chat import (
     Text,
     Voice,
 )
-from nekro_core.delivery import Adapter
+from nekro_core.delivery import Adapter, Editing
 
 
 class AdapterHarness(Protocol):
@@ -106,6 +106,16 @@ class AdapterConformance:
         receipt = await harness.adapter.send(_delivery(harness, Text(markup)))
         assert receipt.ok
         assert await harness.seen(1) == [markup]
+
+    async def test_an_edited_message_is_seen_as_it_is_now(self, harness: AdapterHarness) -> None:
+        adapter, can = harness.adapter, harness.adapter.capabilities(harness.chat_key)
+        assert isinstance(adapter, Editing) == (can.edit_every_s is not None)
+        if isinstance(adapter, Editing):
+            sent = await adapter.send(_delivery(harness, Text("one")))
+            for text in ("two", "two", "three"):
+                edited = await adapter.edit(sent.message_id, _delivery(harness, Text(text)))
+                assert (edited.state, edited.message_id) == (DeliveryState.SENT, sent.message_id)
+            assert await harness.seen(1) == ["three"]
 
     async def test_a_no_is_rejected_with_its_reason(self, harness: AdapterHarness) -> None:
         await harness.refuse_sends()

@@ -285,6 +285,9 @@ export default {
       const room = this.roomOf(record.room);
       this.outgoing = this.outgoing.filter((waiting) => waiting.message_id !== record.message_id || !record.message_id);
       room.newest = Math.max(room.newest, record.time);
+      // Of a message that changes (its delivery, its text) only the first sight is news.
+      const isNew = record.seq > room.last;
+      room.last = Math.max(room.last, record.seq);
       if (room.loaded) {
         const at = room.messages.findIndex((message) => message.seq >= record.seq);
         if (at < 0) room.messages.push(record);
@@ -292,7 +295,7 @@ export default {
         else room.messages.splice(at, 0, record);
       }
       if (record.room === this.room) this.follow();
-      else if (record.author !== "system") room.unread += 1;
+      else if (isNew && record.author !== "system") room.unread += 1;
     },
     show_working(name, busy) {
       this.roomOf(name).working = busy;
@@ -312,7 +315,7 @@ export default {
     addRoom(kind, name) {
       const room = `${kind}_${name}`;
       this.rooms[room] ??= {
-        room, kind, name, working: false, unread: 0, newest: 0, messages: [], loaded: false, limit: PAGE, more: false,
+        room, kind, name, working: false, unread: 0, newest: 0, last: 0, messages: [], loaded: false, limit: PAGE, more: false,
       };
       return this.rooms[room];
     },

@@ -36,6 +36,17 @@ class SendingAsTheOutbox:
         )
         return receipt
 
+    async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
+        receipt = await self._web.adapter.edit(message_id, delivery)
+        if receipt.ok:
+            (shown,) = [
+                record
+                for record in self._web.host.history[delivery.chat_key]
+                if record.message_id == message_id
+            ]
+            self._web.host.change(shown, segments=delivery.segments)
+        return receipt
+
 
 class Harness:
     """The API as the platform's other side."""

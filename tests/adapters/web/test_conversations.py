@@ -177,6 +177,19 @@ async def test_a_stream_tells_what_became_of_a_message_without_an_id(chat: Web) 
         assert (event_id, name, data["state"]) == ("", "changed", "unknown")
 
 
+async def test_a_stream_shows_a_message_that_was_changed(chat: Web) -> None:
+    record = bot_says(chat, "1 of 3", "b1")
+    async with chat.client.stream("GET", "/api/v1/rooms/lobby/events?after=0") as answer:
+        events = EventReader(answer)
+        assert (await events.next())[:2] == (str(record.seq), "message")
+        await events.next()
+        for text in ("2 of 3", "3 of 3"):
+            chat.host.change(record, segments=(Text(text),))
+            _, name, data = await events.next()
+            assert (name, data["seq"]) == ("changed", record.seq)
+            assert data["segments"] == [{"type": "text", "text": text}]
+
+
 async def test_a_stream_shows_that_the_bot_works_and_it_can_be_stopped(chat: Web) -> None:
     async with chat.client.stream("GET", "/api/v1/rooms/lobby/events") as answer:
         events = EventReader(answer)
