@@ -19,6 +19,7 @@ from nekro_core.compat.imports import provided_names
 from nekro_core.delivery import (
     Adapter,
     Broadcast,
+    Fetcher,
     Inbox,
     LocalHost,
     MediaStore,
@@ -105,6 +106,10 @@ class App:
             )
             speaker = open_speaker(settings.nekro_speech)
             stack.push_async_callback(speaker.aclose)
+            if model is None:
+                model = make_model(settings, data, report)
+                stack.push_async_callback(model.aclose)
+            fetcher = await stack.enter_async_context(Fetcher(settings.nekro_delivery.media))
             stack.enter_context(provided_names())
             plugins = await stack.enter_async_context(
                 PluginRegistry.open(
@@ -117,15 +122,15 @@ class App:
                         data_dir=data,
                         adapter_of=partial(_adapter_of, store),
                         may_send_elsewhere=settings.nekro_plugin.may_send_elsewhere,
+                        editor=outbox,
                         boxes=supply,
                         pool_of=boxes.pool,
+                        model=model,
+                        fetcher=fetcher,
                     ),
                     settings.nekro_plugin,
                 )
             )
-            if model is None:
-                model = make_model(settings, data, report)
-                stack.push_async_callback(model.aclose)
             ports = Ports(
                 store=store,
                 inbox=inbox,

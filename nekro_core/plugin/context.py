@@ -23,6 +23,7 @@ from nekro_core.delivery.errors import DeliveryError
 from nekro_core.delivery.host import Expected
 from nekro_core.plugin.files import BoxFileSystem, is_url
 from nekro_core.plugin.services import BoxFiles, Services
+from nekro_core.plugin.showing import Followed, Render, Showing
 from nekro_core.sandbox.tools import handle_tool_call
 from nekro_core.tools.outcome import ToolFailure
 
@@ -156,6 +157,16 @@ class AgentCtx:
         """Send a voice message: a WAV file, 16-bit PCM, and what is said in it."""
         medium = await self.medium(wav, name="voice.wav", expect="audio")
         return await self.send((Voice(medium, text),))
+
+    async def show(self, value: Followed, *, render: Render | None = None) -> tuple[Receipt, ...]:
+        """Post a cell's or computed value to the chat that asks, and follow it until it is final.
+
+        Where the platform lets messages be changed there is one that changes with the value, at the
+        platform's pace; elsewhere one is sent at the end. ``render`` makes a text or segments of
+        the value; None and what is empty is not shown. Raises as `send`, and what the value failed
+        with. Whoever is cancelled leaves the message as it is.
+        """
+        return await Showing(self.chat, self.send, self.services.editor, render).follow(value)
 
     async def medium(
         self, source: str | bytes | Path, *, name: str = "", expect: Expected = "file"

@@ -23,6 +23,18 @@ class Outgoing(Protocol):
         """Send segments, one platform call or several, and say what the platform answered."""
 
 
+class Editor(Protocol):
+    """Changing what was sent (`nekro_core.delivery.Outbox`)."""
+
+    def edit_every_s(self, chat_key: ChatKey) -> float | None:
+        """How often a message of this chat may be changed; None where it cannot be."""
+
+    async def edit(
+        self, chat_key: ChatKey, message_id: str, segments: Sequence[Segment]
+    ) -> Receipt:
+        """Put other segments in the place of a sent message's."""
+
+
 class Journal(Protocol):
     """A chat's record."""
 
@@ -84,7 +96,8 @@ def _adapter_of(instance: str) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """Everything at once. ``adapter_of`` names the adapter of an instance, ``may_send_elsewhere``
-    the plugins that may write to other chats than the one that asks. ``boxes``, ``pool_of`` (a
+    the plugins that may write to other chats than the one that asks; ``editor`` changes what was
+    sent, where that can be. ``boxes``, ``pool_of`` (a
     chat's boxes), ``model`` and ``fetcher`` are what cells work with (`nekro_core.reactive`)."""
 
     outgoing: Outgoing
@@ -95,6 +108,7 @@ class Services:
     data_dir: Path
     adapter_of: Callable[[str], str] = _adapter_of
     may_send_elsewhere: frozenset[str] = frozenset()
+    editor: Editor | None = None
     boxes: BoxSource | None = None
     pool_of: Callable[[ChatKey], SandboxPool] | None = None
     model: ChatModel | None = None

@@ -45,6 +45,28 @@ class MemoryOutgoing:
 
 
 @dataclass
+class MemoryEditor:
+    """A platform on which messages can be changed, where ``every_s`` says so."""
+
+    every_s: float | None = 0.0
+    edits: list[tuple[str, tuple[Segment, ...]]] = field(default_factory=list)
+    answer: DeliveryState = DeliveryState.SENT
+
+    def edit_every_s(self, chat_key: ChatKey) -> float | None:
+        return self.every_s
+
+    async def edit(
+        self, chat_key: ChatKey, message_id: str, segments: Sequence[Segment]
+    ) -> Receipt:
+        self.edits.append((message_id, tuple(segments)))
+        return Receipt(state=self.answer, message_id=message_id, reason="as it was told")
+
+    @property
+    def texts(self) -> list[str]:
+        return [plain_text(segments) for _, segments in self.edits]
+
+
+@dataclass
 class MemoryJournal:
     notes: list[tuple[ChatKey, str, bool]] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -148,6 +170,7 @@ class World:
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
         self.outgoing = MemoryOutgoing()
+        self.editor = MemoryEditor()
         self.journal = MemoryJournal()
         self.media = FolderMedia(data_dir / "media")
         self.plugin_data = MemoryPluginData()
@@ -159,6 +182,7 @@ class World:
             plugin_data=self.plugin_data,
             speaker=Mute(),
             data_dir=data_dir,
+            editor=self.editor,
         )
         self.binding = Binding(
             data_dir=data_dir, plugin_data=self.plugin_data, changed=lambda: None

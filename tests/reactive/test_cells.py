@@ -138,6 +138,33 @@ async def test_a_cook_who_does_not_stop_at_once_is_waited_for_and_not_listened_t
     assert (most, at_work) == (1, 0)
 
 
+async def test_what_comes_of_an_order_that_was_taken_back_is_forgotten() -> None:
+    dish, tries = cell("soup"), 0
+
+    async def sulk(dish: str) -> str:
+        nonlocal tries
+        tries += 1
+        try:
+            await anyio.sleep(0.01)
+        except BaseException as error:
+            raise ValueError(f"nobody wants my {dish}") from error
+        return dish
+
+    async with scope(NOTHING):
+        meal = load(sulk, dish=dish)
+        await anyio.sleep(0)
+        await anyio.sleep(0)
+        with batch():
+            dish.set("rice")
+        await settled()
+        assert of(meal) == (False, "rice", "")
+        dish.set("soup")
+        assert of(meal) == (True, None, "")
+        await settled()
+        assert of(meal) == (False, "soup", "")
+    assert tries == 3
+
+
 async def test_the_same_order_again_costs_nothing_and_a_failure_is_remembered_too() -> None:
     kitchen, dish = Kitchen(), cell("burnt toast")
     async with scope(NOTHING):
