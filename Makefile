@@ -15,6 +15,7 @@ help:
 	@echo "make test     the whole test suite"
 	@echo "make check    format, lint, types, import contracts"
 	@echo "make bench    speed and memory beside their physical floor"
+	@echo "make attack   every attack on boxes, long: reported, fuzzed, 1,000 boxes made and destroyed"
 	@echo "make crash    many kill -9 under load      make koishi   our OneBot peer against Koishi"
 	@echo "make stdlib   the code stream over every module of the standard library"
 
@@ -50,6 +51,13 @@ crash: $(VENV)/.installed-dev
 
 stdlib: $(VENV)/.installed-dev
 	STDLIB_SEED=all $(BIN)/pytest tests/agent/test_code_stream.py $(ARGS)
+
+# Led by coverage where atheris is installed (pip install atheris).
+SECONDS := 60
+attack: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.sandbox.attacks $(ARGS)
+	$(BIN)/python -m tests.sandbox.attacks.fuzz $(SECONDS)
+	$(BIN)/python -m tests.sandbox.leftovers 1000
 
 koishi: $(VENV)/.installed-dev
 	cd tests/peers/koishi && npm install --no-audit --no-fund --no-package-lock

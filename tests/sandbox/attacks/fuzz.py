@@ -1,0 +1,153 @@
+"""What reads strange bytes, given any: it may refuse them in its own words and do nothing else.
+
+``python -m tests.sandbox.attacks.fuzz [SECONDS [TARGET]]`` goes on for long, led by coverage where
+atheris is installed, else by hypothesis. The tests do the same for a moment.
+"""
+
+import contextlib
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nekro_core.sandbox.calls import BadCall, decode_call
+from nekro_core.sandbox.channel import Channel
+from nekro_core.sandbox.guest import guest_wire as wire
+from nekro_core.sandbox.tools.inputs import read_input
+from nekro_core.sandbox.tools.result import ToolError
+
+_PLAIN = (type(None), bool, int, float, str, bytes)
+_TOOLS = ("shell", "read_file", "write_file", "glob", "browse", "sandbox_create", "transfer", "x")
+
+
+def frames(data: bytes) -> None:
+    """The host's end of a channel: the same frames however the bytes are cut; at most one loss."""
+    seen: list[list[wire.Frame]] = []
+    for size in (1 << 16, 1, 7):
+        found: list[wire.Frame] = []
+        lost: list[str] = []
+        channel = Channel(found.append, lost.append)
+        for start in range(0, len(data), size):
+            channel.receive(memoryview(data)[start : start + size])
+            if lost:
+                break  # its stream is closed then
+        assert len(lost) <= 1
+        seen.append(found)
+    assert seen[0][: len(seen[1])] == seen[1] == seen[2]
+    joined = b"".join(wire.frame(*one) for one in seen[1])
+    assert data.startswith(joined)
+
+
+def calls(data: bytes) -> None:
+    """A call's arguments: plain data, or `BadCall`."""
+    text, _, body = data.partition(b"\0")
+    with contextlib.suppress(BadCall):
+        call = decode_call(text, body)
+        assert isinstance(call.name, str)
+        _check_plain([list(call.args), call.kwargs])
+
+
+def inputs(data: bytes) -> None:
+    """A tool's input: checked values, or `ToolError`."""
+    name = _TOOLS[data[0] % len(_TOOLS)] if data else ""
+    with contextlib.suppress(ValueError, RecursionError):
+        written = json.loads(data[1:])
+        with contextlib.suppress(ToolError):
+            read_input(name, written)
+
+
+def _check_plain(value: object) -> None:
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if type(one) is list:
+            waiting += one
+        elif type(one) is dict:
+            assert all(type(key) is str for key in one)
+            waiting += one.values()
+        else:
+            assert type(one) in _PLAIN, type(one)
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "frames": frames,
+    "calls": calls,
+    "inputs": inputs,
+}
+
+_heads = st.builds(
+    wire.frame,
+    st.integers(0, 40),
+    st.integers(0, 2**32 - 1),
+    st.binary(max_size=40),
+    st.binary(max_size=40),
+)
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["$b", "$t", "$d", "$x", "path", "command", "port"]), inner, max_size=3
+        )
+    ),
+    max_leaves=12,
+).map(lambda value: json.dumps(value).encode())
+_a_call = st.builds(lambda inner: b'["tool", [' + inner + b"], {}]\0body", _json)
+_an_input = st.builds(lambda name, inner: bytes([name]) + inner, st.integers(0, 7), _json)
+EXAMPLES: dict[str, st.SearchStrategy[bytes]] = {
+    "frames": st.lists(_heads | st.binary(max_size=20), max_size=5).map(b"".join),
+    "calls": st.binary() | _json | _a_call,
+    "inputs": st.binary() | _an_input,
+}
+
+
+def try_for(seconds: float, name: str) -> None:
+    """With hypothesis, over and over."""
+    tried = given(EXAMPLES[name])(TARGETS[name])
+    checks = list(HealthCheck)
+    once = settings(max_examples=2000, deadline=None, database=None, suppress_health_check=checks)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        once(tried)()
+
+
+def _with_coverage(seconds: float, name: str) -> None:
+    """With atheris, in a process of its own: it ends the one that it runs in."""
+    code = (
+        "import atheris, sys\n"
+        "with atheris.instrument_imports(include=['nekro_core.sandbox']):\n"
+        "    from tests.sandbox.attacks import fuzz\n"
+        f"atheris.Setup(sys.argv, fuzz.TARGETS[{name!r}])\n"
+        "atheris.Fuzz()\n"
+    )
+    limit = f"-max_total_time={int(seconds)}"
+    subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            code,
+            limit,
+            "-max_len=4096",
+            "-verbosity=0",
+            "-print_final_stats=1",
+        ],
+        check=True,
+    )
+
+
+def main(words: list[str]) -> None:
+    """See the module."""
+    seconds = float(words[0]) if words else 60.0
+    for name in words[1:] or TARGETS:
+        led = importlib.util.find_spec("atheris") is not None
+        print(f"{name}: {seconds:g} s with {'atheris' if led else 'hypothesis'}", flush=True)
+        (_with_coverage if led else try_for)(seconds, name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
