@@ -13,6 +13,8 @@ _PIP = {
     "PIP_NO_CACHE_DIR": "1",
     "PIP_NO_COMPILE": "1",
     "PIP_NO_INPUT": "1",
+    # What is refused stays refused; five attempts keep a chat waiting for ten seconds.
+    "PIP_RETRIES": "1",
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "PIP_ROOT_USER_ACTION": "ignore",
 }
@@ -27,6 +29,8 @@ def box_environment(pip_index: str = "") -> dict[str, str]:
     # Some programs look for one spelling, some for the other.
     proxies = {"http_proxy": address, "https_proxy": address, "no_proxy": inner}
     variables = proxies | {name.upper(): value for name, value in proxies.items()} | _PIP
+    # For pip even an index of the host's loopback is outside.
+    variables["PIP_PROXY"] = address
     if pip_index:
         variables["PIP_INDEX_URL"] = pip_index
         parts = urlsplit(pip_index)

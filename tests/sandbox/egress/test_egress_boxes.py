@@ -1,0 +1,179 @@
+"""The way out of real boxes: an index that the operator allows, into one box only."""
+
+import base64
+import csv
+import hashlib
+import http.server
+import io
+import socket
+import threading
+import zipfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+import anyio
+import pytest
+
+from nekro_core.sandbox.backends import open_backend
+from nekro_core.sandbox.box import Backend, Box
+from nekro_core.sandbox.egress import Egress, Rules, box_environment
+from nekro_core.sandbox.settings import BackendName, SandboxSettings
+from tests.sandbox.conftest import SMALL
+from tests.sandbox.play import play
+
+pytestmark = pytest.mark.jail
+
+FILE = "greeting-1.0-py3-none-any.whl"
+
+
+def wheel() -> bytes:
+    """A package of one module."""
+    files = {
+        "greeting.py": b"HELLO = 'hello from a wheel'\n",
+        "greeting-1.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: greeting\nVersion: 1.0\n",
+        "greeting-1.0.dist-info/WHEEL": (
+            b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        ),
+    }
+    rows = io.StringIO()
+    writer = csv.writer(rows, lineterminator="\n")
+    for name, data in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        writer.writerow((name, f"sha256={digest}", len(data)))
+    writer.writerow(("greeting-1.0.dist-info/RECORD", "", ""))
+    files["greeting-1.0.dist-info/RECORD"] = rows.getvalue().encode()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return packed.getvalue()
+
+
+@contextmanager
+def index() -> Iterator[tuple[int, list[str]]]:
+    """An index of one package (PEP 503) on loopback; its port, and what it was asked for."""
+    asked: list[str] = []
+    pages = {
+        "/simple/greeting/": f'<a href="/files/{FILE}">{FILE}</a>'.encode(),
+        f"/files/{FILE}": wheel(),
+    }
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            page = pages.get(self.path)
+            self.send_response(404 if page is None else 200)
+            kind = "text/html" if self.path.endswith("/") else "application/octet-stream"
+            self.send_header("Content-Type", kind)
+            self.end_headers()
+            self.wfile.write(page or b"")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_address[1], asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+async def letting_out(anyio_backend: str) -> AsyncIterator[Backend]:
+    """A jail of an operator who lets boxes out."""
+    settings = SandboxSettings(backend=BackendName.JAIL, egress=("index.example",))
+    async with anyio.create_task_group() as tasks:
+        backend = await open_backend(settings, tasks)
+        yield backend
+        await backend.aclose()
+        tasks.cancel_scope.cancel()
+
+
+@pytest.fixture
+async def boxes(letting_out: Backend) -> AsyncIterator[tuple[Box, Box]]:
+    made = (await letting_out.create(SMALL), await letting_out.create(SMALL))
+    yield made
+    for box in made:
+        await box.destroy()
+
+
+INSTALL = "pip install --quiet greeting"
+IMPORT = "import greeting; print(greeting.HELLO)"
+
+
+async def test_pip_installs_from_an_allowed_index_into_that_box_only(
+    boxes: tuple[Box, Box],
+) -> None:
+    allowed, other = boxes
+    with index() as (port, asked):
+        rules = {"lin": Rules.parse((), (f"127.0.0.1:{port}",))}
+        environment = box_environment(f"http://127.0.0.1:{port}/simple/")
+        async with Egress.open(
+            lambda owner, _: rules.get(owner, Rules()), environment=environment
+        ) as egress:
+            await egress.attach("lin", "default", allowed)
+            await egress.attach("mio", "default", other)
+
+            installed = await allowed.execute(INSTALL, timeout_s=60)
+            assert installed.exit_code == 0, installed.stderr.text
+            assert asked == ["/simple/greeting/", f"/files/{FILE}"]
+            assert (await play(allowed, IMPORT)).output == "hello from a wheel\n"
+            shown = await allowed.execute(f"python3 -c '{IMPORT}'")
+            assert shown.stdout.text == "hello from a wheel\n"
+
+            refused = await other.execute(f"{INSTALL} --retries 0", timeout_s=60)
+            assert refused.exit_code != 0
+            assert "ModuleNotFoundError" in (await play(other, IMPORT)).error
+
+            rules.clear()
+            await egress.refresh()
+            again = await allowed.execute(
+                f"pip download --retries 0 --index-url http://127.0.0.1:{port}/simple/ greeting",
+                timeout_s=60,
+            )
+            assert again.exit_code != 0
+            assert len(asked) == 2
+
+        kept = await allowed.export_files()
+        await other.import_files(kept)
+        assert (await play(other, IMPORT)).output == "hello from a wheel\n", "kept over sleep"
+
+
+async def test_a_run_finds_its_way_out_and_no_other(boxes: tuple[Box, Box]) -> None:
+    box, _ = boxes
+    with index() as (port, asked), socket.create_server(("127.0.0.1", 0)) as forbidden:
+        forbidden.setblocking(False)
+        closed = forbidden.getsockname()[1]
+        rules = Rules.parse((), (f"127.0.0.1:{port}",))
+        async with Egress.open(lambda *_: rules) as egress:
+            await egress.attach("lin", "default", box)
+            code = f"""
+import os, socket, urllib.request, urllib.error
+for key in ("no_proxy", "NO_PROXY"):
+    del os.environ[key]
+
+def get(port):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{{port}}/simple/greeting/") as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+print(get({port}), get({closed}))
+for target in (("127.0.0.1", {port}), ("127.0.0.1", {closed}), ("1.1.1.1", 80)):
+    try:
+        socket.create_connection(target, timeout=1)
+        print("out")
+    except OSError as error:
+        print(type(error).__name__)
+"""
+            result = await play(box, code)
+        lines = result.output.splitlines()
+        assert lines[0] == "200 403", result
+        assert "out" not in lines
+        assert asked == ["/simple/greeting/"]
+        with pytest.raises(BlockingIOError):
+            forbidden.accept()
