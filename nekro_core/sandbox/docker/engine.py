@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
@@ -9,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 import anyio
 import anyio.to_thread
 import docker
+import docker.constants
 import docker.errors
 import docker.utils
 import requests
@@ -115,6 +117,7 @@ def _connect(host: str, timeout_s: int) -> tuple[APIClient, EngineFacts]:
     if host:
         environment["DOCKER_HOST"] = host
     settings = docker.utils.kwargs_from_env(environment=environment)
+    _knock(settings.get("base_url") or docker.constants.DEFAULT_UNIX_SOCKET)
     client = APIClient(
         version="auto",
         timeout=timeout_s,
@@ -122,6 +125,15 @@ def _connect(host: str, timeout_s: int) -> tuple[APIClient, EngineFacts]:
         **settings,
     )
     return client, _read_facts(client.info())
+
+
+def _knock(address: str) -> None:
+    """Raise what the connection to a Unix socket meets: the client would leave its socket open."""
+    scheme, _, path = address.partition("://")
+    if scheme.endswith("unix") and hasattr(socket, "AF_UNIX"):
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(_ANSWER_S)
+            probe.connect("/" + path.lstrip("/"))
 
 
 def _read_facts(info: dict[str, Any]) -> EngineFacts:
