@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run chat doctor test check format bench crash stdlib koishi clean
+.PHONY: help run chat doctor test check format bench crash attack stdlib koishi clean
 
 help:
 	@echo "make run      start the bot; prints the address of its page"
