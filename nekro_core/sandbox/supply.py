@@ -69,7 +69,9 @@ class BoxSupply:
         await self._decided.wait()
         if self._backend is None:
             raise BackendUnavailable(self._failure)
-        return tuple(sorted({*self._settings.images, *await self._backend.images()}))
+        there = set(await self._backend.images())
+        given = {name for name, image in self._settings.images.items() if image in there}
+        return tuple(sorted(there | given))
 
     async def _keep(self, clock: Callable[[], float], report: Callable[[str], None]) -> None:
         settings = self._settings

@@ -1,0 +1,45 @@
+"""Boxes by the names of images: the backend's own, and those that the operator gives."""
+
+import time
+
+import pytest
+
+from nekro_core.sandbox.box import BackendUnavailable, ImageUnavailable
+from nekro_core.sandbox.settings import BackendName, SandboxSettings
+from nekro_core.sandbox.supply import BoxSupply
+from tests.sandbox.play import play
+
+pytestmark = pytest.mark.jail
+
+
+async def test_images_by_name() -> None:
+    settings = SandboxSettings(
+        backend=BackendName.JAIL,
+        default_image="house",
+        images={"house": "python", "python:9.9": "python", "broken": "no/such"},
+        pool_size=0,
+    )
+    async with BoxSupply.open(settings, clock=time.monotonic, report=pytest.fail) as supply:
+        images = await supply.images()
+        assert {"house", "python", "python:9.9"} <= set(images)
+        assert "broken" not in images
+        assert list(images) == sorted(images)
+        for image in ("", "house", "python:9.9", "python"):
+            box = await supply.take(image)
+            assert (await play(box, "print(6 * 7)")).output == "42\n"
+            await box.destroy()
+        for image in ("no/such", "broken"):
+            with pytest.raises(ImageUnavailable, match=f"there is no image '{image}'.*python") as e:
+                await supply.take(image)
+            assert e.value.available == images
+
+
+async def test_a_machine_without_a_backend_says_why() -> None:
+    reasons: list[str] = []
+    settings = SandboxSettings(backend=BackendName.JAIL, interpreter="/no/such/python")
+    async with BoxSupply.open(settings, clock=time.monotonic, report=reasons.append) as supply:
+        with pytest.raises(BackendUnavailable):
+            await supply.take("node:22")
+        with pytest.raises(BackendUnavailable):
+            await supply.images()
+    assert len(reasons) == 1
