@@ -127,7 +127,7 @@ class NativeTurn(Turn):
     async def _after_prose(self, reply: NativeReply) -> str:
         """A reply without calls ends the turn, if anybody has got an answer."""
         if reply.prose:
-            return await self._send_prose(reply.prose, code="\n".join(self._called))
+            return await self._send_prose(reply.prose, code="\n".join(self._called), end=reply.end)
         if self._sent:
             return "finished"
         self._empty += 1

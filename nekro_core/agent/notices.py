@@ -15,6 +15,15 @@ async def say(
     ports: Ports, chat_key: ChatKey, records: Sequence[Record], key: str, **values: object
 ) -> None:
     """Send a sentence of the catalogue in the language of the chat. What fails is logged."""
+    said = sentence(ports, records, key, **values)
+    try:
+        await ports.outbox.send(chat_key, (Text(said),))
+    except (DeliveryError, StoreError) as error:
+        logger.error("{} could not be told {!r}: {}", chat_key, said, error)
+
+
+def sentence(ports: Ports, records: Sequence[Record], key: str, **values: object) -> str:
+    """A sentence of the catalogue in the language that people spoke in these records."""
     texts = [
         segment.text
         for record in records[-5:]
@@ -22,8 +31,4 @@ async def say(
         for segment in record.segments
         if isinstance(segment, Text)
     ]
-    sentence = ports.catalogue.say(key, ports.settings.language or language_of(texts), **values)
-    try:
-        await ports.outbox.send(chat_key, (Text(sentence),))
-    except (DeliveryError, StoreError) as error:
-        logger.error("{} could not be told {!r}: {}", chat_key, sentence, error)
+    return ports.catalogue.say(key, ports.settings.language or language_of(texts), **values)

@@ -23,14 +23,14 @@ from nekro_core.agent.limits import (
     total,
     turn_limits,
 )
-from nekro_core.agent.notices import say
+from nekro_core.agent.notices import say, sentence
 from nekro_core.agent.ports import Ports
 from nekro_core.agent.python_text import is_call
-from nekro_core.agent.reply import Reply, ReplyReader
+from nekro_core.agent.reply import End, Reply, ReplyReader
 from nekro_core.agent.report import LEFT, empty_report, report, sent_lines
 from nekro_core.agent.run_calls import RunCalls, guest_functions
 from nekro_core.agent.transcript import shortened
-from nekro_core.chat import Text
+from nekro_core.chat import Record, Text
 from nekro_core.delivery import DeliveryError
 from nekro_core.llm.model import (
     KeyRejected,
@@ -55,6 +55,9 @@ _MODEL_ERRORS: tuple[tuple[type[ModelError], str], ...] = (
     (RequestRejected, "rejected"),
     (ReplyBroken, "broken"),
 )
+
+_UNFINISHED: dict[End, str] = {"broken": "turn.broke_off", "length": "turn.cut_short"}
+"""What is said below words whose end is missing."""
 
 
 class Turn:
@@ -263,7 +266,7 @@ class Turn:
     async def _after_words(self, reply: Reply) -> str:
         """A reply without code."""
         if reply.prose:
-            return await self._send_prose(reply.prose)
+            return await self._send_prose(reply.prose, end=reply.end)
         if self._sent:
             return "finished"
         self._empty += 1
@@ -273,15 +276,19 @@ class Turn:
         self._known.remember(reply, empty_report())
         return ""
 
-    async def _send_prose(self, prose: str, stop: str = SAID, code: str = "") -> str:
+    async def _send_prose(
+        self, prose: str, stop: str = SAID, code: str = "", end: End = "whole"
+    ) -> str:
         """Words that were meant for the chat. They get a run of their own, so that a turn taken up
         after a crash knows of them; ``stop`` is why that run is over, ``code`` what it is shown
-        with."""
+        with. Words whose ``end`` is missing say so."""
         run_id = uuid.uuid4().hex
         await self._book.begin_run(run_id, code)
         self._known.runs.add(run_id)
         try:
             text = shortened(prose, self._settings.prose_chars)
+            if note := _UNFINISHED.get(end):
+                text += f"\n\n{sentence(self._ports, self._heard(), note)}"
             await self._outgoing.send(self._task.chat_key, (Text(text),), run_id=run_id)
             self._sent = True
         except DeliveryError as error:
@@ -300,5 +307,8 @@ class Turn:
     async def _say(self, key: str, **values: object) -> None:
         """A sentence of our own to the chat, unless people have got something already."""
         if not self._sent:
-            said = [self._task.asks, *self._known.records]
-            await say(self._ports, self._task.chat_key, said, key, **values)
+            await say(self._ports, self._task.chat_key, self._heard(), key, **values)
+
+    def _heard(self) -> list[Record]:
+        """What people said, for the language that they speak."""
+        return [self._task.asks, *self._known.records]

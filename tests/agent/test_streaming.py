@@ -11,7 +11,7 @@ from nekro_core.llm.model import ReplyBroken
 from nekro_core.llm.scripted import Scripted, ScriptedModel
 from nekro_core.plugin import AgentCtx
 from nekro_core.sandbox.box import RunLimits
-from tests.agent.bot import fence, kind_of, running_bot
+from tests.agent.bot import GROUP, fence, kind_of, running_bot
 from tests.agent.conftest import Shelf
 from tests.delivery.fakes import FakeAdapter
 
@@ -128,6 +128,21 @@ async def test_a_reply_that_breaks_off_runs_what_was_decided(folder: Path, boxes
         assert await bot.ask("go") == ["a", "b"]
         assert "Your reply broke off in the middle." in bot.prompt()
         assert '+ sent: "a"' in bot.prompt()
+
+
+async def test_words_that_break_off_say_so(folder: Path, boxes: Shelf) -> None:
+    replies = [
+        Scripted(chunks=["Once upon a", ReplyBroken("reset")]),
+        Scripted(chunks=["从前有一个"], reason="length"),
+    ]
+    async with running_bot(folder, boxes, ScriptedModel(replies)) as bot:
+        assert await bot.ask("tell me a story") == [
+            "Once upon a\n\n(My answer broke off here: I lost the connection to my model.)"
+        ]
+        assert await bot.ask("换成中文讲给我听", GROUP, to_bot=True) == [
+            "从前有一个\n\n（回答太长了，到这里为止。）"
+        ]
+        assert [turn.stop for turn in await bot.turns()] == ["finished"]
 
 
 async def test_a_reply_cut_at_its_token_limit_does_not_run_half_a_statement(
