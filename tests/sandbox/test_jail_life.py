@@ -230,3 +230,25 @@ async def test_the_host_s_secrets_are_not_in_a_box(
     await box.destroy()
     assert "None" in output
     assert "True" not in output
+
+
+async def test_a_box_that_waits_gives_its_memory_back_and_works_on(open_folder: Path) -> None:
+    settings = SandboxSettings(runtime_dir=open_folder, rest_seconds=0.3)
+    async with anyio.create_task_group() as tasks:
+        backend = JailBackend(settings, tasks)
+        box = await backend.create(SMALL)
+        await play(box, "open('kept', 'w').write('a file')")
+        agent = tree(backend, box)[0]
+        with anyio.fail_after(20):
+            while len(tree(backend, box)) > 1 or "rested" not in cmdline(agent):
+                await anyio.sleep(0.05)
+        for _ in range(2):
+            assert (await play(box, "print(open('kept').read())")).output == "a file\n"
+        assert (await box.execute("cat kept")).exit_code == 0
+        assert tree(backend, box)[0] == agent
+        await backend.aclose()
+        tasks.cancel_scope.cancel()
+
+
+def cmdline(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()

@@ -60,27 +60,35 @@ class Agent:
     def __init__(
         self,
         host: wire.Channel,
+        limits: dict[str, Any],
         door: socket.socket | None = None,
         meter: guest_meter.Meter | None = None,
     ) -> None:
         self.host = host
+        self.limits = limits
+        self.door = door
+        self.rested = bool(limits.get("rested"))
+        self.used = False
         self.poll = select.poll()
         self.poll.register(host.incoming, select.POLLIN)
         self.runs = Runs(host, self.poll, meter)
         self.streams = Streams(host, self.poll, door)
-        self.unloaded = _PRELOAD.split()
+        self.unloaded = _PRELOAD.split() + limits.get("preload", "").split()
 
     def serve(self) -> None:
         """Until the host is gone."""
         runs = self.runs
         while True:
-            has_idle_work = not runs.current and (self.unloaded or not runs.spare)
-            wait_ms = 0 if has_idle_work else TICK_S * 1000 if runs.current else None
+            has_idle_work = not self.rested and (self.unloaded or not runs.spare)
+            patience = self._patience_ms()
+            wait_ms = TICK_S * 1000 if runs.current else 0 if has_idle_work else patience
             events = dict(self.poll.poll(wait_ms))
             if runs.current:
                 runs.tick(runs.current)
-            elif not events:
+            elif not events and has_idle_work:
                 self._idle()
+            elif not events and patience:
+                self._rest()
             if self.host.incoming in events:
                 if not self.host.read():
                     return
@@ -102,6 +110,22 @@ class Agent:
             self.runs.reap_orphans()
             self.runs.spare = Run()
 
+    def _patience_ms(self) -> float | None:
+        """How long to wait before a rest: only a box that was used and where nothing goes on."""
+        runs = self.runs
+        goes_on = runs.current or runs.kept or runs.steward or self.streams.busy
+        if self.rested or not self.used or goes_on or not self.limits.get("rest"):
+            return None
+        return self.limits["rest"] * 1000
+
+    def _rest(self) -> None:
+        self.runs.dismiss_spare()
+        self.used = False  # where this fails it is not tried again before the next run
+        if not self.host.buffer:
+            import guest_rest
+
+            guest_rest.start_anew(self.limits, self.host, self.door)
+
     def _handle_host(self) -> None:
         buffer = self.host.buffer
         while True:
@@ -114,6 +138,7 @@ class Agent:
                 continue
             kind, number, text, body = wire.take(buffer, *head)
             if kind == wire.START:
+                self.used, self.rested = True, False
                 self.runs.start(text, body)
             elif kind == wire.CANCEL:
                 if self.runs.current:
@@ -217,6 +242,14 @@ class Agent:
             import guest_tar
 
             return guest_tar.export(send) if operation == "export" else guest_tar.restore(pieces)
+        if operation in ("changes", "note"):
+            if self.changes is None:
+                import guest_changes
+
+                self.changes = guest_changes.Changes()
+            if operation == "note":
+                return self.changes.note()
+            return self.changes.send(send=send, **wanted)
         if operation == "read":
             return guest_files.read(send=send, **wanted)
         if operation == "piece":
@@ -274,8 +307,7 @@ def main() -> None:
         sys.path.append(limits["packages"])
     meter = guest_meter.Meter(limits["memory"]) if limits.get("metered") else None
     door = _open_door(sys.argv[3]) if sys.argv[3:] else None
-    agent = Agent(_open_channel(sys.argv[2]), door, meter)
-    agent.unloaded += limits.get("preload", "").split()
+    agent = Agent(_open_channel(sys.argv[2]), limits, door, meter)
     ready = {"python": ".".join(map(str, sys.version_info[:3])), "door": bool(sys.argv[3:])}
     agent.host.send(wire.READY, 1, json.dumps(ready).encode())
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):

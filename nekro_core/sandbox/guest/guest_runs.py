@@ -214,6 +214,14 @@ class Runs:
             run = self._bury(run)
         return run or Run()
 
+    def dismiss_spare(self) -> None:
+        """End the run that waits, and reap whoever is left to be reaped."""
+        run, self.spare = self.spare, None
+        if run is not None:
+            os.kill(run.pid, signal.SIGKILL)
+            self._bury(run)
+        self.reap_orphans()
+
     @staticmethod
     def _bury(run: Run) -> None:
         os.waitpid(run.pid, 0)

@@ -56,6 +56,11 @@ class Streams:
         self._by_descriptor: dict[int, int] = {}
         self._accepted = 0
 
+    @property
+    def busy(self) -> bool:
+        """Whether anything is connected, or listens for connections."""
+        return bool(self._relayed or self._listening or self._connecting)
+
     def open(self, number: int, wanted: dict[str, int]) -> None:
         """Connect to a port of the box, or listen there."""
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

@@ -165,7 +165,8 @@ class JailBackend:
         # Through a descriptor: the command line can be read from inside as that of process 1.
         arguments_file = _anonymous_file("\0".join((*arguments, "")).encode())
         numbers = [end.fileno() for end in ends]  # the agent's ends of its channel and its door
-        agent = (template.interpreter.executable, "-I", "-S", GUEST, _told(layout, template, spec))
+        told = _told(layout, template, spec, rest_s=self._settings.rest_seconds)
+        agent = (template.interpreter.executable, "-I", "-S", GUEST, told)
         try:
             processes = JailProcesses.start(
                 [
@@ -250,13 +251,14 @@ class JailBackend:
         )
 
 
-def _told(layout: Layout, template: Template, spec: BoxSpec) -> str:
+def _told(layout: Layout, template: Template, spec: BoxSpec, *, rest_s: float) -> str:
     """What the agent is told about its box."""
     told = {
         "memory": spec.memory_bytes,
         "processes": spec.processes,
         "packages": template.packages,
         "preload": " ".join(template.preload),
+        "rest": rest_s,
         # A group shares the processors fairly; without one the host goes first.
         "nice": 0 if layout.groups is not None else _NICE,
     }
