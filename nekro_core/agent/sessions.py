@@ -79,6 +79,8 @@ class Sessions:
         except ModelError as error:
             # It fails again when somebody asks, and is told then.
             logger.warning("the model is not ready: {}", error)
+        except Exception:  # noqa: BLE001 (a library that does not load must not end the bot)
+            logger.exception("the model cannot be made ready")
 
     def hear(self, record: Record, age_s: float) -> None:
         """Take note of a record that arrived so long ago; the inbox calls this."""

@@ -1,6 +1,6 @@
 """Many messages, many chats, stops and restarts."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import anyio
@@ -56,6 +56,23 @@ async def test_a_request_is_made_ready_while_the_person_may_still_type(
             await bot.say("did it rain?")
         assert made.is_set()
         assert bot.said() == ["yes"]
+
+
+async def test_a_model_that_cannot_be_made_ready_does_not_end_the_bot(
+    folder: Path, boxes: Shelf
+) -> None:
+    class Unready(ScriptedModel):
+        prepared = False
+
+        async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
+            self.prepared = True
+            raise ImportError("its library is broken")
+
+    model = Unready([answer("yes")])
+    async with running_bot(folder, boxes, model) as bot:
+        bot.sessions.prepare()
+        await until(lambda: model.prepared)
+        assert await bot.ask("did it rain?") == ["yes"]
 
 
 async def test_what_happens_after_a_request_was_made_ready_is_in_the_one_that_leaves(
