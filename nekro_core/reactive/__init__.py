@@ -9,6 +9,7 @@
     fetch.py     fetch_data
     execute.py   exec_: commands in a fresh box
     handle.py    sandbox: a box that stays, and what can be done in it
+    own_box.py   the boxes of a scope's own
     files.py     read_sandbox_file, write_sandbox_file
     generate.py  generate_text: a model's answer
     tooling.py   ModelTool and the loop in which a model calls them

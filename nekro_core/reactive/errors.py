@@ -9,11 +9,14 @@
     ├── OutputMissing   a command ended well and left no file where one was expected
     └── LoopTooLong     a model went on calling tools
 
+Their texts hold nothing of the host: raised out of a tool, they are told to the model as they are.
 What the rooms below raise (`SandboxError`, `ModelError`, `NotFetched`) comes through as it is.
 """
 
+from nekro_core.tools.outcome import ToolFailure
 
-class ReactiveError(Exception):
+
+class ReactiveError(ToolFailure):
     """The root of what this room raises."""
 
 

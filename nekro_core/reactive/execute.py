@@ -13,9 +13,9 @@ from nekro_core.plugin.services import BoxSource
 from nekro_core.reactive.cells import AsyncCell, Load, after_input
 from nekro_core.reactive.errors import CommandTimeout, OutputMissing, ReactiveError
 from nekro_core.reactive.fetch import understood
-from nekro_core.reactive.inputs import Inputs, is_readable
+from nekro_core.reactive.inputs import Inputs, is_readable, resolve
 from nekro_core.reactive.scope import current_scope
-from nekro_core.reactive.values import Reactive
+from nekro_core.reactive.values import Computed, Reactive
 from nekro_core.sandbox.box import Box, BoxFileError
 
 HOME: Final = "/home/user"
@@ -59,6 +59,9 @@ class ExecResult:
     def ok(self) -> bool:
         """Whether it ended with 0."""
         return self.exit_code == 0
+
+    def __str__(self) -> str:
+        return self.stdout + self.stderr
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +114,12 @@ def exec_(
     ``image`` is what the box is made from. Over ``timeout_s`` it fails with `CommandTimeout`; with
     `OutputMissing` where a command ends with 0 and leaves no such file; with the box's own errors.
     """
-    source = current_scope().resources.boxes
+    scope = current_scope()
+    source = scope.resources.boxes
     bindings = Bindings.of(files)
 
     async def run(given: Inputs) -> ExecResult:
-        async with fresh_box(source, given.values.get("image", "")) as box:
+        async with scope.room, fresh_box(source, given.values.get("image", "")) as box:
             return await run_command(box, given.values, bindings, timeout_s)
 
     return command_cell(run, "exec_", command, bindings, {"image": image}, after)
@@ -130,7 +134,7 @@ def command_cell(
     after: Any,
 ) -> AsyncCell[ExecResult]:
     """The cell of a command, wherever it runs."""
-    inputs: dict[str, Any] = {"command": command, **more}
+    inputs: dict[str, Any] = {"command": Computed(lambda: _ready(command)), **more}
     present = [*(f"file:{path}" for path in bindings.given)]
     inputs |= {f"file:{path}": value for path, value in bindings.given.items()}
     if after is not None:
@@ -179,6 +183,16 @@ async def run_command(
 def in_home(path: str) -> str:
     """A path as boxes know it: those that do not begin at the root begin at home."""
     return path if path.startswith("/") else f"{HOME}/{path}"
+
+
+def _ready(command: Any) -> Any:
+    """The command as it is now; None where a step or a word is not known yet."""
+    known = resolve(command)
+    if isinstance(known, list):
+        for step in known:
+            if step in (None, "", []) or (isinstance(step, list) and None in step):
+                return None
+    return known
 
 
 def _words(command: Any) -> str | list[str]:

@@ -1,6 +1,5 @@
 """A box that stays, as something that cells depend on."""
 
-import secrets
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -24,11 +23,12 @@ from nekro_core.reactive.execute import (
 from nekro_core.reactive.fetch import Mode
 from nekro_core.reactive.files import Written, read_sandbox_file, write_sandbox_file
 from nekro_core.reactive.inputs import Inputs, resolve
-from nekro_core.reactive.scope import current_scope
+from nekro_core.reactive.own_box import own_boxes
+from nekro_core.reactive.scope import Resources, current_scope
 from nekro_core.reactive.tooling import ModelTool
 from nekro_core.reactive.values import Computed, Reactive, refuse_in_computed
 from nekro_core.sandbox.box import Box, SandboxError
-from nekro_core.sandbox.tools import handle_tool_call, openai_tools
+from nekro_core.sandbox.tools import SandboxPool, handle_tool_call, openai_tools
 
 SLEEP_AFTER_S: Final = 600.0
 """Seconds without a use after which a box sleeps: its files stay, its processes end."""
@@ -49,21 +49,21 @@ class SandboxHandle:
     def __init__(self, image: Reactive[str | None], name: str | None) -> None:
         refuse_in_computed("a sandbox")
         self._scope = current_scope()
-        pool = self._scope.resources.pool
-        if pool is None:
-            raise ReactiveError("this scope keeps no boxes: give scope() a context or a pool")
-        self._pool = pool
-        self._boxes = pool.boxes
         self._kept = name is not None
-        self.name = name or f"cell-{secrets.token_hex(4)}"
+        self.name = name or "default"
+        self._pool = _pool(self._scope.resources, kept=self._kept)
+        self._boxes = self._pool.boxes
         self._image = Computed(lambda: resolve(image) or "")
         self._changes = Signal(0)
         self._seen: str | None = None
-        self._made_of: str | None = None
+        self._made_of: list[Any] | None = None
         self._closed = False
         self._changing = anyio.Lock()
-        self.identity = Computed(lambda: [self.name, self._image.get(), self._changes.get()])
-        """What everything in this box depends on: its name, its image, how often that changed."""
+        self.identity = Computed(
+            lambda: [id(self), self.name, self._image.get(), self._changes.get()]
+        )
+        """What everything in this box depends on: which it is, its image, how often that changed.
+        """
         self._scope.own(self)
         self._effect = Effect(self._react)
 
@@ -162,19 +162,19 @@ class SandboxHandle:
 
     async def _let_go(self) -> None:
         async with self._changing:
-            if self._made_of is not None and self._made_of != self._image.get():
+            if self._made_of not in (None, self.identity.get()):
                 await self._destroy()
 
     async def _make(self) -> None:
         async with self._changing:
             if self._closed:
                 raise ReactiveError(f"{self.name} is over with its scope")
-            image = self._image.get()
-            if self._made_of is not None and self._made_of != image:
+            image, identity = self._image.get(), self.identity.get()
+            if self._made_of not in (None, identity):
                 await self._destroy()
             if image:
                 await self._boxes.create(self.name, image=image, sleep_after_s=SLEEP_AFTER_S)
-            self._made_of = image
+            self._made_of = identity
 
     async def _destroy(self) -> None:
         self._made_of = None
@@ -194,10 +194,25 @@ class SandboxHandle:
 def sandbox(image: Reactive[str | None] = None, *, name: str | None = None) -> SandboxHandle:
     """A box that stays: commands and files of several cells in one place.
 
-    Without a ``name`` it is this scope's own and is destroyed with it. With one it is a box of the
-    chat, which the model knows by the same name, and stays. ``image`` None is the default image.
+    Without a ``name`` it is this scope's own: it never sleeps and is destroyed with the scope. With
+    one it is a box of the chat, which the model knows by the same name; it sleeps when nobody uses
+    it, and stays. ``image`` None is the default image.
     """
     return SandboxHandle(image, name)
+
+
+def _pool(resources: Resources, *, kept: bool) -> SandboxPool:
+    pool = resources.pool
+    if kept:
+        if pool is None:
+            raise ReactiveError("this scope keeps no boxes: give scope() a context or a pool")
+        return pool
+    if resources.boxes is None:
+        raise ReactiveError("this scope has no boxes: give scope() a context or a source of boxes")
+    boxes = own_boxes(resources.boxes)
+    return (
+        SandboxPool(boxes, preview=pool.preview, limits=pool.limits) if pool else SandboxPool(boxes)
+    )
 
 
 def _without_sandbox(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,11 +79,7 @@ def is_readable(value: Any) -> bool:
 
 
 def _is_missing(value: Any) -> bool:
-    """None, an empty text, bytes or list, and a list in which one of these stands: a step that is
-    not known yet."""
-    if value is None or value in ("", b"", [], {}):
-        return True
-    return isinstance(value, list) and any(_is_missing(each) for each in value)
+    return value is None or value in ("", b"", [], {})
 
 
 def _key(values: dict[str, Any], salt: int) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 import anyio
 import anyio.lowlevel
@@ -35,6 +35,10 @@ class Resources:
     fetcher: Fetcher | None = None
 
 
+BOXES_AT_ONCE: Final = 8
+"""Boxes of commands that run in one scope; more of them wait."""
+
+
 class Owned(Protocol):
     """What a scope ends."""
 
@@ -52,6 +56,8 @@ class Scope:
         self._given = resources
         self._resources = resources or Resources()
         self._parent: Scope | None = None
+        self.room = anyio.Semaphore(BOXES_AT_ONCE)
+        """For the boxes of commands; shared with the scopes inside."""
         self._tasks: TaskGroup | None = None
         self._token: Token[Scope | None] | None = None
         self._owned: dict[Owned, None] = {}
@@ -179,6 +185,7 @@ class Scope:
         if around is not None:
             around.own(self)
             self._parent = around
+            self.room = around.room
             self._resources = self._given or around.resources
         self._tasks = tasks
         self._home = Home()

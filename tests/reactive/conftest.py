@@ -1,0 +1,81 @@
+"""Real boxes, and a look at what is left of them."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.delivery import Fetcher, MediaSettings
+from nekro_core.reactive.scope import Resources
+from nekro_core.sandbox.backends import open_backend
+from nekro_core.sandbox.box import Backend, Box, BoxSpec, ImageUnavailable
+from nekro_core.sandbox.named import FolderStorage, KeeperLimits, NamedBoxes
+from nekro_core.sandbox.settings import BackendName, SandboxSettings
+from nekro_core.sandbox.tools import SandboxPool
+
+SMALL = BoxSpec(memory_bytes=192 * 1024 * 1024, disk_bytes=16 * 1024 * 1024, processes=24)
+
+
+@dataclass
+class Source:
+    """Boxes of the jail, and all that were ever taken. ``python:3.11`` and ``other`` are images
+    that differ in nothing but their names."""
+
+    backend: Backend
+    images: frozenset[str] = frozenset({"", "python", "python:3.11", "other"})
+    taken: list[tuple[str, Box]] = field(default_factory=list)
+
+    async def take(self, image: str = "") -> Box:
+        if image not in self.images:
+            raise ImageUnavailable(image, sorted(self.images))
+        box = await self.backend.create(SMALL)
+        self.taken.append((image, box))
+        return box
+
+    @property
+    def alive(self) -> int:
+        return sum(box.alive for _, box in self.taken)
+
+    @property
+    def asked_for(self) -> list[str]:
+        return [image for image, _ in self.taken]
+
+
+@pytest.fixture(scope="session")
+async def jail() -> AsyncIterator[Backend]:
+    async with anyio.create_task_group() as tasks:
+        backend = await open_backend(SandboxSettings(backend=BackendName.JAIL), tasks)
+        yield backend
+        await backend.aclose()
+        tasks.cancel_scope.cancel()
+
+
+@pytest.fixture
+async def source(jail: Backend) -> AsyncIterator[Source]:
+    made = Source(jail)
+    yield made
+    assert made.alive == 0, "a box outlived what it was made for"
+
+
+@pytest.fixture
+async def fetcher() -> AsyncIterator[Fetcher]:
+    """May ask this machine, where the tests' own servers are."""
+    settings = MediaSettings(private_hosts=frozenset({"127.0.0.1"}), fetch_s=5.0)
+    async with Fetcher(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def pool(source: Source, tmp_path: Path) -> AsyncIterator[SandboxPool]:
+    """A chat's boxes."""
+    clock: Callable[[], float] = anyio.current_time
+    named = NamedBoxes(source, FolderStorage(tmp_path), KeeperLimits(), clock=clock)
+    yield SandboxPool(named.of("chat"))
+    await named.aclose()
+
+
+@pytest.fixture
+def resources(source: Source, fetcher: Fetcher, pool: SandboxPool) -> Resources:
+    return Resources(boxes=source, fetcher=fetcher, pool=pool)
