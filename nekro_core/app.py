@@ -28,7 +28,7 @@ from nekro_core.delivery import (
 from nekro_core.llm.embedded import EmbeddedModel, Progress
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
-from nekro_core.plugin import PluginRegistry, Services
+from nekro_core.plugin import PluginRegistry, Services, loop_watched
 from nekro_core.sandbox.egress import Egress, EgressLimits, box_environment
 from nekro_core.sandbox.preview import Preview
 from nekro_core.sandbox.settings import SandboxSettings
@@ -83,6 +83,7 @@ class App:
             store = await stack.enter_async_context(
                 Store.open(settings.database_url, settings.nekro_store, clock=wall)
             )
+            stack.enter_context(loop_watched(settings.nekro_plugin.blocks_s))
             activity = Broadcast()
             media = await stack.enter_async_context(MediaStore(data, settings.nekro_delivery.media))
             inbox = Inbox(store, activity)

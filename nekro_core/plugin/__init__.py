@@ -1,5 +1,6 @@
 """The plugin object, its context, what loads it and what it may reach."""
 
+from nekro_core.plugin.blocking import loop_watched
 from nekro_core.plugin.calls import call
 from nekro_core.plugin.choices import ListedPlugin, read_list, switch
 from nekro_core.plugin.context import AgentCtx
@@ -26,6 +27,7 @@ __all__ = [
     "Services",
     "UnknownPlugin",
     "call",
+    "loop_watched",
     "read_list",
     "switch",
 ]

@@ -29,6 +29,9 @@ class PluginSettings(BaseModel):
     tool_s: float = Field(default=120.0, gt=0)
     """Longest call of a tool."""
 
+    blocks_s: float = Field(default=2.0, gt=0)
+    """How long a handler may hold every chat up before the log names it."""
+
     may_send_elsewhere: frozenset[str] = frozenset()
     """Keys of plugins whose tools may write to other chats than the one that asks."""
 

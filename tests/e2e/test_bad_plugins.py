@@ -47,6 +47,7 @@ GOOD = (
     + tool("shared", "return 'of good'")
     + tool("hangs", "import anyio\n    await anyio.sleep(3600)")
     + tool("blocks_awaiting", "await __import__('asyncio').Future()")
+    + tool("blocks", "import time\n    time.sleep(1.5)\n    return 'at last'")
     + tool("wrong_type", "return 7", kind="BEHAVIOR")
     + tool("wrong_agent", "return {'not': 'text'}", kind="AGENT")
     + tool("wrong_parts", "return [{'type': 'image_url'}]", kind="MULTIMODAL_AGENT")
@@ -80,6 +81,7 @@ CALLS = {
     "fine": "fine",
     "hangs": "hangs took longer than 1 s and was stopped",
     "blocks_awaiting": "blocks_awaiting took longer than 1 s and was stopped",
+    "blocks": "at last",
     "wrong_type": "wrong_type",
     "raises": "raises failed with OSError; the operator finds the details in the log",
     "leaves": "leaves failed with SystemExit",
@@ -107,6 +109,7 @@ async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Whole
         "NEKRO_PLUGIN__IMPORT_S": "1",
         "NEKRO_PLUGIN__TOOL_S": "1",
         "NEKRO_PLUGIN__PROMPT_S": "0.1",
+        "NEKRO_PLUGIN__BLOCKS_S": "0.4",
     }
     async with whole_bot(folder, **limits) as whole:
         yield whole
@@ -159,3 +162,15 @@ async def test_an_observation_of_the_wrong_type(whole: WholeBot, name: str) -> N
     told = whole.prompts(group)[-1].last_user_text
     assert "[error]" in told
     assert name in told
+
+
+async def test_a_handler_that_holds_every_chat_up_is_named(whole: WholeBot) -> None:
+    group = whole.group(fence("send_channel_message(blocks())"))
+    assert await whole.ask(group) == ["at last"]
+    await whole.logged(f"called for onebot_v11-group_{group}, has blocked the event loop for")
+    (line,) = [line for line in whole.bot.log.splitlines() if f"group_{group}, has blocked" in line]
+    assert "ann.good's blocks (" in line
+    source = whole.bot.data / "plugins" / "good.py"
+    number = GOOD.splitlines().index("    time.sleep(1.5)") + 1
+    await whole.logged(f"{source}:{number} in blocks")
+    await whole.logged("the event loop goes on after")
