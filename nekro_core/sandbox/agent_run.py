@@ -25,8 +25,9 @@ from nekro_core.sandbox.handover import HandoverError, dump
 
 _log = logging.getLogger(__name__)
 
-_KILL_GRACE_S = 1.0
-"""How long an agent may take to end a run before its box is torn down."""
+_KILL_GRACE_S = 3.0
+"""How long an agent may take to end a run before its box is torn down, with the files in it. Half a
+second is not enough where a bomb of processes shares a busy machine with it."""
 
 _ERROR_LIMIT = 16_000
 

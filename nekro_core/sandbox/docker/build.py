@@ -46,6 +46,7 @@ async def build_on(engine: Engine, name: str, base: str, report: Report) -> Gues
             tag=f"{OWN}{name}",
             rm=True,
             forcerm=True,
+            network_mode="none",
             decode=True,
         )
         for line in said:
@@ -77,10 +78,9 @@ async def import_debian(engine: Engine, name: str, report: Report) -> GuestImage
 
 async def import_this_machine(engine: Engine, name: str, report: Report) -> GuestImage:
     """Make the image ``name`` of this machine's Python and small programs. Raises as `build_on`."""
-    interpreter = os.path.realpath(_SYSTEM_PYTHON)
-    report(f"packing {interpreter} of this machine and what it needs")
+    report(f"packing {_SYSTEM_PYTHON} of this machine and what it needs")
     return await _import(
-        engine, name, lambda target: root_files.pack_this_machine(interpreter, target)
+        engine, name, lambda target: root_files.pack_this_machine(_SYSTEM_PYTHON, target)
     )
 
 

@@ -62,7 +62,7 @@ def pack_this_machine(interpreter: str, target: BinaryIO) -> None:
         path for name in _PROGRAMS.split() if (path := shutil.which(name, path="/usr/bin:/bin"))
     ]
     library = _standard_library(interpreter)
-    programs = [str(Path(interpreter).with_name("python3")), interpreter, *found]
+    programs = [interpreter, *found]
     extensions = map(str, library.rglob("*.so"))
     needed = (*programs, *_libraries([*programs, *extensions]))
     seen: set[str] = set()

@@ -305,7 +305,7 @@ def main() -> None:
     guest_guard.set_limits(limits["memory"], limits["processes"])
     if limits.get("packages"):
         sys.path.append(limits["packages"])
-    meter = guest_meter.Meter(limits["memory"]) if limits.get("metered") else None
+    meter = guest_meter.Meter() if limits.get("metered") else None
     door = _open_door(sys.argv[3]) if sys.argv[3:] else None
     agent = Agent(_open_channel(sys.argv[2]), limits, door, meter)
     ready = {"python": ".".join(map(str, sys.version_info[:3])), "door": bool(sys.argv[3:])}

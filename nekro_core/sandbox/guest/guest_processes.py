@@ -16,7 +16,8 @@ _PLAIN_PASSES = 3
 
 
 def table() -> Table:
-    """The parent and the state of every process."""
+    """The parent and the state of every process, but of those that came in from outside: the agent,
+    and what an engine started beside it. They have no parent here, which orphans do."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -28,7 +29,8 @@ def table() -> Table:
                     os.close(file)
                 # The name may hold spaces and brackets: what follows the last one is fixed.
                 state, parent = line.rpartition(b")")[2].split(None, 2)[:2]
-                found[int(name)] = (int(parent), state)
+                if parent != b"0":
+                    found[int(name)] = (int(parent), state)
     return found
 
 
