@@ -1,5 +1,7 @@
 """Real boxes for the tests of this room."""
 
+import contextlib
+import os
 from collections.abc import AsyncIterator
 
 import anyio
@@ -8,6 +10,7 @@ import pytest
 from nekro_core.sandbox.backends import open_backend
 from nekro_core.sandbox.box import Backend, Box, BoxSpec
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
+from tests.sandbox.docker_engine import NoEngine, give_image, running_engine
 
 SMALL = BoxSpec(memory_bytes=192 * 1024 * 1024, disk_bytes=16 * 1024 * 1024, processes=24)
 
@@ -36,3 +39,29 @@ async def used_box(jail: Backend) -> AsyncIterator[Box]:
     made = await jail.create(SMALL)
     yield made
     await made.destroy()
+
+
+@pytest.fixture(scope="session")
+async def docker_host(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    """The address of an engine that has an image for boxes."""
+    if given := os.environ.get("NEKRO_TEST_DOCKER_HOST"):
+        yield given
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            host = stack.enter_context(running_engine(tmp_path_factory.mktemp("docker") / "engine"))
+        except NoEngine as reason:
+            pytest.skip(str(reason))
+        await give_image(host)
+        yield host
+
+
+@pytest.fixture(scope="session")
+async def docker(docker_host: str) -> AsyncIterator[Backend]:
+    """The docker backend, opened as the bot opens it: after its own self-check."""
+    settings = SandboxSettings(backend=BackendName.DOCKER, docker_host=docker_host)
+    async with anyio.create_task_group() as tasks:
+        backend = await open_backend(settings, tasks)
+        yield backend
+        await backend.aclose()
+        tasks.cancel_scope.cancel()

@@ -10,6 +10,7 @@ import anyio
 from nekro_core.sandbox.box import Backend, Box
 from nekro_core.sandbox.jail.defences import Defences
 from tests.sandbox.attacks.attack import Attack, GotThrough, Ground, Without, make_box
+from tests.sandbox.shelf import Shelf
 
 _AT_ONCE = 4
 """Half of the rows wait for a limit of time: more than there are processors, not many more."""
@@ -55,8 +56,13 @@ def wanted_without(attack: Attack, backend: Backend) -> Without | None:
     return without
 
 
-async def carry_out(backend: Backend, attacks: Sequence[Attack]) -> dict[Attack, Outcome]:
-    """Every row, several at once. Raises nothing for what a row finds."""
+async def carry_out(
+    backend: Backend, attacks: Sequence[Attack], shelf: Shelf | None = None
+) -> dict[Attack, Outcome]:
+    """Every row, several at once. Raises nothing for what a row finds.
+
+    With a ``shelf``, whole boxes are used again, also after rows that spoil them.
+    """
     jobs: list[tuple[Attack, Without | None]] = []
     for attack in attacks:
         if backend.name in attack.backends:
@@ -75,11 +81,11 @@ async def carry_out(backend: Backend, attacks: Sequence[Attack]) -> dict[Attack,
                 attack, without = jobs.pop(0)
                 found[attack, without is None] = []
                 try:
-                    got = await _try(backend, attack, without, shared, stack)
+                    got = await _try(backend, attack, without, shared, stack, shelf)
                     found[attack, without is None] = got
                 except Exception as error:  # noqa: BLE001 - a row that fails must not stop others
                     words = "without its defence, " if without else ""
-                    troubles[attack] = f"{words}{type(error).__name__}: {error}"
+                    troubles[attack] = f"{words}{_innermost(error)!r}"
 
     os.environ["NEKRO_CANARY"] = "a secret of the environment"
     try:
@@ -102,16 +108,23 @@ async def carry_out(backend: Backend, attacks: Sequence[Attack]) -> dict[Attack,
     }
 
 
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 async def _try(
     backend: Backend,
     attack: Attack,
     without: Without | None,
     shared: dict[Defences, Box],
     stack: AsyncExitStack,
+    shelf: Shelf | None,
 ) -> GotThrough:
     with anyio.fail_after(_ROW_TIMEOUT_S):
         async with AsyncExitStack() as own:
-            box = await _choose_box(backend, attack, without, shared, stack, own)
+            box = await _choose_box(backend, attack, without, shared, stack, own, shelf)
             ground = Ground(backend, box, without)
             await own.enter_async_context(ground.boxes)
             return await attack.act(ground)
@@ -124,8 +137,13 @@ async def _choose_box(
     shared: dict[Defences, Box],
     stack: AsyncExitStack,
     own: AsyncExitStack,
+    shelf: Shelf | None,
 ) -> Box:
     key = without.defences if without is not None else Defences()
+    if attack.spoils and shelf is not None and key == Defences():
+        box = await shelf.take()
+        own.push_async_callback(shelf.give_back, box)
+        return box
     if attack.spoils:
         box = await make_box(backend, without)
         own.push_async_callback(box.destroy)

@@ -161,6 +161,7 @@ ATTACKS = [
             4,
         ),
         because="every box of a backend shares it: its success would hurt the other rows",
+        backends=frozenset({"jail"}),  # a container's agent is in its memory alone
     ),
     Attack(
         number=8,

@@ -317,7 +317,7 @@ ATTACKS = [
     Attack(
         number=23,
         name="nested json",
-        act=bomb("import json\njson.loads('[' * 10**7)", ERROR, DIED),
+        act=bomb("import json\njson.loads('[' * 10**7)", ERROR, DIED, TIMEOUT),
         because=ONLY_ITSELF,
         spoils=True,
     ),

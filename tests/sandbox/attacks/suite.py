@@ -8,10 +8,11 @@ from nekro_core.sandbox.box import Backend
 from tests.sandbox.attacks import TABLE
 from tests.sandbox.attacks.attack import Attack, ids
 from tests.sandbox.attacks.campaign import Outcome, carry_out
+from tests.sandbox.shelf import Shelf
 
 
 async def carry_out_chosen(
-    backend: Backend, request: pytest.FixtureRequest
+    backend: Backend, request: pytest.FixtureRequest, shelf: Shelf | None = None
 ) -> Mapping[Attack, Outcome]:
     """All rows whose tests were chosen and are in the module that asks, several at once."""
     chosen = [
@@ -22,7 +23,7 @@ async def carry_out_chosen(
         and hasattr(item, "callspec")
         and "attack" in item.callspec.params
     ]
-    return await carry_out(backend, chosen)
+    return await carry_out(backend, chosen, shelf)
 
 
 class AttackSuite:

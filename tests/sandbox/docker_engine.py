@@ -1,0 +1,80 @@
+"""A Docker engine of the tests' own: started where it is installed, with nothing outside a folder.
+
+Its image is made from this machine's Python, as ``nekro sandbox image`` makes it where there is no
+registry. ``NEKRO_TEST_DOCKER_HOST`` names another engine to be used instead, one that has an image.
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from nekro_core.sandbox.docker.build import import_this_machine
+from nekro_core.sandbox.docker.engine import Engine
+
+_START_S = 60
+_END_S = 30
+
+
+class NoEngine(Exception):
+    """There is none, for this reason."""
+
+
+@contextlib.contextmanager
+def running_engine(folder: Path) -> Iterator[str]:
+    """The address of an engine that keeps everything below ``folder``. Raises `NoEngine`."""
+    program = shutil.which("dockerd")
+    if program is None:
+        raise NoEngine("dockerd is not installed (Debian: docker.io)")
+    if os.geteuid() != 0:
+        raise NoEngine("only root can start dockerd")
+    address = f"unix://{folder}/engine.sock"
+    command = [
+        *(program, "--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec"),
+        *("--host", address, "--pidfile", f"{folder}/engine.pid"),
+        *("--iptables=false", "--bridge=none"),
+    ]
+    folder.mkdir(parents=True)
+    with (folder / "engine.log").open("wb") as log, subprocess.Popen(command, stderr=log) as engine:
+        try:
+            _wait_for(engine, folder / "engine.sock", folder / "engine.log")
+            yield address
+        finally:
+            engine.terminate()
+            try:
+                engine.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                engine.kill()
+            _unmount_below(folder)
+            shutil.rmtree(folder)
+
+
+def _wait_for(engine: "subprocess.Popen[bytes]", socket: Path, log: Path) -> None:
+    for _ in range(_START_S * 20):
+        if engine.poll() is not None:
+            said = log.read_text(errors="replace").splitlines()
+            raise NoEngine(f"dockerd does not run here: {said[-1] if said else 'it said nothing'}")
+        if socket.exists() and "API listen on" in log.read_text(errors="replace"):
+            return
+        time.sleep(0.05)
+    raise NoEngine(f"dockerd did not listen within {_START_S} s")
+
+
+async def give_image(host: str) -> None:
+    """Make the image for boxes, once. Raises `BackendUnavailable`."""
+    engine = await Engine.connect(host, build=True)
+    try:
+        await import_this_machine(engine, "python", lambda line: None)
+    finally:
+        engine.close()
+
+
+def _unmount_below(folder: Path) -> None:
+    """What an engine that was killed left mounted."""
+    for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
+        path = line.split()[1]
+        if path.startswith(f"{folder}/"):
+            subprocess.run(["umount", "--lazy", path], check=False)
