@@ -17,8 +17,8 @@ from nekro_core.tools.names import ToolSet
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
     """A request with what its code will be given. ``functions`` are there where the model calls
-    natively; only then there may be no box. ``changes`` says how far the chat's history had come
-    when it was read."""
+    natively; only then there is no box. ``changes`` says how far the chat's history had come when
+    it was read."""
 
     run_id: str
     kept: KeptBox | None
@@ -95,9 +95,11 @@ async def ask(
 async def make_ready(ports: Ports, task: Task) -> Ready:
     """Everything that a turn's first request needs, its box too. Raises as `ask`, and
     `BackendUnavailable`."""
+    known = Knowledge(ports, task)
+    if acts_natively(ports, task.chat_key):
+        return Ready(task, known, await ask(ports, task, known, None))
     kept = await ports.boxes.open(task.chat_key)
     try:
-        known = Knowledge(ports, task)
         return Ready(task, known, await ask(ports, task, known, kept))
     finally:
         await ports.boxes.close(task.chat_key, kept, changed=False)

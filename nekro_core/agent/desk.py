@@ -7,7 +7,7 @@ from typing import Any, assert_never
 import anyio
 
 from nekro_core.agent.accounting import ANSWERED
-from nekro_core.agent.boxes import KeptBox
+from nekro_core.agent.box_on_demand import BoxOnDemand
 from nekro_core.agent.functions import Functions, functions_of
 from nekro_core.agent.native_calls import Answered, NativeCalls
 from nekro_core.agent.native_reply import calls_text
@@ -16,7 +16,6 @@ from nekro_core.agent.run_calls import RunCalls
 from nekro_core.chat import ChatKey, ChatKind
 from nekro_core.llm.model import AudioPart, FunctionCall, ImagePart, Part, TextPart
 from nekro_core.plugin.context import AgentCtx
-from nekro_core.sandbox.box import BackendUnavailable, BoxLost
 from nekro_core.sandbox.tools import TOOL_NAMES, mcp_tools
 from nekro_core.tools.content import AudioContent, Content, ImageContent, TextContent
 from nekro_core.tools.names import ToolSet, tool_set
@@ -86,9 +85,9 @@ class ToolDesk:
         ports, chat = self._ports, chat_key or NOWHERE
         call = FunctionCall(call_id="1", name=name, arguments=arguments)
         run_id = uuid.uuid4().hex
-        kept = await self._box(chat)
+        files = BoxOnDemand(ports.boxes, chat)
         try:
-            ctx = ports.plugins.context_for(chat, run_id=run_id, box=kept.box if kept else None)
+            ctx = ports.plugins.context_for(chat, run_id=run_id, box=files)
             calls = self._run_calls(chat_key, tools, ctx)
             native = NativeCalls(
                 calls,
@@ -110,9 +109,7 @@ class ToolDesk:
                         run_id, output="", stop=stop, seconds=ports.clock() - began
                     )
         finally:
-            if kept:
-                with anyio.move_on_after(_LAST_WORDS_S, shield=True):
-                    await ports.boxes.close(chat, kept, changed=True)
+            await files.close()
         return _answer(answered)
 
     def _run_calls(self, chat_key: ChatKey | None, tools: ToolSet, ctx: AgentCtx) -> RunCalls:
@@ -121,12 +118,6 @@ class ToolDesk:
                 await self._ports.inbox.note(chat_key, text, run_id=ctx.run_id)
 
         return RunCalls(tools, ctx, note=note, clock=self._ports.clock, wall=self._ports.wall)
-
-    async def _box(self, chat_key: ChatKey) -> KeptBox | None:
-        try:
-            return await self._ports.boxes.open(chat_key)
-        except (BackendUnavailable, BoxLost):
-            return None  # most tools want none; one that does says so
 
 
 def _answer(answered: Answered) -> ToolAnswer:

@@ -4,11 +4,14 @@ Everything around a step is that of `Turn`. A step with calls always leads to an
 model must see what came of them; words without calls, or nothing at all, end the turn.
 """
 
+from dataclasses import replace
+
 import anyio
 from loguru import logger
 
 from nekro_core.agent.accounting import SAID_BESIDE, TurnBook
 from nekro_core.agent.asking import Asking, Ready
+from nekro_core.agent.box_on_demand import BoxOnDemand
 from nekro_core.agent.boxes import KeptBox
 from nekro_core.agent.knowledge import Task
 from nekro_core.agent.native_calls import Answered, NativeCalls
@@ -19,7 +22,6 @@ from nekro_core.agent.run_calls import RunCalls
 from nekro_core.agent.transcript import shortened
 from nekro_core.agent.turn import LAST_WORDS_S, Turn
 from nekro_core.llm.model import ModelError, RequestRejected
-from nekro_core.sandbox.box import BackendUnavailable, BoxLost
 from nekro_core.store import DeliveryRow
 
 _SHOWN_RESULT = 2000
@@ -33,16 +35,19 @@ class NativeTurn(Turn):
         self, ports: Ports, task: Task, book: TurnBook, ready: Ready | None = None
     ) -> None:
         super().__init__(ports, task, book, ready)
+        self._files = BoxOnDemand(ports.boxes, task.chat_key)
         self._called: list[str] = []
         """The calls so far, as people read them behind the answer that they led to."""
 
-    async def _box_for_step(self) -> KeptBox | None:
-        """The chat's box for the tools that want one; most do not."""
+    async def run(self) -> str:
+        """See `Turn.run`."""
         try:
-            return await self._open_box()
-        except (BackendUnavailable, BoxLost) as error:
-            logger.warning("{} goes on without a box: {}", self._task.chat_key, error)
-            return None
+            return await super().run()
+        finally:
+            await self._files.close()
+
+    async def _box_for_step(self) -> KeptBox | None:
+        return None  # most calls want none; `BoxOnDemand` is for those that do
 
     async def _act(self, asking: Asking, calls: RunCalls) -> str:
         reply = await self._read_reply(asking)
@@ -92,11 +97,11 @@ class NativeTurn(Turn):
         """Every call of a reply. The run is closed in any case."""
         functions = asking.functions
         assert functions is not None, "a native turn's request offers functions"
-        self._ran = True
         self._known.runs.add(asking.run_id)
+        await self._files.put_uploads(self._known.media)
         native = NativeCalls(
             calls,
-            asking.ctx,
+            replace(asking.ctx, box=self._files),
             lambda name: (
                 asking.tools.name_of(functions.names[name]) if name in functions.names else name
             ),

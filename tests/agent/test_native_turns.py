@@ -1,5 +1,6 @@
 """Tool mode: the model calls functions natively, several at one time, and each is answered once."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import anyio
 
 from nekro_core.agent import AgentSettings, TurnSettings
-from nekro_core.chat import Author, plain_text
+from nekro_core.chat import Author, File, Media, plain_text
 from nekro_core.llm.model import (
     ChatRequest,
     FunctionCall,
@@ -35,6 +36,7 @@ async def test_words_without_calls_are_the_answer(folder: Path, boxes: Shelf) ->
     async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
         assert await bot.ask("2+2?") == ["Four."]
         assert (await bot.last_turn()).stop == "finished"
+        assert not bot.ports.boxes.warm  # nobody wanted one
     (request,) = model.requests
     assert "You act by calling functions" in text_of(request)
     assert "```" not in text_of(request)
@@ -329,6 +331,27 @@ async def test_bytes_are_kept_in_the_box_and_go_into_the_next_call_by_their_path
     results = results_of(model.requests[-1])
     assert results["id_draw"].endswith(".png")
     assert results["id_show"] == b"\x89PNG".hex()
+
+
+async def test_what_people_sent_lies_in_the_box_before_a_call_wants_it(
+    folder: Path, boxes: Shelf
+) -> None:
+    async def size(_ctx: AgentCtx, path: str) -> int:
+        """Count a file's bytes."""
+        return len(await _ctx.fs.read(path))
+
+    def script(request: ChatRequest) -> ScriptedReply:
+        if results := results_of(request):
+            return f"{results['id_size']} bytes."
+        path = re.findall(r"/app/uploads/\S+", text_of(request))[-1]
+        return calls(call("size", path=path))
+
+    sent = folder.parent / "table.csv"
+    sent.write_bytes(b"a,b\n1,2\n")
+    file = (File(Media(path=str(sent), name="table.csv", mime="text/csv", size=8)),)
+    model = ScriptedModel(script)
+    async with running_bot(folder, boxes, model, tools=[size], settings=TOOLS_MODE) as bot:
+        assert await bot.ask("", segments=file) == ["8 bytes."]
 
 
 async def test_tools_work_on_a_machine_without_boxes(folder: Path) -> None:
