@@ -2,18 +2,20 @@
 
 import asyncio
 import itertools
+import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 
 from bench.figure import Figure, percentiles
-from nekro_core.sandbox.backends import make_backends
 from nekro_core.sandbox.box import (
     Answer,
     Backend,
@@ -21,9 +23,11 @@ from nekro_core.sandbox.box import (
     BoxSpec,
     GuestCall,
     GuestFunction,
+    RunLimits,
     StopReason,
     Value,
 )
+from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.pool import BoxPool
 from nekro_core.sandbox.settings import SandboxSettings
 
@@ -32,19 +36,28 @@ _FUNCTIONS = [
     for number in range(20)
 ]
 _SPEC = BoxSpec()
+_REST_S = 5.0
+_PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
 
 
 async def figures() -> list[Figure]:
     """Every figure of this room."""
     async with anyio.create_task_group() as tasks:
-        (backend, *_) = make_backends(SandboxSettings(), tasks)
+        backend = JailBackend(SandboxSettings(rest_seconds=_REST_S), tasks)
         try:
             found = [
                 await _pooled(backend),
                 await _used(backend),
+                await _kept(backend),
                 await _round_trip(backend),
                 await _cold(backend),
-                await _killed(backend),
+                await _come_and_go(backend),
+                *await _numpy(backend),
+                await _idle(backend),
+                await _one_file(backend),
+                await _tree(backend),
+                await _cancelled(backend),
+                await _out_of_time(backend),
             ]
         finally:
             await backend.aclose()
@@ -52,7 +65,9 @@ async def figures() -> list[Figure]:
     return found
 
 
-async def _first_call(box: Box) -> float:
+async def _first_call(
+    box: Box, source: str = "tool_1('hello')\n", *, keep_globals: bool = False
+) -> float:
     """Milliseconds from handing code over to its first tool call."""
     called: list[float] = []
 
@@ -61,8 +76,8 @@ async def _first_call(box: Box) -> float:
         return Value(None)
 
     began = time.perf_counter()
-    run = await box.start_run(_FUNCTIONS, handler)
-    await run.feed("tool_1('hello')\n", 1)
+    run = await box.start_run(_FUNCTIONS, handler, keep_globals=keep_globals)
+    await run.feed(source, 1)
     result = await run.finish()
     assert result.stop is StopReason.FINISHED, result
     return (called[0] - began) * 1000
@@ -94,6 +109,14 @@ async def _used(backend: Backend) -> Figure:
     return _figure("the same in a box already used", "ms", samples, 2.5, _fork())
 
 
+async def _kept(backend: Backend) -> Figure:
+    box = await backend.create(_SPEC)
+    samples = [await _first_call(box, keep_globals=True) for _ in range(210)][10:]
+    await box.destroy()
+    name, floor = await asyncio.to_thread(_socket_round_trip)
+    return _figure("the same with globals kept", "ms", samples, 0.3, (name, floor / 1000))
+
+
 async def _round_trip(backend: Backend) -> Figure:
     box = await backend.create(_SPEC)
     moments: list[float] = []
@@ -122,15 +145,131 @@ async def _cold(backend: Backend) -> Figure:
     return _figure("box created cold to first tool call", "ms", samples, 60, _interpreter())
 
 
-async def _killed(backend: Backend) -> Figure:
+async def _come_and_go(backend: Backend) -> Figure:
+    samples = []
+    for _ in range(20):
+        began = time.perf_counter()
+        await (await backend.create(_SPEC)).destroy()
+        samples.append((time.perf_counter() - began) * 1000)
+    p50, p99 = percentiles(samples)
+    name, floor = _interpreter()
+    return Figure(
+        name="box created and destroyed", unit="ms", p50=p50, p99=p99, floor=floor, floor_name=name
+    )
+
+
+async def _numpy(backend: Backend) -> list[Figure]:
+    if "python-data" not in await backend.images():
+        return []
+    box = await backend.create(replace(_SPEC, template="python-data"))
+    await anyio.sleep(3)
+    source = "import numpy\ntool_1(int(numpy.arange(10).sum()))\n"
+    samples = []
+    for _ in range(30):
+        samples.append(await _first_call(box, source))
+        await anyio.sleep(0.03)
+    await box.destroy()
+    return [_figure("import numpy in a run, numpy preloaded", "ms", samples, 15, _fork())]
+
+
+async def _idle(backend: JailBackend) -> Figure:
+    """Of boxes that were used and now wait; unshared and shared pages by their share."""
+    boxes = [await backend.create(_SPEC) for _ in range(10)]
+    for box in boxes:
+        await _first_call(box)
+    await anyio.sleep(_REST_S + 2)
+    each = sum(_own_bytes(pid) for box in boxes for pid in backend.processes_of(box)) / len(boxes)
+    for box in boxes:
+        await box.destroy()
+    floor = await asyncio.to_thread(_bare_interpreter)
+    return Figure(
+        name="idle boxes per GB",
+        unit="boxes",
+        p50=2**30 / each,
+        floor=2**30 / floor,
+        floor_name="bare interpreters",
+        target=120,
+        more_is_better=True,
+    )
+
+
+def _bare_interpreter() -> int:
+    with subprocess.Popen(
+        [_PYTHON, "-I", "-S", "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
+    ) as bare:
+        time.sleep(0.3)
+        return _own_bytes(bare.pid)
+
+
+def _own_bytes(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+async def _one_file(backend: Backend) -> Figure:
+    prepare = "with open('it', 'wb') as file:\n    for _ in range(256): file.write(bytes(2**20))\n"
+    samples = await _transfers(backend, prepare, 256, 6)
+    floor = await asyncio.to_thread(_shell, "cp {0}/it {0}/copy", _make_file, 256)
+    return _rate("one file of 256 MB, box to box", samples, 1000, ("cp in memory", floor))
+
+
+async def _tree(backend: Backend) -> Figure:
+    prepare = (
+        "import os\nos.mkdir('it')\nfor n in range(2000):\n"
+        "    with open(f'it/{n}', 'wb') as file: file.write(os.urandom(36 * 1024))\n"
+    )
+    samples = await _transfers(backend, prepare, 72, 6)
+    pipe = "mkdir {0}/copy; tar -C {0} -c it | tar -C {0}/copy -x"
+    floor = await asyncio.to_thread(_shell, pipe, _make_tree, 72)
+    return _rate("2,000 files of 72 MB, box to box", samples, 200, ("tar to tar in memory", floor))
+
+
+async def _transfers(backend: Backend, prepare: str, megabytes: int, many: int) -> list[float]:
+    """MB/s of carrying ``it`` to another box, again and again."""
+    spec = replace(_SPEC, disk_bytes=600 * 1024**2)
+    giver, taker = await backend.create(spec), await backend.create(spec)
+    await _first_call(giver, f"{prepare}tool_1()\n")
+    samples = []
+    for _ in range(many):
+        began = time.perf_counter()
+        await taker.unpack("copy", giver.pack("it"))
+        samples.append(megabytes / (time.perf_counter() - began))
+        await taker.execute(["rm", "-rf", "/home/user/copy"])
+    await giver.destroy()
+    await taker.destroy()
+    return samples
+
+
+def _shell(command: str, prepare: Callable[[Path], None], megabytes: int) -> float:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        prepare(Path(folder))
+        samples = _measure(
+            1, lambda: subprocess.run(command.format(folder), shell=True, check=True)
+        )
+    return megabytes / samples[0]
+
+
+def _make_file(folder: Path) -> None:
+    (folder / "it").write_bytes(bytes(256 * 1024**2))
+
+
+def _make_tree(folder: Path) -> None:
+    (folder / "it").mkdir()
+    for number in range(2000):
+        (folder / "it" / str(number)).write_bytes(os.urandom(36 * 1024))
+
+
+async def _nothing(_: GuestCall) -> Answer:
+    return Value(None)
+
+
+async def _cancelled(backend: Backend) -> Figure:
     box = await backend.create(_SPEC)
     samples = []
-
-    async def handler(_: GuestCall) -> Answer:
-        return Value(None)
-
     for _ in range(20):
-        run = await box.start_run(_FUNCTIONS, handler)
+        run = await box.start_run(_FUNCTIONS, _nothing)
         await run.feed("while True:\n    pass\n", 1)
         await anyio.sleep(0.05)
         began = time.perf_counter()
@@ -138,6 +277,35 @@ async def _killed(backend: Backend) -> Figure:
         samples.append((time.perf_counter() - began) * 1000)
     await box.destroy()
     return _figure("cancelled to killed", "ms", samples, 100, _fork())
+
+
+async def _out_of_time(backend: JailBackend) -> Figure:
+    """How much later than its limit a run is over, with nothing of it left."""
+    box = await backend.create(_SPEC)
+    samples = []
+    for _ in range(20):
+        run = await box.start_run(_FUNCTIONS, _nothing, RunLimits(seconds=0.1))
+        began = time.perf_counter()
+        await run.feed("import os\nos.fork()\nwhile True: pass\n", 1)
+        result = await run.finish()
+        samples.append((time.perf_counter() - began - 0.1) * 1000)
+        assert result.stop is StopReason.TIMEOUT
+        assert len(backend.processes_of(box)) <= 3
+    await box.destroy()
+    return _figure("killed after its timeout, late by", "ms", samples, 100, _fork())
+
+
+def _rate(name: str, samples: list[float], target: float, floor: tuple[str, float]) -> Figure:
+    p50, _ = percentiles(samples)
+    return Figure(
+        name=name,
+        unit="MB/s",
+        p50=p50,
+        floor=floor[1],
+        floor_name=floor[0],
+        target=target,
+        more_is_better=True,
+    )
 
 
 def _figure(
@@ -192,6 +360,5 @@ def _socket_round_trip() -> tuple[str, float]:
 
 
 def _interpreter() -> tuple[str, float]:
-    path = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
-    samples = _measure(10, lambda: subprocess.run([path, "-I", "-S", "-c", ""], check=True))
+    samples = _measure(10, lambda: subprocess.run([_PYTHON, "-I", "-S", "-c", ""], check=True))
     return "interpreter start", percentiles(samples)[0] * 1000

@@ -53,7 +53,8 @@ async def test_nothing_is_left_of_fifty_boxes(open_folder: Path) -> None:
 
 
 def tree(backend: Backend, box: Box) -> list[int]:
-    return backend._boxes[box.box_id][1].tree()  # type: ignore[attr-defined]
+    assert isinstance(backend, JailBackend)
+    return backend.processes_of(box)[1:]
 
 
 BOT = """
@@ -89,9 +90,7 @@ async def main():
             await waiting.acquire()
         groups = backend._layout.groups
         print(json.dumps([str(folder) for folder in groups.folders] if groups else []))
-        trees = [processes.tree() for _, processes in backend._boxes.values()]
-        launchers = [processes.pid for _, processes in backend._boxes.values()]
-        print(json.dumps(sum(trees, launchers)), flush=True)
+        print(json.dumps(sum(map(backend.processes_of, boxes), [])), flush=True)
         await anyio.sleep_forever()
 
 anyio.run(main)

@@ -43,7 +43,7 @@ async def test_everything_of_a_box_is_in_its_group_and_the_group_goes_with_it(
     box = await jail.create(SMALL)
     run = await box.start_run([], _never)
     await run.feed("import os, time\nos.fork()\ntime.sleep(60)\n", 1)
-    pids = set(jail._boxes[box.box_id][1].tree())  # type: ignore[attr-defined]
+    pids = set(jail.processes_of(box))  # type: ignore[attr-defined]
     for folder in folders:
         inside = set(map(int, (folder / box.box_id / "cgroup.procs").read_text().split()))
         assert pids <= inside

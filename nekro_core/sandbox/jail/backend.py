@@ -128,6 +128,14 @@ class JailBackend:
         processes.note_inner()
         return box
 
+    def processes_of(self, box: Box) -> list[int]:
+        """What runs for a box, as the host numbers it: the launcher, then the agent, then all below
+        it. Of a box that is gone, nothing."""
+        if box.box_id not in self._boxes:
+            return []
+        _, processes = self._boxes[box.box_id]
+        return [processes.pid, *processes.tree()]
+
     async def aclose(self) -> None:
         """Destroy every box that it made, and what it laid out on disk."""
         self._watching.cancel()
