@@ -6,7 +6,7 @@ has them), so a test opens an `App` of its own in a temporary folder, several in
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -30,8 +30,8 @@ from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.plugin import PluginRegistry, Services, loop_watched
 from nekro_core.sandbox.egress import Egress, EgressLimits, box_environment
+from nekro_core.sandbox.egress.overrides import OverridesFile
 from nekro_core.sandbox.preview import Preview
-from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.sandbox.supply import BoxSupply
 from nekro_core.settings import Settings
 from nekro_core.speech.choose import open_speaker
@@ -95,7 +95,7 @@ class App:
             supply = await stack.enter_async_context(
                 BoxSupply.open(settings.nekro_sandbox, clock=clock, report=_say_no_boxes)
             )
-            egress = await stack.enter_async_context(_open_egress(settings.nekro_sandbox, clock))
+            egress = await stack.enter_async_context(_open_egress(settings, data, clock))
             boxes = ChatBoxes(
                 supply,
                 data / "boxes",
@@ -201,16 +201,20 @@ def _adapter_of(store: Store, instance: str) -> str:
     return account.adapter if account else instance.partition(".")[0]
 
 
-def _open_egress(
-    settings: SandboxSettings, clock: Callable[[], float]
-) -> AbstractAsyncContextManager[Egress]:
-    rules = settings.egress_rules
-    return Egress.open(
-        lambda _owner, _name: rules,
-        limits=EgressLimits(bytes_per_hour=settings.egress_mb * 1024 * 1024),
-        environment=box_environment(settings.pip_index),
+@asynccontextmanager
+async def _open_egress(
+    settings: Settings, data: Path, clock: Callable[[], float]
+) -> AsyncIterator[Egress]:
+    sandbox = settings.nekro_sandbox
+    rules = OverridesFile(data / "egress.toml", sandbox.egress_rules)
+    async with Egress.open(
+        rules.rules,
+        limits=EgressLimits(bytes_per_hour=sandbox.egress_mb * 1024 * 1024),
+        environment=box_environment(sandbox.pip_index),
         clock=clock,
-    )
+    ) as egress:
+        egress.follow(rules.look)
+        yield egress
 
 
 def _say_no_boxes(reason: str) -> None:

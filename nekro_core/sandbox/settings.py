@@ -43,6 +43,8 @@ class SandboxSettings(BaseModel):
     """The same, at addresses that are not public too: servers of the operator's own."""
     egress_mb: int = Field(default=1024, ge=1)
     """What the boxes of one chat may carry in an hour, both ways together."""
+    pip: bool | None = None
+    """Whether the jail's boxes have pip; unset: where ``egress`` or ``egress_private`` is set."""
     pip_index: str = ""
     """The address of the index that pip asks in boxes; unset: pip's own. It must be allowed."""
     pool_size: int | None = Field(default=None, ge=0, le=64)
@@ -87,6 +89,11 @@ class SandboxSettings(BaseModel):
     def _readable_private(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         Rules.parse((), value)
         return value
+
+    @property
+    def has_pip(self) -> bool:
+        """Whether boxes have pip: it is of use only where something can be reached."""
+        return bool(self.egress_rules) if self.pip is None else self.pip
 
     @property
     def egress_rules(self) -> Rules:

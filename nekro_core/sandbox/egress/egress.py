@@ -114,6 +114,17 @@ class Egress:
                 except SandboxError:
                     self._boxes.pop((owner, name), None)
 
+    def follow(self, changed: Callable[[], bool], every_s: float = 1.0) -> None:
+        """Ask now and then, as long as this is open, whether the rules changed; `refresh` then."""
+
+        async def watch() -> None:
+            while True:
+                await anyio.sleep(every_s)
+                if changed():
+                    await self.refresh()
+
+        self._tasks.start_soon(watch)
+
     async def _adjust(self, owner: str, name: str, attached: _Attached) -> None:
         wanted = bool(self._allow(owner, name))
         if wanted and attached.listener is None:

@@ -89,7 +89,7 @@ def lay_out(settings: SandboxSettings, identity: Identity) -> Layout:
         interpreter=search.found,
         launcher=launcher,
         filter=seccomp.build_filter(machine),
-        templates=find_templates(search.found, identity, pip=bool(settings.egress_rules)),
+        templates=find_templates(search.found, identity, pip=settings.has_pip),
         groups=groups,
         no_groups_because=reason,
     )

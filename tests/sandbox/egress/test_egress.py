@@ -138,6 +138,15 @@ async def test_who_is_refused_learns_why_and_the_operator_too(
     assert len(caplog.records) < 110, "a loop does not fill the log"
 
 
+async def test_rules_that_change_by_themselves_are_followed(out: World) -> None:
+    changes = iter([False, True])
+    out.egress.follow(lambda: next(changes, False), every_s=0.01)
+    out.allowed.clear()
+    with anyio.fail_after(10):
+        while out.box.environment:
+            await anyio.sleep(0.01)
+
+
 async def test_every_box_has_its_own_rules(out: World) -> None:
     other = LoopbackBox()
     await out.egress.attach("chat", "other", other)

@@ -1,0 +1,109 @@
+"""What single owners and boxes may reach, in a file that an operator changes while the bot runs.
+
+::
+
+    ["onebot_v11-group_30003"]             # an owner; in chats that is the chat's key
+    allow = ["example.org", "*.example.net:8443"]
+    private = ["index.lan:3141"]           # at addresses that are not public too
+
+    ["onebot_v11-group_30003".boxes.build] # one of its boxes: this instead of the above
+    allow = []
+"""
+
+import logging
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from nekro_core.sandbox.egress.rules import Rules
+
+_log = logging.getLogger(__name__)
+
+
+class _BoxTable(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    allow: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
+
+
+class _OwnerTable(_BoxTable):
+    boxes: dict[str, _BoxTable] = {}
+
+
+_FILE = TypeAdapter(dict[str, _OwnerTable])
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """Rules of single owners (a box's name empty) and of single boxes; ``default`` is for others.
+
+    The most particular one counts alone: a list can take away as well as give.
+    """
+
+    default: Rules
+    particular: Mapping[tuple[str, str], Rules]
+
+    def rules(self, owner: str, name: str) -> Rules:
+        """What a box may reach."""
+        for key in ((owner, name), (owner, "")):
+            if key in self.particular:
+                return self.particular[key]
+        return self.default
+
+    @classmethod
+    def parse(cls, text: str, default: Rules) -> "Overrides":
+        """Read a file's text. Raises `ValueError`, which says what is wrong."""
+        try:
+            tables = _FILE.validate_python(tomllib.loads(text))
+        except ValidationError as error:
+            fault = error.errors(include_url=False)[0]
+            raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+        particular = {}
+        for owner, table in tables.items():
+            particular[owner, ""] = Rules.parse(table.allow, table.private)
+            for name, box in table.boxes.items():
+                particular[owner, name] = Rules.parse(box.allow, box.private)
+        return cls(default, particular)
+
+
+class OverridesFile:
+    """The file, read again when it changed. While it cannot be read, what was last read counts."""
+
+    def __init__(self, path: Path, default: Rules) -> None:
+        self._path = path
+        self._none = Overrides(default, {})
+        self._current = self._none
+        self._stamp: Any = None
+        self.look()
+
+    def rules(self, owner: str, name: str) -> Rules:
+        """What a box may reach now."""
+        return self._current.rules(owner, name)
+
+    def look(self) -> bool:
+        """Read it where it is another than last time. Whether any rule changed."""
+        try:
+            status = self._path.stat()
+            stamp: Any = (status.st_mtime_ns, status.st_size, status.st_ino)
+        except FileNotFoundError:
+            stamp = None
+        except OSError as error:
+            _log.error("%s cannot be read, its last rules stay: %s", self._path, error)
+            return False
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        before = self._current
+        try:
+            text = self._path.read_text("utf-8") if stamp else ""
+            self._current = Overrides.parse(text, self._none.default)
+        except FileNotFoundError:
+            self._current = self._none
+        except (OSError, ValueError) as error:
+            _log.error("%s is not taken, its last rules stay: %s", self._path, error)
+        return self._current != before

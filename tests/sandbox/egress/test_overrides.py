@@ -1,0 +1,78 @@
+"""An operator changes what single chats and boxes may reach, and the bot goes on running."""
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from nekro_core.sandbox.egress import Rules
+from nekro_core.sandbox.egress.overrides import Overrides, OverridesFile
+from nekro_core.sandbox.egress.rules import Destination
+
+DEFAULT = Rules.parse(["index.example"])
+TEXT = """
+[group_1]
+allow = ["example.org", "index.example"]
+[group_1.boxes.build]
+allow = []
+[group_2]
+private = ["127.0.0.1:3141"]
+"""
+
+
+def may(rules: Rules, authority: str) -> bool:
+    return rules.find(Destination.parse(authority)) is not None
+
+
+def test_the_most_particular_rules_count_alone() -> None:
+    read = Overrides.parse(TEXT, DEFAULT)
+    assert may(read.rules("elsewhere", "default"), "index.example:443")
+    assert may(read.rules("group_1", "default"), "example.org:443")
+    assert not read.rules("group_1", "build")
+    assert may(read.rules("group_2", "default"), "127.0.0.1:3141")
+    assert not may(read.rules("group_2", "default"), "index.example:443")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[a", "Expected"),
+        ("a = 1", "a: "),
+        ("[a]\nalow = []", "a.alow"),
+        ("[a]\nallow = 'x'", "a.allow"),
+        ("[a]\nallow = ['a b']", "no rule"),
+        ("[a.boxes.b]\nprivate = ['*']", "no rule"),
+    ],
+)
+def test_what_cannot_be_read_says_where(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Overrides.parse(text, DEFAULT)
+
+
+def test_a_file_is_read_when_it_changes_and_a_bad_one_changes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "egress.toml"
+    file = OverridesFile(path, DEFAULT)
+    assert not file.look()
+    assert may(file.rules("group_1", "default"), "index.example:443")
+
+    path.write_text(TEXT)
+    assert file.look()
+    assert not file.look()
+    assert not file.rules("group_1", "build")
+
+    with caplog.at_level(logging.ERROR):
+        path.write_text("[group_1")
+        assert not file.look()
+        assert not file.look()
+    assert len(caplog.records) == 1
+    assert not file.rules("group_1", "build")
+
+    path.write_text(TEXT)
+    os.utime(path, ns=(1, 1))
+    assert not file.look(), "the same rules again"
+    path.unlink()
+    assert file.look()
+    assert may(file.rules("group_1", "build"), "index.example:443")
