@@ -29,6 +29,7 @@ from nekro_core.sandbox.guest import guest_wire as wire
 from nekro_core.sandbox.uploads import UPLOADS, Uploads
 from nekro_core.sandbox.work import (
     CommandResult,
+    FileChanges,
     FilePiece,
     FileStatus,
     FoundPaths,
@@ -60,6 +61,13 @@ class Processes(Protocol):
 
 class _Ready(msgspec.Struct):
     door: bool = False
+
+
+class _Changes(msgspec.Struct):
+    state: str
+    whole: bool
+    removed: tuple[str, ...]
+    entries: int
 
 
 class AgentBox:
@@ -263,6 +271,24 @@ class AgentBox:
         # Headers and padding make an archive larger than what is in it.
         limit = self.spec.disk_bytes * 2 + 64 * 1024 * 1024
         return (await self._file({"operation": "export"}, limit=limit))[1]
+
+    async def export_changes(self, since: str = "") -> FileChanges:
+        """See `Box.export_changes`."""
+        limit = self.spec.disk_bytes * 2 + 64 * 1024 * 1024
+        told, archive = await self._file({"operation": "changes", "since": since}, limit=limit)
+        answer = self._convert(told, _Changes)
+        return FileChanges(
+            state=answer.state,
+            whole=answer.whole,
+            removed=answer.removed,
+            entries=answer.entries,
+            archive=archive,
+        )
+
+    async def note_files(self) -> str:
+        """See `Box.note_files`."""
+        told, _ = await self._file({"operation": "note"})
+        return self._convert(told, _Changes).state
 
     async def import_files(self, archive: bytes) -> None:
         """See `Box.import_files`."""

@@ -23,6 +23,7 @@ import anyio.abc
 
 from nekro_core.sandbox.work import (
     CommandResult,
+    FileChanges,
     FilePiece,
     FileStatus,
     FoundPaths,
@@ -343,6 +344,16 @@ class Box(Protocol):
 
     async def export_files(self) -> bytes:
         """``/home/user`` as an uncompressed tar archive, for `import_files` after a restart."""
+
+    async def export_changes(self, since: str = "") -> FileChanges:
+        """What changed under ``/home/user`` since the state that an earlier answer named.
+
+        Everything where ``since`` is empty or not the last state that was named: whoever could not
+        store an answer names the state before it, and gets all. Raises `BoxFileError`, `BoxLost`.
+        """
+
+    async def note_files(self) -> str:
+        """Name the state of now without sending anything: what is there is stored already."""
 
     async def import_files(self, archive: bytes) -> None:
         """Put such an archive's regular files, folders and inner links back."""

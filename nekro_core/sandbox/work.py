@@ -108,6 +108,20 @@ class Unpacked:
     """At most the first thousand."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChanges:
+    """What differs in a box's home folder from an earlier state. ``archive`` is for
+    `Box.import_files`; it holds everything where ``whole``, else what is new or different, and
+    nothing where there are no ``entries``. ``removed`` are paths that are gone. ``state`` names
+    the state in which the folder is now."""
+
+    state: str
+    whole: bool
+    removed: tuple[str, ...] = ()
+    entries: int = 0
+    archive: bytes = b""
+
+
 class Listener(Protocol):
     """Connections that come out of a box. It ends with the box."""
 

@@ -11,6 +11,7 @@ from nekro_core.chat import ChatKey, Image, Media, Text
 from nekro_core.llm.model import ImagePart
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.sandbox.box import Box
+from nekro_core.sandbox.work import FileChanges
 from tests.agent.bot import fence, running_bot
 from tests.agent.conftest import Shelf
 from tests.agent.pictures import PNG
@@ -94,8 +95,9 @@ class TakenOver:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._box, name)
 
-    async def export_files(self) -> bytes:
-        return self._archive
+    async def export_changes(self, since: str = "") -> FileChanges:
+        whole = not since
+        return FileChanges(state="s", whole=whole, entries=1, archive=self._archive)
 
 
 @pytest.mark.parametrize("archive", [b"", b"no archive", b"\0" * 5000, b"x" * 511 + b"\xff" * 9000])
@@ -107,7 +109,8 @@ async def test_an_archive_that_is_none_harms_nobody(
             return TakenOver(await boxes.take(), archive)
 
     made = ChatBoxes(Source(), folder, AgentSettings(), clock=Clock())
-    await made.close(LIN, await made.open(LIN), changed=True)
+    for _ in range(3):  # everything, then twice what changed
+        await made.close(LIN, await made.open(LIN), changed=True)
     await made.aclose()
     again = ChatBoxes(boxes, folder, AgentSettings(), clock=Clock())
     await keep(again, LIN, "milk")

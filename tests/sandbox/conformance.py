@@ -654,6 +654,49 @@ class BackendConformance:
         finally:
             await other.destroy()
 
+    async def test_only_what_changed_is_exported(self, backend: Backend, box: Box) -> None:
+        def names(archive: bytes) -> list[str]:
+            with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+                return [entry.name for entry in files if not entry.isdir()]
+
+        assert (await box.export_changes()).entries == 0
+        for name in ("a", "b", "d/c"):
+            await box.write_file(name, name.encode())
+        first = await box.export_changes()
+        assert (first.whole, names(first.archive), first.removed) == (True, ["a", "b", "d/c"], ())
+        await anyio.sleep(0.1)  # what changed just now is sent twice: its times may stay the same
+        settled = await box.export_changes(first.state)
+        quiet = await box.export_changes(settled.state)
+        assert (quiet.whole, quiet.entries, quiet.removed, quiet.archive) == (False, 0, (), b"")
+        code = """
+            import os
+            times = os.stat("a")
+            open("a", "w").write("A")  # as long as before
+            os.utime("a", ns=(times.st_atime_ns, times.st_mtime_ns))
+            os.remove("b")
+            os.rename("d", "e")
+            os.symlink("a", "link")
+        """
+        assert (await play(box, code)).error == ""
+        changed = await box.export_changes(quiet.state)
+        assert not changed.whole
+        assert names(changed.archive) == ["a", "e/c", "link"]
+        assert sorted(changed.removed) == ["b", "d", "d/c"]
+        # Whoever could not store that one names the state before, and gets all.
+        again = await box.export_changes(quiet.state)
+        assert (again.whole, names(again.archive)) == (True, ["a", "e/c", "link"])
+        other = await backend.create(box_spec(box))
+        try:
+            await other.import_files(again.archive)
+            state = await other.note_files()
+            await anyio.sleep(0.1)
+            same = await other.export_changes(state)
+            assert (same.whole, same.removed) == (False, ())
+            look = "print(open('link').read(), os.listdir('e'))"
+            assert (await play(other, f"import os; {look}")).output == "A ['c']\n"
+        finally:
+            await other.destroy()
+
     async def test_a_hostile_archive_reaches_nothing(self, box: Box) -> None:
         made = io.BytesIO()
         with tarfile.open(fileobj=made, mode="w") as archive:

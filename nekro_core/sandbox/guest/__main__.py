@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    import guest_changes
     from guest_steward import Steward
 
 # What code often needs, imported while nobody waits: each run then has it for nothing.
@@ -69,6 +70,7 @@ class Agent:
         self.door = door
         self.rested = bool(limits.get("rested"))
         self.used = False
+        self.changes: guest_changes.Changes | None = None
         self.poll = select.poll()
         self.poll.register(host.incoming, select.POLLIN)
         self.runs = Runs(host, self.poll, meter)

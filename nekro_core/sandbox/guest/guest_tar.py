@@ -44,8 +44,9 @@ class _Receiver:
         return taken
 
 
-def export(send: Callable[[bytes], None]) -> None:
-    """Send the home folder as a tar archive: regular files, folders and links."""
+def export(send: Callable[[bytes], None], paths: Iterable[str] | None = None) -> None:
+    """Send the home folder, or these paths below it, as a tar archive: regular files, folders and
+    links."""
 
     def wanted(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
         entry.uid = entry.gid = 0
@@ -60,7 +61,13 @@ def export(send: Callable[[bytes], None]) -> None:
             mode="w|", fileobj=_Sender(send), bufsize=files.PIECE, format=tarfile.PAX_FORMAT
         ) as archive,
     ):
-        archive.add(files.HOME, arcname=".", filter=wanted)
+        if paths is None:
+            archive.add(files.HOME, arcname=".", filter=wanted)
+            return
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):  # it went meanwhile
+                full = os.path.join(files.HOME, path)
+                archive.add(full, arcname=path, recursive=False, filter=wanted)
 
 
 def restore(pieces: Iterable[bytes]) -> None:

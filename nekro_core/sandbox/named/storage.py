@@ -1,12 +1,11 @@
 """Where named boxes lie while they sleep: what they are, and their files."""
 
 import hashlib
-import io
 import logging
 import re
-import tarfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
@@ -15,6 +14,7 @@ import anyio
 import msgspec
 
 from nekro_core.sandbox.box import Box, BoxFileError
+from nekro_core.sandbox.named.layers import UnreadableArchive, layer_head, merge, read_head
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +25,10 @@ _FILES = ".tar"
 _RECORD = ".json"
 _SET_ASIDE = ".tar.unreadable"
 _UNFINISHED = ".new"
+_LAYER = "+"
+_NO_MARK = "-"
+_MAX_LAYERS = 16
+"""Archives of changes beside the one that holds everything, before that is made anew."""
 _MAX_FOLDER = 100
 
 
@@ -35,11 +39,16 @@ class BoxRecord(msgspec.Struct, frozen=True, kw_only=True):
     sleep_after_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """What is stored of a box's files; empty: nothing."""
+    """What is stored of a box's files: the state of the box that it is, as the box names it; the
+    mark of the archive that holds everything, with its size; and what was added to that since."""
 
-    digest: str = ""
+    state: str = ""
+    mark: str = ""
+    whole_bytes: int = 0
+    layers: int = 0
+    layers_bytes: int = 0
 
 
 class BoxStorage(Protocol):
@@ -68,8 +77,10 @@ class BoxStorage(Protocol):
 
 
 class FolderStorage:
-    """A folder for each owner, in it an archive and a record for each box.
+    """A folder for each owner, in it archives and a record for each box.
 
+    ``NAME.tar`` holds everything, ``NAME.tar+1`` and so on what changed after it. Each begins with
+    a mark of the first, so that those which were left over from another are known.
     ``folder_name`` makes an owner's folder; no two owners may get the same one.
     """
 
@@ -83,38 +94,63 @@ class FolderStorage:
 
     async def remember(self, owner: str, name: str, record: BoxRecord) -> None:
         """See `BoxStorage.remember`."""
-        await _replace(self._path(owner, name, _RECORD), msgspec.json.encode(record))
+        await _replace(self._path(owner, name, _RECORD), [msgspec.json.encode(record)])
 
     async def save(self, owner: str, name: str, box: Box, before: Saved) -> Saved:
         """See `BoxStorage.save`."""
-        archive = await box.export_files()
-        # A quarter of a gigabyte and 50,000 files are possible: nobody else waits for them.
-        digest = await anyio.to_thread.run_sync(_digest, archive)
-        if digest == before.digest:
-            return before
-        if not before.digest and await anyio.to_thread.run_sync(_is_empty, archive):
-            return before
-        await _replace(self._path(owner, name, _FILES), archive)
-        return Saved(digest)
+        mergeable = before.layers < _MAX_LAYERS and before.layers_bytes <= before.whole_bytes
+        changes = await box.export_changes(before.state if mergeable else "")
+        path = self._path(owner, name, _FILES)
+        if changes.whole:
+            if not changes.entries and not before.mark:
+                return Saved(state=changes.state)  # it holds nothing, and never did
+            mark = secrets.token_hex(8)
+            await _replace(path, [layer_head(mark), changes.archive])
+            await anyio.to_thread.run_sync(_forget_layers, Path(path))
+            return Saved(state=changes.state, mark=mark, whole_bytes=len(changes.archive))
+        if not changes.entries and not changes.removed:
+            return replace(before, state=changes.state)
+        if not before.mark:
+            await _replace(path, [layer_head(mark := secrets.token_hex(8)), changes.archive])
+            return Saved(state=changes.state, mark=mark, whole_bytes=len(changes.archive))
+        layers = before.layers + 1
+        head = layer_head(before.mark, changes.removed)
+        await _replace(path.with_name(_layer_name(path, layers)), [head, changes.archive])
+        return replace(
+            before,
+            state=changes.state,
+            layers=layers,
+            layers_bytes=before.layers_bytes + len(changes.archive),
+        )
 
     async def restore(self, owner: str, name: str, box: Box) -> Saved:
         """See `BoxStorage.restore`."""
         path = self._path(owner, name, _FILES)
-        try:
-            archive = await path.read_bytes()
-        except FileNotFoundError:
+        found = await anyio.to_thread.run_sync(_read_layers, Path(path))
+        if not found:
             return Saved()
+        mark, archives = found
         try:
-            await box.import_files(archive)
-        except BoxFileError as error:
+            merged = await anyio.to_thread.run_sync(merge, archives)
+            await box.import_files(merged)
+        except (BoxFileError, UnreadableArchive) as error:
             # Kept aside: the next save must not be the end of files that could not be read.
             _log.error("%s: saved files of %s were set aside: %s", path, owner, error)
             await path.rename(self._path(owner, name, _SET_ASIDE))
             return Saved()
-        return Saved(await anyio.to_thread.run_sync(_digest, archive))
+        return Saved(
+            # One without a mark cannot be added to: the next save stores everything.
+            state=await box.note_files() if mark else "",
+            mark=mark or _NO_MARK,
+            whole_bytes=len(archives[0]),
+            layers=len(archives) - 1,
+            layers_bytes=sum(map(len, archives[1:])),
+        )
 
     async def forget(self, owner: str, name: str) -> None:
         """See `BoxStorage.forget`."""
+        path = self._path(owner, name, _FILES)
+        await anyio.to_thread.run_sync(_forget_layers, Path(path))
         for suffix in (_RECORD, _FILES, _SET_ASIDE):
             await self._path(owner, name, suffix).unlink(missing_ok=True)
 
@@ -142,10 +178,39 @@ def _records(folder: Path) -> dict[str, BoxRecord | None]:
     return found
 
 
-async def _replace(path: anyio.Path, data: bytes) -> None:
+def _layer_name(path: Path | anyio.Path, number: int) -> str:
+    return f"{path.name}{_LAYER}{number}"
+
+
+def _forget_layers(path: Path) -> None:
+    for number in range(1, _MAX_LAYERS + 1):
+        path.with_name(_layer_name(path, number)).unlink(missing_ok=True)
+
+
+def _read_layers(path: Path) -> tuple[str, list[bytes]] | None:
+    """The archive that holds everything, and those that were added to it, in order."""
+    try:
+        archives = [path.read_bytes()]
+    except FileNotFoundError:
+        return None
+    mark, _ = read_head(archives[0])
+    while mark:
+        try:
+            layer = path.with_name(_layer_name(path, len(archives))).read_bytes()
+        except FileNotFoundError:
+            break
+        if read_head(layer)[0] != mark:
+            break  # of an archive that was replaced
+        archives.append(layer)
+    return mark, archives
+
+
+async def _replace(path: anyio.Path, pieces: Iterable[bytes]) -> None:
     await path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + _UNFINISHED)
-    await temporary.write_bytes(data)
+    async with await temporary.open("wb") as file:
+        for piece in pieces:
+            await file.write(piece)
     await temporary.replace(path)
 
 
@@ -156,15 +221,3 @@ def _folder_name(owner: str) -> str:
         return name
     digest = hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return f"{name.lower()[: _MAX_FOLDER - 40].replace('.', '_')}~{digest}"
-
-
-def _digest(archive: bytes) -> str:
-    return hashlib.sha256(archive).hexdigest()
-
-
-def _is_empty(archive: bytes) -> bool:
-    try:
-        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-            return all(member.isdir() and member.name.strip("./") == "" for member in files)
-    except tarfile.TarError:
-        return False  # it is kept, and set aside when it is needed and cannot be read

@@ -2,11 +2,13 @@
 
 import io
 import tarfile
+import uuid
 from typing import Any
 
 import anyio
 
 from nekro_core.sandbox.box import Box, BoxLost, ImageUnavailable
+from nekro_core.sandbox.work import FileChanges
 
 
 class Clock:
@@ -28,6 +30,8 @@ class MemoryBox:
         self.files: dict[str, bytes] = {}
         self.alive = True
         self.exports = 0
+        self._known: dict[str, bytes] = {}
+        self._state = ""
 
     async def write_file(self, path: str, data: bytes, **_: Any) -> int:
         self._must_live()
@@ -38,24 +42,36 @@ class MemoryBox:
         self._must_live()
         return self.files[path][:limit]
 
-    async def export_files(self) -> bytes:
+    async def export_changes(self, since: str = "") -> FileChanges:
         self._must_live()
         self.exports += 1
         await anyio.sleep(0)
         self._must_live()
-        archive = io.BytesIO()
-        with tarfile.open(fileobj=archive, mode="w") as tar:
-            for name, data in sorted(self.files.items()):
-                member = tarfile.TarInfo(name.removeprefix("/"))
-                member.size = len(data)
-                tar.addfile(member, io.BytesIO(data))
-        return archive.getvalue()
+        whole = not since or since != self._state
+        known = {} if whole else self._known
+        changed = {name: data for name, data in self.files.items() if known.get(name) != data}
+        removed = tuple(name.removeprefix("/") for name in known if name not in self.files)
+        return FileChanges(
+            state=await self.note_files(),
+            whole=whole,
+            removed=removed,
+            entries=len(changed),
+            archive=_archive(changed) if whole or changed else b"",
+        )
+
+    async def note_files(self) -> str:
+        self._must_live()
+        self._known = dict(self.files)
+        self._state = uuid.uuid4().hex
+        return self._state
 
     async def import_files(self, archive: bytes) -> None:
         await anyio.sleep(0)
         self._must_live()
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             for member in tar:
+                if member.name.startswith("/"):
+                    continue
                 opened = tar.extractfile(member)
                 assert opened is not None
                 self.files[f"/{member.name}"] = opened.read()
@@ -67,6 +83,16 @@ class MemoryBox:
     def _must_live(self) -> None:
         if not self.alive:
             raise BoxLost("the box is gone: somebody killed it")
+
+
+def _archive(files: dict[str, bytes]) -> bytes:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, data in sorted(files.items()):
+            member = tarfile.TarInfo(name.removeprefix("/"))
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return archive.getvalue()
 
 
 class MemorySource:

@@ -1,0 +1,101 @@
+"""Which files of the home folder changed since the host last stored them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+import guest_files as files
+import guest_tar
+
+TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+_MAX_REMOVED = 1000
+"""Paths told one by one; with more of them everything is sent anew."""
+_SETTLED_NS = 50_000_000
+"""A file may change twice within one tick of the kernel's clock, so that its times stay. What
+changed less than this ago is sent again the next time."""
+
+_Mark = tuple[int, ...]
+
+
+class Changes:
+    """Remembers what was sent. A change time is the kernel's own: nobody inside can set it back."""
+
+    def __init__(self) -> None:
+        self._state = ""
+        self._known: dict[str, _Mark] = {}
+
+    def note(self) -> dict[str, Any]:
+        """Take what is there for what the host has stored."""
+        self._known = dict(_marks())
+        return self._answer(whole=True)
+
+    def send(self, since: str, send: Callable[[bytes], None]) -> dict[str, Any]:
+        """Send what is new or different since ``since``, the state that the last answer named, or
+        everything where it is another. An agent that began anew knows no state."""
+        found = dict(_marks())
+        removed = [path for path in self._known if path not in found]
+        whole = not since or since != self._state or not _can_be_told(removed)
+        known = self._known
+        paths = sorted(
+            path for path, mark in found.items() if whole or not mark or mark != known.get(path)
+        )
+        if whole or paths:
+            guest_tar.export(send, paths)
+        self._known = found
+        return self._answer(whole=whole, removed=[] if whole else removed, entries=len(paths))
+
+    def _answer(
+        self, *, whole: bool, removed: list[str] | None = None, entries: int = 0
+    ) -> dict[str, Any]:
+        self._state = os.urandom(8).hex()
+        return {
+            "state": self._state,
+            "whole": whole,
+            "removed": removed or [],
+            "entries": entries,
+        }
+
+
+def _marks() -> Iterator[tuple[str, _Mark]]:
+    """Each path below the home folder with what tells its states apart; empty: not settled."""
+    settled = time.time_ns() - _SETTLED_NS
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        with os.scandir(os.path.join(files.HOME, folder)) as entries:
+            for entry in entries:
+                path = os.path.join(folder, entry.name)
+                try:
+                    found = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                if stat.S_ISDIR(found.st_mode):
+                    waiting.append(path)
+                    yield path, (found.st_mode,)
+                elif stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode):
+                    yield path, _mark(found) if found.st_ctime_ns < settled else ()
+
+
+def _mark(found: os.stat_result) -> _Mark:
+    return (
+        found.st_mode,
+        found.st_ino,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+    )
+
+
+def _can_be_told(paths: list[str]) -> bool:
+    """Whether they can stand in an answer: few of them, and names that are text."""
+    try:
+        "".join(paths).encode()
+    except UnicodeEncodeError:
+        return False
+    return len(paths) <= _MAX_REMOVED

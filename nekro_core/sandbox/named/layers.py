@@ -1,0 +1,79 @@
+"""Archives of changes put together: each a tar file, later ones in the place of earlier ones.
+
+What is in them came out of boxes: names are compared and never used as paths, and entries are
+copied as they stand, so that nothing which an entry claims of itself is believed.
+"""
+
+import io
+import posixpath
+import tarfile
+from collections.abc import Sequence
+
+import msgspec
+
+_HEAD = "/nekro"
+"""The name of our own first entry; no box restores an absolute one."""
+_HEAD_BYTES = 8 * 1024 * 1024
+_BLOCK = tarfile.BLOCKSIZE
+
+
+class UnreadableArchive(Exception):
+    """An archive is none."""
+
+
+class _Head(msgspec.Struct):
+    mark: str
+    removed: tuple[str, ...] = ()
+
+
+def layer_head(mark: str, removed: Sequence[str] = ()) -> bytes:
+    """What an archive begins with: the mark of the one that holds everything, and the paths that
+    are gone since the archive before."""
+    text = msgspec.json.encode(_Head(mark, tuple(removed)))
+    entry = tarfile.TarInfo(_HEAD)
+    entry.size = len(text)
+    return entry.tobuf(tarfile.USTAR_FORMAT) + text + bytes(-len(text) % _BLOCK)
+
+
+def read_head(archive: bytes) -> tuple[str, tuple[str, ...]]:
+    """The mark of an archive and what is gone; no mark where it does not begin with one."""
+    try:
+        entry = tarfile.TarInfo.frombuf(archive[:_BLOCK], "utf-8", "surrogateescape")
+        if entry.name != _HEAD or entry.size > _HEAD_BYTES:
+            return "", ()
+        head = msgspec.json.decode(archive[_BLOCK : _BLOCK + entry.size], type=_Head)
+    except (tarfile.TarError, msgspec.MsgspecError, ValueError):
+        return "", ()
+    return head.mark, head.removed
+
+
+def merge(archives: Sequence[bytes]) -> bytes:
+    """One archive with the newest of everything that is not gone. Blocks; takes as much memory as
+    they do. Raises `UnreadableArchive`."""
+    if len(archives) == 1:
+        return archives[0]
+    done: set[str] = set()
+    kept: list[bytes | memoryview] = []
+    for archive in reversed(archives):
+        names = set()
+        for name, raw in _entries(archive):
+            names.add(name)
+            if name not in done:
+                kept.append(raw)
+        done |= names
+        done.update(map(posixpath.normpath, read_head(archive)[1]))
+    return b"".join([*kept, bytes(2 * _BLOCK)])
+
+
+def _entries(archive: bytes) -> list[tuple[str, memoryview]]:
+    """Each entry's name, and it as it stands in the archive with its headers."""
+    view = memoryview(archive)
+    found: list[tuple[str, int]] = []
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as tar:
+            found = [(posixpath.normpath(entry.name), entry.offset) for entry in tar]
+            end = tar.offset
+    except (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError) as error:
+        raise UnreadableArchive(f"not a tar archive: {error}") from error
+    ends = [offset for _, offset in found[1:]] + [end]
+    return [(name, view[offset:stop]) for (name, offset), stop in zip(found, ends, strict=True)]

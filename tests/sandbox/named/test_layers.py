@@ -1,0 +1,131 @@
+"""Only changed files are written: what is stored in pieces is what the box held."""
+
+import io
+import tarfile
+import tempfile
+from pathlib import Path
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nekro_core.sandbox.named.layers import UnreadableArchive, layer_head, merge, read_head
+from nekro_core.sandbox.named.storage import BoxRecord, FolderStorage, Saved
+from tests.sandbox.named.memory_boxes import MemoryBox
+
+NAMES = [f"/home/user/{name}" for name in ("a", "b", "ä" * 60, "d/" * 60 + "e")]
+CHANGES = st.dictionaries(st.sampled_from(NAMES), st.none() | st.binary(max_size=2000), max_size=4)
+
+
+def change(box: MemoryBox, wanted: dict[str, bytes | None]) -> None:
+    for name, data in wanted.items():
+        if data is None:
+            box.files.pop(name, None)
+        else:
+            box.files[name] = data
+
+
+@given(st.lists(st.tuples(CHANGES, st.sampled_from(["save", "fail", "wake"])), max_size=25))
+@settings(max_examples=60, deadline=None)
+def test_any_changes_come_back(steps: list[tuple[dict[str, bytes | None], str]]) -> None:
+    async def live(folder: Path) -> None:
+        storage, box, saved = FolderStorage(folder), MemoryBox("1", "python"), Saved()
+        for wanted, what in steps:
+            change(box, wanted)
+            if what == "fail":
+                await box.export_changes(saved.state)  # and the disk was full
+                continue
+            saved = await storage.save("lin", "x", box, saved)
+            woken = MemoryBox("2", "python")
+            restored = await storage.restore("lin", "x", woken)
+            assert woken.files == box.files
+            if what == "wake":
+                box, saved = woken, restored
+
+    with tempfile.TemporaryDirectory() as folder:
+        anyio.run(live, Path(folder))
+
+
+async def test_a_small_change_of_much_is_a_small_file(tmp_path: Path) -> None:
+    storage, box, saved = FolderStorage(tmp_path), MemoryBox("1", "python"), Saved()
+    box.files = {f"/home/user/{number}": bytes(100_000) for number in range(20)}
+    saved = await storage.save("lin", "x", box, saved)
+    folder = tmp_path / "lin"
+    for number in range(40):
+        box.files["/home/user/log"] = b"line\n" * number
+        saved = await storage.save("lin", "x", box, saved)
+        sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+        assert sizes.pop("x.tar") > 2_000_000
+        assert max(sizes.values(), default=0) < 20_000
+        assert len(sizes) <= 16
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert await storage.save("lin", "x", box, saved) != saved
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    await storage.forget("lin", "x")
+    assert list(folder.iterdir()) == []
+
+
+async def test_layers_of_a_replaced_archive_are_not_used(tmp_path: Path) -> None:
+    """The process was killed after everything was stored anew, before old layers were removed."""
+    storage, box = FolderStorage(tmp_path), MemoryBox("1", "python")
+    box.files = {NAMES[0]: b"old" * 1000}
+    saved = await storage.save("lin", "x", box, Saved())
+    box.files[NAMES[1]] = b"old"
+    await storage.save("lin", "x", box, saved)
+    old_layer = (tmp_path / "lin" / "x.tar+1").read_bytes()
+    box.files = {NAMES[0]: b"new"}
+    await storage.save("lin", "x", box, Saved(mark="another"))
+    (tmp_path / "lin" / "x.tar+1").write_bytes(old_layer)
+    woken = MemoryBox("2", "python")
+    await storage.restore("lin", "x", woken)
+    assert woken.files == {NAMES[0]: b"new"}
+    assert dict(await storage.records("lin")) == {"x": None}
+
+
+async def test_an_archive_of_an_earlier_version_is_read_and_replaced(tmp_path: Path) -> None:
+    storage, box = FolderStorage(tmp_path), MemoryBox("1", "python")
+    box.files = {NAMES[0]: b"milk"}
+    (tmp_path / "lin").mkdir()
+    (tmp_path / "lin" / "x.tar").write_bytes((await box.export_changes()).archive)
+    await storage.remember("lin", "x", BoxRecord(image="python", sleep_after_s=5))
+    woken = MemoryBox("2", "python")
+    saved = await storage.restore("lin", "x", woken)
+    assert woken.files == box.files
+    woken.files = {}
+    await storage.save("lin", "x", woken, saved)
+    last = MemoryBox("3", "python")
+    await storage.restore("lin", "x", last)
+    assert last.files == {}
+
+
+@pytest.mark.parametrize("noise", [b"", b"no archive", bytes(5000), b"x" * 511 + b"\xff" * 9000])
+def test_what_is_no_archive_is_refused(noise: bytes) -> None:
+    assert read_head(noise) == ("", ())
+    whole = layer_head("m") + _tar({"a": b"x"})
+    try:
+        merged = merge([whole, layer_head("m", ["gone"]) + noise])
+    except UnreadableArchive:
+        return
+    with tarfile.open(fileobj=io.BytesIO(merged)) as tar:
+        assert "a" in tar.getnames()
+
+
+def test_an_entry_that_claims_to_be_huge_is_copied_as_it_stands() -> None:
+    """A sparse file of 8 EiB in a few bytes, as only somebody hostile writes it."""
+    entry = tarfile.TarInfo("sparse")
+    entry.pax_headers = {"GNU.sparse.size": str(2**62), "GNU.sparse.map": f"{2**61},1"}
+    entry.size = 1
+    raw = entry.tobuf(tarfile.PAX_FORMAT) + b"x" + bytes(511) + bytes(1024)
+    merged = merge([layer_head("m") + _tar({"a": b"x"}), layer_head("m") + raw])
+    assert len(merged) < 10_000
+
+
+def _tar(files: dict[str, bytes]) -> bytes:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name, data in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    return archive.getvalue()
