@@ -243,6 +243,35 @@ async def test_who_may_ask(bot: BotProcess, headers: dict[str, str], status: int
     assert response.status_code == status
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "status", "says"),
+    [
+        ("double", b'{"number": 2}', 200, '"isError": false'),
+        ("double", b'{"number": 2, "more": 1}', 200, "no argument 'more'"),
+        ("double", b"{", 400, "no JSON"),
+        ("double", b"[" * 100_000, 400, "no JSON"),
+        ("double", b"[2]", 422, "expected a JSON object, got list"),
+        ("double?chat=lin", b"{}", 400, "lin"),
+        ("shell", b'{"command": 3}', 200, "invalid_input"),
+        ("nowhere%2F..%2Fdouble", b"{}", 404, ""),
+        ("send_channel_message?chat=nowhere-private_lin", b'{"text": "x"}', 200, '"isError": true'),
+    ],
+)
+async def test_what_the_api_is_asked(
+    bot: BotProcess, path: str, body: bytes, status: int, says: str
+) -> None:
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {bot.token}"}) as http:
+        response = await http.post(f"{bot.address}/api/v1/tools/{path}", content=body)
+    assert (response.status_code, says in response.text) == (status, True), response.text
+
+
+async def test_nobody_asks_without_the_token(bot: BotProcess) -> None:
+    async with httpx.AsyncClient() as http:
+        listed = await http.get(f"{bot.address}/api/v1/tools")
+        called = await http.post(f"{bot.address}/api/v1/tools/shell", json={"command": "id"})
+    assert (listed.status_code, called.status_code) == (401, 401)
+
+
 async def test_a_chat_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert await offer_tools(Namespace(chat="lin", http=False, port=0)) == 2
     said = capsys.readouterr()
