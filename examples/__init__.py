@@ -1,0 +1,1 @@
+"""Reactive programs, run in the tests. See README.md."""

@@ -1,0 +1,133 @@
+"""Data from the network, within the operator's bounds."""
+
+import json
+from collections.abc import AsyncIterator
+
+import anyio
+import pytest
+from anyio.abc import SocketStream
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from nekro_core.api.reactive import NotFetched, Resources, cell, computed, fetch_data, scope
+from nekro_core.delivery import Fetcher, MediaSettings
+from tests.peers.listening import LoopbackServer, read_request
+
+PAGES = {
+    "/text": "a,b\n1,呀\n".encode(),
+    "/bom": b"\xef\xbb\xbfhi",
+    "/json": json.dumps({"stars": 3}).encode(),
+    "/latin": "café".encode("latin-1"),
+    "/deep": b"[" * 60_000,
+    "/large": b"x" * 70_000,
+}
+
+
+class Pages(LoopbackServer):
+    """Answers what is in `PAGES`; ``/slow`` never."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    async def serve(self, stream: SocketStream, reader: BufferedByteReceiveStream) -> bool:
+        path = (await read_request(reader)).path
+        self.asked.append(path)
+        if path == "/slow":
+            await anyio.sleep_forever()
+        body = PAGES.get(path)
+        status = "200 OK" if body is not None else "404 Not Found"
+        head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body or b'')}\r\n\r\n"
+        await stream.send(head.encode() + (body or b""))
+        return True
+
+
+@pytest.fixture
+async def pages() -> AsyncIterator[Pages]:
+    async with Pages() as serving:
+        yield serving
+
+
+@pytest.fixture
+async def fetcher() -> AsyncIterator[Fetcher]:
+    settings = MediaSettings(
+        private_hosts=frozenset({"127.0.0.1"}), max_bytes=64 * 1024, fetch_s=0.5
+    )
+    async with Fetcher(settings) as opened:
+        yield opened
+
+
+def address(pages: Pages, path: str) -> str:
+    return pages.base_url.removesuffix("/v1") + path
+
+
+@pytest.mark.parametrize(
+    ("path", "mode", "value"),
+    [
+        ("/text", "text", "a,b\n1,呀\n"),
+        ("/bom", "text", "hi"),
+        ("/json", "json", {"stars": 3}),
+        ("/latin", "bytes", b"caf\xe9"),
+    ],
+)
+async def test_data_is_what_the_mode_says(
+    pages: Pages, fetcher: Fetcher, path: str, mode: str, value: object
+) -> None:
+    async with scope(Resources(fetcher=fetcher)):
+        data = fetch_data(address(pages, path), mode=mode)
+        assert (await data.settled()).result == value
+
+
+@pytest.mark.parametrize(
+    ("path", "mode", "words"),
+    [
+        ("/gone", "json", "404"),
+        ("/text", "json", "is no json"),
+        ("/latin", "text", "is no text"),
+        ("/deep", "json", "is no json"),
+        ("/large", "bytes", "larger than"),
+        ("/slow", "text", "within 0.5 s"),
+    ],
+)
+async def test_what_is_not_there_or_something_else_is_an_error(
+    pages: Pages, fetcher: Fetcher, path: str, mode: str, words: str
+) -> None:
+    async with scope(Resources(fetcher=fetcher)):
+        error = (await fetch_data(address(pages, path), mode=mode).settled()).error
+    assert isinstance(error, NotFetched)
+    assert words in str(error)
+
+
+async def test_private_addresses_are_refused(pages: Pages) -> None:
+    async with Fetcher(MediaSettings()) as fetcher, scope(Resources(fetcher=fetcher)):
+        for url in (address(pages, "/text"), "http://169.254.169.254/", "file:///etc/passwd"):
+            assert isinstance((await fetch_data(url).settled()).error, NotFetched)
+    assert pages.asked == []
+
+
+async def test_it_follows_its_address(pages: Pages, fetcher: Fetcher) -> None:
+    path = cell("")
+    async with scope(Resources(fetcher=fetcher)):
+        data = fetch_data(computed(lambda: path() and address(pages, path())), mode="text")
+        assert (data.pending, data.result) == (False, None)
+        path.set("/slow")
+        while not pages.asked:
+            await anyio.sleep(0.01)
+        path.set("/bom")
+        assert (await data.settled()).result == "hi"
+        path.set("/gone")
+        assert data.result is None
+        assert "404" in str((await data.settled()).error)
+        before = len(pages.asked)
+        data.refresh()
+        await data.settled()
+        assert len(pages.asked) == before + 1
+
+
+async def test_a_scope_without_network_says_so(pages: Pages, fetcher: Fetcher) -> None:
+    async with scope(Resources()):
+        assert "no network" in str((await fetch_data("http://x.example").settled()).error)
+    async with scope(Resources(fetcher=fetcher)):
+        assert "expected text, json or bytes" in str(
+            (await fetch_data(address(pages, "/text"), mode="yaml").settled()).error
+        )
+        assert "expected a text" in str((await fetch_data(7).settled()).error)
