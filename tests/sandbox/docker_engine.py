@@ -26,7 +26,7 @@ class NoEngine(Exception):
 @contextlib.contextmanager
 def running_engine(folder: Path) -> Iterator[str]:
     """The address of an engine that keeps everything below ``folder``. Raises `NoEngine`."""
-    program = shutil.which("dockerd")
+    program = shutil.which("dockerd", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         raise NoEngine("dockerd is not installed (Debian: docker.io)")
     if os.geteuid() != 0:
@@ -36,6 +36,9 @@ def running_engine(folder: Path) -> Iterator[str]:
         *(program, "--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec"),
         *("--host", address, "--pidfile", f"{folder}/engine.pid"),
         *("--iptables=false", "--bridge=none"),
+        # Where a system's containerd runs, its engine's containers are none of ours.
+        *("--containerd-namespace", "nekro-tests"),
+        *("--containerd-plugins-namespace", "nekro-tests-plugins"),
     ]
     folder.mkdir(parents=True)
     with (folder / "engine.log").open("wb") as log, subprocess.Popen(command, stderr=log) as engine:

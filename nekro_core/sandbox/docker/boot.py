@@ -52,7 +52,11 @@ def compile_guest() -> bytes:
     return pieces(program("compile_guest"), json.dumps(sources).encode())
 
 
-def start_guest(modules: bytes, call_filter: bytes, limits: dict[str, object]) -> bytes:
-    """What a box's container is sent before it speaks the agent's protocol."""
-    told = json.dumps(limits).encode()
-    return pieces(program("load_guest"), call_filter, told, modules)
+def begin(door: str) -> bytes:
+    """What a box's container is sent first: it connects to its door, if it has one."""
+    return pieces(program("load_guest"), door.encode())
+
+
+def go_on(call_filter: bytes, limits: dict[str, object], modules: bytes) -> bytes:
+    """The rest, after which it speaks the agent's protocol."""
+    return pieces(call_filter, json.dumps(limits).encode(), modules)

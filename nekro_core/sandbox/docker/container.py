@@ -3,11 +3,13 @@
 Everything that confines it stands here. Source of the names: the Engine API, "Create a container".
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from nekro_core.sandbox.box import BoxSpec
 from nekro_core.sandbox.docker import boot
+from nekro_core.sandbox.docker.doors import INSIDE
 from nekro_core.sandbox.docker.images import GuestImage
 from nekro_core.sandbox.docker.users import BoxUsers
 
@@ -64,8 +66,9 @@ def container_config(
     users: BoxUsers,
     labels: Mapping[str, str],
     processors: float,
+    door: Path | None = None,
 ) -> dict[str, Any]:
-    """A container in which nothing of ours runs yet."""
+    """A container in which nothing of ours runs yet. ``door`` is the folder of its socket."""
     environment = _ENVIRONMENT | {"PATH": image.path}
     removed = [name for name in (*image.environment, "HOSTNAME") if name not in environment]
     return {
@@ -85,7 +88,8 @@ def container_config(
         **dict.fromkeys(("AttachStdin", "AttachStdout", "AttachStderr"), True),
         "NetworkDisabled": True,
         "Healthcheck": {"Test": ["NONE"]},
-        "HostConfig": _host_config(image, spec, users, processors),
+        "HostConfig": _host_config(image, spec, users, processors)
+        | {"Mounts": list(_mounts(image, door))},
     }
 
 
@@ -116,14 +120,22 @@ def _host_config(
         ],
         "ShmSize": quarter,
         "Tmpfs": _folders(image, spec, users, quarter),
-        # An image's own volumes would be folders on the engine's disk, without a quota.
-        "Mounts": [
-            {"Type": "tmpfs", "Target": path, "ReadOnly": True, "TmpfsOptions": {"SizeBytes": 4096}}
-            for path in image.volumes
-        ],
         "MaskedPaths": list(_MASKED),
         "ReadonlyPaths": list(_READ_ONLY),
     }
+
+
+def _mounts(image: GuestImage, door: Path | None) -> Iterator[dict[str, Any]]:
+    # An image's own volumes would be folders on the engine's disk, without a quota.
+    for path in image.volumes:
+        yield {
+            "Type": "tmpfs",
+            "Target": path,
+            "ReadOnly": True,
+            "TmpfsOptions": {"SizeBytes": 4096},
+        }
+    if door is not None:
+        yield {"Type": "bind", "Source": str(door), "Target": INSIDE, "ReadOnly": True}
 
 
 def _folders(image: GuestImage, spec: BoxSpec, users: BoxUsers, quarter: int) -> dict[str, str]:

@@ -52,7 +52,7 @@ class AttachedStream(asyncio.BufferedProtocol):
     """Between the engine's connection and a `Channel`: output goes on, complaints are kept."""
 
     def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+        self.channel = channel
         self._received = bytearray(_READ_BYTES)
         self._blocks = Demultiplexer(self._take)
         self._complaint = bytearray()
@@ -66,7 +66,7 @@ class AttachedStream(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Asyncio: the stream is there."""
         self._transport = cast(asyncio.WriteTransport, transport)
-        self._channel.connection_made(transport)
+        self.channel.connection_made(transport)
 
     def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - asyncio's signature
         """Asyncio: where to put what comes."""
@@ -77,18 +77,18 @@ class AttachedStream(asyncio.BufferedProtocol):
         try:
             self._blocks.feed(memoryview(self._received)[:nbytes])
         except ProtocolError as error:
-            self._channel.fail(f"its engine sent {error}")
+            self.channel.fail(f"its engine sent {error}")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Asyncio: the stream is gone."""
         self._transport = None
         if exc is None and (said := self._complaint.decode("utf-8", "replace").strip()):
-            self._channel.fail(f"its agent ended: {said}")
-        self._channel.connection_lost(exc)
+            self.channel.fail(f"its agent ended: {said}")
+        self.channel.connection_lost(exc)
 
     def _take(self, stream: int, data: memoryview) -> None:
         if stream == STDOUT:
-            self._channel.receive(data)
+            self.channel.receive(data)
         else:
             self._complaint += data
             del self._complaint[:-_COMPLAINT_BYTES]

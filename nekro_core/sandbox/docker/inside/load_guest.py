@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import marshal
+import socket
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -65,10 +66,16 @@ def link_shared() -> None:
 
 
 def main() -> None:
-    """Receive the filter, the agent's arguments and its modules; be the agent."""
+    """Receive a door's address, the filter, the agent's limits and its modules; be the agent."""
     link_shared()
+    address = receive()
+    door = []
+    if address:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.connect(address)
+        door.append(str(connection.detach()))
     filter_calls(receive())
-    sys.argv = ["agent", receive().decode(), "0,1"]
+    sys.argv = ["agent", receive().decode(), "0,1", *door]
     modules = marshal.loads(receive())  # noqa: S302 - from the host
     sys.meta_path.insert(0, _Guest(modules))
     exec(modules["__main__"], {"__name__": "__main__"})  # noqa: S102 - the agent

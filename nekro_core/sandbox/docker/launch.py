@@ -1,0 +1,194 @@
+"""Making a box on an engine: its container, its stream, its door, its agent."""
+
+import logging
+import secrets
+import socket
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import anyio
+import anyio.abc
+
+from nekro_core.sandbox.agent_box import AgentBox
+from nekro_core.sandbox.box import BackendUnavailable, BoxSpec
+from nekro_core.sandbox.channel import Channel
+from nekro_core.sandbox.docker import boot, doors
+from nekro_core.sandbox.docker.container import box_limits, container_config
+from nekro_core.sandbox.docker.doors import Doors, DoorWay
+from nekro_core.sandbox.docker.engine import Engine
+from nekro_core.sandbox.docker.images import GuestImage
+from nekro_core.sandbox.docker.running import ContainerProcesses, Ender, start
+from nekro_core.sandbox.docker.stream import AttachedStream, open_stream
+from nekro_core.sandbox.docker.uploads import ContainerUploads
+from nekro_core.sandbox.docker.users import BoxUsers, UserPairs
+from nekro_core.sandbox.jail import seccomp
+
+_log = logging.getLogger(__name__)
+
+_READY_TIMEOUT_S = 30.0
+
+
+class Launcher:
+    """Makes boxes on one engine, and knows those that live."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        tasks: anyio.abc.TaskGroup,
+        *,
+        labels: Mapping[str, str],
+        processors: float,
+        doors_in: Path | None,
+        may_have_doors: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Raises `BackendUnavailable` for an engine whose system calls are not known here."""
+        self.boxes: dict[str, AgentBox] = {}
+        self.ender = Ender()
+        self._engine = engine
+        self._tasks = tasks
+        self._labels = labels
+        self._processors = processors
+        self._clock = clock
+        self._filter = _filter_for(engine)
+        self._users = UserPairs(remapped=engine.facts.remapped)
+        self._doors = _open_doors(doors_in) if may_have_doors else None
+        self._doors_work = False
+
+    async def launch(self, image: GuestImage, spec: BoxSpec) -> AgentBox:
+        """A box whose agent answers. Raises `BackendUnavailable`."""
+        try:
+            box = await self._launch(image, spec, self._doors)
+        except BackendUnavailable as error:
+            if self._doors is None or self._doors_work:
+                raise
+            _log.info("connections of boxes are relayed, the engine sees other folders: %s", error)
+            self.close()
+            return await self._launch(image, spec, None)
+        self._doors_work = True
+        return box
+
+    def close(self) -> None:
+        """Give up what it keeps on disk."""
+        if self._doors is not None:
+            self._doors.close()
+            self._doors = None
+
+    async def _launch(self, image: GuestImage, spec: BoxSpec, doors: Doors | None) -> AgentBox:
+        users = self._users.take()
+        box_id = secrets.token_hex(8)
+        way = doors.make(box_id) if doors is not None else None
+
+        def free() -> None:
+            self.boxes.pop(box_id, None)
+            self._users.give_back(users)
+            if way is not None:
+                way.remove()
+
+        try:
+            # Once an engine was told to make something it must be known, to be taken away again.
+            with anyio.CancelScope(shield=True):
+                box, stream = await self._start(image, spec, users, box_id, way, free)
+        except BaseException:
+            free()
+            raise
+        try:
+            with anyio.move_on_after(_READY_TIMEOUT_S):
+                await self._equip(box, stream, way, image, users)
+                await box.ready.wait()
+        except BaseException:
+            await box.destroy()
+            raise
+        if not box.alive or not box.ready.is_set():
+            complaint = box.lost_because or "it did not answer"
+            await box.destroy()
+            raise BackendUnavailable(f"a box did not start: {complaint}")
+        return box
+
+    async def _start(
+        self,
+        image: GuestImage,
+        spec: BoxSpec,
+        users: BoxUsers,
+        box_id: str,
+        way: DoorWay | None,
+        free: Callable[[], None],
+    ) -> tuple[AgentBox, AttachedStream]:
+        config = container_config(
+            image=image,
+            spec=spec,
+            users=users,
+            labels=self._labels,
+            processors=self._processors,
+            door=way.folder if way is not None else None,
+        )
+        started = await self._engine.ask(start, self._engine.client, config, f"nekro-box-{box_id}")
+        uploads = ContainerUploads(
+            self._engine,
+            container=started.container,
+            python=image.python,
+            user=users.uploads,
+            limit=spec.disk_bytes,
+        )
+        box = self.boxes[box_id] = AgentBox(
+            box_id=box_id,
+            spec=spec,
+            tasks=self._tasks,
+            uploads=uploads,
+            processes=ContainerProcesses(self._engine, started.container, self.ender, free),
+            clock=self._clock,
+            bounded_by="the engine's cgroups",
+        )
+        return box, await open_stream(started.sock, Channel(box.handle, box.lose))
+
+    async def _equip(
+        self,
+        box: AgentBox,
+        stream: AttachedStream,
+        way: DoorWay | None,
+        image: GuestImage,
+        users: BoxUsers,
+    ) -> None:
+        """Send the agent in, and let it through its door, before anything strange is there."""
+        stream.send(boot.begin(doors.ADDRESS if way is not None else ""))
+        door = None
+        if way is not None:
+            door = await _arrival(way, box, None if self._engine.facts.remapped else users.code)
+            if door is None:
+                return  # the box was lost, which its caller sees
+        box.attach(stream.channel, door)
+        stream.send(boot.go_on(self._filter, box_limits(box.spec, image), image.modules))
+
+
+async def _arrival(way: DoorWay, box: AgentBox, user: int | None) -> socket.socket | None:
+    """The agent's connection, or nothing where the box is lost meanwhile."""
+    arrived: socket.socket | None = None
+    async with anyio.create_task_group() as race:
+
+        async def until_lost() -> None:
+            await box.ready.wait()
+            race.cancel_scope.cancel()
+
+        race.start_soon(until_lost)
+        arrived = await way.arrival(user)
+        race.cancel_scope.cancel()
+    return arrived
+
+
+def _open_doors(wanted: Path | None) -> Doors | None:
+    try:
+        return Doors.open(wanted)
+    except OSError as error:
+        _log.info("connections of boxes are relayed, there is no folder for doors: %s", error)
+        return None
+
+
+def _filter_for(engine: Engine) -> bytes:
+    facts = engine.facts
+    if facts.system != "linux" or facts.machine not in seccomp.MACHINES:
+        raise BackendUnavailable(
+            f"boxes need an engine of Linux on {' or '.join(seccomp.MACHINES)}, "
+            f"not {facts.system} on {facts.machine}"
+        )
+    return seccomp.build_filter(facts.machine)
