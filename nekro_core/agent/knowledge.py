@@ -7,14 +7,9 @@ from zoneinfo import ZoneInfo
 from nekro_core.agent.functions import Functions
 from nekro_core.agent.native_calls import Answered
 from nekro_core.agent.ports import Ports
-from nekro_core.agent.prompt import (
-    DoneStep,
-    View,
-    build_prompt,
-    native_system_text,
-    system_text,
-)
+from nekro_core.agent.prompt import DoneStep, View, build_prompt
 from nekro_core.agent.reply import Reply
+from nekro_core.agent.rules import native_system_text, system_text
 from nekro_core.agent.run_calls import tools_text
 from nekro_core.agent.small_prompt import PastStep, small_prompt, small_tools
 from nekro_core.agent.transcript import media_of

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nekro_core.agent.prompt import DoneStep, View, build_prompt, system_text
+from nekro_core.agent.prompt import DoneStep, View, build_prompt
+from nekro_core.agent.rules import system_text
 from nekro_core.agent.settings import PromptSettings
 from nekro_core.agent.transcript import shortened, transcript, visible
 from nekro_core.chat import (
