@@ -1,9 +1,11 @@
 """The attacks that every backend must survive, as a table: to add one is to add a row."""
 
-from tests.sandbox.attacks import egress, files, hatch, kernel, resources
+from tests.sandbox.attacks import egress, files, hatch, kernel, resources, tools, ways
 from tests.sandbox.attacks.attack import Attack
 
+_CHAPTERS = (egress, files, resources, kernel, hatch, tools, ways)
+
 TABLE: list[Attack] = sorted(
-    (row for chapter in (egress, files, resources, kernel, hatch) for row in chapter.ATTACKS),
+    (row for chapter in _CHAPTERS for row in chapter.ATTACKS),
     key=lambda row: row.number or 1000,
 )

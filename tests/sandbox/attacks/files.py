@@ -58,8 +58,8 @@ def host_reads_and_writes(
     return act
 
 
-async def hostile_archive(ground: Ground) -> GotThrough:
-    """What restores a box's files is given an archive that a guest could have made."""
+def hostile_tar() -> bytes:
+    """An archive such as a guest could have made."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
 
@@ -80,9 +80,14 @@ async def hostile_archive(ground: Ground) -> GotThrough:
         add("pipe", tarfile.FIFOTYPE)
         add("raised", mode=0o6755)
         add("n" * 65536)
+    return buffer.getvalue()
+
+
+async def hostile_archive(ground: Ground) -> GotThrough:
+    """What restores a box's files is given that."""
     with anyio.move_on_after(20) as waited:
         with contextlib.suppress(BoxFileError):
-            await ground.box.import_files(buffer.getvalue())
+            await ground.box.import_files(hostile_tar())
     look = """
 import stat
 for name in ("outside", "absolute", "through"):
