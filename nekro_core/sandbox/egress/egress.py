@@ -1,5 +1,6 @@
 """All boxes' ways out, opened and closed while the boxes run."""
 
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -19,6 +20,9 @@ from nekro_core.sandbox.work import Listener
 
 if TYPE_CHECKING:
     from nekro_core.sandbox.egress.gate import Gate
+
+_log = logging.getLogger(__name__)
+_REST_S = 1.0
 
 Allow = Callable[[str, str], Rules]
 """What a box may reach, by its owner and its name. Asked for each connection, so it may change;
@@ -156,6 +160,11 @@ class Egress:
                     stream = await listener.accept()
                 except (anyio.ClosedResourceError, SandboxError):
                     break
+                except OSError as error:
+                    # The process has no descriptor left: those that are in use come back.
+                    _log.warning("a connection out of a box is not taken: %s", error)
+                    await anyio.sleep(_REST_S)
+                    continue
                 connections.start_soon(gate.serve, stream)
             connections.cancel_scope.cancel()
 

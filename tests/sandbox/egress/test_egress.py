@@ -6,9 +6,19 @@ from collections.abc import AsyncIterator
 
 import anyio
 import pytest
+from anyio.abc import ByteStream
 
-from nekro_core.sandbox.egress import EgressLimits
-from tests.sandbox.egress.world import PUBLIC, Internet, LoopbackBox, World, echo, world
+from nekro_core.sandbox.egress import Egress, EgressLimits, Rules
+from nekro_core.sandbox.work import Listener
+from tests.sandbox.egress.world import (
+    PUBLIC,
+    Internet,
+    LoopbackBox,
+    LoopbackListener,
+    World,
+    echo,
+    world,
+)
 from tests.sandbox.preview.world import Recorder, says, status
 
 
@@ -230,3 +240,30 @@ async def test_leaving_ends_open_tunnels() -> None:
         with anyio.fail_after(10):
             await ended.wait()
         writer.close()
+
+
+async def test_a_moment_without_descriptors_is_waited_out() -> None:
+    class Starved(LoopbackListener):
+        failures = 1
+
+        async def accept(self) -> ByteStream:
+            if self.failures:
+                self.failures -= 1
+                raise OSError(24, "Too many open files")
+            return await super().accept()
+
+    class StarvedBox(LoopbackBox):
+        async def listen(self, port: int) -> Listener:
+            self.listener = await Starved().open()
+            return self.listener
+
+    box = StarvedBox()
+    async with Egress.open(lambda *_: Rules.parse(["index.example"])) as egress:
+        await egress.attach("chat", "default", box)
+        assert box.listener is not None
+        reader, writer = await asyncio.open_connection("127.0.0.1", box.listener.port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        with anyio.fail_after(10):
+            assert status(await reader.read()) == 403
+        writer.close()
+        await box.listener.aclose()
