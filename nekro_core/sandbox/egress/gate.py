@@ -75,7 +75,7 @@ class Gate:
                 await _tell(inside, 400, "this is a proxy for HTTP: absolute addresses or CONNECT")
             except GONE:
                 return
-            except Exception:
+            except Exception:  # noqa: BLE001 (logged with its traceback)
                 # One connection's mistake of ours must not end everyone's way out.
                 _log.exception("a connection of %s broke", self._described)
 
