@@ -1,16 +1,17 @@
 """Values that follow others, and what runs for them. Guide: `docs/reactive.md`."""
 
-from nekro_core.delivery.fetch import NotFetched
 from nekro_core.reactive.cells import AsyncCell, CellState, load
 from nekro_core.reactive.errors import (
     BadInput,
     Circle,
     CommandTimeout,
+    FetchFailed,
     LoopTooLong,
     NoScope,
     NotHere,
     OutputMissing,
     ReactiveError,
+    Unreadable,
 )
 from nekro_core.reactive.execute import ExecResult, exec_
 from nekro_core.reactive.fetch import fetch_data
@@ -30,11 +31,11 @@ __all__ = [
     "CommandTimeout",
     "Computed",
     "ExecResult",
+    "FetchFailed",
     "Glimpse",
     "LoopTooLong",
     "ModelTool",
     "NoScope",
-    "NotFetched",
     "NotHere",
     "OutputMissing",
     "ReactiveError",
@@ -44,6 +45,7 @@ __all__ = [
     "Scope",
     "Signal",
     "TextCell",
+    "Unreadable",
     "Written",
     "batch",
     "cell",

@@ -5,12 +5,14 @@
     ├── NotHere         made or changed inside of a `computed`, which only reads
     ├── Circle          a value that depends on itself
     ├── BadInput        an input that is no plain data: nobody could tell whether it changed
+    ├── FetchFailed     nothing came from the network
+    ├── Unreadable      what came, from the network or a file, is not as ``mode`` says
     ├── CommandTimeout  a command in a box took too long; its box is gone with it
     ├── OutputMissing   a command ended well and left no file where one was expected
     └── LoopTooLong     a model went on calling tools
 
 Their texts hold nothing of the host: raised out of a tool, they are told to the model as they are.
-What the rooms below raise (`SandboxError`, `ModelError`, `NotFetched`) comes through as it is.
+What the rooms below raise (`SandboxError`, `ModelError`) comes through as it is.
 """
 
 from nekro_core.tools.outcome import ToolFailure
@@ -34,6 +36,14 @@ class Circle(ReactiveError):
 
 class BadInput(ReactiveError):
     """An input that cannot be compared with the one before it."""
+
+
+class FetchFailed(ReactiveError):
+    """There is nothing from that address; the text says why."""
+
+
+class Unreadable(ReactiveError):
+    """Bytes that are no text, or no JSON."""
 
 
 class CommandTimeout(ReactiveError):

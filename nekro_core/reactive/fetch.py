@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from nekro_core.delivery.fetch import NotFetched
 from nekro_core.reactive.cells import AsyncCell
-from nekro_core.reactive.errors import ReactiveError
+from nekro_core.reactive.errors import FetchFailed, ReactiveError, Unreadable
 from nekro_core.reactive.inputs import Inputs
 from nekro_core.reactive.scope import current_scope
 from nekro_core.reactive.values import Reactive
@@ -18,8 +18,8 @@ def fetch_data(url: Reactive[str | None], *, mode: Reactive[Mode] = "json") -> A
     """What is at an address; idle while there is none.
 
     The operator's bounds for media hold: bytes, seconds, redirects, and public addresses alone but
-    for ``NEKRO_DELIVERY__MEDIA__PRIVATE_HOSTS``. Fails with `NotFetched` where nothing comes, the
-    server answers with an error or the data is not what ``mode`` says.
+    for ``NEKRO_DELIVERY__MEDIA__PRIVATE_HOSTS``. Fails with `FetchFailed` where nothing
+    comes or the server answers with an error, with `Unreadable` where it is not as ``mode`` says.
     """
     fetcher = current_scope().resources.fetcher
 
@@ -29,13 +29,17 @@ def fetch_data(url: Reactive[str | None], *, mode: Reactive[Mode] = "json") -> A
         where = given.values["url"]
         if not isinstance(where, str):
             raise ReactiveError(f"url: expected a text, got {type(where).__name__}")
-        return understood(await fetcher.fetch(where), given.values["mode"], where)
+        try:
+            data = await fetcher.fetch(where)
+        except NotFetched as error:
+            raise FetchFailed(f"{where[:200]}: {error}") from None
+        return understood(data, given.values["mode"], where)
 
     return AsyncCell(fetch, {"url": url, "mode": mode}, name="fetch_data", needed=("url",))
 
 
 def understood(data: bytes, mode: str, where: str) -> Any:
-    """Bytes as text, as JSON or as they are. Raises `NotFetched`, `ReactiveError` for no mode."""
+    """Bytes as text, as JSON or as they are. Raises `Unreadable`, `ReactiveError` for no mode."""
     try:
         match mode:
             case "text":
@@ -45,5 +49,5 @@ def understood(data: bytes, mode: str, where: str) -> Any:
             case "bytes":
                 return data
     except (ValueError, RecursionError) as error:
-        raise NotFetched(f"{where[:200]} is no {mode}: {error}") from None
+        raise Unreadable(f"{where[:200]} is no {mode}: {error}") from None
     raise ReactiveError(f"mode {mode!r}: expected text, json or bytes")

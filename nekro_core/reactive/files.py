@@ -46,8 +46,8 @@ def read_sandbox_file(
     """A file of a box that stays, by its handle or name; idle while one of these is missing.
 
     It is read again when box, path or ``after`` change, not when somebody writes the file: give
-    ``after`` the cell that does. At most 16 MiB. Fails with `BoxFileError`, and `NotFetched` for
-    what is not as ``mode`` says.
+    ``after`` the cell that does. At most 16 MiB. Fails with `BoxFileError`, and `Unreadable`
+    for what is not as ``mode`` says.
     """
     place = _place(sandbox)
 

@@ -7,10 +7,10 @@ import pytest
 
 from nekro_core.api.reactive import (
     CommandTimeout,
-    NotFetched,
     OutputMissing,
     ReactiveError,
     Resources,
+    Unreadable,
     cell,
     computed,
     exec_,
@@ -128,7 +128,7 @@ async def test_paths_alone_are_taken_out_as_texts(resources: Resources) -> None:
 async def test_what_goes_wrong_is_the_cells_error(resources: Resources) -> None:
     cases: list[tuple[type[Exception], str, Any]] = [
         (OutputMissing, "no file gone", lambda: exec_("true", files=["gone"])),
-        (NotFetched, "no json", lambda: exec_("echo { > a", files={"a": "json"})),
+        (Unreadable, "no json", lambda: exec_("echo { > a", files={"a": "json"})),
         (BoxFileError, "", lambda: exec_("mkdir a", files=["a"])),
         (ImageUnavailable, "gone:1", lambda: exec_("true", image="gone:1")),
         (ReactiveError, "a text or a list", lambda: exec_(cell(7))),

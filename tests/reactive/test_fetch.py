@@ -8,7 +8,15 @@ import pytest
 from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from nekro_core.api.reactive import NotFetched, Resources, cell, computed, fetch_data, scope
+from nekro_core.api.reactive import (
+    FetchFailed,
+    Resources,
+    Unreadable,
+    cell,
+    computed,
+    fetch_data,
+    scope,
+)
 from nekro_core.delivery import Fetcher, MediaSettings
 from tests.peers.listening import LoopbackServer, read_request
 
@@ -78,29 +86,29 @@ async def test_data_is_what_the_mode_says(
 
 
 @pytest.mark.parametrize(
-    ("path", "mode", "words"),
+    ("path", "mode", "kind", "words"),
     [
-        ("/gone", "json", "404"),
-        ("/text", "json", "is no json"),
-        ("/latin", "text", "is no text"),
-        ("/deep", "json", "is no json"),
-        ("/large", "bytes", "larger than"),
-        ("/slow", "text", "within 0.5 s"),
+        ("/gone", "json", FetchFailed, "404"),
+        ("/text", "json", Unreadable, "is no json"),
+        ("/latin", "text", Unreadable, "is no text"),
+        ("/deep", "json", Unreadable, "is no json"),
+        ("/large", "bytes", FetchFailed, "larger than"),
+        ("/slow", "text", FetchFailed, "within 0.5 s"),
     ],
 )
 async def test_what_is_not_there_or_something_else_is_an_error(
-    pages: Pages, fetcher: Fetcher, path: str, mode: str, words: str
+    pages: Pages, fetcher: Fetcher, path: str, mode: str, kind: type[Exception], words: str
 ) -> None:
     async with scope(Resources(fetcher=fetcher)):
         error = (await fetch_data(address(pages, path), mode=mode).settled()).error
-    assert isinstance(error, NotFetched)
+    assert isinstance(error, kind)
     assert words in str(error)
 
 
 async def test_private_addresses_are_refused(pages: Pages) -> None:
     async with Fetcher(MediaSettings()) as fetcher, scope(Resources(fetcher=fetcher)):
         for url in (address(pages, "/text"), "http://169.254.169.254/", "file:///etc/passwd"):
-            assert isinstance((await fetch_data(url).settled()).error, NotFetched)
+            assert isinstance((await fetch_data(url).settled()).error, FetchFailed)
     assert pages.asked == []
 
 
