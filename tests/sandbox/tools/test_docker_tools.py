@@ -1,0 +1,26 @@
+"""The eight tools on containers of a real Docker engine."""
+
+import pytest
+
+from nekro_core.sandbox.box import Backend
+from tests.sandbox.tools.results import ToolResults
+from tests.sandbox.tools.workflow import BUILD_WITHOUT_NODE, MultiSandboxWorkflow
+
+pytestmark = pytest.mark.docker
+
+
+@pytest.fixture(scope="module")
+def backend(docker: Backend) -> Backend:
+    return docker
+
+
+class TestDockerTools(ToolResults):
+    pass
+
+
+class TestDockerWorkflow(MultiSandboxWorkflow):
+    """With what is there offline: the engine's one image, which has no node."""
+
+    images = ("python", "python")
+    files = (("build.py", BUILD_WITHOUT_NODE),)
+    build = "python3 build.py"
