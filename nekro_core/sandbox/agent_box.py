@@ -105,7 +105,7 @@ class AgentBox:
         self._requests = Requests(self, self.lose)
         self._streams = AgentStreams(self, self.lose)
         self._work = AgentWork(self._requests, self._streams)
-        self._turn = anyio.Semaphore(1)
+        self._turn = anyio.Semaphore(1, fast_acquire=True)  # the source goes with the start
         self._environment: dict[str, str] = {}
         self._destroyed = False
 
@@ -154,6 +154,16 @@ class AgentBox:
             self._turn.release()
             raise
         limits = limits or RunLimits()
+        bounds = {
+            "output": limits.output_bytes,
+            "calls": limits.calls,
+            "value": limits.value_bytes,
+            "environment": self._environment,
+            "keep": keep_globals,
+        }
+        described = [(item.names, item.signature, item.doc) for item in functions]
+        # First of all: the agent gets to work while this side makes itself ready.
+        channel.send(wire.START, 0, msgspec.json.encode(bounds), msgspec.json.encode(described))
         run = AgentRun(
             channel=channel,
             names=frozenset(item.names[0] for item in functions),
@@ -164,15 +174,6 @@ class AgentBox:
             tear_down=self.lose,
             starved=self._starved,
         )
-        bounds = {
-            "output": limits.output_bytes,
-            "calls": limits.calls,
-            "value": limits.value_bytes,
-            "environment": self._environment,
-            "keep": keep_globals,
-        }
-        described = [(item.names, item.signature, item.doc) for item in functions]
-        channel.send(wire.START, 0, msgspec.json.encode(bounds), msgspec.json.encode(described))
         self.run = run
         return run
 

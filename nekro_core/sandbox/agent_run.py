@@ -40,9 +40,9 @@ class _Ended(msgspec.Struct):
 class _Worker:
     """A task that answers calls, one after another. A run of one thread has one."""
 
-    def __init__(self, number: int, call: GuestCall) -> None:
-        self.number = number
-        self.call = call
+    def __init__(self) -> None:
+        self.number = 0
+        self.call: GuestCall | None = None
         self.scope: anyio.CancelScope | None = None
         self.given = asyncio.Event()
 
@@ -88,7 +88,10 @@ class AgentRun:
         self._timer: asyncio.TimerHandle | None = None
         self._result: RunResult | None = None
         self._over = anyio.Event()
-        self._hired: list[_Worker] = []
+        # The first one is there before its call: beginning a task takes some turns of the loop.
+        self._hired = [_Worker()]
+        self._workers.append(self._hired[0])
+        self._idle_workers.append(self._hired[0])
         self._hiring = asyncio.Event()
         tasks.start_soon(self._hire, name="hiring of a run")
 
@@ -178,7 +181,8 @@ class AgentRun:
         if self._idle_workers:
             self._idle_workers.pop().give(number, call)
         else:
-            worker = _Worker(number, call)
+            worker = _Worker()
+            worker.give(number, call)
             self._workers.append(worker)
             self._hired.append(worker)
             self._hiring.set()
@@ -187,23 +191,26 @@ class AgentRun:
         """Begin the workers' tasks. Calls arrive in a callback of the event loop, where anyio can
         begin none unless it started the loop itself, and a web server starts its own."""
         while not self._over.is_set():
-            await self._hiring.wait()
-            self._hiring.clear()
             while self._hired:
                 self._tasks.start_soon(self._work, self._hired.pop(0), name="calls of a run")
+            await self._hiring.wait()
+            self._hiring.clear()
 
     async def _work(self, worker: _Worker) -> None:
         with anyio.CancelScope() as worker.scope:
             while not self._over.is_set():
-                answer = await self._answer(worker.call)
+                await worker.given.wait()
+                worker.given.clear()
+                call = worker.call
+                if call is None:
+                    return
+                answer = await self._answer(call)
                 self._open_calls.discard(worker.number)
                 if self._over.is_set() or self._stopping is not None:
                     return
-                self._send_answer(worker.number, worker.call, answer)
+                self._send_answer(worker.number, call, answer)
                 self._floor_may_have_moved()
-                worker.given.clear()
                 self._idle_workers.append(worker)
-                await worker.given.wait()
 
     async def _answer(self, call: GuestCall) -> Answer:
         try:
@@ -302,5 +309,6 @@ class AgentRun:
         for worker in self._workers:
             if worker.scope is not None:
                 worker.scope.cancel()
+            worker.given.set()  # if its task has not begun yet
         self._over.set()
         self._hiring.set()

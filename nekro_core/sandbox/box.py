@@ -300,10 +300,11 @@ class Box(Protocol):
         """The files and folders that match, relative to ``working_dir`` and sorted.
 
         ``*`` and ``?`` and ``[...]`` stay within one name, ``**`` is any number of folders; hidden
-        names match only where the pattern names the dot; folders behind links are not entered. A
-        pattern that is absolute gives absolute paths. No match is no error. At most ``limit``
-        paths. Raises `BoxFileError` (``not_found`` for the working folder, ``invalid_input`` for a
-        pattern that is none, ``permission_denied`` outside the box's own folders) and `BoxLost`.
+        names match only where the pattern names the dot; folders behind links are entered only
+        where the beginning of the pattern names them. A pattern that is absolute gives absolute
+        paths. No match is no error. At most ``limit`` paths. Raises `BoxFileError` (``not_found``
+        for the working folder, ``invalid_input`` for a pattern that is none, ``permission_denied``
+        outside the box's own folders) and `BoxLost`.
         """
 
     def pack(self, path: str, *, recursive: bool = True) -> AsyncGenerator[bytes]:

@@ -32,6 +32,10 @@ from nekro_core.sandbox.box import (
     StopReason,
     Value,
 )
+from tests.sandbox.conformance_commands import CommandConformance
+from tests.sandbox.conformance_files import FileConformance
+from tests.sandbox.conformance_globals import GlobalsConformance
+from tests.sandbox.conformance_streams import StreamConformance
 from tests.sandbox.play import QUICK, Tools, play
 
 
@@ -57,7 +61,9 @@ class Point(NamedTuple):
     y: int
 
 
-class BackendConformance:
+class BackendConformance(
+    CommandConformance, FileConformance, StreamConformance, GlobalsConformance
+):
     """Needs the fixtures ``backend``, ``box`` (fresh) and ``used_box`` (one for many tests)."""
 
     async def test_an_unknown_image_is_refused_with_those_that_there_are(

@@ -89,8 +89,9 @@ class Printed:
             if self._file is None:
                 self._file = guest_files.create(self._spill_to)
                 self.path = self._spill_to
-                self._file.write(self.head + self.tail)
-            self._file.write(piece[: max(_SPILL_BYTES - self._file.tell(), 0)])
+                guest_files.write_all(self._file.fileno(), self.head + self.tail)
+            room = max(_SPILL_BYTES - self._file.tell(), 0)
+            guest_files.write_all(self._file.fileno(), piece[:room])
         except (guest_files.FileError, OSError):  # the disk is full, or there is such a file
             self.settle()
             if self.path:
@@ -192,7 +193,7 @@ def _standard_input(given: bytes) -> Any:
         return
     try:
         with tempfile.TemporaryFile(dir="/tmp", buffering=0) as file:
-            file.write(given)
+            guest_files.write_all(file.fileno(), given)
             file.seek(0)
             yield file.fileno()
     except OSError as error:

@@ -40,6 +40,7 @@ _CODES = {
     errno.ELOOP: "permission_denied",
     errno.ENOSPC: "too_large",
     errno.EFBIG: "too_large",
+    errno.E2BIG: "too_large",
     errno.EDQUOT: "too_large",
     errno.ENAMETOOLONG: "invalid_input",
     errno.ENXIO: "invalid_input",
@@ -103,6 +104,8 @@ def open_parents(root: str, parts: list[str], make: bool) -> int:
 def open_folder(path: str) -> int:
     """Open a folder by any path of the box's own."""
     with told_by_path(path):
+        if not os.path.lexists(os.path.join(HOME, path)):
+            raise FileNotFoundError(errno.ENOENT, "")
         root, parts = locate(path)
         return open_parents(root, [part for part in parts if part], make=False)
 
@@ -219,12 +222,12 @@ def append(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
             written = 0
             try:
                 for piece in pieces:
-                    start = 0
-                    while start < len(piece):
-                        start += os.write(file, piece[start:])
-                    written += start
+                    write_all(file, piece)
+                    written += len(piece)
             except OSError:
-                if os.fstat(file).st_size == found.st_size + written:
+                # What was added of the last piece is not known; nothing but files that only grow
+                # has lost anything by this.
+                if os.fstat(file).st_size >= found.st_size + written:
                     os.ftruncate(file, found.st_size)
                 raise
             return os.fstat(file).st_size
@@ -233,6 +236,13 @@ def append(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
 
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def write_all(file: int, data: bytes | bytearray) -> None:
+    """Write it all: on a disk that is nearly full a single write takes what fits, and succeeds."""
+    start = os.write(file, data)
+    while start < len(data):
+        start += os.write(file, data[start:])
 
 
 def create(path: str) -> Any:

@@ -86,16 +86,20 @@ class JailBackend:
         """See `Backend.images`."""
         return tuple(sorted((await self._prepare()).templates))
 
-    async def create(self, spec: BoxSpec, *, defences: Defences = ALL) -> Box:
-        """See `Backend.create`. Only a test of what a defence is good for gives ``defences``."""
+    async def create(
+        self, spec: BoxSpec, *, defences: Defences = ALL, with_door: bool = True
+    ) -> Box:
+        """See `Backend.create`. Only a test of what a defence is good for gives ``defences``, and
+        only one of relayed connections makes a box without a door."""
         layout = await self._prepare()
         template = await self._template(layout, spec.template)
         ours, theirs = socket.socketpair()
         door, their_door = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         box_id = secrets.token_hex(8)
         try:
+            ends = (theirs, their_door) if with_door else (theirs,)
             box, processes = self._launch(
-                layout, template, box_id, defences.bounds(spec), (theirs, their_door), defences
+                layout, template, box_id, defences.bounds(spec), ends, defences
             )
         except BaseException:
             ours.close()
@@ -111,7 +115,10 @@ class JailBackend:
         else:
             limited.set()
         try:
-            box.attach(await Channel.open(ours, box.handle, box.lose), door)
+            channel = await Channel.open(ours, box.handle, box.lose)
+            box.attach(channel, door if with_door else None)
+            if not with_door:
+                door.close()
             with anyio.move_on_after(_READY_TIMEOUT_S):
                 await box.ready.wait()
                 await limited.wait()
@@ -119,6 +126,7 @@ class JailBackend:
             with anyio.CancelScope(shield=True):
                 await limited.wait()
                 await box.destroy()
+                door.close()
             raise
         if not box.alive or not box.ready.is_set():
             await limited.wait()
@@ -153,7 +161,7 @@ class JailBackend:
         template: Template,
         box_id: str,
         spec: BoxSpec,
-        ends: tuple[socket.socket, socket.socket],
+        ends: tuple[socket.socket, ...],
         defences: Defences,
     ) -> tuple[AgentBox, JailProcesses]:
         identity = self._user_ids.take() if defences.own_user else Identity()

@@ -1,0 +1,87 @@
+"""What every box must do where globals are kept. Part of `tests.sandbox.conformance`."""
+
+import anyio
+import pytest
+
+from nekro_core.sandbox.box import Box, GuestFunction, RunLimits, RunResult, StopReason
+from tests.sandbox.play import QUICK, Tools, play
+
+
+async def cell(box: Box, code: str, limits: RunLimits = QUICK, **answers: object) -> RunResult:
+    """Run code as a notebook's next cell."""
+    tools = Tools(answers)
+    functions = [GuestFunction(names=(name, f"room.{name}")) for name in answers]
+    run = await box.start_run(functions, tools.handle, limits, keep_globals=True)
+    await run.feed(code, 1)
+    return await run.finish()
+
+
+class GlobalsConformance:
+    """Needs the fixture ``box`` (fresh)."""
+
+    async def test_a_cell_finds_what_the_last_one_left(self, box: Box) -> None:
+        first = await cell(box, "import math\nx = 1\ndef half():\n    return x / 2")
+        assert (first.stop, first.globals_kept) == (StopReason.FINISHED, True)
+        assert (await cell(box, "x = 3\nprint(half(), math.pi > 3)")).output == "1.5 True\n"
+        clean = await play(box, "print('x' in globals())")
+        assert (clean.output, clean.globals_kept) == ("False\n", False)
+        await box.execute("sleep 1011 &")
+        assert (await cell(box, "print(x)")).output == "3\n"
+        failed = await cell(box, "x = 0\nhalf(1)")
+        assert (failed.stop, failed.globals_kept) == (StopReason.ERROR, True)
+        assert 'File "<reply 4>", line 2, in <module>\n    half(1)' in failed.error
+        deeper = await cell(box, "del x\nhalf()")
+        assert 'File "<reply>", line 4, in half\n    return x / 2' in deeper.error
+        assert (await cell(box, "print(await math_is_there())")).stop is StopReason.ERROR
+        assert (await cell(box, "print(math.tau > 6)")).output == "True\n"
+
+    async def test_each_cell_has_its_own_tools(self, box: Box) -> None:
+        assert (await cell(box, "old = one\nprint(one(), room.one())", one=1)).output == "1 1\n"
+        result = await cell(box, "print(two(), room.two(), 'one' in globals())", two=2)
+        assert result.output == "2 2 False\n"
+        assert (await cell(box, "two = 'mine'\nprint(two)", two=2)).output == "mine\n"
+        assert (await cell(box, "print(two, room.two())", two=2)).output == "mine 2\n"
+        assert (await cell(box, "old()", two=2)).stop is StopReason.PROTOCOL_ERROR
+
+    @pytest.mark.parametrize(
+        ("code", "stop"),
+        [
+            ("while True: pass", StopReason.TIMEOUT),
+            ("import os\nos._exit(3)", StopReason.DIED),
+            ("import ctypes\nctypes.string_at(0)", StopReason.DIED),
+            ("for _ in range(100): tool()", StopReason.TOO_MANY_CALLS),
+        ],
+    )
+    async def test_an_end_that_loses_them_says_so(
+        self, box: Box, code: str, stop: StopReason
+    ) -> None:
+        await cell(box, "x = 1")
+        result = await cell(box, code, RunLimits(seconds=0.5, calls=10), tool=1)
+        assert (result.stop, result.globals_kept) == (stop, False)
+        assert (await cell(box, "print('x' in globals())")).output == "False\n"
+
+    async def test_nothing_goes_on_between_two_cells(self, box: Box) -> None:
+        code = """
+import subprocess, threading, time
+count = 0
+def go_on():
+    global count
+    while True:
+        count += 1
+        time.sleep(0.001)
+threading.Thread(target=go_on, daemon=True).start()
+child = subprocess.Popen(["sleep", "1012"])
+"""
+        assert (await cell(box, code)).globals_kept
+        counted = int((await cell(box, "print(count)")).output)
+        await anyio.sleep(1)
+        assert int((await cell(box, "print(count)")).output) < counted + 500
+        assert (await cell(box, "print(child.wait())")).output == "-9\n"
+
+    async def test_a_kept_interpreter_that_is_killed_is_replaced(self, box: Box) -> None:
+        await cell(box, "import os\nx = os.getpid()\nopen('pid', 'w').write(str(x))")
+        await box.execute("kill -9 $(cat pid); sleep 0.1")
+        assert (await cell(box, "print('x' in globals())")).output == "False\n"
+        pid = (await cell(box, "import os\nprint(os.getpid())\nx = 5")).output.strip()
+        await play(box, f"import os, signal\nos.kill({pid}, signal.SIGCONT)")
+        assert (await cell(box, "print(x)")).output == "5\n"
