@@ -12,11 +12,15 @@ import pytest
 from pydantic import BaseModel
 
 from nekro_core.agent.functions import functions_of
+from nekro_core.agent.native_calls import NativeCalls
 from nekro_core.agent.native_reply import calls_text
 from nekro_core.agent.plain_text import value_text
+from nekro_core.agent.run_calls import RunCalls
 from nekro_core.agent.send_order import SendOrder
 from nekro_core.chat import ChatKey, Receipt, Text, plain_text
 from nekro_core.llm.model import FunctionCall
+from nekro_core.plugin import AgentCtx, Services
+from nekro_core.tools.describe import describe
 from nekro_core.tools.names import tool_set
 from nekro_core.tools.tool import Tool, ToolKind, Visibility
 
@@ -162,3 +166,63 @@ async def test_nobody_waits_for_ever() -> None:
     order = SendOrder(way, 2, patience_s=0.01)
     await order.of(1).send(LIN, (Text("one moment"),))
     assert way.left == ["one moment"]
+
+
+def context() -> AgentCtx:
+    """A context whose tools reach nothing but the way out."""
+    nothing_else: Any = None
+    services = Services(
+        outgoing=Way(),
+        journal=nothing_else,
+        media=nothing_else,
+        plugin_data=nothing_else,
+        speaker=nothing_else,
+        data_dir=Path(),
+    )
+    return AgentCtx(services=services, chat=LIN, run_id="run")
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 8])
+@pytest.mark.parametrize("cancel_after", [0, 1, 2, 5, 9, 14, 50])
+async def test_whenever_it_is_stopped_each_call_is_written_down_once(
+    at_once: int, cancel_after: int
+) -> None:
+    ended: list[int] = []
+
+    async def work(_ctx: AgentCtx, steps: int) -> str:
+        """Work for some steps."""
+        try:
+            for _ in range(steps):
+                await anyio.lowlevel.checkpoint()
+            return "done"
+        finally:
+            ended.append(steps)
+
+    described = describe(work, ToolKind.TOOL, name="work", module="m", owner="o")
+    assert described.tool is not None
+    ctx, noted = context(), []
+
+    async def note(text: str) -> None:
+        noted.append(text)
+
+    calls = RunCalls(
+        tool_set([described.tool]), ctx, note=note, clock=lambda: 0.0, wall=lambda: 0.0
+    )
+    native = NativeCalls(calls, ctx, lambda name: name, at_once=at_once, result_chars=1000)
+    made = [FunctionCall(call_id=str(n), name="work", arguments={"steps": n}) for n in range(7)]
+    answered = []
+
+    async def carry_out() -> None:
+        answered.extend(await native.carry_out(made))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(carry_out)
+        for _ in range(cancel_after):
+            await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+    assert sorted(call.position for call in calls.made) == list(range(7))
+    begun = [call for call in calls.made if not call.outcome.startswith("not carried out")]
+    assert len(begun) == len(ended)
+    if answered:
+        assert [each.call.call_id for each in answered] == [call.call_id for call in made]
+        assert all(call.outcome == "ok" for call in calls.made)
