@@ -1,0 +1,196 @@
+"""The docker backend's parts that need no engine."""
+
+import io
+import os
+import stat
+import struct
+import tarfile
+from pathlib import Path
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nekro_core.sandbox.backends import open_backend
+from nekro_core.sandbox.box import BackendUnavailable, BoxSpec
+from nekro_core.sandbox.docker import root_files
+from nekro_core.sandbox.docker.container import container_config
+from nekro_core.sandbox.docker.images import GuestImage
+from nekro_core.sandbox.docker.orphans import box_labels, is_orphan
+from nekro_core.sandbox.docker.stream import Demultiplexer
+from nekro_core.sandbox.docker.users import BoxUsers, UserPairs
+from nekro_core.sandbox.guest.guest_wire import ProtocolError
+from nekro_core.sandbox.settings import BackendName, SandboxSettings
+
+# The attached stream
+
+
+@given(
+    blocks=st.lists(st.tuples(st.sampled_from([1, 2]), st.binary(max_size=40)), max_size=10),
+    cuts=st.lists(st.integers(1, 30), max_size=40),
+)
+def test_blocks_are_the_same_however_they_were_cut(
+    blocks: list[tuple[int, bytes]], cuts: list[int]
+) -> None:
+    sent = b"".join(struct.pack("!B3xI", kind, len(data)) + data for kind, data in blocks)
+    got: dict[int, bytes] = {1: b"", 2: b""}
+
+    def take(kind: int, data: memoryview) -> None:
+        got[kind] += data
+
+    demultiplexer = Demultiplexer(take)
+    for cut in [*cuts, len(sent) + 1]:
+        demultiplexer.feed(memoryview(sent[:cut]))
+        sent = sent[cut:]
+    for kind, data in got.items():
+        assert data == b"".join(part for of, part in blocks if of == kind)
+
+
+@pytest.mark.parametrize("head", [b"\3\0\0\0", b"\0\0\0\0", b"\1\0\1\0", b"HTTP"])
+def test_a_block_that_is_none_is_an_error(head: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        Demultiplexer(lambda kind, data: None).feed(memoryview(head + b"\0\0\0\1x"))
+
+
+# Whose containers they are
+
+
+def test_what_a_living_process_made_is_nobody_s_orphan() -> None:
+    mine = box_labels("folder")
+    assert not is_orphan(mine, "")
+    assert not is_orphan(mine, "folder"), "a second process of the same bot"
+    process = mine["nekro.box.process"]
+    pid, _, start = process.partition(".")
+    table = [
+        ({"nekro.box.process": f"{pid}.1"}, "", True),  # the number was given again
+        ({"nekro.box.process": f"4194999.{start}"}, "", True),  # there is none
+        ({"nekro.box.process": "nonsense"}, "", False),
+        ({"nekro.box.place": "elsewhere"}, "", False),
+        ({"nekro.box.place": "elsewhere"}, "folder", True),  # whoever holds it is alone
+        ({"nekro.box.place": "elsewhere"}, "another", False),
+        ({"nekro.box.place": "elsewhere", "nekro.box.owner": ""}, "", False),
+    ]
+    for changed, owner, orphan in table:
+        assert is_orphan(mine | changed, owner) is orphan, changed
+
+
+def test_no_two_boxes_have_a_user_id_in_common() -> None:
+    for remapped in (False, True):
+        users = UserPairs(remapped=remapped)
+        taken = [users.take() for _ in range(200)]
+        ids = [one for pair in taken for one in (pair.code, pair.uploads)]
+        assert len(set(ids)) == 400
+        assert max(ids) < (65536 if remapped else 2**31)
+        assert min(ids) >= 10_000
+
+
+# What a container is told to be
+
+
+def image(**changes: object) -> GuestImage:
+    told = {
+        "image_id": "sha256:x",
+        "python": "/usr/bin/python3",
+        "version": (3, 11, 2),
+        "modules": b"",
+        "path": "/opt/bin:/bin",
+        "environment": ("SECRET", "PATH"),
+        "packages": (),
+        "volumes": (),
+        "has_shared": True,
+    }
+    return GuestImage(**(told | changes))  # type: ignore[arg-type]
+
+
+def test_everything_that_confines_a_container_is_asked_for() -> None:
+    config = container_config(
+        image=image(volumes=("/data",), has_shared=False),
+        spec=BoxSpec(memory_bytes=100 << 20, disk_bytes=8 << 20, processes=20),
+        users=BoxUsers(code=70_000, uploads=70_001),
+        labels={"nekro.box": "1"},
+        processors=0.5,
+    )
+    host = config["HostConfig"]
+    assert config["User"] == "70000:70000"
+    assert config["NetworkDisabled"] is True
+    assert config["StdinOnce"] is True
+    assert "SECRET" in config["Env"], "a name without a value takes an image's variable away"
+    assert "PATH=/opt/bin:/bin" in config["Env"]
+    told = {
+        "NetworkMode": "none",
+        "ReadonlyRootfs": True,
+        "CapDrop": ["ALL"],
+        "SecurityOpt": ["no-new-privileges"],
+        "AutoRemove": True,
+        "PidsLimit": 28,
+        "NanoCpus": 500_000_000,
+        "LogConfig": {"Type": "none", "Config": {}},
+        "IpcMode": "private",
+    }
+    assert {name: host[name] for name in told} == told
+    assert host["Memory"] == host["MemorySwap"] == (100 + 8 * 2 + 2 * 2 + 48) << 20
+    assert set(host["Tmpfs"]) == {"/home/user", "/tmp", "/app/uploads", "/app"}
+    assert all("nosuid,nodev,size=" in options for options in host["Tmpfs"].values())
+    assert "uid=70001" in host["Tmpfs"]["/app/uploads"]
+    assert host["Mounts"][0]["Target"] == "/data"
+    assert "Privileged" not in host
+    assert "Binds" not in host
+
+
+# A root file system for boxes
+
+
+def names(archive: io.BytesIO) -> dict[str, tarfile.TarInfo]:
+    archive.seek(0)
+    with tarfile.open(fileobj=archive) as opened:
+        members = opened.getmembers()
+    assert len({member.name for member in members}) == len(members), "a name twice"
+    return {member.name: member for member in members}
+
+
+def test_a_folder_becomes_an_image_s_root(tmp_path: Path) -> None:
+    for folder in ("usr/bin", "etc", "proc/1", "dev", "home/someone"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "usr/bin/python3").write_bytes(b"x")
+    (tmp_path / "usr/bin/su").write_bytes(b"x")
+    (tmp_path / "usr/bin/su").chmod(0o4755)
+    (tmp_path / "bin").symlink_to("usr/bin")
+    (tmp_path / "etc/passwd").write_text("root:x:0:0::/:/bin/sh\n")
+    os.mkfifo(tmp_path / "etc/fifo")
+    archive = io.BytesIO()
+    root_files.pack_folder(tmp_path, archive)
+    packed = names(archive)
+    assert {"usr/bin/python3", "bin", "etc/passwd", "etc/group", "home/user"} <= set(packed)
+    assert packed["app/shared"].linkname == "/home/user"
+    assert not packed["usr/bin/su"].mode & stat.S_ISUID
+    assert not {"proc/1", "etc/fifo"} & set(packed)
+    assert packed["tmp"].mode == 0o1777
+
+
+def test_a_folder_without_a_python_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BackendUnavailable, match="no usr/bin/python3"):
+        root_files.pack_folder(tmp_path, io.BytesIO())
+
+
+# No engine
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        ("unix:///nowhere/docker.sock", ("No such file", "systemctl start docker")),
+        ("tcp://127.0.0.1:1", ("refused", "NEKRO_SANDBOX__DOCKER_HOST")),
+        ("nonsense://x", ("Invalid bind address",)),
+    ],
+)
+async def test_an_engine_that_is_not_there_is_told_with_what_to_do(
+    host: str, words: tuple[str, ...]
+) -> None:
+    settings = SandboxSettings(backend=BackendName.DOCKER, docker_host=host)
+    async with anyio.create_task_group() as tasks:
+        with pytest.raises(BackendUnavailable) as caught:
+            await open_backend(settings, tasks)
+        tasks.cancel_scope.cancel()
+    for part in words:
+        assert part in str(caught.value)
