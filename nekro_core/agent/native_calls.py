@@ -127,12 +127,12 @@ class NativeCalls:
     async def _bounded(self, position: int, text: str) -> str:
         """At most about ``result_chars``: beginning and end, and where the box has all of it."""
         if len(text) <= self._result_chars:
-            return visible(text)
+            return shortened(visible(text), self._result_chars * 2)
         data = text.encode("utf-8", "replace")
         path = await self._keep(f"{self._stem(position)}.txt", data)
         where = f"all of it is in {path}" if path else "the rest is not kept"
         mark = f"\n[... {len(text) - self._result_chars} characters left out; {where} ...]\n"
-        return visible(shortened(text, self._result_chars, mark))
+        return shortened(visible(shortened(text, self._result_chars, mark)), self._result_chars * 2)
 
     async def _kept_bytes(self, position: int, call: FunctionCall, data: bytes) -> Answered:
         kind = next((kind for head, kind in _KINDS if head.match(data)), "bin")

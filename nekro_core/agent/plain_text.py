@@ -1,8 +1,9 @@
 """What a handler returned, as text for a model that calls natively."""
 
 import dataclasses
+import itertools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import date, time
 from enum import Enum
@@ -12,8 +13,8 @@ from typing import Any
 from pydantic import BaseModel
 
 _DEPTH = 20
-_ITEMS = 10_000
-"""Of one list or dict; a model reads no more, and the event loop has other chats to serve."""
+_ITEMS = 50_000
+"""Of all lists and dicts together: a model reads no more, and the loop has other chats to serve."""
 
 
 def value_text(value: Any) -> str:
@@ -21,12 +22,11 @@ def value_text(value: Any) -> str:
     fields, bytes by their number: neither its methods nor its address are the model's business."""
     if isinstance(value, str) and not isinstance(value, Enum):
         return str.__str__(value)
-    return json.dumps(_plain(value, _DEPTH), ensure_ascii=False)
+    return json.dumps(_Plain().of(value, _DEPTH), ensure_ascii=False)
 
 
 _SCALARS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
     ((type(None), bool), lambda value: value),
-    (Enum, lambda value: _plain(value.value, _DEPTH)),
     (str, str.__str__),
     (int, int.__int__),
     (float, float.__float__),
@@ -36,22 +36,36 @@ _SCALARS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
 )
 
 
-def _plain(value: Any, depth: int) -> Any:
-    for types, convert in _SCALARS:
-        if isinstance(value, types):
-            return convert(value)
-    if depth <= 0:
-        return "..."
-    if isinstance(value, Mapping):
-        items = [*value.items()][:_ITEMS]
-        return {value_text(key): _plain(each, depth - 1) for key, each in items}
-    if isinstance(value, list | tuple | AbstractSet) and not hasattr(value, "_asdict"):
-        return [_plain(each, depth - 1) for each in [*value][:_ITEMS]]
-    fields = _fields(value)
-    if fields is None:
-        return f"<{type(value).__qualname__}>"
-    public = {name: each for name, each in fields.items() if not name.startswith("_")}
-    return _plain(public, depth)
+class _Plain:
+    """Values as JSON has them. ``left`` items are still taken."""
+
+    def __init__(self) -> None:
+        self.left = _ITEMS
+
+    def of(self, value: Any, depth: int) -> Any:
+        """One value."""
+        if isinstance(value, Enum):
+            return self.of(value.value, depth)
+        for types, convert in _SCALARS:
+            if isinstance(value, types):
+                return convert(value)
+        if depth <= 0 or self.left <= 0:
+            return "..."
+        if isinstance(value, Mapping):
+            items = self._taken(value.items())
+            return {value_text(key): self.of(each, depth - 1) for key, each in items}
+        if isinstance(value, list | tuple | AbstractSet) and not hasattr(value, "_asdict"):
+            return [self.of(each, depth - 1) for each in self._taken(value)]
+        fields = _fields(value)
+        if fields is None:
+            return f"<{type(value).__qualname__}>"
+        public = {name: each for name, each in fields.items() if not name.startswith("_")}
+        return self.of(public, depth)
+
+    def _taken(self, values: Iterable[Any]) -> list[Any]:
+        taken = [*itertools.islice(values, self.left)]
+        self.left -= len(taken)
+        return taken
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
