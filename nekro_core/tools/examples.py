@@ -21,6 +21,13 @@ def example_code(section: str) -> str:
     return fenced["code"] if fenced else text.rstrip()
 
 
+def first_examples(code: str, most: int) -> str:
+    """The section's code without the worked examples after the first ``most``."""
+    lines = code.splitlines()
+    begins = [number for number, line in enumerate(lines) if _SAYS.match(line.strip())]
+    return "\n".join(lines[: begins[most]]).rstrip() if len(begins) > most else code
+
+
 def worked_examples(code: str) -> tuple[Example, ...]:
     """The examples of a section's code. One whose code is empty or does not parse is left out."""
     found: list[Example] = []

@@ -4,9 +4,12 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 
+from nekro_core.tools.examples import first_examples
 from nekro_core.tools.tool import Parameter, Tool
 
 _INDENT = "    "
+_EXAMPLES = 2
+"""Worked examples that a docstring shows: a small model is given the others in its own way."""
 
 
 def signature_text(tool: Tool, name: str = "") -> str:
@@ -37,7 +40,8 @@ def doc(tool: Tool) -> str:
     sections.append(_section("Args", (_described(each) for each in described)))
     sections.append(_section("Returns", (tool.returns,) if tool.returns else ()))
     sections.append(_section("Raises", tool.raises))
-    sections.append(_section("Example", (tool.example,) if tool.example else ()))
+    example = first_examples(tool.example, _EXAMPLES)
+    sections.append(_section("Example", (example,) if example else ()))
     return "\n\n".join(filter(None, sections))
 
 

@@ -2,7 +2,10 @@
 
 import pytest
 
+from nekro_core.plugin import AgentCtx
 from nekro_core.tools.examples import example_code, script_language, worked_examples
+from nekro_core.tools.stub import stub
+from tests.tools.make import tool_of
 
 
 def test_up_to_the_next_person() -> None:
@@ -30,6 +33,36 @@ def test_up_to_the_next_person() -> None:
     assert first.code == 'value = roll(6)\nif value == 6:\n    send("six!")'
     assert (second.says, second.language) == ("おはよう", "ja")
     assert second.code == '# a comment stays\nsend("おはよう")'
+
+
+async def greet(_ctx: AgentCtx, words: str) -> str:
+    """Greet somebody.
+
+    Args:
+        words: What to say.
+
+    Example:
+        greet("for readers")
+
+        # User: one
+        greet("1")
+
+        # User: two
+        greet("2")
+
+        # User: three
+        greet("3")
+    """
+    return words
+
+
+def test_a_large_model_is_shown_two_and_a_small_one_has_them_all() -> None:
+    tool = tool_of(greet)
+    assert [example.says for example in tool.examples] == ["one", "two", "three"]
+    shown = stub(tool)
+    assert shown.endswith('# User: two\n        greet("2")\n    """')
+    assert 'greet("for readers")' in shown
+    compile(shown, "stub", "exec")
 
 
 @pytest.mark.parametrize("fence", ["```python\n{}\n```", "```\n{}\n```", "{}", "\n    {}\n"])
