@@ -85,10 +85,11 @@ def http_api(
 
     @router.get("/rooms/{room}/runs/{run_id}")
     async def read_run(room: str, run_id: str) -> Json:
-        run = await host.run(run_id)
+        runs = await host.runs(run_id)
+        run = next((run for run in runs if run.run_id == run_id), None)
         if run is None or run.chat_key != room_key(INSTANCE, room):
             raise Refused(404, "run", "no such run in this room")
-        return run_view(run)
+        return {**run_view(run), "turn": [run_view(each) for each in runs]}
 
     @router.post("/rooms/{room}/stop")
     async def stop(room: str) -> dict[str, bool]:

@@ -107,8 +107,9 @@ class Host(Protocol):
     async def chats(self, instance: str) -> list[ChatKey]:
         """Chats that are known, newest activity first."""
 
-    async def run(self, run_id: str) -> RunRecord | None:
-        """The code behind an answer."""
+    async def runs(self, run_id: str) -> list[RunRecord]:
+        """The code behind an answer: every run of the turn that this one belongs to, in order.
+        Empty where there is none of that id."""
 
     async def read_upload(self, chat_key: ChatKey, path: str) -> bytes | None:
         """The bytes of this chat's medium by its `Media.path`; nothing where it is another's."""

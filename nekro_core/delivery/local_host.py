@@ -95,9 +95,9 @@ class LocalHost:
         """See `Host.chats`."""
         return await self._store.chats.of_instance(instance)
 
-    async def run(self, run_id: str) -> RunRecord | None:
-        """See `Host.run`."""
-        return await self._store.runs.get(run_id)
+    async def runs(self, run_id: str) -> list[RunRecord]:
+        """See `Host.runs`."""
+        return await self._store.runs.beside(run_id)
 
     async def read_upload(self, chat_key: ChatKey, path: str) -> bytes | None:
         """See `Host.read_upload`."""

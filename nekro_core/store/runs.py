@@ -67,6 +67,16 @@ class Runs:
         )
         return [_run(row) for row in rows]
 
+    async def beside(self, run_id: str) -> list[RunRecord]:
+        """A run and the others of its turn, in order; nothing where there is no such run."""
+        rows = await self._database.read(
+            "SELECT * FROM runs WHERE run_id = ? OR (turn_id <> 0 AND turn_id = "
+            "(SELECT turn_id FROM runs WHERE run_id = ?)) ORDER BY step, started",
+            run_id,
+            run_id,
+        )
+        return [_run(row) for row in rows]
+
     async def add_call(self, run_id: str, call: ToolCall) -> None:
         """Keep one call of a tool. Raises `Conflict` where that position is taken."""
         arguments = call.arguments

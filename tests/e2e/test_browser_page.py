@@ -50,6 +50,7 @@ DECODE = """async (audio) => {
 
 REPLIES = [
     python('send_channel_message("Hello! Nice to meet you.")'),
+    python("print(rol)"),
     python(
         "import random\n\nroll = random.randint(1, 20)\nsend_channel_message(f'You rolled {roll}.')"
     ),
@@ -198,8 +199,13 @@ async def _rolls_and_shows_its_code(page: Page) -> None:
     await say(page, "roll a 20-sided dice")
     await expect(answers(page)).to_have_count(2)
     await answers(page).last.get_by_role("button", name="Show the code").click()
-    await expect(page.locator(".nk-code")).to_contain_text("randint")
-    await expect(page.locator(".nk-run-facts")).to_contain_text("s")
+    # Every run of the turn is there, the one that failed too.
+    runs = page.locator(".nk-run")
+    await expect(runs).to_have_count(2)
+    await expect(runs.first.locator(".nk-code")).to_contain_text("rol")
+    await expect(runs.first.locator(".nk-output.nk-bad")).to_contain_text("NameError")
+    await expect(runs.last.locator(".nk-code")).to_contain_text("randint")
+    await expect(runs.last.locator(".nk-run-facts")).to_contain_text("s")
 
 
 async def _shows_a_picture(page: Page) -> None:

@@ -291,6 +291,11 @@ async def test_the_code_behind_an_answer(store: Store) -> None:
     assert done is not None
     assert (done.code, done.output, done.stop, done.seconds) == ("print(1)", "1\n", "end", 0.5)
     assert [run.run_id for run in await store.runs.of_turn(turn.turn_id)] == ["r1", "r2"]
+    await store.runs.begin("of no turn", GROUP, code="")
+    await store.runs.begin("nor this", GROUP, code="")
+    assert [run.run_id for run in await store.runs.beside("r2")] == ["r1", "r2"]
+    assert [run.run_id for run in await store.runs.beside("nor this")] == ["nor this"]
+    assert await store.runs.beside("none") == []
     assert await store.runs.get("none") is None
     call = ToolCall(
         position=0, name="send", arguments='{"a":1}', outcome="ok", started=1.0, seconds=0.1

@@ -125,8 +125,8 @@ class MemoryHost:
     async def chats(self, instance: str) -> list[ChatKey]:
         return list(self.newest)
 
-    async def run(self, run_id: str) -> RunRecord | None:
-        return None
+    async def runs(self, run_id: str) -> list[RunRecord]:
+        return []
 
     async def read_upload(self, chat_key: ChatKey, path: str) -> bytes | None:
         return None

@@ -92,7 +92,7 @@ class FakeHost:
     def __post_init__(self) -> None:
         self.media = MemoryKeeper(self.data_dir / "uploads")
         self.history: dict[ChatKey, list[Record]] = defaultdict(list)
-        self.runs: dict[str, RunRecord] = {}
+        self.code: dict[str, list[RunRecord]] = {}
         self.accepted: list[ChatMessage] = []
         self.mind: ScriptedMind | None = None
         self.turns: dict[ChatKey, anyio.CancelScope] = {}
@@ -178,8 +178,8 @@ class FakeHost:
         ours = [key for key, records in self.history.items() if records]
         return sorted(ours, key=lambda key: -self.history[key][-1].seq)
 
-    async def run(self, run_id: str) -> RunRecord | None:
-        return self.runs.get(run_id)
+    async def runs(self, run_id: str) -> list[RunRecord]:
+        return self.code.get(run_id, [])
 
     async def read_upload(self, chat_key: ChatKey, path: str) -> bytes | None:
         found = Path(path).resolve()
@@ -253,7 +253,7 @@ class ScriptedMind:
                 reply = Reply(message.message_id, message.sender.user_id, message.text)
                 await self._send(key, run_id, (reply, Text(hello)))
             failed = "fail" in text
-            self.host.runs[run_id] = RunRecord(
+            run = RunRecord(
                 run_id=run_id,
                 chat_key=key,
                 code=code,
@@ -263,6 +263,11 @@ class ScriptedMind:
                 started=began,
                 seconds=0.042,
             )
+            self.host.code[run_id] = [run]
+            if "dice" in text:
+                error = "NameError: name 'rol' is not defined"
+                vain = {"run_id": f"{run_id}-vain", "code": "print(rol)", "error": error}
+                self.host.code[run_id].insert(0, msgspec.structs.replace(run, **vain))
 
     async def _send(
         self,
