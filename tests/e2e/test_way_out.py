@@ -1,0 +1,56 @@
+"""The operator lets boxes out to an index: the model installs from it, until the operator changes
+their mind in a file."""
+
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+
+from tests.e2e.bot_process import BotProcess, running_bot
+from tests.peers.scripted_model import ScriptedModelServer
+from tests.sandbox.egress.package_index import index
+
+pytestmark = pytest.mark.jail
+
+INSTALL = """```python
+print(workbench.shell("pip install --quiet --retries 0 greeting")["exit_code"])
+import greeting
+send_channel_message(greeting.HELLO)
+```"""
+TRY = """```python
+code = workbench.shell("pip download --retries 0 --no-deps greeting")["exit_code"]
+send_channel_message("no longer" if code else "still")
+```"""
+
+
+async def say(bot: BotProcess, text: str, expected: str) -> None:
+    """Say something in private and wait until the bot says this."""
+    headers = {"Authorization": f"Bearer {bot.token}"}
+    room = "/api/v1/rooms/private_lin/messages"
+    async with httpx.AsyncClient(base_url=bot.address, headers=headers, trust_env=False) as script:
+        posted = await script.post(room, json={"speaker": "lin", "text": text})
+        assert posted.is_success, posted.text
+        with anyio.fail_after(90):
+            while expected not in (await script.get(room)).text:
+                await anyio.sleep(0.05)
+
+
+async def test_what_boxes_reach_is_the_operators_to_say(tmp_path: Path) -> None:
+    with index() as (port, asked):
+        async with ScriptedModelServer([INSTALL, TRY]) as model:
+            settings = {
+                "NEKRO_LLM__BASE_URL": model.base_url,
+                "NEKRO_LLM__MODEL": "scripted",
+                "NEKRO_TRIGGER__DEBOUNCE_S": "0.05",
+                "NEKRO_SANDBOX__EGRESS_PRIVATE": f'["127.0.0.1:{port}"]',
+                "NEKRO_SANDBOX__PIP_INDEX": f"http://127.0.0.1:{port}/simple/",
+            }
+            async with running_bot(tmp_path, **settings) as bot:
+                await say(bot, "install something", "hello from a wheel")
+                count = len(asked)
+                (bot.data / "egress.toml").write_text('["web-private_lin"]\nallow = []\n')
+                await anyio.sleep(1.5)
+                await say(bot, "and again", "no longer")
+                assert len(asked) == count
+                assert "may not reach 127.0.0.1" not in bot.log, "its way out is closed"
