@@ -118,8 +118,9 @@ async def _boxes(settings: Settings) -> AsyncIterator[Finding]:
             await backend.aclose()
             failed = [check for check in checked.checks if not check.ok]
             if checked.ok:
-                held = len(checked.checks)
-                yield Finding(area="boxes", ok=True, seen=f"{backend.name}: all {held} checks hold")
+                started, *others = checked.checks
+                held = f"all {1 + len(others)} checks hold: {started.seen}"
+                yield Finding(area="boxes", ok=True, seen=f"{backend.name}: {held}")
             for check in failed:
                 yield Finding(
                     area="boxes",

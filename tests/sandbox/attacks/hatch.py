@@ -141,7 +141,7 @@ def _dedent(code: str) -> str:
 async def too_many_calls(ground: Ground) -> GotThrough:
     tools = Tools({"tool": None})
     limits = RunLimits(seconds=10, calls=200)
-    result = await ground.play("for _ in range(2000): tool()", limits, tools)
+    result = await ground.play("for _ in range(400): tool()", limits, tools)
     held = result and result.stop is StopReason.TOO_MANY_CALLS and len(tools.calls) <= 200
     return [] if held else [f"{len(tools.calls)} calls: {result}"[:300]]
 

@@ -1,0 +1,25 @@
+"""The operators' page names every setting of this room with its default."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from nekro_core.sandbox.settings import SandboxSettings
+
+PAGE = Path(__file__).parents[2] / "docs" / "isolation.md"
+ROWS = {
+    name.lower(): default
+    for name, default in re.findall(r"^\| `([A-Z_]+)` \| (.*?) \|", PAGE.read_text(), re.MULTILINE)
+}
+
+
+def test_it_names_every_setting_and_no_other() -> None:
+    assert set(ROWS) == set(SandboxSettings.model_fields)
+
+
+@pytest.mark.parametrize("name", SandboxSettings.model_fields)
+def test_its_default_is_the_true_one(name: str) -> None:
+    default = getattr(SandboxSettings(), name)
+    unset = default is None or default in ("", (), {})
+    assert ROWS[name] == ("unset" if unset else f"`{default}`")
