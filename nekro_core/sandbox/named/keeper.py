@@ -12,6 +12,7 @@ from nekro_core.sandbox.named.owned import KeeperLimits, OwnedBoxes
 from nekro_core.sandbox.named.storage import BoxRecord, BoxStorage
 
 _LOOK_S = 1.0
+_QUIET_S = 3600.0
 _LAST_SAVES_S = 2.0
 """For the files of all boxes together when the process ends."""
 
@@ -41,12 +42,14 @@ class NamedBoxes:
         self._clock = clock
         self._equip = equip or _leave_as_it_is
         self._owners: dict[str, OwnedBoxes] = {}
+        self._running: set[NamedBox] = set()
 
     @property
     def running(self) -> list[NamedBox]:
         """Those that run, the one unused longest first."""
-        known = (named for owned in self._owners.values() for named in owned.known)
-        return sorted((named for named in known if named.running), key=lambda n: n.idle_since)
+        return sorted(
+            (named for named in self._running if named.running), key=lambda named: named.idle_since
+        )
 
     def of(self, owner: str) -> OwnedBoxes:
         """One owner's boxes: always the same object."""
@@ -62,13 +65,28 @@ class NamedBoxes:
 
     async def watch(self) -> None:
         """Until it is cancelled: save what changed, put to sleep what nobody uses."""
+        forgotten = self._clock()
         while True:
             await anyio.sleep(_LOOK_S)
-            for named in self.running:
-                if named.changed and not named.in_use:
-                    await named.save()
-            await self.end_idle()
-            await self.make_room()
+            await self.look()
+            if self._clock() - forgotten > _QUIET_S:
+                forgotten = self._clock()
+                self.forget_quiet()
+
+    async def look(self) -> None:
+        """Look after every running box once."""
+        for named in tuple(self._running):
+            if not named.running:
+                await named.note_death()
+            elif named.changed and not named.in_use:
+                await named.save()
+        await self.end_idle()
+        await self.make_room()
+
+    def forget_quiet(self) -> None:
+        """Drop what is known of owners whose boxes have slept for long: it is stored as well."""
+        for owned in self._owners.values():
+            owned.forget_quiet(self._clock() - _QUIET_S)
 
     async def end_idle(self) -> None:
         """Put boxes to sleep whose time has come."""
@@ -91,7 +109,7 @@ class NamedBoxes:
         with anyio.move_on_after(_LAST_SAVES_S, shield=True):
             for named in running:
                 await named.save()
-        for named in running:
+        for named in tuple(self._running):
             await named.end()
 
     def _new_box(self, owner: str, name: str, record: BoxRecord, stored: bool) -> NamedBox:
@@ -103,6 +121,7 @@ class NamedBoxes:
             equip=self._equip,
             storage=self._storage,
             clock=self._clock,
+            running=self._running,
             stored=stored,
         )
 

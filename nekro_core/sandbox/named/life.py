@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
@@ -72,8 +71,8 @@ class NamedBox:
     """A box with a name. Made by `NamedBoxes` alone.
 
     ``make`` makes a fresh box of an image, ``equip`` gets it before anyone else does, ``clock`` is
-    monotonic, ``stored`` says that the box is there already and sleeps. A `PreviewTarget`: the same
-    object over sleep and wake.
+    monotonic, ``running`` are those of all owners that run, ``stored`` says that the box is there
+    already and sleeps. A `PreviewTarget`: the same object over sleep and wake.
     """
 
     def __init__(
@@ -86,6 +85,7 @@ class NamedBox:
         equip: Equip,
         storage: BoxStorage,
         clock: Callable[[], float],
+        running: set["NamedBox"],
         stored: bool = False,
     ) -> None:
         self.owner = owner
@@ -97,10 +97,12 @@ class NamedBox:
         self._equip = equip
         self._storage = storage
         self._clock = clock
+        self._running_ones = running
         self._box: Box | None = None
         self._users = 0
         self._changed = False
         self._background = False
+        self._died = False
         self._saved = Saved()
         self._news: dict[str, object] = {}
         self._changing = anyio.Lock()
@@ -174,6 +176,13 @@ class NamedBox:
             if self.state is BoxState.RUNNING and not self.running:
                 await self._lay_down()
 
+    async def note_death(self) -> None:
+        """Nobody uses it and it died: free what it used, and tell its next user."""
+        async with self._changing:
+            if self.state is BoxState.RUNNING and not self.running and not self.in_use:
+                self._died = True
+                await self._lay_down()
+
     async def save(self) -> bool:
         """Store the files where they changed. False where it went wrong, which is logged; it is
         tried again at the next save."""
@@ -210,6 +219,7 @@ class NamedBox:
         """End it and remove its files; calls in flight get `BoxLost`. Raises `OSError`."""
         self.state = BoxState.DESTROYED
         box, self._box = self._box, None
+        self._running_ones.discard(self)
         await _end(box)
         async with self._changing, self._saving:
             await self._storage.forget(self.owner, self.name)
@@ -218,18 +228,20 @@ class NamedBox:
         self._must_live()
         if self.running and self._box is not None:
             return BoxInUse(self._box, self), False
-        died = self.state is BoxState.RUNNING
-        if died:
+        if self.state is BoxState.RUNNING:
+            self._died = True
             await self._lay_down()
         before, self.state = self.state, BoxState.STARTING
         try:
             self._box = await self._started(restore=before is BoxState.SLEEPING)
             self.state = BoxState.RUNNING
+            self._running_ones.add(self)
         finally:
             if self.state is BoxState.STARTING:
                 self.state = before
         if before is BoxState.SLEEPING:
-            self._news = {"woke": True} | ({"fault": DIED} if died else {})
+            self._news = {"woke": True} | ({"fault": DIED} if self._died else {})
+        self._died = False
         return BoxInUse(self._box, self), before is BoxState.ABSENT
 
     async def _started(self, *, restore: bool) -> Box:
@@ -256,11 +268,15 @@ class NamedBox:
     async def _lay_down(self) -> None:
         box, self._box = self._box, None
         self.state = BoxState.SLEEPING
+        self._running_ones.discard(self)
         self._changed = self._background = False
         await _end(box)
 
 
 async def _end(box: Box | None) -> None:
     if box is not None:
-        with anyio.move_on_after(_END_S, shield=True), suppress(SandboxError):
-            await box.destroy()
+        with anyio.move_on_after(_END_S, shield=True):
+            try:
+                await box.destroy()
+            except (SandboxError, OSError) as error:
+                _log.error("box %s did not end cleanly: %s", box.box_id, error)

@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 import anyio
 
@@ -62,6 +63,7 @@ class OwnedBoxes:
         self._storage = storage
         self._limits = limits
         self._boxes: dict[str, NamedBox] = {}
+        self._held: WeakValueDictionary[str, NamedBox] = WeakValueDictionary()
         self._loaded = False
         self._changing = anyio.Lock()
 
@@ -143,6 +145,19 @@ class OwnedBoxes:
             if named.changed:
                 await named.save()
 
+    def forget_quiet(self, before: float) -> None:
+        """Forget boxes that all sleep, unused since then. Whoever still holds one, as a preview
+        does, keeps it: the same object comes back with its next use."""
+        boxes = self._boxes.values()
+        quiet = all(
+            each.state is BoxState.SLEEPING and not each.in_use and each.idle_since < before
+            for each in boxes
+        )
+        if self._loaded and quiet and not self._changing.locked():
+            self._held.update(self._boxes)
+            self._boxes = {}
+            self._loaded = False
+
     async def destroy(self, name: str) -> bool:
         """End a box and remove its files; its name is free then. False where there is none.
 
@@ -203,7 +218,8 @@ class OwnedBoxes:
             _log.error("the boxes of %s cannot be read: %s", self.owner, error)
             raise BoxUnreadable("the list of the boxes cannot be read now") from error
         for name, record in records.items():
-            self._boxes[name] = self._new_box(name, record or self._default_record(), True)
+            held = self._held.pop(name, None)
+            self._boxes[name] = held or self._new_box(name, record or self._default_record(), True)
         self._loaded = True
 
     def _default_record(self) -> BoxRecord:

@@ -29,6 +29,7 @@ class MemoryBox:
         self.image = image
         self.files: dict[str, bytes] = {}
         self.alive = True
+        self.destroyed = False
         self.exports = 0
         self._known: dict[str, bytes] = {}
         self._state = ""
@@ -78,6 +79,7 @@ class MemoryBox:
 
     async def destroy(self) -> None:
         self.alive = False
+        self.destroyed = True
         await anyio.sleep(0)
 
     def _must_live(self) -> None:

@@ -43,7 +43,7 @@ class Known:
 
 
 @given(STEPS)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_life(steps: list[tuple[object, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         anyio.run(live, Path(folder), steps)

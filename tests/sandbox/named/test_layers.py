@@ -27,7 +27,7 @@ def change(box: MemoryBox, wanted: dict[str, bytes | None]) -> None:
 
 
 @given(st.lists(st.tuples(CHANGES, st.sampled_from(["save", "fail", "wake"])), max_size=25))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_any_changes_come_back(steps: list[tuple[dict[str, bytes | None], str]]) -> None:
     async def live(folder: Path) -> None:
         storage, box, saved = FolderStorage(folder), MemoryBox("1", "python"), Saved()

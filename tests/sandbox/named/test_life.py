@@ -242,6 +242,32 @@ async def test_a_death_in_the_middle_of_a_call_is_told_to_that_call_alone(world:
     assert await world.read() == "milk"
 
 
+async def test_a_death_is_noticed_and_told_to_the_next_user(world: World) -> None:
+    await world.write("milk")
+    await world.keeper.look()
+    world.source.made[0].alive = False
+    await world.keeper.look()
+    assert world.source.made[0].destroyed, "what it used is free again"
+    async with world.lin.use() as used:
+        assert "died" in str(used.named.take_news()["fault"])
+    assert await world.read() == "milk"
+
+
+async def test_what_sleeps_for_long_is_forgotten_and_found_again(world: World) -> None:
+    await world.write("milk", "shown")
+    await world.write("tea")
+    shown = await world.lin.find("shown")
+    await world.pass_time(600)
+    world.keeper.forget_quiet()
+    assert len(world.lin.known) == 2, "not yet"
+    await world.pass_time(4000)
+    world.keeper.forget_quiet()
+    assert world.lin.known == ()
+    assert await world.listed() == [("default", "python", False), ("shown", "python", False)]
+    assert await world.lin.find("shown") is shown, "somebody still shows it"
+    assert (await world.read("shown"), await world.read()) == ("milk", "tea")
+
+
 async def test_destroying_ends_calls_and_frees_the_name(world: World) -> None:
     await world.write("milk", "x")
     await world.lin.save()
@@ -296,10 +322,9 @@ async def test_what_changed_is_saved_soon_and_nothing_else_is(world: World) -> N
         with anyio.fail_after(10):
             while not box.exports:
                 await anyio.sleep(0.01)
-        saved = box.exports
-        await world.read()
-        await anyio.sleep(1.2)
-        assert box.exports == saved
+    await world.read()
+    await world.keeper.look()
+    assert box.exports == 1
     world.begin()  # it was killed
     assert await world.read() == "milk"
 
