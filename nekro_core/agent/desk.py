@@ -12,11 +12,11 @@ from nekro_core.agent.functions import Functions, functions_of
 from nekro_core.agent.native_calls import Answered, NativeCalls
 from nekro_core.agent.native_reply import calls_text
 from nekro_core.agent.ports import Ports
-from nekro_core.agent.run_calls import RunCalls
+from nekro_core.agent.run_calls import RunCalls, arguments_text
 from nekro_core.chat import ChatKey, ChatKind
 from nekro_core.llm.model import AudioPart, FunctionCall, ImagePart, Part, TextPart
-from nekro_core.plugin.context import AgentCtx
 from nekro_core.sandbox.tools import TOOL_NAMES, mcp_tools
+from nekro_core.store import ToolCall
 from nekro_core.tools.content import AudioContent, Content, ImageContent, TextContent
 from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.offer import OfferedTool, ToolAnswer
@@ -58,12 +58,27 @@ class ToolDesk:
         self, chat_key: ChatKey | None, name: str, arguments: Mapping[str, Any]
     ) -> ToolAnswer:
         """Carry a call out; cancelled, it ends what runs. Raises `StoreError`."""
+        store, clock = self._ports.store, self._ports.clock
         tools, functions = self._functions(chat_key)
+        call = FunctionCall(call_id="1", name=name, arguments=arguments)
+        run_id = uuid.uuid4().hex
+        made: list[ToolCall] = []
         async with self._slots:
-            if name in TOOL_NAMES or name not in functions.names:
-                told = await self._ports.boxes.call(chat_key or NOWHERE, name, arguments)
-                return ToolAnswer(content=(TextContent(told.content),), is_error=told.is_error)
-            return await self._call_plugin(chat_key, tools, functions, name, arguments)
+            await store.runs.begin(run_id, chat_key or NOWHERE, code=calls_text([call]))
+            began, stop = clock(), "cancelled"
+            try:
+                if name in TOOL_NAMES or name not in functions.names:
+                    answer = await self._on_boxes(chat_key, call, made)
+                else:
+                    tool = tools.name_of(functions.names[name])
+                    answer = await self._by_plugin(chat_key, tools, tool, call, run_id, made)
+                stop = ANSWERED
+            finally:
+                with anyio.move_on_after(_LAST_WORDS_S, shield=True):
+                    for each in made:
+                        await store.runs.add_call(run_id, each)
+                    await store.runs.end(run_id, output="", stop=stop, seconds=clock() - began)
+        return answer
 
     def _functions(self, chat_key: ChatKey | None) -> tuple[ToolSet, Functions]:
         tools = self._ports.plugins.tools_for(chat_key or NOWHERE)
@@ -74,50 +89,54 @@ class ToolDesk:
             tools = self._chatless[1]
         return tools, tools.once(functions_of)
 
-    async def _call_plugin(
+    async def _on_boxes(
+        self, chat_key: ChatKey | None, call: FunctionCall, made: list[ToolCall]
+    ) -> ToolAnswer:
+        began, started = self._ports.clock(), self._ports.wall()
+        told = "cut off: nobody waited for it any more"
+        try:
+            chat = chat_key or NOWHERE
+            result = await self._ports.boxes.call(chat, call.name, call.arguments)
+            told = "failed" if result.is_error else "ok"
+            return ToolAnswer(content=(TextContent(result.content),), is_error=result.is_error)
+        finally:
+            made.append(
+                ToolCall(
+                    position=0,
+                    name=call.name,
+                    arguments=arguments_text((), dict(call.arguments)),
+                    outcome=told,
+                    started=started,
+                    seconds=self._ports.clock() - began,
+                )
+            )
+
+    async def _by_plugin(
         self,
         chat_key: ChatKey | None,
         tools: ToolSet,
-        functions: Functions,
-        name: str,
-        arguments: Mapping[str, Any],
+        tool: str,
+        call: FunctionCall,
+        run_id: str,
+        made: list[ToolCall],
     ) -> ToolAnswer:
         ports, chat = self._ports, chat_key or NOWHERE
-        call = FunctionCall(call_id="1", name=name, arguments=arguments)
-        run_id = uuid.uuid4().hex
         files = BoxOnDemand(ports.boxes, chat)
-        try:
-            ctx = ports.plugins.context_for(chat, run_id=run_id, box=files)
-            calls = self._run_calls(chat_key, tools, ctx)
-            native = NativeCalls(
-                calls,
-                ctx,
-                lambda function: tools.name_of(functions.names[function]),
-                at_once=1,
-                result_chars=ports.settings.turn.result_chars,
-            )
-            await ports.store.runs.begin(run_id, chat, code=calls_text([call]))
-            began, stop = ports.clock(), "cancelled"
-            try:
-                (answered,) = await native.carry_out([call])
-                stop = ANSWERED
-            finally:
-                with anyio.move_on_after(_LAST_WORDS_S, shield=True):
-                    for made in calls.made:
-                        await ports.store.runs.add_call(run_id, made)
-                    await ports.store.runs.end(
-                        run_id, output="", stop=stop, seconds=ports.clock() - began
-                    )
-        finally:
-            await files.close()
-        return _answer(answered)
+        ctx = ports.plugins.context_for(chat, run_id=run_id, box=files)
 
-    def _run_calls(self, chat_key: ChatKey | None, tools: ToolSet, ctx: AgentCtx) -> RunCalls:
         async def note(text: str) -> None:
             if chat_key is not None:
-                await self._ports.inbox.note(chat_key, text, run_id=ctx.run_id)
+                await ports.inbox.note(chat_key, text, run_id=run_id)
 
-        return RunCalls(tools, ctx, note=note, clock=self._ports.clock, wall=self._ports.wall)
+        calls = RunCalls(tools, ctx, note=note, clock=ports.clock, wall=ports.wall)
+        chars = ports.settings.turn.result_chars
+        native = NativeCalls(calls, ctx, lambda _: tool, at_once=1, result_chars=chars)
+        try:
+            (answered,) = await native.carry_out([call])
+        finally:
+            made += calls.made
+            await files.close()
+        return _answer(answered)
 
 
 def _answer(answered: Answered) -> ToolAnswer:

@@ -102,7 +102,7 @@ class RunCalls:
                 ToolCall(
                     position=len(self.made) if position is None else position,
                     name=name,
-                    arguments=_as_json(args, kwargs),
+                    arguments=arguments_text(args, kwargs),
                     outcome=told,
                     started=started,
                     seconds=self._clock() - began,
@@ -115,7 +115,7 @@ class RunCalls:
             ToolCall(
                 position=position,
                 name=name,
-                arguments=_as_json((), dict(arguments)),
+                arguments=arguments_text((), dict(arguments)),
                 outcome=why,
                 started=self._wall(),
                 seconds=0.0,
@@ -157,7 +157,8 @@ def model_part(content: Content) -> Part:
             assert_never(content)
 
 
-def _as_json(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+def arguments_text(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    """Arguments as people read them: JSON, long texts and lists cut."""
     values = {"args": [_bounded(value) for value in args]} if args else {}
     text = json.dumps({**values, **_bounded(kwargs)}, ensure_ascii=False)
     if len(text) <= _ARGUMENTS_CHARS:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import aiosqlite
 import anyio
 
 from nekro_core.agent import ToolDesk
@@ -117,3 +118,20 @@ async def test_a_call_that_nobody_waits_for_any_more_ends(folder: Path, boxes: S
         assert run is not None
         assert run.stop == "cancelled"
         assert len(await bot.store.runs.calls(runs[0])) == 1
+
+
+async def test_calls_on_boxes_are_written_down_too(folder: Path, boxes: Shelf) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([NOTHING])) as bot:
+        await ToolDesk(bot.ports).call(None, "shell", {"command": "exit 3"})
+    async with aiosqlite.connect(folder / "nekro.sqlite3") as database:
+        query = "SELECT r.chat_key, code, stop, name, arguments, outcome FROM runs r, tool_calls"
+        assert await database.execute_fetchall(query) == [
+            (
+                str(NOWHERE),
+                "shell(command='exit 3')",
+                "answered",
+                "shell",
+                '{"command": "exit 3"}',
+                "failed",
+            )
+        ]

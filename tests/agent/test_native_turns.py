@@ -460,3 +460,19 @@ async def test_old_results_make_room(folder: Path, boxes: Shelf) -> None:
     assert len(results) == 6
     assert len(results["5"]) > 20_000
     assert len(results["0"]) < 1000
+
+
+async def test_what_no_encoder_takes_ends_nothing(folder: Path, boxes: Shelf) -> None:
+    """Half of an emoji, and a character without any width."""
+
+    async def echo(_ctx: AgentCtx, text: str) -> str:
+        """Say it again."""
+        return text
+
+    model = ScriptedModel(
+        [calls(call("echo", "1", text="\ud83d and \u200b"), prose="\ud83d"), "\udc00 Done."]
+    )
+    async with running_bot(folder, boxes, model, tools=[echo], settings=TOOLS_MODE) as bot:
+        assert (await bot.ask("echo"))[-1].endswith("Done.")
+        assert (await bot.last_turn()).stop == "finished"
+    assert "\\u200b" in results_of(model.requests[1])["1"]
