@@ -62,6 +62,7 @@ class Preview:
             raise PreviewRefused(f"port {port} is the box's way out and is not shown")
         if target.preview_state is TargetState.GONE:
             raise PreviewRefused("this box is gone")
+        self._forget_gone()
         ports = self._by_target.setdefault(target, {})
         opened = ports.get(port)
         if opened is None:
@@ -95,6 +96,11 @@ class Preview:
         default = 443 if self.settings.scheme == "https" else 80
         name = f"{opened.token}.{self.settings.domain}"
         return name if self._public_port == default else f"{name}:{self._public_port}"
+
+    def _forget_gone(self) -> None:
+        for target in tuple(self._by_target):
+            if target.preview_state is TargetState.GONE:
+                self.close(target)
 
     def _address(self, token: str) -> str:
         opened = self._by_token[token]

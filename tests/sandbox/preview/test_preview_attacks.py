@@ -1,6 +1,8 @@
 """Row 41 of the attack table: names, headers, framing, slowness."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator
 
 import anyio
@@ -8,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nekro_core.sandbox.preview import Preview, PreviewRefused, PreviewSettings
+from nekro_core.sandbox.preview import Preview, PreviewRefused, PreviewSettings, TargetState
 from nekro_core.sandbox.preview.front import called_name
 from nekro_core.sandbox.preview.headers import answered_by_box, asked_of_box
 from nekro_core.sandbox.preview.names import MOST_PORTS
@@ -321,6 +323,20 @@ def test_a_loop_over_all_ports_is_stopped() -> None:
     with pytest.raises(PreviewRefused, match="shown already"):
         preview.open(box, MOST_PORTS + 1)
     assert preview.open(box, 1)
+
+
+def test_boxes_that_are_gone_are_not_kept() -> None:
+    preview = Preview(PreviewSettings(), 8080)
+    gone = weakref.WeakSet[LoopbackBox]()
+    for _ in range(3):
+        box = LoopbackBox()
+        preview.open(box, 80)
+        box.preview_state = TargetState.GONE
+        gone.add(box)
+    preview.open(LoopbackBox(), 80)
+    del box
+    gc.collect()
+    assert not gone
 
 
 @pytest.mark.parametrize("domain", ["localhost", "127.0.0.1", "", "a b.c", "x..y", "[::1]", "-a.b"])
