@@ -5,7 +5,6 @@ import os
 import secrets
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import anyio
@@ -14,6 +13,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from nekro_core.llm.embedded.openmp import library_path
 from nekro_core.llm.embedded.settings import EmbeddedSettings
+from nekro_core.llm.embedded.short_folder import ShortFolder
 from nekro_core.llm.model import ModelUnreachable
 
 SLOTS = 3
@@ -34,11 +34,10 @@ class ModelServer:
     def __init__(self, settings: EmbeddedSettings, readings: Path) -> None:
         self._settings = settings
         self._readings = readings
-        # Not in the data folder: a socket's path may have 107 characters at most.
-        self._folder = tempfile.TemporaryDirectory(prefix="nekro-model-")
+        self._folder = ShortFolder()
         self._lock = anyio.Lock()
         self._process: Process | None = None
-        self.socket = Path(self._folder.name) / "model.sock"
+        self.socket = self._folder.path / "model.sock"
         self.key = secrets.token_urlsafe(32)
 
     @property
@@ -67,7 +66,7 @@ class ModelServer:
             await self._stop()
             self.socket.unlink(missing_ok=True)
             self._readings.mkdir(parents=True, exist_ok=True, mode=0o700)
-            log = Path(self._folder.name) / "log"
+            log = self._folder.path / "log"
             process = await self._open(log)
             try:
                 await self._greet(process, model, log)
@@ -82,7 +81,7 @@ class ModelServer:
         with anyio.CancelScope(shield=True):
             async with self._lock:
                 await self._stop()
-                self._folder.cleanup()
+                self._folder.remove()
 
     async def _open(self, log: Path) -> Process:
         script = Path(__file__).with_name("serve.py")
@@ -101,7 +100,7 @@ class ModelServer:
         # Threads that spin while they wait for one another collapse as soon as somebody else
         # computes: with one busy core of two, 100 tokens took 83 s, with waiting threads 5 to 12.
         environment["OMP_WAIT_POLICY"] = "passive"
-        if folder := library_path(Path(self._folder.name)):
+        if folder := library_path(self._folder.path):
             before = environment.get("LD_LIBRARY_PATH")
             environment["LD_LIBRARY_PATH"] = f"{folder}:{before}" if before else str(folder)
         return environment

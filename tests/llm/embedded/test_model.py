@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from nekro_core.llm.embedded import EmbeddedModel, EmbeddedSettings, ensure_weights
 from nekro_core.llm.embedded.server import SLOTS
+from nekro_core.llm.embedded.short_folder import ShortFolder
 from nekro_core.llm.grammar import call_grammar
 from nekro_core.llm.model import ChatModel, Finished, ModelUnreachable, TextDelta, Usage
 from tests.llm.conformance import ChatModelConformance, ask, listen, words_of
@@ -116,16 +118,26 @@ async def main():
     await anyio.sleep_forever()
 anyio.run(main)
 """
+    short = Path(tempfile.mkdtemp(prefix="nk"))  # a socket's path must be short
+    environment = {**os.environ, "TMPDIR": str(short)}
     async with await anyio.open_process(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment
     ) as bot:
         assert bot.stdout is not None
         child = int(await bot.stdout.receive())
+        (folder,) = short.glob("nekro-model-*")
+        living = ShortFolder(short)
+        assert folder.exists(), "its owner lives"
         bot.kill()
         await bot.wait()
     with anyio.fail_after(10):
         while _alive(child):
             await anyio.sleep(0.05)
+    # What the dead bot left goes with the next start; what belongs to a living one stays.
+    ShortFolder(short).remove()
+    assert [*short.iterdir()] == [living.path]
+    living.remove()
+    short.rmdir()
 
 
 def _alive(process_id: int) -> bool:
