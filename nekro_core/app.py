@@ -31,6 +31,7 @@ from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.plugin import PluginRegistry, Services, loop_watched
 from nekro_core.sandbox.egress import Egress, EgressLimits, box_environment
 from nekro_core.sandbox.egress.overrides import OverridesFile
+from nekro_core.sandbox.egress.source import LetOutBoxes
 from nekro_core.sandbox.preview import Preview
 from nekro_core.sandbox.supply import BoxSupply
 from nekro_core.settings import Settings
@@ -124,7 +125,7 @@ class App:
                         adapter_of=partial(_adapter_of, store),
                         may_send_elsewhere=settings.nekro_plugin.may_send_elsewhere,
                         editor=outbox,
-                        boxes=supply,
+                        boxes=LetOutBoxes(supply, egress),
                         pool_of=boxes.pool,
                         model=model,
                         fetcher=fetcher,

@@ -12,6 +12,7 @@ connects to the address that it checked. ::
     relay.py      bytes both ways, until either side is done
     limits.py     EgressLimits
     environment.py  what programs in a box read to find it
+    source.py     boxes that belong to nobody, with what everyone may reach
     overrides.py  rules of single owners and boxes, in a file that is followed
     egress.py     Egress: all boxes' ways out, opened, closed and changed while they run
 """

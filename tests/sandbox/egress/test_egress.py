@@ -8,7 +8,9 @@ import anyio
 import pytest
 from anyio.abc import ByteStream
 
+from nekro_core.sandbox.box import BoxConnectionError
 from nekro_core.sandbox.egress import Egress, EgressLimits, Rules
+from nekro_core.sandbox.egress.source import LetOutBoxes
 from nekro_core.sandbox.work import Listener
 from tests.sandbox.egress.world import (
     PUBLIC,
@@ -267,3 +269,28 @@ async def test_a_moment_without_descriptors_is_waited_out() -> None:
             assert status(await reader.read()) == 403
         writer.close()
         await box.listener.aclose()
+
+
+async def test_a_box_of_nobodys_has_what_everyone_has_and_is_not_left_where_that_fails() -> None:
+    class One:
+        def __init__(self, box: LoopbackBox) -> None:
+            self.box = box
+
+        async def take(self, image: str = "") -> LoopbackBox:
+            return self.box
+
+    class Full(LoopbackBox):
+        async def listen(self, port: int) -> Listener:
+            raise BoxConnectionError("taken")
+
+    async with Egress.open(lambda owner, _: Rules.parse([] if owner else ["a.example"])) as egress:
+        box = LoopbackBox()
+        assert await LetOutBoxes(One(box), egress).take() is box
+        assert box.environment["https_proxy"]
+        assert box.listener is not None
+        await box.listener.aclose()
+
+        full = Full()
+        with pytest.raises(BoxConnectionError):
+            await LetOutBoxes(One(full), egress).take()
+        assert not full.alive

@@ -45,6 +45,7 @@ class LoopbackBox:
     """What of a box the way out needs."""
 
     alive: bool = True
+    box_id: str = "box"
     environment: Mapping[str, str] = field(default_factory=dict)
     listener: LoopbackListener | None = None
     listened: int = 0
@@ -57,6 +58,9 @@ class LoopbackBox:
 
     def set_environment(self, variables: Mapping[str, str]) -> None:
         self.environment = dict(variables)
+
+    async def destroy(self) -> None:
+        self.alive = False
 
 
 @dataclass
