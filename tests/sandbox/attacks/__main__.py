@@ -13,7 +13,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import anyio
 
@@ -22,6 +24,8 @@ from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
 from tests.sandbox.attacks import TABLE
 from tests.sandbox.attacks.campaign import carry_out, host_kind
+from tests.sandbox.docker_engine import NoEngine, give_image, running_engine
+from tests.sandbox.shelf import shelf_of
 
 HERE = Path(__file__).parent
 Row = dict[str, str]
@@ -30,10 +34,30 @@ Row = dict[str, str]
 
 async def outcomes(name: str) -> list[Row]:
     """What came of every row on one backend, here. Raises `BackendUnavailable`."""
+    with ExitStack() as stack:
+        host = await _engine(stack) if name == "docker" else ""
+        return await _outcomes(name, SandboxSettings(backend=BackendName(name), docker_host=host))
+
+
+async def _engine(stack: ExitStack) -> str:
+    """The address of an engine that has an image, of the tests' own unless one is named."""
+    if given := os.environ.get("NEKRO_TEST_DOCKER_HOST"):
+        return given
+    folder = Path(stack.enter_context(TemporaryDirectory()))
+    try:
+        host = stack.enter_context(running_engine(folder / "engine"))
+    except NoEngine as reason:
+        raise BackendUnavailable(str(reason)) from None
+    await give_image(host)
+    return host
+
+
+async def _outcomes(name: str, settings: SandboxSettings) -> list[Row]:
     async with anyio.create_task_group() as tasks:
-        backend = await open_backend(SandboxSettings(backend=BackendName(name)), tasks)
+        backend = await open_backend(settings, tasks)
         try:
-            found = await carry_out(backend, TABLE)
+            async with shelf_of(backend) as shelf:
+                found = await carry_out(backend, TABLE, shelf if name == "docker" else None)
         finally:
             await backend.aclose()
             tasks.cancel_scope.cancel()
@@ -41,7 +65,7 @@ async def outcomes(name: str) -> list[Row]:
         {
             "attack": str(attack),
             "ground": f"{name}, {host_kind()}",
-            "with": one.trouble or ("GOT THROUGH" if one.got else "held"),
+            "with": "; ".join(filter(None, (one.trouble, *one.got))) or "held",
             "without": (
                 ""
                 if one.got_without is None
@@ -87,7 +111,16 @@ def report(grounds: dict[str, list[Row]], missing: Sequence[str]) -> str:
         shown = "own" if number == "00" else str(int(number))
         lines.append(f"| {shown}. {name} | " + " | ".join(cells) + f" | {last} |")
     lines += [f"\nNot tried here: {one}" for one in missing]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*_HEAD, "", *lines]) + "\n"
+
+
+_HEAD = """\
+# Attacks on boxes, and what came of them
+
+Written by `python -m tests.sandbox.attacks --write docs/attacks.md` (`make attack` runs it). Numbers
+are those of the design's list; `own` are ours. The last column is the same attack once more with its
+defence switched off, on the jail: it must get through there, or it proves nothing.
+""".splitlines()
 
 
 def main() -> int:
