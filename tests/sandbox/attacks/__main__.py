@@ -117,9 +117,9 @@ def report(grounds: dict[str, list[Row]], missing: Sequence[str]) -> str:
 _HEAD = """\
 # Attacks on boxes, and what came of them
 
-Written by `python -m tests.sandbox.attacks --write docs/attacks.md` (`make attack` runs it). Numbers
-are those of the design's list; `own` are ours. The last column is the same attack once more with its
-defence switched off, on the jail: it must get through there, or it proves nothing.
+Written by `python -m tests.sandbox.attacks --write docs/attacks.md` (`make attack` runs it).
+Numbers are those of the design's list; `own` are ours. The last column is the same attack once
+more, with its defence switched off, on the jail: there it must get through, or it proves nothing.
 """.splitlines()
 
 
