@@ -27,6 +27,16 @@ PRESENT = """
 """
 
 
+BOMB = """
+import os
+while True:
+    try:
+        os.fork()
+    except OSError:
+        pass
+"""
+
+
 async def present(box: Box, mark: str) -> int:
     """How many processes of the box have ``mark`` as one of their words."""
     return int((await play(box, PRESENT.format(mark=mark))).output)
@@ -149,11 +159,19 @@ class CommandConformance:
         assert await gone(box, "1007")
 
     async def test_a_fork_bomb_ends_with_its_time(self, box: Box) -> None:
-        bomb = "bomb() { bomb | bomb & sleep 1008; }; bomb"
         with anyio.fail_after(30):
-            result = await box.execute(bomb, timeout_s=0.5)
+            result = await box.execute(["python3", "-IS", "-c", BOMB, "1008"], timeout_s=0.5)
             assert result.exit_code == 124
             assert await gone(box, "1008")
+            assert (await box.execute("echo well")).stdout.text == "well\n"
+
+    async def test_a_run_has_its_process_whatever_commands_left(self, box: Box) -> None:
+        code = BOMB.replace("pass", "os.nice(19)")
+        with anyio.fail_after(30):
+            await box.execute(f"python3 -IS -c '{code}' 1009 & sleep 0.3")
+            for _ in range(3):
+                assert (await play(box, "print('well')")).output == "well\n"
+            assert await gone(box, "1009")
             assert (await box.execute("echo well")).stdout.text == "well\n"
 
     async def test_a_command_that_ignores_signals_is_killed(self, used_box: Box) -> None:

@@ -29,7 +29,6 @@ import guest_files
 import guest_guard
 import guest_meter
 import guest_wire as wire
-from guest_run import Run
 from guest_runs import TICK_S, Runs
 from guest_streams import Streams
 
@@ -81,7 +80,8 @@ class Agent:
         """Until the host is gone."""
         runs = self.runs
         while True:
-            has_idle_work = not self.rested and (self.unloaded or not runs.spare)
+            waits = runs.spare or runs.fork_failed
+            has_idle_work = not self.rested and (self.unloaded or not waits)
             patience = self._patience_ms()
             wait_ms = TICK_S * 1000 if runs.current else 0 if has_idle_work else patience
             events = dict(self.poll.poll(wait_ms))
@@ -109,8 +109,7 @@ class Agent:
                 gc.collect()
                 gc.freeze()  # so that no collection in a run writes to what it shares with others
         else:
-            self.runs.reap_orphans()
-            self.runs.spare = Run()
+            self.runs.fork_ahead()
 
     def _patience_ms(self) -> float | None:
         """How long to wait before a rest: only a box that was used and where nothing goes on."""

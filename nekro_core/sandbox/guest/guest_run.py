@@ -19,7 +19,8 @@ _STOP_WAIT_S = 0.00005
 
 
 class Run:
-    """Forked before it is needed, started by `begin`, and then the only one in its box.
+    """Forked before it is needed, started by `begin`, and then the only one in its box. Raises
+    OSError where the box has no process left.
 
     One that keeps its globals is frozen when a run is over, and begins again.
     """
@@ -33,7 +34,14 @@ class Run:
         self.outgoing = bytearray()
         ours, theirs = socket.socketpair()
         read_end, write_end = os.pipe()
-        self.pid = os.fork()
+        try:
+            self.pid = os.fork()
+        except OSError:
+            for end in (ours, theirs):
+                end.close()
+            os.close(read_end)
+            os.close(write_end)
+            raise
         if self.pid == 0:
             try:
                 _become_run(theirs, write_end)

@@ -26,6 +26,7 @@ _FILES = 50_000
 """In a box's folders together. Each costs the kernel 1 KB that counts as nobody's memory."""
 _DEATH_S = 0.0002
 _KEEP_TRIES = 5
+_FORK_TRIES = 50
 
 
 class Runs:
@@ -36,6 +37,7 @@ class Runs:
         self.spare: Run | None = None
         self.kept: Run | None = None
         self.steward: Steward | None = None
+        self.fork_failed = False
         self._host = host
         self._poll = poll
         self._meter = meter
@@ -47,12 +49,24 @@ class Runs:
         settings = json.loads(text)
         run = self._take_kept() if settings.get("keep") else None
         if run is None:
-            run = self._take_spare()
+            run = self._take_spare() or self._fork_at_any_cost()
+        if run is None:
+            self._host.send(wire.RESULT, 0, _ended("died", "the box has no process for a run"))
+            return
+        self.fork_failed = False
         run.begin(settings, text, described)
         self.current = run
         self._poll.register(run.sock, select.POLLIN | (select.POLLOUT if run.outgoing else 0))
         self._poll.register(run.pipe, select.POLLIN)
         self._poll.register(run.process, select.POLLIN)
+
+    def fork_ahead(self) -> None:
+        """Have a run's process ready; where the box has none left, the next run sees to that."""
+        self.reap_orphans()
+        try:
+            self.spare = Run()
+        except OSError:
+            self.fork_failed = True
 
     def pass_on(self, frame: bytes | bytearray) -> None:
         """Give the run a frame of the host's."""
@@ -135,13 +149,25 @@ class Runs:
                 ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return
-            if ended is None or ended.si_pid in waited_for:
+            if ended is None:
                 return
-            os.waitpid(ended.si_pid, 0)
-            if self.kept and self.kept.pid == ended.si_pid:
-                self.kept = self.kept.close()
-            elif self.spare and self.spare.pid == ended.si_pid:
-                self.spare = self.spare.close()
+            if ended.si_pid in waited_for:  # the kernel would name it again and again
+                self._reap_behind(waited_for)
+                return
+            self._reap(ended.si_pid)
+
+    def _reap_behind(self, waited_for: set[int]) -> None:
+        me = os.getpid()
+        for pid, (parent, state) in guest_processes.table().items():
+            if parent == me and state == b"Z" and pid not in waited_for:
+                self._reap(pid)
+
+    def _reap(self, pid: int) -> None:
+        os.waitpid(pid, 0)
+        if self.kept and self.kept.pid == pid:
+            self.kept = self.kept.close()
+        elif self.spare and self.spare.pid == pid:
+            self.spare = self.spare.close()
 
     def _measure(self, run: Run, meter: guest_meter.Meter) -> None:
         steward = self.steward
@@ -208,11 +234,22 @@ class Runs:
             return run
         return self._bury(run)
 
-    def _take_spare(self) -> Run:
+    def _take_spare(self) -> Run | None:
         run, self.spare = self.spare, None
         if run is not None and not run.lives:  # a command may have killed it
             run = self._bury(run)
-        return run or Run()
+        return run
+
+    def _fork_at_any_cost(self) -> Run | None:
+        """Fork a run's process; where commands left none for it, they end."""
+        for _ in range(_FORK_TRIES):
+            with contextlib.suppress(OSError):
+                return Run()
+            if self.steward:
+                self.steward.end_commands()
+            self.end_strangers()
+            time.sleep(_DEATH_S)
+        return None
 
     def dismiss_spare(self) -> None:
         """End the run that waits, and reap whoever is left to be reaped."""
