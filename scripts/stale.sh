@@ -1,8 +1,12 @@
 #!/bin/sh
 # Says why the environment in folder $1 cannot be used any more; says nothing where it can.
-here=$(cd "$1" && pwd -P)
+here=$(cd "$1" && pwd -P | sed 's/[][\.*^$+?(){}|]/\\&/g')
+# A system's new Python takes the old one's name, and finds nothing of what was installed for that.
+packages='import os, sys, sysconfig; sys.exit(not os.path.isdir(sysconfig.get_path("purelib")))'
 if ! "$1/bin/python" -c '' 2>/dev/null; then
     echo "The Python of $1 is gone. Run: make clean, then this again"
-elif ! grep -qF "$here" "$1/bin/activate"; then
+elif ! "$1/bin/python" -c "$packages"; then
+    echo "$1 was made for another version of Python. Run: make clean, then this again"
+elif ! grep -qE "VIRTUAL_ENV=[\"']?$here[\"']?$" "$1/bin/activate"; then
     echo "$1 was made in another folder. Run: make clean, then this again"
 fi
