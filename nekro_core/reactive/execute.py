@@ -235,5 +235,5 @@ async def _taken(box: Box, bindings: Bindings, exit_code: int) -> dict[str, Any]
             if exit_code == 0:
                 raise OutputMissing(f"the command ended with 0 and left no file {path}") from None
             continue
-        taken[path] = understood(data, kind, path)
+        taken[path] = await understood(data, kind, path)
     return taken

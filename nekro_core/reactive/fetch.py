@@ -1,7 +1,9 @@
 """Data from the network as a cell."""
 
 import json
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+import anyio.to_thread
 
 from nekro_core.delivery.fetch import NotFetched
 from nekro_core.reactive.cells import AsyncCell
@@ -12,6 +14,8 @@ from nekro_core.reactive.values import Reactive
 
 Mode = Literal["text", "json", "bytes"]
 """What bytes are taken for. A text is UTF-8."""
+_MUCH_JSON: Final = 256 * 1024
+"""Bytes of JSON that keep the event loop for 10 ms; more are read in a thread."""
 
 
 def fetch_data(url: Reactive[str | None], *, mode: Reactive[Mode] = "json") -> AsyncCell[Any]:
@@ -33,17 +37,19 @@ def fetch_data(url: Reactive[str | None], *, mode: Reactive[Mode] = "json") -> A
             data = await fetcher.fetch(where)
         except NotFetched as error:
             raise FetchFailed(f"{where[:200]}: {error}") from None
-        return understood(data, given.values["mode"], where)
+        return await understood(data, given.values["mode"], where)
 
     return AsyncCell(fetch, {"url": url, "mode": mode}, name="fetch_data", needed=("url",))
 
 
-def understood(data: bytes, mode: str, where: str) -> Any:
+async def understood(data: bytes, mode: str, where: str) -> Any:
     """Bytes as text, as JSON or as they are. Raises `Unreadable`, `ReactiveError` for no mode."""
     try:
         match mode:
             case "text":
                 return data.decode("utf-8-sig")
+            case "json" if len(data) > _MUCH_JSON:
+                return await anyio.to_thread.run_sync(json.loads, data)
             case "json":
                 return json.loads(data)
             case "bytes":

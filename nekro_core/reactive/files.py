@@ -55,7 +55,7 @@ def read_sandbox_file(
         where = _path(given)
         async with place.use(given.values["sandbox"]) as box:
             data = await box.read_file(where, limit=MAX_FILE)
-        return understood(data, given.values["mode"], where)
+        return await understood(data, given.values["mode"], where)
 
     return _cell(read, "read_sandbox_file", place, {"path": path, "mode": mode}, after)
 

@@ -105,6 +105,14 @@ async def test_what_is_not_there_or_something_else_is_an_error(
     assert words in str(error)
 
 
+async def test_much_json_is_read_beside_the_event_loop(pages: Pages) -> None:
+    PAGES["/much"] = json.dumps([[number] for number in range(50_000)]).encode()
+    settings = MediaSettings(private_hosts=frozenset({"127.0.0.1"}))
+    async with Fetcher(settings) as fetcher, scope(Resources(fetcher=fetcher)):
+        data = fetch_data(address(pages, "/much"))
+        assert (await data.settled()).result[-1] == [49_999]
+
+
 async def test_private_addresses_are_refused(pages: Pages) -> None:
     async with Fetcher(MediaSettings()) as fetcher, scope(Resources(fetcher=fetcher)):
         for url in (address(pages, "/text"), "http://169.254.169.254/", "file:///etc/passwd"):

@@ -65,6 +65,21 @@ async def test_another_image_is_another_box(resources: Resources, source: Source
         assert (source.alive, count.result.stdout.strip()) == (1, "1")
 
 
+async def test_a_box_of_an_image_that_is_no_longer_wanted_does_not_wait_for_its_successor(
+    resources: Resources, source: Source
+) -> None:
+    image, command = cell("python"), cell("true")
+    async with scope(resources):
+        box = sandbox(image)
+        box.exec(command)
+        await settled()
+        command.set(None)
+        assert source.alive == 1
+        image.set("other")
+        await settled()
+        assert (source.alive, box.status) == (0, "sleeping")
+
+
 async def test_reading_follows_what_it_is_told_to(resources: Resources) -> None:
     text, path = cell("one"), cell("a/b.json")
     async with scope(resources):
