@@ -7,18 +7,16 @@ account of what it gave and what it got.
 
 import json
 import re
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
 import httpx
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
 
 from tests.e2e.bot_process import BotProcess, running_bot
 from tests.e2e.whole_bot import LONG_S, fence
+from tests.mcp.clients import over_http
 from tests.peers.scripted_model import Answer, Asked, Call, Reply, ScriptedModelServer
 
 pytestmark = pytest.mark.jail
@@ -217,25 +215,18 @@ async def test_a_model_solves_it(
 
 
 async def test_an_mcp_client_solves_them_all(bot: BotProcess, account: Account) -> None:
-    server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "nekro_core", "mcp", "--chat", "web-private_agent"],
-        cwd=bot.data.parent,
-        env={"NEKRO_DATA_DIR": str(bot.data)},
-    )
-    with (bot.data.parent / "mcp.log").open("w") as log:
-        async with Client(stdio_client(server, errlog=log)) as client:
-            listed = {tool.name for tool in (await client.list_tools()).tools}
-            for task, beginning in TASKS.items():
-                results: Results = []
-                while calls := next_calls(task, results):
-                    assert {call.name for call in calls} <= listed
-                    for call in calls:
-                        result = await client.call_tool(call.name, call.arguments)
-                        assert not result.is_error, result
-                        results.append(result.content[0].text)
-                assert results[-1].startswith(beginning)
-                assert account.of("web-private_agent", task) == [results[-1]]
+    async with over_http(bot, "web-private_agent") as client:
+        listed = {tool.name for tool in (await client.list_tools()).tools}
+        for task, beginning in TASKS.items():
+            results: Results = []
+            while calls := next_calls(task, results):
+                assert {call.name for call in calls} <= listed
+                for call in calls:
+                    result = await client.call_tool(call.name, call.arguments)
+                    assert not result.is_error, result
+                    results.append(result.content[0].text)
+            assert results[-1].startswith(beginning)
+            assert account.of("web-private_agent", task) == [results[-1]]
 
 
 async def test_a_secret_that_was_made_up_is_refused(bot: BotProcess, account: Account) -> None:

@@ -1,34 +1,26 @@
 """`nekro mcp` with the client of the package `mcp`: over stdin and stdout, and over HTTP."""
 
 import json
-import os
-import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import httpx
-import httpx2
 import pytest
-import uvicorn
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
+from mcp import Client
 from mcp_types import ImageContent, TextContent
 
 from nekro_core.mcp.bot_tools import BotTools
 from nekro_core.mcp.bridge import make_server
 from nekro_core.mcp.command import offer_tools
-from nekro_core.mcp.transports import PATH, serve_http
-from nekro_core.place import Place, listen, where_it_runs
+from nekro_core.place import Place
 from nekro_core.sandbox.tools import TOOL_NAMES
 from tests.agent.pictures import PNG_URL
 from tests.e2e.bot_process import BotProcess, running_bot
+from tests.mcp.clients import TOKEN, over_http, over_stdio, served
 
 pytestmark = pytest.mark.jail
-TOKEN = "a token of this test"
 PROBE = '''
 """A plugin whose tools are easy to look at from outside."""
 
@@ -86,51 +78,6 @@ async def bot(
     nobody = {"NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1", "NEKRO_LLM__MODEL": "m"}
     async with running_bot(folder, **nobody) as bot:
         yield bot
-
-
-@asynccontextmanager
-async def over_stdio(bot: BotProcess, *arguments: str) -> AsyncIterator[Client]:
-    """A client of `nekro mcp` as its child process."""
-    folder = bot.data.parent
-    with (folder / "mcp.log").open("a") as log:
-        server = StdioServerParameters(
-            command=sys.executable,
-            args=["-m", "nekro_core", "mcp", *arguments],
-            cwd=folder,
-            env={**os.environ, "NEKRO_DATA_DIR": str(bot.data)},
-        )
-        async with Client(stdio_client(server, errlog=log)) as client:
-            yield client
-
-
-@asynccontextmanager
-async def served(bot: BotProcess, chat: str = "") -> AsyncIterator[str]:
-    """The address of what `nekro mcp --http` serves, in this process."""
-    place = where_it_runs(bot.data)
-    assert place is not None
-    servers: list[uvicorn.Server] = []
-    with listen("127.0.0.1", 0) as listener:
-        async with (
-            BotTools.at(bot.data, place, chat=chat) as tools,
-            anyio.create_task_group() as tasks,
-        ):
-            tasks.start_soon(serve_http, make_server(tools), listener, TOKEN, servers.append)
-            while not servers or not servers[0].started:
-                await anyio.sleep(0.01)
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}"
-            servers[0].should_exit = True
-
-
-@asynccontextmanager
-async def over_http(bot: BotProcess, chat: str = "") -> AsyncIterator[Client]:
-    """A client with the token."""
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    async with (
-        served(bot, chat) as address,
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
-        Client(streamable_http_client(address, http_client=http)) as client,
-    ):
-        yield client
 
 
 async def listed_called_and_cancelled(client: Client, marks: Path, name: str) -> None:
