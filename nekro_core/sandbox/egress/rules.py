@@ -91,7 +91,7 @@ class Rule:
         if not colon or port.endswith("]"):
             host, port = text.strip(), ""
         if port and not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
-            raise ValueError(f"{text!r}: {port!r} is no port from 1 to 65535")
+            raise _no_rule(text, f"{port!r} is no port from 1 to 65535")
         ports = frozenset({int(port)}) if port else DEFAULT_PORTS
         if host == "*" and not private:
             return cls(host, ports)
@@ -103,12 +103,9 @@ class Rule:
         try:
             destination = Destination.parse(name.rstrip("."), 1)
         except NotAllowed as error:
-            raise ValueError(
-                f"{text!r} is no rule; expected a name such as example.org, *.example.org or "
-                f"example.org:8443 ({error})"
-            ) from None
+            raise _no_rule(text, str(error)) from None
         if destination.address is not None and below:
-            raise ValueError(f"{text!r}: an address has no subdomains")
+            raise _no_rule(text, "an address has no subdomains")
         return cls(below + destination.host, ports, private)
 
     def matches(self, destination: Destination) -> bool:
@@ -122,6 +119,13 @@ class Rule:
         if self.host.startswith("*."):
             return destination.host.endswith(self.host[1:])
         return destination.host == self.host
+
+
+def _no_rule(text: str, reason: str) -> ValueError:
+    return ValueError(
+        f"{text!r} is no rule; expected a name such as example.org, *.example.org or "
+        f"example.org:8443 ({reason})"
+    )
 
 
 @dataclass(frozen=True, slots=True)
