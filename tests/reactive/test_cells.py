@@ -1,6 +1,8 @@
 """Cells: what they show, when they run, what becomes of what nobody wants any more."""
 
+import gc
 import threading
+import weakref
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -432,6 +434,22 @@ async def test_whoever_is_cancelled_leaves_a_scope_with_all_in_it() -> None:
             load(kitchen.cook, dish="soup")
             await anyio.sleep_forever()
     assert kitchen.thrown_away == ["soup"]
+
+
+async def test_nothing_hangs_on_a_value_that_outlives_its_scope() -> None:
+    dish, left = cell("soup"), list[weakref.ref[Any]]()
+    for _ in range(3):
+        async with scope(NOTHING):
+            meal = load(Kitchen().cook, dish=computed(lambda: dish().strip()))
+            line = computed(lambda meal=meal: meal.result)  # type: ignore[misc]
+            await meal.settled()
+            async for _glimpse in line.follow():
+                pass
+            left += [weakref.ref(meal), weakref.ref(line)]
+        del meal, line
+    gc.collect()
+    assert [each() for each in left] == [None] * 6
+    dish.set("rice")
 
 
 async def test_a_value_may_be_set_from_another_thread() -> None:

@@ -8,6 +8,7 @@ The graph under test, all of it with delays, failures and slow clean-ups that hy
 """
 
 import asyncio
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,9 @@ from nekro_core.api.reactive import (
     scope,
 )
 from tests.reactive.virtual import VirtualLoop
+
+EXAMPLES = int(os.environ.get("NEKRO_PROPERTY_EXAMPLES", "40"))
+"""For a long run: ``NEKRO_PROPERTY_EXAMPLES=2000 make test ARGS=tests/reactive``."""
 
 WORDS = st.sampled_from([None, "", "a", "b", "c", "d"])
 DELAYS = st.sampled_from([0.0, 0.0, 0.1, 1.0, 3.0])
@@ -244,6 +248,6 @@ class ThreeCells(RuleBasedStateMachine):
 
 
 ThreeCells.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=25, deadline=None, print_blob=True
+    max_examples=EXAMPLES, stateful_step_count=25, deadline=None, print_blob=True
 )
 TestThreeCells = ThreeCells.TestCase

@@ -1,6 +1,7 @@
 """Boxes under changes at any time: none too many, none left, nothing of an old one shown."""
 
 import asyncio
+import os
 from typing import Any
 
 import anyio
@@ -11,6 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from nekro_core.api.reactive import AsyncCell, Resources, cell, exec_, sandbox, scope
 from tests.reactive.fakes import Yard
 from tests.reactive.virtual import VirtualLoop
+
+EXAMPLES = int(os.environ.get("NEKRO_PROPERTY_EXAMPLES", "30"))
+"""For a long run: ``NEKRO_PROPERTY_EXAMPLES=2000 make test ARGS=tests/reactive``."""
 
 COMMANDS = st.sampled_from([None, "", "a", "b", "c"])
 IMAGES = st.sampled_from([None, "python", "other"])
@@ -141,5 +145,5 @@ class Named:
         return self.get()
 
 
-Boxes.TestCase.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+Boxes.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=25, deadline=None)
 TestBoxes = Boxes.TestCase
