@@ -95,7 +95,9 @@ async def bomb_beside_others(ground: Ground) -> GotThrough:
         tasks.start_soon(explode)
         await anyio.sleep(0.5)
         await anyio.to_thread.run_sync(lambda: subprocess.run(["true"], check=True, timeout=10))
-        answer = await ground.play("import os\nif os.fork(): print('here')", box=other, patience=10)
+        answer = await ground.play(
+            "import os\nif not os.fork(): os._exit(0)\nprint('here')", box=other, patience=10
+        )
         if answer is None or answer.output != "here\n":
             got.append(f"the other box: {answer}")
     return got
