@@ -31,6 +31,14 @@ class _FileReply(msgspec.Struct):
     value: msgspec.Raw = msgspec.Raw(b"null")
 
 
+def encoded(wanted: dict[str, object]) -> bytes:
+    """A request's text. Raises `BoxFileError` for what no file system has a name for."""
+    try:
+        return msgspec.json.encode(wanted)
+    except UnicodeEncodeError as error:
+        raise BoxFileError("invalid_input", f"half a character in {error.object[:80]!a}") from error
+
+
 @dataclass(slots=True)
 class Request:
     """One that was sent. ``text`` and ``body`` are its answer, once ``done``."""
@@ -89,9 +97,10 @@ class Requests:
 
         Raises `BoxFileError` and `BoxLost`.
         """
+        text = encoded(wanted)
         request = self.begin(limit)
         try:
-            self._sender.send(wire.FILE, request.number, msgspec.json.encode(wanted))
+            self._sender.send(wire.FILE, request.number, text)
             if data is not None:
                 for start in range(0, len(data), _PIECE):
                     piece = data[start : start + _PIECE]
@@ -113,7 +122,7 @@ class Requests:
 
     def send_work(self, request: Request, wanted: dict[str, object], body: bytes = b"") -> None:
         """Hand work to the box's steward."""
-        self._sender.send(wire.WORK, request.number, msgspec.json.encode(wanted), body)
+        self._sender.send(wire.WORK, request.number, encoded(wanted), body)
 
     async def wait(self, request: Request, timeout_s: float) -> None:
         """Wait for the answer; a box that gives none in time is lost. Raises `BoxLost`."""

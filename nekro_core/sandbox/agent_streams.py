@@ -79,9 +79,14 @@ class AgentStreams:
         if isinstance(found, RelayedStream):
             return found
         assert isinstance(found, socket.socket)
-        if found.family == socket.AF_UNIX:
-            return await anyio.abc.UNIXSocketStream.from_socket(found)
-        return await anyio.abc.SocketStream.from_socket(found)
+        try:
+            if found.family == socket.AF_UNIX:
+                return await anyio.abc.UNIXSocketStream.from_socket(found)
+            return await anyio.abc.SocketStream.from_socket(found)
+        except (ValueError, OSError) as error:
+            found.close()
+            self._lose(f"its agent handed out what is not connected: {error}")
+            raise BoxLost("the box is gone: it broke the protocol") from error
 
     def take(self, number: int, sock: socket.socket) -> None:
         """A descriptor came through the door."""

@@ -1,6 +1,7 @@
 """Commands, globs and archives of a box: what its agent hands on to its steward."""
 
 import contextlib
+import math
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 
 import anyio
@@ -60,8 +61,10 @@ class AgentWork:
         """See `Box.execute`."""
         words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
         _refuse_strange((*words, working_dir, spill_to, *environment, *environment.values()))
-        if not words or not words[0] or any("=" in name for name in environment):
+        if not words or not words[0] or any("=" in name or not name for name in environment):
             raise BoxFileError("invalid_input", "a command needs a program, a variable a name")
+        if not 0 < timeout_s < math.inf or output_bytes < 0:
+            raise BoxFileError("invalid_input", "a command needs some time, and its output a bound")
         wanted = {
             "operation": "execute",
             "command": words,

@@ -185,6 +185,7 @@ class FileConformance:
             ("", "/home/user", "invalid_input"),
             ("a\0b", "/home/user", "invalid_input"),
             ("x" * 5000, "/home/user", "invalid_input"),
+            ("\ud800", "/home/user", "invalid_input"),
         ],
         ids=lambda value: repr(value)[:20],
     )
@@ -275,6 +276,7 @@ class FileConformance:
             ("odd/pipe", True, "invalid_input"),
             ("/etc", True, "permission_denied"),
             ("a\0b", True, "invalid_input"),
+            ("\ud800", True, "invalid_input"),
         ],
     )
     async def test_what_cannot_be_packed(

@@ -213,15 +213,29 @@ async def test_an_agent_that_breaks_the_protocol_loses_its_box(sent: bytes, word
     theirs.close()
 
 
-@pytest.mark.parametrize("what", ["file", "pair", "nothing", "datagram"])
-async def test_what_comes_through_the_door_must_be_one_connection(what: str) -> None:
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("file", "what is no connection"),
+        ("pair", "what is no connection"),
+        ("nothing", "what is no connection"),
+        ("datagram", "what is no connection"),
+        ("unconnected", "what is not connected"),
+    ],
+)
+async def test_what_comes_through_the_door_must_be_one_connection(what: str, words: str) -> None:
     ours, theirs = socket.socketpair()
     door, agent_door = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     one, two = socket.socketpair(
         socket.AF_UNIX, socket.SOCK_DGRAM if what == "datagram" else socket.SOCK_STREAM
     )
-    file = os.open("/dev/null", os.O_RDONLY)
-    given = {"file": [file], "pair": [one.fileno(), two.fileno()], "nothing": []}
+    file, unconnected = os.open("/dev/null", os.O_RDONLY), socket.socket()
+    given = {
+        "file": [file],
+        "pair": [one.fileno(), two.fileno()],
+        "nothing": [],
+        "unconnected": [unconnected.fileno()],
+    }
     numbers = given.get(what, [one.fileno()])
     async with anyio.create_task_group() as tasks:
         nobody = Nobody()
@@ -230,10 +244,10 @@ async def test_what_comes_through_the_door_must_be_one_connection(what: str) -> 
         socket.send_fds(agent_door, [wire.DOOR.pack(1)], numbers)
         with pytest.raises((BoxLost, BoxConnectionError)), anyio.fail_after(5):
             await box.connect(80, timeout_s=1)
-        assert "what is no connection" in box.lost_because
+        assert words in box.lost_because
         await box.destroy()
         tasks.cancel_scope.cancel()
-    for end in (theirs, agent_door, one, two):
+    for end in (theirs, agent_door, one, two, unconnected):
         end.close()
     os.close(file)
 
