@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
@@ -48,6 +48,7 @@ class _Attached:
     box: Outgoing
     gate: "Gate | None" = None
     listener: Listener | None = None
+    changing: anyio.Lock = field(default_factory=anyio.Lock)
 
 
 class Egress:
@@ -71,7 +72,6 @@ class Egress:
         self._clock = clock
         self._budgets: dict[str, Budget] = {}
         self._boxes: dict[tuple[str, str], _Attached] = {}
-        self._changing = anyio.Lock()
 
     @classmethod
     @asynccontextmanager
@@ -100,23 +100,20 @@ class Egress:
     async def attach(self, owner: str, name: str, box: Outgoing) -> None:
         """A box of this name runs from now on. It gets its way out, if it may have one, before this
         returns. Raises `SandboxError` where the box cannot have it."""
-        async with self._changing:
-            self._forget_dead()
-            attached = self._boxes[owner, name] = _Attached(box)
-            await self._adjust(owner, name, attached)
+        self._forget_dead()
+        attached = self._boxes[owner, name] = _Attached(box)
+        await self._adjust(owner, name, attached)
 
     async def refresh(self) -> None:
         """The rules changed: ways out open and close, and connections end that are not allowed any
-        more. A box that cannot be reached loses its way out and nothing else."""
-        async with self._changing:
-            self._forget_dead()
-            for (owner, name), attached in tuple(self._boxes.items()):
-                if attached.gate is not None:
-                    attached.gate.recheck()
-                try:
-                    await self._adjust(owner, name, attached)
-                except SandboxError:
-                    self._boxes.pop((owner, name), None)
+        more. A box that cannot be reached stays without; the log says so."""
+        self._forget_dead()
+        for attached in self._boxes.values():
+            if attached.gate is not None:
+                attached.gate.recheck()
+        async with anyio.create_task_group() as tasks:
+            for (owner, name), attached in self._boxes.items():
+                tasks.start_soon(self._try_to_adjust, owner, name, attached)
 
     def follow(self, changed: Callable[[], bool], every_s: float = 1.0) -> None:
         """Ask now and then, as long as this is open, whether the rules changed; `refresh` then."""
@@ -129,17 +126,25 @@ class Egress:
 
         self._tasks.start_soon(watch)
 
+    async def _try_to_adjust(self, owner: str, name: str, attached: _Attached) -> None:
+        try:
+            await self._adjust(owner, name, attached)
+        except SandboxError as error:
+            _log.warning("box %r of %r gets no way out: %s", name, owner, error)
+
     async def _adjust(self, owner: str, name: str, attached: _Attached) -> None:
-        wanted = bool(self._allow(owner, name))
-        if wanted and attached.listener is None:
-            attached.gate = gate = attached.gate or self._gate(owner, name)
-            attached.listener = await attached.box.listen(EGRESS_PORT)
-            attached.box.set_environment(self._environment)
-            self._tasks.start_soon(self._serve, attached.listener, gate)
-        elif not wanted and attached.listener is not None:
-            listener, attached.listener = attached.listener, None
-            attached.box.set_environment({})
-            await listener.aclose()
+        # One box that is slow to answer holds up itself alone.
+        async with attached.changing:
+            wanted = bool(self._allow(owner, name))
+            if wanted and attached.listener is None:
+                attached.gate = gate = attached.gate or self._gate(owner, name)
+                attached.listener = await attached.box.listen(EGRESS_PORT)
+                attached.box.set_environment(self._environment)
+                self._tasks.start_soon(self._serve, attached.listener, gate)
+            elif not wanted and attached.listener is not None:
+                listener, attached.listener = attached.listener, None
+                attached.box.set_environment({})
+                await listener.aclose()
 
     def _gate(self, owner: str, name: str) -> "Gate":
         # Most bots let nothing out, and need not wait for it at their start.
