@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from nonebot.drivers import Driver
 
-from nekro_core.delivery.adapter import Adapter, Capabilities
+from nekro_core.delivery.adapter import Adapter, Capabilities, Editing
 from nekro_core.delivery.host import (
     Activity,
     Expected,
@@ -51,6 +51,7 @@ __all__ = [
     "Adapter",
     "AdapterFactory",
     "Capabilities",
+    "Editing",
     "Expected",
     "Host",
     "MediaKeeper",

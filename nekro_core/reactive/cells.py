@@ -264,7 +264,8 @@ def load(
     """Any asynchronous function as a cell: the general form of `fetch_data`.
 
     It is called with the inputs by name, reactive ones read. While one of ``needed`` (all, unless
-    said otherwise) is None or empty the cell is idle. ``function`` must stand being cancelled.
+    said otherwise) is None or empty the cell is idle. ``function`` must stand being cancelled, and
+    returns something: None is no result to those who wait for one.
     """
     if needed is None:
         needed = inputs

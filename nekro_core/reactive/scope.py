@@ -80,7 +80,7 @@ class Scope:
 
     async def settled(self) -> None:
         """Wait until nothing runs and nothing is about to: what one cell's result starts in the
-        next counts too."""
+        next counts too. Not for what runs in it itself."""
         while self.busy:
             await self._changed.wait()
 

@@ -11,6 +11,7 @@ EXPORTS = {
         "Adapter",
         "AdapterFactory",
         "Capabilities",
+        "Editing",
         "Expected",
         "Host",
         "MediaKeeper",

@@ -7,6 +7,7 @@ import pytest
 
 from nekro_core.api.reactive import (
     CommandTimeout,
+    ExecResult,
     OutputMissing,
     ReactiveError,
     Resources,
@@ -14,6 +15,7 @@ from nekro_core.api.reactive import (
     cell,
     computed,
     exec_,
+    load,
     scope,
     settled,
 )
@@ -197,6 +199,16 @@ async def test_one_command_after_another(resources: Resources) -> None:
         assert (await second.settled()).result.stdout.strip() == "2"
         order.set("a\nb\nc\n")
         assert (await second.settled()).result.stdout.strip() == "3"
+
+
+async def test_a_whole_result_may_be_an_input(resources: Resources) -> None:
+    async def describe(run: ExecResult) -> str:
+        return f"{run.exit_code}: {run.stdout.strip()}, {run.files['n']}"
+
+    async with scope(resources):
+        run = exec_("echo hi; printf 7 > n; exit 2", files={"n": "json"})
+        described = load(describe, run=run)
+        assert (await described.settled()).result == "2: hi, 7"
 
 
 async def test_scopes_without_boxes_say_so() -> None:

@@ -32,7 +32,7 @@ from nekro_core.api.reactive import (
 )
 from tests.reactive.virtual import VirtualLoop
 
-EXAMPLES = int(os.environ.get("NEKRO_PROPERTY_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("NEKRO_PROPERTY_EXAMPLES", "30"))
 """For a long run: ``NEKRO_PROPERTY_EXAMPLES=2000 make test ARGS=tests/reactive``."""
 
 WORDS = st.sampled_from([None, "", "a", "b", "c", "d"])

@@ -13,7 +13,7 @@ from nekro_core.api.reactive import AsyncCell, Resources, cell, exec_, sandbox, 
 from tests.reactive.fakes import Yard
 from tests.reactive.virtual import VirtualLoop
 
-EXAMPLES = int(os.environ.get("NEKRO_PROPERTY_EXAMPLES", "30"))
+EXAMPLES = int(os.environ.get("NEKRO_PROPERTY_EXAMPLES", "20"))
 """For a long run: ``NEKRO_PROPERTY_EXAMPLES=2000 make test ARGS=tests/reactive``."""
 
 COMMANDS = st.sampled_from([None, "", "a", "b", "c"])
