@@ -10,6 +10,8 @@
     check.py      what a self-check reads back from inside a box
     agent_box.py  agent_run.py  channel.py  calls.py  handover.py
                   a box whose agent is reached over a channel: the same behind every backend
+    named/        boxes with names: many an owner, over sleep, wake and restart
+    tools/        the eight tools of a model on named boxes: handle_tool_call, schemas
     jail/         what makes boxes with bubblewrap
     guest/        what runs inside: the agent, and the processes it forks for runs
 """

@@ -78,7 +78,7 @@ class NamedBoxes:
         for named in tuple(self._running):
             if not named.running:
                 await named.note_death()
-            elif named.changed and not named.in_use:
+            elif named.to_be_saved:
                 await named.save()
         await self.end_idle()
         await self.make_room()

@@ -16,6 +16,8 @@ _log = logging.getLogger(__name__)
 
 DIED = "it had died; its processes are gone, its files are as they were last saved"
 
+_TRY_AGAIN_S = 60.0
+"""Between two saves of what could not be saved: a full disk is told of once a minute."""
 _END_S = 5.0
 """Longest wait for a box to be gone."""
 
@@ -104,6 +106,7 @@ class NamedBox:
         self._background = False
         self._died = False
         self._saved = Saved()
+        self._try_again_at = 0.0
         self._news: dict[str, object] = {}
         self._changing = anyio.Lock()
         self._saving = anyio.Lock()
@@ -127,6 +130,11 @@ class NamedBox:
     def changed(self) -> bool:
         """Whether files may differ from the stored ones because of a use."""
         return self._changed and self.running
+
+    @property
+    def to_be_saved(self) -> bool:
+        """Whether to save it now: nobody is about to change more, and no save failed lately."""
+        return self.changed and not self.in_use and self._clock() >= self._try_again_at
 
     @property
     def preview_state(self) -> TargetState:
@@ -191,13 +199,18 @@ class NamedBox:
             if box is None or not self.running or not (self._changed or self._background):
                 return True
             self._changed = False
+            saved = None
             try:
-                self._saved = await self._storage.save(self.owner, self.name, box, self._saved)
+                saved = await self._storage.save(self.owner, self.name, box, self._saved)
             except (SandboxError, OSError) as error:
-                self._changed = True
                 _log.error("files of %s (%s) were not saved: %s", self.name, self.owner, error)
+                self._try_again_at = self._clock() + _TRY_AGAIN_S
                 return False
-            return True
+            else:
+                self._saved = saved
+                return True
+            finally:
+                self._changed = self._changed or saved is None  # it may have been cancelled as well
 
     async def sleep(self) -> bool:
         """Save it and end its processes, unless somebody uses it by then or its files cannot be
@@ -205,7 +218,12 @@ class NamedBox:
         async with self._changing:
             if self.state is not BoxState.RUNNING:
                 return self.state is BoxState.SLEEPING
-            if self.in_use or not await self.save() or self.in_use:
+            if self.in_use:
+                return False
+            saved = await self.save()
+            if not saved:
+                self.idle_since = self._clock()  # the next try has as much patience as the first
+            if not saved or self.in_use:
                 return False
             await self._lay_down()
             return True

@@ -356,11 +356,30 @@ async def test_files_that_cannot_be_saved_keep_their_box_awake(world: World) -> 
     world.folder.unlink()
     await world.write("milk")
     world.folder.write_text("no folder can be made here")
+    await world.keeper.look()
+    tried = world.source.made[0].exports
+    await world.keeper.look()
+    assert world.source.made[0].exports == tried, "not every second"
     await world.pass_time(600)
     assert len(world.source.living) == 1
     world.folder.unlink()
-    await world.keeper.end_idle()
+    await world.pass_time(600)
     assert world.source.living == []
+    assert await world.read() == "milk"
+
+
+async def test_a_save_that_was_cancelled_is_done_again(world: World) -> None:
+    await world.write("milk")
+    named = await world.lin.find("default")
+    assert named is not None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(named.save)
+        while not world.source.made[0].exports:
+            await anyio.sleep(0)
+        tasks.cancel_scope.cancel()
+    assert named.changed
+    await world.lin.save()
+    world.begin()  # it was killed
     assert await world.read() == "milk"
 
 
