@@ -12,12 +12,18 @@ from nekro_core.store import StoreError
 
 
 async def say(
-    ports: Ports, chat_key: ChatKey, records: Sequence[Record], key: str, **values: object
+    ports: Ports,
+    chat_key: ChatKey,
+    records: Sequence[Record],
+    key: str,
+    *,
+    run_id: str = "",
+    **values: object,
 ) -> None:
     """Send a sentence of the catalogue in the language of the chat. What fails is logged."""
     said = sentence(ports, records, key, **values)
     try:
-        await ports.outbox.send(chat_key, (Text(said),))
+        await ports.outbox.send(chat_key, (Text(said),), run_id=run_id)
     except (DeliveryError, StoreError) as error:
         logger.error("{} could not be told {!r}: {}", chat_key, said, error)
 

@@ -305,9 +305,17 @@ class Turn:
         return f"model_{kind}"
 
     async def _say(self, key: str, **values: object) -> None:
-        """A sentence of our own to the chat, unless people have got something already."""
-        if not self._sent:
-            await say(self._ports, self._task.chat_key, self._heard(), key, **values)
+        """A sentence of our own to the chat, unless people have got something already. Where code
+        ran in vain it has a run of its own, by which people find that code."""
+        if self._sent:
+            return
+        chat_key, run_id = self._task.chat_key, uuid.uuid4().hex if self._ran else ""
+        if run_id:
+            await self._book.begin_run(run_id)
+            self._known.runs.add(run_id)
+        await say(self._ports, chat_key, self._heard(), key, run_id=run_id, **values)
+        if run_id:
+            await self._book.said(run_id)
 
     def _heard(self) -> list[Record]:
         """What people said, for the language that they speak."""

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from nekro_core.agent import AgentSettings
-from nekro_core.chat import DeliveryState, Receipt
+from nekro_core.chat import Author, DeliveryState, Receipt
 from nekro_core.llm.model import (
     KeyRejected,
     ModelError,
@@ -20,7 +20,7 @@ from nekro_core.llm.model import (
 )
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.sandbox.box import RunLimits
-from tests.agent.bot import GROUP, NoBoxes, fence, running_bot
+from tests.agent.bot import GROUP, LIN, NoBoxes, fence, running_bot
 from tests.agent.conftest import Shelf
 
 
@@ -130,6 +130,10 @@ async def test_code_that_never_works_is_given_up_with_a_sentence(
         assert await bot.ask("?") == ["I tried 2 more times and could not get this to work."]
         assert len(model.requests) == 3
         assert (await bot.last_turn()).stop == "limit_repairs"
+        # The sentence leads to the code that ran in vain.
+        (line,) = [r for r in await bot.store.messages.newest(LIN, 9) if r.author is Author.BOT]
+        runs = await bot.store.runs.beside(line.run_id)
+        assert [bool(run.error) for run in runs] == [True, True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +157,9 @@ async def test_a_turn_that_goes_in_circles_meets_its_limits(
         # Every reply that was paid for was run.
         runs = await bot.store.runs.of_turn(turn.turn_id)
         if steps is not None:
-            assert len(runs) == len(model.requests) == steps
+            *ran, told = runs
+            assert len(ran) == len(model.requests) == steps
+            assert (told.code, told.stop) == ("", "said")
 
 
 @pytest.mark.parametrize("whose", ["chat", "user"])
