@@ -147,7 +147,7 @@ def judge(result: RunResult | None, held: int) -> GotThrough:
 
 
 def bomb(
-    code: str, *stops: StopReason, seconds: float = 0.5
+    code: str, *stops: StopReason, seconds: float = 0.3
 ) -> Callable[[Ground], Awaitable[GotThrough]]:
     """Code that never ends by itself, or takes all there is: it must be ended with one of
     ``stops``, leave bounded output, and the next run must work."""

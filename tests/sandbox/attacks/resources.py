@@ -89,7 +89,7 @@ async def bomb_beside_others(ground: Ground) -> GotThrough:
 
     async def explode() -> None:
         code = "while True:\n    try: os.fork()\n    except OSError: pass"
-        got.extend(await bomb(code, TIMEOUT, MEMORY, seconds=1.2)(ground))
+        got.extend(await bomb(code, TIMEOUT, MEMORY, seconds=0.9)(ground))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(explode)
