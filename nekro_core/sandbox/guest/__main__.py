@@ -2,8 +2,8 @@
 
 Started once per box as ``python3 -I -S <this folder> LIMITS CHANNEL [DOOR]``. LIMITS is JSON.
 CHANNEL is the number of the descriptor that is the host's channel, or two, ``0,1``, where it comes
-as pipes. DOOR is what descriptors are passed through: the number of a socket (SOCK_SEQPACKET), or
-the path of a listening one; without it connections are relayed in frames (`guest_wire`).
+as pipes. DOOR is the number of a socket (SOCK_SEQPACKET) through which descriptors are passed;
+without it connections are relayed in frames (`guest_wire`).
 
 It is all that may talk to the host, and nothing strange ever runs in it: a run is a forked child
 with a socket pair of its own. The agent checks sizes, counts calls, collects output up to its cap,
@@ -14,268 +14,20 @@ namespace the agent inherits the orphans of a run.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import gc
-import importlib
 import json
 import os
-import select
-import signal
-import socket
 import sys
 
-import guest_files
 import guest_guard
-import guest_meter
 import guest_wire as wire
-from guest_runs import TICK_S, Runs
-from guest_streams import Streams
-
-TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    import guest_changes
-    from guest_steward import Steward
-
-# What code often needs, imported while nobody waits: each run then has it for nothing.
-_PRELOAD = (
-    "ast collections contextlib traceback linecache inspect typing dataclasses enum datetime "
-    "random functools itertools re string textwrap math statistics decimal fractions asyncio "
-    "subprocess pathlib tempfile shutil csv copy hashlib base64 urllib.parse uuid html calendar "
-    "heapq bisect operator pprint unicodedata zlib zoneinfo tarfile secrets"
-)
-
-_FOR_THE_RUN = (wire.FEED, wire.FINISH, wire.ANSWER)
-_STREAM_BUFFER = 1024 * 1024
-_TAKING = ("write", "append", "restore")
-_FOR_A_STREAM = (wire.DATA, wire.CREDIT, wire.CLOSE)
-
-
-class Agent:
-    """The loop."""
-
-    def __init__(
-        self,
-        host: wire.Channel,
-        limits: dict[str, Any],
-        door: socket.socket | None = None,
-        meter: guest_meter.Meter | None = None,
-    ) -> None:
-        self.host = host
-        self.limits = limits
-        self.door = door
-        self.rested = bool(limits.get("rested"))
-        self.used = False
-        self.changes: guest_changes.Changes | None = None
-        self.poll = select.poll()
-        self.poll.register(host.incoming, select.POLLIN)
-        self.runs = Runs(host, self.poll, meter)
-        self.streams = Streams(host, self.poll, door)
-        self.unloaded = _PRELOAD.split() + limits.get("preload", "").split()
-
-    def serve(self) -> None:
-        """Until the host is gone."""
-        runs = self.runs
-        while True:
-            waits = runs.spare or runs.fork_failed
-            has_idle_work = not self.rested and (self.unloaded or not waits)
-            patience = self._patience_ms()
-            wait_ms = TICK_S * 1000 if runs.current else 0 if has_idle_work else patience
-            events = dict(self.poll.poll(wait_ms))
-            if runs.current:
-                runs.tick(runs.current)
-            elif not events and has_idle_work:
-                self._idle()
-            elif not events and patience:
-                self._rest()
-            if self.host.incoming in events:
-                if not self.host.read():
-                    return
-                self._handle_host()
-            if runs.current:
-                runs.handle(runs.current, events)
-            if runs.steward and runs.steward.sock.fileno() in events:
-                self._handle_steward(runs.steward, events)
-            self.streams.handle(events)
-
-    def _idle(self) -> None:
-        if self.unloaded:
-            with contextlib.suppress(ImportError):
-                importlib.import_module(self.unloaded.pop(0))
-            if not self.unloaded:
-                gc.collect()
-                gc.freeze()  # so that no collection in a run writes to what it shares with others
-        else:
-            self.runs.fork_ahead()
-
-    def _patience_ms(self) -> float | None:
-        """How long to wait before a rest: only a box that was used and where nothing goes on."""
-        runs = self.runs
-        goes_on = runs.current or runs.kept or runs.steward or self.streams.busy
-        if self.rested or not self.used or goes_on or not self.limits.get("rest"):
-            return None
-        return self.limits["rest"] * 1000
-
-    def _rest(self) -> None:
-        self.runs.dismiss_spare()
-        self.used = False  # where this fails it is not tried again before the next run
-        if not self.host.buffer:
-            import guest_rest
-
-            guest_rest.start_anew(self.limits, self.host, self.door)
-
-    def _handle_host(self) -> None:
-        buffer = self.host.buffer
-        while True:
-            head = wire.measure(buffer, wire.UNLIMITED, wire.UNLIMITED)
-            if head is None:
-                return
-            if head[0] in _FOR_THE_RUN:
-                self.runs.pass_on(buffer[: head[3]])
-                del buffer[: head[3]]
-                continue
-            kind, number, text, body = wire.take(buffer, *head)
-            if kind == wire.START:
-                self.used, self.rested = True, False
-                self.runs.start(text, body)
-            elif kind == wire.CANCEL:
-                if self.runs.current:
-                    self.runs.end(self.runs.current, text)
-            elif kind == wire.FILE:
-                self._file(number, json.loads(text))
-            elif kind == wire.WORK:
-                self._work(number, text, body)
-            elif kind == wire.STOP:
-                self._stop(number)
-            elif kind == wire.OPEN:
-                self.streams.open(number, json.loads(text))
-            elif kind in _FOR_A_STREAM:
-                self.streams.take(kind, number, text, body)
-            else:
-                raise wire.ProtocolError(f"a frame of kind {kind} out of place")
-
-    def _work(self, number: int, text: bytes, body: bytes) -> None:
-        """Hand work to the steward, and to the host the other end of its stream."""
-        try:
-            steward = self.runs.steward or self._hire_steward()
-        except OSError:
-            self._refuse(number, "limit", "the box has no process left for this")
-            return
-        stream = None
-        if json.loads(text)["operation"] in ("pack", "unpack"):
-            stream, ours = socket.socketpair()
-            for end in (stream, ours):
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _STREAM_BUFFER)
-            self.streams.give(number, ours)
-        steward.give(number, text, body, stream)
-        if stream is not None:
-            stream.close()
-        self._watch_steward(steward)
-
-    def _hire_steward(self) -> Steward:
-        from guest_steward import Steward  # 3 ms that a box without commands need not spend
-
-        steward = self.runs.steward = Steward()
-        self.host.send(wire.STEWARD, steward.pid)
-        return steward
-
-    def _stop(self, number: int) -> None:
-        """Stop some work; with 0 all of it, and what commands left in the background."""
-        steward = self.runs.steward
-        if steward is not None and number:
-            steward.send(wire.frame(wire.STOP, number))
-            self._watch_steward(steward)
-        elif steward is not None:
-            steward.end_commands()
-
-    def _watch_steward(self, steward: Steward) -> None:
-        waits = select.POLLOUT if steward.outgoing else 0
-        self.poll.register(steward.sock, select.POLLIN | waits)
-
-    def _handle_steward(self, steward: Steward, events: dict[int, int]) -> None:
-        if events[steward.sock.fileno()] & select.POLLOUT:
-            steward.flush()
-        answers = steward.take()
-        if answers is not None:
-            if answers:
-                self.host.send_bytes(answers)
-            self._watch_steward(steward)
-            return
-        self.poll.unregister(steward.sock)
-        self.runs.steward = None
-        os.kill(steward.pid, signal.SIGKILL)  # it may have closed its socket and nothing else
-        os.waitpid(steward.pid, 0)
-        steward.close()
-        self.host.send(wire.STEWARD, 0)
-        if not self.runs.current:  # else what it left behind ends with the run
-            self.runs.end_strangers()
-        for number in steward.open_work:
-            self._refuse(number, "killed", "what did this in the box was killed by something in it")
-
-    def _refuse(self, number: int, code: str, message: str) -> None:
-        text = json.dumps({"code": code, "message": message})
-        self.host.send(wire.WORK_DONE, number, text.encode())
-
-    def _file(self, number: int, wanted: dict[str, Any]) -> None:
-        operation = wanted.pop("operation")
-        pieces = self._pieces(number) if operation in _TAKING else iter(())
-        reply: dict[str, Any] = {}
-        try:
-            reply["value"] = self._file_operation(number, pieces, operation, **wanted)
-        except guest_files.FileError as error:
-            reply = {"code": error.code, "message": str(error)}
-        except MemoryError:
-            reply = {"code": "too_large", "message": "the box has not enough memory for this"}
-        for _ in pieces:  # an operation that failed has not taken them all
-            pass
-        self.host.send(wire.FILE_DONE, number, json.dumps(reply).encode("utf-8", "replace"))
-
-    def _file_operation(
-        self, number: int, pieces: Iterator[bytes], operation: str, **wanted: Any
-    ) -> Any:
-        def send(piece: bytes) -> None:
-            self.host.send(wire.CHUNK, number, b"", piece)
-
-        if operation in ("export", "restore"):
-            import guest_tar
-
-            return guest_tar.export(send) if operation == "export" else guest_tar.restore(pieces)
-        if operation in ("changes", "note"):
-            if self.changes is None:
-                import guest_changes
-
-                self.changes = guest_changes.Changes()
-            if operation == "note":
-                return self.changes.note()
-            return self.changes.send(send=send, **wanted)
-        if operation == "read":
-            return guest_files.read(send=send, **wanted)
-        if operation == "piece":
-            return guest_files.read_piece(send=send, **wanted)
-        if operation == "status":
-            return guest_files.status(**wanted)
-        if operation == "append":
-            return guest_files.append(pieces=pieces, **wanted)
-        return guest_files.write(pieces=pieces, **wanted)
-
-    def _pieces(self, number: int) -> Iterator[bytes]:
-        """The host's pieces up to the empty one. They follow their FILE frame without a gap."""
-        while True:
-            kind, of, _, body = self.host.receive()
-            if kind != wire.CHUNK or of != number:
-                raise wire.ProtocolError("a piece of a file was expected")
-            if not body:
-                return
-            yield body
 
 
 def _open_channel(told: str) -> wire.Channel:
     """The host's channel, out of the way of what children inherit."""
     numbers = [int(number) for number in told.split(",")]
     if numbers[0] < 3:
+        import fcntl
+
         numbers = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3) for number in numbers]
         null = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
@@ -286,33 +38,27 @@ def _open_channel(told: str) -> wire.Channel:
     return wire.Channel(numbers[0], numbers[-1])
 
 
-def _open_door(told: str) -> socket.socket:
-    if told.isdigit():
-        door = socket.socket(fileno=int(told))
-    else:
-        door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        door.connect(told)
-    door.set_inheritable(False)
-    return door
-
-
 def main() -> None:
-    """Serve the host as the arguments say."""
+    """Confine this process, say that it is there, and serve the host."""
+    if os.getpid() != 1:
+        raise SystemExit("the agent ends every process it can see: start it in a box of its own")
     limits = json.loads(sys.argv[1])
     guest_guard.give_way(limits.get("nice", 0))  # its file is not ours once we are not dumpable
     guest_guard.set_dumpable(False)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the only signal that Python would act on
     os.umask(0o022)
     guest_guard.set_limits(limits["memory"], limits["processes"])
     if limits.get("packages"):
         sys.path.append(limits["packages"])
-    meter = guest_meter.Meter() if limits.get("metered") else None
-    door = _open_door(sys.argv[3]) if sys.argv[3:] else None
-    agent = Agent(_open_channel(sys.argv[2]), limits, door, meter)
-    ready = {"python": ".".join(map(str, sys.version_info[:3])), "door": bool(sys.argv[3:])}
-    agent.host.send(wire.READY, 1, json.dumps(ready).encode())
-    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        agent.serve()
+    host = _open_channel(sys.argv[2])
+    door = int(sys.argv[3]) if sys.argv[3:] else None
+    if door is not None:
+        os.set_inheritable(door, False)
+    ready = {"python": ".".join(map(str, sys.version_info[:3])), "door": door is not None}
+    host.send(wire.READY, 1, json.dumps(ready).encode())
+    # The host makes ready what it has to while the larger part of the agent is imported.
+    import guest_agent
+
+    guest_agent.serve(limits, host, door)
 
 
 main()

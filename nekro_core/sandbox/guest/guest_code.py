@@ -239,7 +239,8 @@ def become_run(channel: Channel) -> None:
     builtins.ToolError = guest_tools.ToolError
     builtins.exit = builtins.quit = sys.exit
     builtins.help = _help
-    _get_warm()
+    if not channel.waits():  # one that is wanted at once has no time to get warm
+        _get_warm()
     conversation = guest_tools.Conversation(channel)
     settings, described = conversation.start()
     program = Program(conversation)

@@ -17,6 +17,7 @@ for both. A relayed listener says ACCEPTED, in its text the number of a new stre
 from __future__ import annotations
 
 import os
+import select
 import struct
 
 HEAD = struct.Struct("!IIII")
@@ -120,6 +121,10 @@ class Channel:
         received = os.read(self.incoming, READ_BYTES)
         self.buffer += received
         return bool(received)
+
+    def waits(self) -> bool:
+        """Whether something is there to be read."""
+        return bool(select.select([self.incoming], [], [], 0)[0])
 
     def receive(self) -> Frame:
         """The next frame. Raises EOFError when the other side is gone."""
