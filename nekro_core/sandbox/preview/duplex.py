@@ -1,5 +1,7 @@
 """One WebSocket between a browser and a server in a box: messages pass, frames end on each side."""
 
+from contextlib import suppress
+
 import anyio
 from anyio import CancelScope
 from anyio.abc import ByteStream
@@ -125,7 +127,7 @@ class Duplex:
                 if text is not None:
                     self._box.send_text(text.encode("utf-8", "replace"))
                 else:
-                    self._box.send_binary(message["bytes"])
+                    self._box.send_binary(message.get("bytes") or b"")
                 await self._flush()
             code = message.get("code", 1005)
             if code in {1005, 1006}:
@@ -152,7 +154,8 @@ class Duplex:
                 events = self._box.events_received()
         except (anyio.EndOfStream, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass
-        await self._send(self._closing())
+        with suppress(OSError):  # as the web server calls a browser that has left
+            await self._send(self._closing())
 
     async def _pass_frame(self, frame: Frame) -> None:
         if frame.opcode in {Opcode.TEXT, Opcode.BINARY}:

@@ -225,6 +225,25 @@ async def test_a_websocket_that_the_visitor_closes_is_closed_in_the_box(here: Wo
             assert await closed.get() == 4002
 
 
+async def test_a_visitor_who_vanishes_from_a_websocket_is_no_error(here: World) -> None:
+    gone = asyncio.Event()
+
+    async def flood(socket: websockets.asyncio.server.ServerConnection) -> None:
+        try:
+            while True:
+                await socket.send("x" * 10_000)
+        except websockets.ConnectionClosed:
+            gone.set()
+
+    async with serve(flood, "127.0.0.1", 0) as server:
+        here.box.ports[8000] = server.sockets[0].getsockname()[1]
+        socket = await connect(f"ws://{here.name()}/", host="127.0.0.1", port=here.port)
+        await socket.recv()
+        socket.transport.abort()
+        with anyio.fail_after(20):
+            await gone.wait()
+
+
 async def test_a_websocket_is_refused_as_the_server_refuses_it(here: World) -> None:
     async with here.box.serving(8000, says("HTTP/1.1 403 Forbidden\nContent-Length: 5", b"login")):
         for name, expected in ((here.name(), 403), (here.name(8001), 502)):

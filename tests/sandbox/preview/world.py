@@ -10,6 +10,7 @@ import anyio
 import uvicorn
 from anyio.abc import ByteStream
 from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.utils import ClientDisconnected
 
 from nekro_core.bounded_http import BoundedHttp
 from nekro_core.catalogue import Catalogue
@@ -118,7 +119,18 @@ async def world(settings: PreviewSettings | None = None) -> AsyncIterator[World]
         port = listener.getsockname()[1]
         preview = Preview(settings or PreviewSettings(), port)
         front = PreviewFront(bot, preview, Catalogue.load().say)
-        config = uvicorn.Config(front, log_level="critical", lifespan="off", http=BoundedHttp)
+        errors: list[BaseException] = []
+
+        async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                await front(scope, receive, send)
+            except (ClientDisconnected, asyncio.CancelledError):
+                raise  # the web server's own words for a visitor who left, and for its end
+            except BaseException as error:
+                errors.append(error)
+                raise
+
+        config = uvicorn.Config(watched, log_level="critical", lifespan="off", http=BoundedHttp)
         server = QuietServer(config)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
@@ -128,6 +140,7 @@ async def world(settings: PreviewSettings | None = None) -> AsyncIterator[World]
                 yield World(port, bot, preview, box)
             finally:
                 server.should_exit = True
+        assert errors == [], "nothing that a box or a visitor does is an error of the bot's"
 
 
 def says(head: str, body: bytes = b"") -> Speak:
