@@ -88,6 +88,7 @@ class Scope:
         around = _current.get()
         if around is None:
             raise NoScope("`with scope():` owns a part of an `async with scope():` around it")
+        self._refuse_second_entry()
         self._enter(around, around.tasks)
         return self
 
@@ -95,6 +96,7 @@ class Scope:
         self._leave()
 
     async def __aenter__(self) -> Self:
+        self._refuse_second_entry()
         tasks = anyio.create_task_group()
         await tasks.__aenter__()
         self._enter(_current.get(), tasks)
@@ -132,9 +134,9 @@ class Scope:
         """It has ended by itself."""
         self._owned.pop(owned, None)
 
-    def start(self, work: Callable[[], Awaitable[None]], name: str, *, counts: bool = True) -> None:
-        """Run a task; ``counts`` says that nothing is settled before it is over."""
-        tasks, step = self.tasks, 1 if counts else 0
+    def start(self, work: Callable[[], Awaitable[None]], name: str) -> None:
+        """Run a task. Nothing is settled before it is over. Raises `NoScope`."""
+        tasks = self.tasks
 
         async def run() -> None:
             # Whoever set the value that starts this may stand in another scope.
@@ -142,9 +144,9 @@ class Scope:
             try:
                 await work()
             finally:
-                self.count(-step)
+                self.count(-1)
 
-        self.count(step)
+        self.count(1)
         tasks.start_soon(run, name=name)
 
     def finish(self, work: Callable[[], Awaitable[None]], name: str) -> None:
@@ -179,9 +181,11 @@ class Scope:
 
     # ---- inside -------------------------------------------------------------------------------
 
-    def _enter(self, around: "Scope | None", tasks: TaskGroup) -> None:
+    def _refuse_second_entry(self) -> None:
         if self._tasks is not None:
             raise NoScope("a scope is entered once: make another with scope()")
+
+    def _enter(self, around: "Scope | None", tasks: TaskGroup) -> None:
         if around is not None:
             around.own(self)
             self._parent = around

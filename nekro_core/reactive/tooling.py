@@ -18,21 +18,24 @@ from nekro_core.llm.model import (
     TextPart,
 )
 from nekro_core.reactive.errors import LoopTooLong, ReactiveError
-from nekro_core.sandbox.box import SandboxError
+from nekro_core.sandbox.box import BoxFileError, ImageUnavailable
+from nekro_core.sandbox.named import ImageMismatch
 from nekro_core.tools.outcome import ToolFailure
 
 MAX_RESULT: Final = 64 * 1024
 """Characters of one tool's result that the model is given."""
 _TELLING = (
-    ReactiveError,
-    SandboxError,
     ToolFailure,
+    BoxFileError,
+    ImageUnavailable,
+    ImageMismatch,
     ValueError,
     LookupError,
     ArithmeticError,
     TimeoutError,
 )
-"""Exceptions whose text is for the model. That of others may hold the host's paths and keys."""
+"""Exceptions whose text is for the model. That of others may hold the host's paths and keys, or
+tell its operator how to mend it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,13 +10,16 @@ from nekro_core.api.reactive import (
     Resources,
     cell,
     exec_,
+    generate_text,
     read_sandbox_file,
     sandbox,
     scope,
     settled,
     write_sandbox_file,
 )
-from nekro_core.sandbox.box import BoxFileError
+from nekro_core.llm.model import FunctionCall
+from nekro_core.llm.scripted import Scripted, ScriptedModel
+from nekro_core.sandbox.box import BackendUnavailable, Box, BoxFileError
 from nekro_core.sandbox.named import ImageMismatch
 from nekro_core.sandbox.tools import SandboxPool
 from tests.reactive.conftest import Source
@@ -175,6 +178,21 @@ async def test_a_model_works_in_its_own_box_and_in_no_other(
             await tools["shell"].call({"command": "true", "sandbox": "data"})
     assert len(source.taken) == 1
     assert await pool.boxes.list() == ()
+
+
+async def test_a_machine_without_boxes_is_no_matter_for_the_model(source: Source) -> None:
+    class Nothing:
+        async def take(self, image: str = "") -> Box:
+            raise BackendUnavailable("/root/secret: no user namespaces; see the manual")
+
+    model = ScriptedModel(
+        [Scripted(calls=[FunctionCall(call_id="1", name="shell", written="{}")]), "I cannot."]
+    )
+    async with scope(Resources(boxes=Nothing(), model=model)):
+        answer = generate_text("go", tools=sandbox("python").tools())
+        assert (await answer.settled()).result == "I cannot."
+    told = model.requests[-1].messages[-1].parts[0].text
+    assert told == "shell failed with BackendUnavailable"
 
 
 async def test_scopes_that_keep_no_boxes_say_so() -> None:
