@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import anyio
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nekro_core.sandbox.preview import Preview, PreviewRefused, PreviewSettings, TargetState
@@ -375,3 +375,54 @@ def test_no_spelling_carries_a_cookie_of_the_bot_into_a_box(
         if name == b"cookie":
             for piece in value.split(b";"):
                 assert not piece.strip().lower().startswith(b"nekro_")
+
+
+PIECES = st.sampled_from(
+    [
+        b"HTTP/1.1 200 OK\r\n",
+        b"HTTP/1.0 200\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\n",
+        b"HTTP/1.1 304 X\r\n",
+        b"HTTP/9.9 200 OK\r\n",
+        b"Content-Length: 3\r\n",
+        b"Content-Length: -1\r\n",
+        b"Content-Length: 99999999999999999999999\r\n",
+        b"Transfer-Encoding: chunked\r\n",
+        b"Connection: close, content-length\r\n",
+        b"Upgrade: websocket\r\nConnection: upgrade\r\n",
+        b"Location: http://[::1\r\n",
+        b"Set-Cookie: a=\xff; domain\r\n",
+        b"X\x00: y\r\n",
+        b" folded\r\n",
+        b"\r\n",
+        b"\n",
+        b"3\r\nabc\r\n",
+        b"0\r\n\r\n",
+        b"fffffffffffffffff\r\n",
+        b"abc",
+    ]
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pieces=st.lists(PIECES | st.binary(max_size=20), max_size=8), upgrade=st.booleans())
+async def test_whatever_a_server_says_the_browser_gets_one_answer(
+    here: World, pieces: list[bytes], upgrade: bool
+) -> None:
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"".join(pieces))
+
+    name = here.name()
+    head = f"GET / HTTP/1.1\r\nHost: {name}\r\n"
+    if upgrade:
+        head += "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        head += "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    else:
+        head += "Connection: close\r\n\r\n"
+    before = len(here.bot.seen)
+    async with here.box.serving(8000, speak):
+        answer = await here.ask(head)
+    assert 200 <= status(answer) < 600
+    assert len(here.bot.seen) == before
