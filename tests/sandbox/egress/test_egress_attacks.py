@@ -2,8 +2,9 @@
 
 from collections.abc import AsyncIterator
 
+import anyio
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nekro_core.sandbox.egress import NotAllowed, Rules
@@ -253,3 +254,38 @@ async def test_the_systems_resolver_is_asked_for_names_only() -> None:
     rule = Rule.parse("127.0.0.1:1", private=True)
     with pytest.raises(Exception, match="nobody answers"):
         await Dialer(never).dial(Destination.parse("127.0.0.1:1"), rule)
+
+
+LINES = st.sampled_from(
+    [
+        b"CONNECT allowed.tld:443 HTTP/1.1\r\n",
+        b"CONNECT evil.tld:443 HTTP/1.1\r\n",
+        b"GET http://allowed.tld/ HTTP/1.1\r\n",
+        b"POST http://allowed.tld/ HTTP/1.0\r\n",
+        b"GET http://evil.tld/ HTTP/1.1\r\n",
+        b"Host: evil.tld\r\n",
+        b"Content-Length: 3\r\n",
+        b"Transfer-Encoding: chunked\r\n",
+        b"Connection: keep-alive\r\n",
+        b"Expect: 100-continue\r\n",
+        b"3\r\nabc\r\n",
+        b"0\r\n\r\n",
+        b"\r\n",
+        b"\n",
+    ]
+)
+
+
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pieces=st.lists(LINES | st.binary(max_size=20), max_size=10))
+async def test_whatever_a_box_says_only_allowed_names_are_looked_up(
+    out: World, pieces: list[bytes]
+) -> None:
+    before = len(out.internet.asked)
+    reader, writer = await out.connection()
+    writer.write(b"".join(pieces))
+    writer.write_eof()
+    with anyio.fail_after(10):
+        await reader.read()
+    writer.close()
+    assert set(out.internet.asked[before:]) <= {"allowed.tld"}

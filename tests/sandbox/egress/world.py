@@ -2,8 +2,9 @@
 
 import asyncio
 import ipaddress
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 import anyio
@@ -150,6 +151,25 @@ class World:
         return status
 
 
+@contextmanager
+def nothing_broken() -> Iterator[None]:
+    """Nothing that a box says may be an error of ours, which would stand in the log as one."""
+    errors: list[str] = []
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            errors.append(record.getMessage())
+
+    collector = Collector(logging.ERROR)
+    log = logging.getLogger("nekro_core.sandbox.egress")
+    log.addHandler(collector)
+    try:
+        yield
+    finally:
+        log.removeHandler(collector)
+    assert errors == []
+
+
 @asynccontextmanager
 async def world(
     limits: EgressLimits | None = None, *allowed: str, internet: Internet | None = None
@@ -163,7 +183,8 @@ async def world(
         clock=lambda: now[0],
     ) as egress:
         await egress.attach("chat", "default", box)
-        yield World(egress, internet, box, rules, now)
+        with nothing_broken():
+            yield World(egress, internet, box, rules, now)
         if box.listener is not None:
             await box.listener.aclose()
 
