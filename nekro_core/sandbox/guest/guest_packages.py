@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 
-_PACKAGES = "/home/user/.local/lib/python{}.{}/site-packages"
+_PACKAGES = "/home/user/.local/lib/python{}.{}/site-packages".format(*sys.version_info[:2])
 
 
 def settle(environment: dict[str, str]) -> None:
@@ -15,10 +15,10 @@ def settle(environment: dict[str, str]) -> None:
     Where pip may install something during the run the folder is made first: an import path that
     begins to exist later is not looked at.
     """
-    os.environ.update(environment)
-    packages = _PACKAGES.format(*sys.version_info[:2])
+    if environment:
+        os.environ.update(environment)
     if "PIP_USER" in environment:
         with contextlib.suppress(OSError):
-            os.makedirs(packages, exist_ok=True)
-    if packages not in sys.path and os.path.isdir(packages):
-        sys.path.append(packages)
+            os.makedirs(_PACKAGES, exist_ok=True)
+    if _PACKAGES not in sys.path and os.path.isdir(_PACKAGES):
+        sys.path.append(_PACKAGES)

@@ -39,13 +39,17 @@ class Conversation:
         self._answers: dict[int, tuple[bytes, bytes]] = {}
         self._source: collections.deque[tuple[Any]] = collections.deque()
         self._starts: collections.deque[tuple[bytes, bytes]] = collections.deque()
+        self._described = b""
+        self._functions: list[tuple[list[str], str, str]] = []
 
     def start(self) -> tuple[dict[str, Any], list[tuple[list[str], str, str]]]:
         """Wait to be started: the run's settings, and the functions that it is given."""
         text, described = self._wait(lambda: self._starts.popleft() if self._starts else None)
         settings = json.loads(text)
         self._value_limit = settings["value"]
-        return settings, json.loads(described)
+        if described != self._described:
+            self._described, self._functions = described, json.loads(described)
+        return settings, self._functions
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of the host and give its value, or raise `ToolError`."""
@@ -146,7 +150,7 @@ class Bindings:
         A dotted name's first part can be imported too (``from chat import send_image``), but where
         it is the name of a real module.
         """
-        if described == self._described:  # the same as before: 80 µs are not spent again
+        if described is self._described:  # the same as before: 80 µs are not spent again
             for holder, name, function in self._bound:
                 holder.setdefault(name, function)
             return
