@@ -8,8 +8,9 @@ most one, the one before it has ended first, and an outcome that nobody wants an
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import anyio
 import reaktiv
@@ -43,6 +44,13 @@ class CellState(Generic[T]):
     error: Exception | None = None
     serial: int = 0
 
+
+MAX_CAUSES: Final = 100
+"""Runs in a row of which each is the cause of the next: a load that sets what it depends on, itself
+or by way of others, would go on for ever, and models cost money."""
+
+_causes: ContextVar[int] = ContextVar("nekro_reactive_causes", default=0)
+"""How many runs led to what happens here."""
 
 IDLE: CellState[Any] = CellState()
 RUNNING: CellState[Any] = CellState(pending=True)
@@ -85,6 +93,7 @@ class AsyncCell(Node, Generic[T]):
         )
         self._shown = reaktiv.Computed(self._show, equal=_same)
         self._wanted: Inputs | None = None
+        self._causes = 0
         self._running: anyio.CancelScope | None = None
         self._working = False
         self._scope.own(self)
@@ -208,10 +217,13 @@ class AsyncCell(Node, Generic[T]):
         wanted = inputs if inputs.key and inputs.key not in self._outcomes.get() else None
         if wanted is not None and self._wanted is not None and wanted.key == self._wanted.key:
             return
-        self._wanted = wanted
+        self._wanted, self._causes = wanted, _causes.get()
         if self._running is not None:
             self._running.cancel()
-        if wanted is not None and not self._working:
+        if wanted is not None and self._causes >= MAX_CAUSES:
+            error = Circle(f"{self.name} runs because of itself, {MAX_CAUSES} times by now")
+            self._keep(wanted.key, CellState(error=error, serial=self._serial + 1))
+        elif wanted is not None and not self._working:
             self._working = True
             self._scope.start(self._work, self.name)
 
@@ -220,6 +232,7 @@ class AsyncCell(Node, Generic[T]):
         before is gone when the next begins."""
         try:
             while (wanted := self._wanted) is not None:
+                _causes.set(self._causes + 1)
                 outcome: CellState[T] | None = None
                 with anyio.CancelScope() as self._running:
                     outcome = await self._outcome_of(wanted)

@@ -327,6 +327,59 @@ async def test_a_long_way_round_is_a_circle_too() -> None:
         ring[0]()
 
 
+async def test_a_load_that_is_its_own_cause_comes_to_an_end() -> None:
+    number, runs = cell(1), 0
+
+    async def count_up(number_now: int) -> int:
+        nonlocal runs
+        runs += 1
+        await anyio.sleep(0)
+        number.set(number_now + 1)
+        return number_now
+
+    async with scope(NOTHING):
+        counter = load(count_up, number_now=number)
+        await settled()
+        assert isinstance(counter.error, Circle)
+        assert runs == 100
+        number.set(1000)
+        assert counter.pending, "somebody else's change is a new beginning"
+        await settled()
+        assert runs == 200
+
+
+async def test_loads_that_are_causes_of_each_other_come_to_an_end() -> None:
+    there, back, runs = cell(1), cell(0), 0
+
+    async def hit(ball: int, to: int) -> int:
+        nonlocal runs
+        runs += 1
+        await anyio.sleep(0)
+        (there if to else back).set(ball + 1)
+        return ball
+
+    async with scope(NOTHING):
+        left, right = load(hit, ball=there, to=0), load(hit, ball=back, to=1, needed=("ball",))
+        await settled()
+        assert isinstance(left.error or right.error, Circle)
+        assert 90 < runs <= 202
+
+
+async def test_a_long_line_of_cells_is_no_circle() -> None:
+    async def add(number: int) -> int:
+        return number + 1
+
+    start = cell(1)
+    async with scope(NOTHING):
+        cells: list[Any] = [start]
+        for _ in range(90):
+            cells.append(load(add, number=cells[-1]))
+        for value in (1, 10, 100):
+            start.set(value)
+            await settled()
+            assert cells[-1].result == value + 90
+
+
 async def test_what_a_load_does_to_its_inputs_is_its_own_affair() -> None:
     basket, seen = cell(["egg"]), []
 
