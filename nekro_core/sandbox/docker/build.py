@@ -49,11 +49,13 @@ async def build_on(engine: Engine, name: str, base: str, report: Report) -> Gues
             network_mode="none",
             decode=True,
         )
-        for line in said:
-            if "error" in line:
-                raise BackendUnavailable(f"the image could not be built: {line['error']}")
+        error = ""
+        for line in said:  # to its end, which closes the connection
+            error = error or str(line.get("error", ""))
             if text := str(line.get("stream", "")).strip():
                 report(text)
+        if error:
+            raise BackendUnavailable(f"the image could not be built: {error}")
 
     await engine.ask(build)
     return await _tried(engine, name)

@@ -26,6 +26,8 @@ _ANSWER_S = 30
 _BUILD_S = 1800
 """The same while it fetches and builds: a step may be silent for long."""
 _AT_ONCE = 8
+_ANY_VERSION = "1.44"
+"""Of the interface, to ask for the engine's own; that question is the same in all."""
 _POOL = 32
 
 
@@ -116,15 +118,27 @@ def _connect(host: str, timeout_s: int) -> tuple[APIClient, EngineFacts]:
     environment = dict(os.environ)
     if host:
         environment["DOCKER_HOST"] = host
-    settings = docker.utils.kwargs_from_env(environment=environment)
+    settings: dict[str, Any] = docker.utils.kwargs_from_env(environment=environment)
+    settings |= {"timeout": timeout_s, "max_pool_size": _POOL}
     _knock(settings.get("base_url") or docker.constants.DEFAULT_UNIX_SOCKET)
-    client = APIClient(
-        version="auto",
-        timeout=timeout_s,
-        max_pool_size=_POOL,
-        **settings,
-    )
-    return client, _read_facts(client.info())
+    asking = _open(_ANY_VERSION, settings)
+    try:
+        version = asking.version(api_version=False)["ApiVersion"]
+    finally:
+        asking.close()
+    client = _open(version, settings)
+    try:
+        return client, _read_facts(client.info())
+    except BaseException:
+        client.close()
+        raise
+
+
+def _open(version: str, settings: dict[str, Any]) -> APIClient:
+    client = APIClient(version=version, **settings)
+    # Requests would take REQUESTS_CA_BUNDLE for the authority that DOCKER_CERT_PATH holds.
+    client.trust_env = False
+    return client
 
 
 def _knock(address: str) -> None:

@@ -46,7 +46,7 @@ def plain_socket(given: Any) -> socket.socket:
     """
     inner = socket_of(given)
     if type(inner) is not socket.socket:
-        return _relayed(cast(FarEnd, inner))
+        return _relayed(cast(FarEnd, inner), given)
     plain = socket.socket(fileno=os.dup(inner.fileno()))
     close_given(given)
     plain.setblocking(False)
@@ -67,23 +67,26 @@ def close_given(given: Any) -> None:
     getattr(given, "_response", given).close()
 
 
-def _relayed(far: FarEnd) -> socket.socket:
+def _relayed(far: FarEnd, given: Any) -> socket.socket:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)
     far.setblocking(False)
     carrier = threading.Thread(
-        target=_carry, args=(far, theirs), name="engine's relay", daemon=True
+        target=_carry, args=(far, theirs, given), name="engine's relay", daemon=True
     )
     carrier.start()
     return ours
 
 
-def _carry(far: FarEnd, near: socket.socket) -> None:
+def _carry(far: FarEnd, near: socket.socket, given: Any) -> None:
     """Until either side ends: everything from one to the other."""
     inward, outward = bytearray(), bytearray()
     ready = select.poll()
-    with contextlib.closing(far), contextlib.closing(near):
+    with contextlib.ExitStack() as stack:
+        stack.callback(close_given, given)
+        stack.callback(far.close)
+        stack.callback(near.close)
         try:
             while True:
                 _read_all(far, inward)

@@ -1,0 +1,106 @@
+"""An engine as it is seen from another machine: over TCP, over TLS, and gone at a bad moment."""
+
+import contextlib
+import ssl
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import anyio.abc
+import anyio.streams.tls
+
+
+class FarEngine:
+    """Carries connections on a port of loopback to an engine's socket."""
+
+    def __init__(self, socket: str) -> None:
+        self.address = ""
+        self._socket = socket
+        self._open: set[anyio.CancelScope] = set()
+        self.reachable = True
+
+    def disappear(self) -> None:
+        """Every connection ends; new ones are closed at once."""
+        self.reachable = False
+        for scope in self._open:
+            scope.cancel()
+
+    async def carry(self, near: anyio.abc.ByteStream) -> None:
+        if not self.reachable:
+            return
+        with anyio.CancelScope() as scope:
+            self._open.add(scope)
+            try:
+                async with (
+                    await anyio.connect_unix(self._socket) as far,
+                    anyio.create_task_group() as tasks,
+                ):
+                    tasks.start_soon(_pump, near, far)
+                    tasks.start_soon(_pump, far, near)
+            finally:
+                self._open.discard(scope)
+
+
+async def _pump(source: anyio.abc.ByteStream, target: anyio.abc.ByteStream) -> None:
+    with contextlib.suppress(
+        anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError
+    ):
+        async for piece in source:
+            await target.send(piece)
+    try:
+        await target.send_eof()
+    except (NotImplementedError, OSError, anyio.ClosedResourceError):
+        await anyio.aclose_forcefully(target)  # TLS cannot end one direction alone
+
+
+@contextlib.asynccontextmanager
+async def far_engine(host: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[FarEngine]:
+    """The engine at a ``unix://`` address, on a free port."""
+    engine = FarEngine(host.removeprefix("unix://"))
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    engine.address = f"tcp://127.0.0.1:{port}"
+
+    async def take(stream: anyio.abc.ByteStream) -> None:
+        # What goes wrong here is seen by who speaks to it.
+        with contextlib.suppress(Exception):
+            async with stream:
+                if tls is not None:
+                    stream = await anyio.streams.tls.TLSStream.wrap(
+                        stream, server_side=True, ssl_context=tls, standard_compatible=False
+                    )
+                await engine.carry(stream)
+
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, take)
+        try:
+            yield engine
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+def make_certificates(folder: Path) -> ssl.SSLContext:
+    """An authority, and a key of its own for each side, as the ``docker`` client looks for them.
+
+    Gives the server's side, which takes nobody without a certificate.
+    """
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    new = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
+    openssl("req", "-x509", *new, "-subj", "/CN=ca", "-keyout", "ca-key.pem", "-out", "ca.pem")
+    for name, extra in (("server", "subjectAltName=IP:127.0.0.1"), ("client", "")):
+        files = {"server": ("server.pem", "server-key.pem"), "client": ("cert.pem", "key.pem")}
+        certificate, key = files[name]
+        openssl("req", *new, "-subj", f"/CN={name}", "-keyout", key, "-out", f"{name}.csr")
+        (folder / "extra").write_text(extra)
+        signed = ("-CA", "ca.pem", "-CAkey", "ca-key.pem", "-CAcreateserial", "-days", "2")
+        openssl(
+            "x509", "-req", "-in", f"{name}.csr", *signed, "-extfile", "extra", "-out", certificate
+        )
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(folder / "ca.pem"))
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(folder / "server.pem", folder / "server-key.pem")
+    return context
