@@ -7,6 +7,8 @@
     names.py      Preview: opens and finds the unguessable names
     front.py      PreviewFront: the web application before the bot's own
     slots.py      how many connections at once, per name and per box
+    body.py       a request's body, and what happens to the rest of an unwanted one
+    problems.py   why a visitor sees no page, and how they are told
     headers.py    what of a request and of an answer passes, and as what
     exchange.py   one request and its answer
     duplex.py     one WebSocket
