@@ -12,6 +12,9 @@
                   a box whose agent is reached over a channel: the same behind every backend
     named/        boxes with names: many an owner, over sleep, wake and restart
     tools/        the eight tools of a model on named boxes: handle_tool_call, schemas
+    preview/      servers in boxes, shown in a browser
+    egress/       what boxes may reach, through the host alone
+    end_to_end.py what of HTTP passes a proxy
     jail/         what makes boxes with bubblewrap
     guest/        what runs inside: the agent, and the processes it forks for runs
 """
