@@ -357,7 +357,8 @@ class Box(Protocol):
         """Name the state of now without sending anything: what is there is stored already."""
 
     async def import_files(self, archive: bytes) -> None:
-        """Put such an archive's regular files, folders and inner links back."""
+        """Put such an archive's regular files and folders back, and links that lead inside or to
+        the image's own programs."""
 
     async def destroy(self) -> None:
         """End every process and free every file. May be called twice."""

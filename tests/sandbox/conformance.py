@@ -643,6 +643,8 @@ class BackendConformance(
             open("run.sh", "w").write("x"); os.chmod("run.sh", 0o755)
             os.symlink("a/b/text", "inner")
             os.symlink("/etc/passwd", "outer")
+            os.symlink("/usr/bin/../../etc/passwd", "hidden")
+            os.symlink("/usr/bin/env", "env")
             os.link("run.sh", "same")
             os.mkfifo("pipe")
         """
@@ -655,7 +657,7 @@ class BackendConformance(
                 import os
                 print(sorted(os.listdir(".")), open("inner").read(), os.access("run.sh", os.X_OK))
             """
-            expected = "['a', 'inner', 'run.sh', 'same'] kept True\n"
+            expected = "['a', 'env', 'inner', 'run.sh', 'same'] kept True\n"
             assert (await play(other, look)).output == expected
         finally:
             await other.destroy()

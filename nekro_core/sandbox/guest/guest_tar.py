@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _ENTRIES = 100_000
+_LINKED = (files.HOME + "/", "/usr/", "/opt/")
+"""Where links that are restored lead: inside, and to the image's own programs, since an environment
+that ``python3 -m venv`` makes has such."""
 
 
 class _Sender:
@@ -110,7 +113,7 @@ def _restore_link(path: str, entry: tarfile.TarInfo) -> None:
                 os.link(read_from, path)
         return
     target = os.path.normpath(os.path.join(os.path.dirname(path), entry.linkname))
-    if target == files.HOME or target.startswith(files.HOME + "/"):
+    if target.startswith(_LINKED) or target == files.HOME:
         root, parts = files.locate(path, follow_last=False)
         folder = files.open_parents(root, parts[:-1], make=True)
         try:
