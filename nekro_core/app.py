@@ -33,7 +33,7 @@ from nekro_core.sandbox.egress import Egress, EgressLimits, box_environment
 from nekro_core.sandbox.egress.overrides import OverridesFile
 from nekro_core.sandbox.egress.source import LetOutBoxes
 from nekro_core.sandbox.preview import Preview
-from nekro_core.sandbox.supply import BoxSupply
+from nekro_core.sandbox.supply import BoxSupply, owner_of
 from nekro_core.settings import Settings
 from nekro_core.speech.choose import open_speaker
 from nekro_core.store import DataFolderLock, Store
@@ -94,7 +94,12 @@ class App:
             )
             journal = ChatJournal(store, inbox)
             supply = await stack.enter_async_context(
-                BoxSupply.open(settings.nekro_sandbox, clock=clock, report=_say_no_boxes)
+                BoxSupply.open(
+                    settings.nekro_sandbox,
+                    clock=clock,
+                    report=_say_no_boxes,
+                    owner=owner_of(data),
+                )
             )
             egress = await stack.enter_async_context(_open_egress(settings, data, clock))
             boxes = ChatBoxes(

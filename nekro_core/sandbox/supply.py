@@ -1,8 +1,10 @@
 """Boxes for whoever asks, while the backend is still proving itself, and words where it fails."""
 
+import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import anyio
 import anyio.abc
@@ -11,6 +13,19 @@ from nekro_core.sandbox.backends import open_backend
 from nekro_core.sandbox.box import Backend, BackendUnavailable, Box, ImageUnavailable
 from nekro_core.sandbox.pool import BoxPool, fitting_size
 from nekro_core.sandbox.settings import SandboxSettings
+
+
+def owner_of(folder: Path) -> str:
+    """What tells a data folder from every other one; made when it is first asked for.
+
+    Only who holds the folder may pass it on: boxes of its former holder are removed.
+    """
+    path = folder / "owner_of_boxes"
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        path.write_text(secrets.token_hex(16))
+        return path.read_text()
 
 
 class BoxSupply:
@@ -36,12 +51,16 @@ class BoxSupply:
         *,
         clock: Callable[[], float],
         report: Callable[[str], None],
+        owner: str = "",
     ) -> AsyncIterator["BoxSupply"]:
-        """A supply; leaving it destroys its boxes. ``report`` is told why there will be none."""
+        """A supply; leaving it destroys its boxes. ``report`` is told why there will be none.
+
+        ``owner`` as in `open_backend`.
+        """
         supply = cls(settings)
         tasks = anyio.create_task_group()
         await tasks.__aenter__()
-        tasks.start_soon(supply._keep, clock, report)
+        tasks.start_soon(supply._keep, clock, report, owner)
         try:
             yield supply
         finally:
@@ -73,11 +92,13 @@ class BoxSupply:
         given = {name for name, image in self._settings.images.items() if image in there}
         return tuple(sorted(there | given))
 
-    async def _keep(self, clock: Callable[[], float], report: Callable[[str], None]) -> None:
+    async def _keep(
+        self, clock: Callable[[], float], report: Callable[[str], None], owner: str
+    ) -> None:
         settings = self._settings
         async with anyio.create_task_group() as tasks:
             try:
-                backend = await open_backend(settings, tasks, clock)
+                backend = await open_backend(settings, tasks, clock, owner)
             except BackendUnavailable as error:
                 self._failure = str(error)
                 self._decided.set()

@@ -118,9 +118,12 @@ def _connect(host: str, timeout_s: int) -> tuple[APIClient, EngineFacts]:
     environment = dict(os.environ)
     if host:
         environment["DOCKER_HOST"] = host
-    settings: dict[str, Any] = docker.utils.kwargs_from_env(environment=environment)
-    settings |= {"timeout": timeout_s, "max_pool_size": _POOL}
-    _knock(settings.get("base_url") or docker.constants.DEFAULT_UNIX_SOCKET)
+    settings = {
+        **docker.utils.kwargs_from_env(environment=environment),
+        "timeout": timeout_s,
+        "max_pool_size": _POOL,
+    }
+    _knock(str(settings.get("base_url") or docker.constants.DEFAULT_UNIX_SOCKET))
     asking = _open(_ANY_VERSION, settings)
     try:
         version = asking.version(api_version=False)["ApiVersion"]
