@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -17,6 +18,7 @@ import pytest
 from nekro_core.sandbox.backends import open_backend
 from nekro_core.sandbox.box import Backend, BackendUnavailable, Box
 from nekro_core.sandbox.jail.backend import JailBackend
+from nekro_core.sandbox.jail.interpreter import Identity, find_dropper
 from nekro_core.sandbox.jail.process import JailProcesses
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
 from tests.sandbox.conftest import SMALL
@@ -251,3 +253,17 @@ async def test_a_box_that_waits_gives_its_memory_back_and_works_on(open_folder: 
 
 def cmdline(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has nothing to give up")
+async def test_root_is_given_up_where_no_program_does_it(jail: Backend) -> None:
+    assert isinstance(jail, JailBackend)
+    layout = jail._layout
+    assert layout is not None
+    jail._layout = replace(layout, dropper="")
+    try:
+        checked = await jail.self_check()
+    finally:
+        jail._layout = layout
+    assert checked.ok, checked
+    assert find_dropper(Identity()) == ""

@@ -191,6 +191,7 @@ class JailBackend:
                     *("--", *agent, *map(str, numbers)),
                 ],
                 identity=identity,
+                dropper=layout.dropper,
                 descriptors=(*numbers, filter_file, arguments_file),
                 free=free,
                 environment={} if defences.clean_start else dict(os.environ),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -40,6 +41,11 @@ class Identity:
         if self.uid is None:
             return {}
         return {"user": self.uid, "group": self.uid, "extra_groups": ()}
+
+    def words(self, dropper: str) -> tuple[str, ...]:
+        """What stands before a command so that ``dropper`` (`find_dropper`) becomes it first."""
+        uid = str(self.uid)
+        return (dropper, "--reuid", uid, "--regid", uid, "--clear-groups")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,23 @@ def find_interpreter(wanted: Path | None, identity: Identity) -> InterpreterSear
                 return InterpreterSearch(chosen, tuple(refused))
             refused.append(f"{path}: Python {version[0]}.{version[1]} is older than 3.9")
     return InterpreterSearch(None, tuple(refused))
+
+
+def find_dropper(identity: Identity) -> str:
+    """A program that gives up root before it becomes another one: util-linux's ``setpriv``.
+
+    `subprocess` does that too, but then it forks, and the fork of a process of 300 MB stands still
+    for 10 ms; otherwise it uses vfork, which takes 0.4 ms whatever the size. Empty where there is
+    none that can (busybox's cannot), or no root to give up.
+    """
+    found = shutil.which("setpriv", path="/usr/bin:/bin:/usr/sbin:/sbin")
+    if identity.uid is None or found is None:
+        return ""
+    words = (*identity.words(found), found, "--dump")
+    tried = subprocess.run(words, capture_output=True, check=False, timeout=20)  # noqa: S603 - fixed words
+    return (
+        found if tried.returncode == 0 and f"uid: {identity.uid}" in tried.stdout.decode() else ""
+    )
 
 
 def is_root() -> bool:

@@ -10,7 +10,13 @@ from pathlib import Path
 from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.jail import seccomp
 from nekro_core.sandbox.jail.cgroups import CGroups, find_hierarchies
-from nekro_core.sandbox.jail.interpreter import Identity, Interpreter, find_interpreter, is_root
+from nekro_core.sandbox.jail.interpreter import (
+    Identity,
+    Interpreter,
+    find_dropper,
+    find_interpreter,
+    is_root,
+)
 from nekro_core.sandbox.jail.runtime_folder import (
     RuntimeFolder,
     compile_guest,
@@ -30,6 +36,7 @@ class Layout:
 
     folder: RuntimeFolder
     interpreter: Interpreter
+    dropper: str
     launcher: Path
     filter: bytes
     templates: dict[str, Template]
@@ -87,6 +94,7 @@ def lay_out(settings: SandboxSettings, identity: Identity) -> Layout:
     return Layout(
         folder=folder,
         interpreter=search.found,
+        dropper=find_dropper(identity),
         launcher=launcher,
         filter=seccomp.build_filter(machine),
         templates=find_templates(search.found, identity, pip=settings.has_pip),

@@ -43,12 +43,14 @@ class JailProcesses:
         command: Sequence[str],
         *,
         identity: Identity,
+        dropper: str = "",
         descriptors: Sequence[int],
         free: Callable[[], None],
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> "JailProcesses":
         """Start the launcher. ``free`` is called once when nothing of it is left.
 
+        ``dropper`` is a program that becomes ``identity`` before it becomes the launcher.
         Blocks for a few milliseconds, on purpose: "die with the parent" is a signal of the
         *thread* that forked, so no worker thread may do it. Raises `BackendUnavailable`.
         """
@@ -57,6 +59,9 @@ class JailProcesses:
                 "boxes end with the thread that starts them: run the event loop in the main thread"
             )
         complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the box
+        drops = bool(dropper) and identity.uid is not None
+        if drops:
+            command = (*identity.words(dropper), *command)
         try:
             launched = subprocess.Popen(  # type: ignore[call-overload]  # noqa: S603 - no shell
                 command,
@@ -66,7 +71,7 @@ class JailProcesses:
                 pass_fds=tuple(descriptors),
                 env=environment,
                 cwd="/",
-                **identity.popen_arguments(),
+                **({} if drops else identity.popen_arguments()),
             )
         except (OSError, subprocess.SubprocessError) as error:
             complaints.close()

@@ -197,7 +197,6 @@ def _bombs() -> list[Attack]:
     rows = (
         (15, "fork bomb of daemons", "while True:\n    try:\n        if not os.fork(): os.setsid()\n    except OSError: pass", {TIMEOUT, MEMORY}),
         (22, "threads", "while True:\n    try: threading.Thread(target=time.sleep, args=(99,)).start()\n    except RuntimeError: pass", {TIMEOUT, MEMORY}),
-        (17, "memory at once", "bytearray(10**11)", {MEMORY, ERROR}),
         (22, "pipes", "kept = []\nwhile True:\n    try: kept.append(os.pipe())\n    except OSError: pass", {TIMEOUT}),
         (13, "a million files", "for n in range(10**7): os.mknod(f'{n}')", {MEMORY, TIMEOUT, ERROR}),
         (25, "flood", "while True: os.write(1, b'x' * 65536)", {TIMEOUT}),
@@ -265,6 +264,13 @@ ATTACKS = [
         number=17,
         name="memory in pieces",
         act=ends("x = []\nwhile True: x.append(bytearray(10**6))", MEMORY),
+        because=BOUNDED_ROW,
+        spoils=True,
+    ),
+    Attack(
+        number=17,
+        name="memory at once",
+        act=bomb("bytearray(10**11)", MEMORY, ERROR, seconds=8),
         because=BOUNDED_ROW,
         spoils=True,
     ),
