@@ -67,6 +67,7 @@ async def shelf_of(backend: Backend) -> AsyncIterator[Shelf]:
 
 
 async def _empty(box: Box) -> bool:
+    box.stop_commands()
     with anyio.move_on_after(_PATIENCE_S):
         result = await play(box, _EMPTY, RunLimits(seconds=_PATIENCE_S))
         return result.output == "0\n"

@@ -18,11 +18,12 @@ from typing import BinaryIO
 from nekro_core.sandbox.box import BackendUnavailable
 
 _PROGRAMS = (
-    "sh bash dash env ls cat cp mv rm ln mkdir rmdir mktemp chmod touch stat du df head tail cut "
-    "tr sort uniq wc tee seq date sleep timeout nice kill ps id whoami uname pwd basename dirname "
-    "readlink realpath printf echo test true false yes expr od sum md5sum sha256sum base64 comm "
-    "diff cmp patch paste split grep egrep fgrep sed awk mawk gawk find xargs tar gzip gunzip "
-    "bzip2 xz unzip zip file less which git"
+    "sh bash dash env ls cat cp mv rm ln mkdir mkfifo rmdir mktemp chmod touch stat du df head "
+    "tail cut tr sort uniq wc tee seq date sleep timeout nice nohup kill pgrep pkill ps id whoami "
+    "uname hostname nproc pwd basename dirname readlink realpath printf echo test true false yes "
+    "expr od sum md5sum sha256sum base64 comm diff cmp patch paste split fold nl tac rev grep "
+    "egrep fgrep sed awk mawk gawk find xargs tar gzip gunzip bzip2 xz unzip zip file less which "
+    "git"
 )
 _DATA = ("/usr/share/zoneinfo", "/usr/lib/locale/C.utf8", "/etc/ld.so.cache", "/etc/localtime")
 _TOP_LEVEL = ("bin", "sbin", "lib", "lib32", "lib64")
