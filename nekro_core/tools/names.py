@@ -120,7 +120,11 @@ def tool_set(
 
 
 def bare_names(tool: Tool) -> tuple[str, ...]:
-    """The bare names that a tool may have, best first, if nobody else claims them."""
+    """The bare names that a tool may have, best first, if nobody else claims them. An author who
+    names a tool ``module.python_name`` wants no other: ``glob`` alone would read as Python's own
+    module."""
+    if tool.name == dotted_name(tool):
+        return ()
     wanted = dict.fromkeys((tool.name, tool.python_name))
     return tuple(name for name in wanted if is_free_name(name))
 

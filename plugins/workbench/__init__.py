@@ -92,7 +92,7 @@ async def write_file(
 
 
 @plugin.mount_sandbox_method(
-    SandboxMethodType.TOOL, name="glob", description="List files of a sandbox."
+    SandboxMethodType.TOOL, name="workbench.glob", description="List files of a sandbox."
 )
 async def glob(
     _ctx: AgentCtx, pattern: str, sandbox: str = "default", cwd: str = _HOME

@@ -46,6 +46,7 @@ async def test_all_eight_are_there_by_their_dotted_name(world: World) -> None:
     assert tuple(tools) == NAMES
     for name, named in tools.items():
         assert f"workbench.{name}" in named.names
+        assert (name in named.names) == (name != "glob"), "Python has a module of that name"
 
 
 async def test_an_installed_plugin_goes_before(world: World) -> None:

@@ -96,6 +96,12 @@ def test_two_plugins_of_one_name_are_told_apart_by_their_authors() -> None:
     assert owners(tools, "ann.same.f", "bob.same.f", "same.f") == ["ann.same", "bob.same", None]
 
 
+def test_an_author_may_want_the_dotted_name_alone() -> None:
+    tools = tool_set([named_tool("desk.glob", "glob", "ann.desk")])
+    assert tools.named[0].names == ("desk.glob",)
+    assert owners(tools, "desk.glob", "glob") == ["ann.desk", None]
+
+
 def test_a_function_that_shares_its_plugins_name_is_bound_first() -> None:
     tools = tool_set(
         [named_tool("roll", "roll", "ann.dice"), named_tool("dice", "dice", "ann.dice")]
