@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nekro_core.llm.model import Function
 from nekro_core.llm.tokens import estimate_tokens, function_text
-from nekro_core.tools.names import ToolSet
+from nekro_core.tools.names import NamedTool, ToolSet, dotted_name
 from nekro_core.tools.schema import function_schema
 from nekro_core.tools.tool import Tool, Visibility
 
@@ -31,7 +31,7 @@ def functions_of(tools: ToolSet) -> Functions:
     for named in tools.named:
         if named.tool.visibility is not Visibility.VISIBLE:
             continue
-        schema = function_schema(named.tool, named.name)["function"]
+        schema = function_schema(named.tool, _shown(named, tools))["function"]
         name = _fitting(schema["name"], named.tool, names)
         names[name] = named.tool
         function = Function(
@@ -42,6 +42,15 @@ def functions_of(tools: ToolSet) -> Functions:
         offered.append(function)
     tokens = sum(estimate_tokens(function_text(each)) for each in offered)
     return Functions(tuple(offered), names, tokens)
+
+
+def _shown(named: NamedTool, tools: ToolSet) -> str:
+    """Its name in code; without its plugin's where it has that only for Python's sake, since a
+    function's name hides nothing of Python."""
+    tool = named.tool
+    if tool.name == dotted_name(tool) and tools.resolve(tool.python_name) is None:
+        return tool.python_name
+    return named.name
 
 
 def _fitting(name: str, tool: Tool, taken: Mapping[str, Tool]) -> str:

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from nekro_core.agent import AgentSettings, ChatBoxes
+from nekro_core.agent.functions import functions_of
 from nekro_core.agent.run_calls import guest_functions, tools_text
 from nekro_core.agent.small_prompt import small_tools
 from nekro_core.chat import ChatKey
@@ -15,6 +16,7 @@ from nekro_core.plugin.builtin import builtin_folder
 from nekro_core.plugin.calls import call
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.sandbox.supply import BoxSupply
+from nekro_core.sandbox.tools import TOOL_NAMES
 from nekro_core.tools.names import NamedTool, tool_set
 from nekro_core.tools.outcome import Failed, Outcome, Returned
 from tests.plugin.world import GROUP, World
@@ -47,6 +49,11 @@ async def test_all_eight_are_there_by_their_dotted_name(world: World) -> None:
     for name, named in tools.items():
         assert f"workbench.{name}" in named.names
         assert (name in named.names) == (name != "glob"), "Python has a module of that name"
+
+
+async def test_native_calls_know_them_by_the_documents_names(world: World) -> None:
+    tools = tool_set(each.tool for each in (await offered(world)).values())
+    assert tuple(functions_of(tools).names) == NAMES == TOOL_NAMES
 
 
 async def test_an_installed_plugin_goes_before(world: World) -> None:
