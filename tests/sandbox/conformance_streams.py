@@ -56,7 +56,7 @@ class StreamConformance:
 
                 tasks.start_soon(send)
                 assert await everything(stream) == data + b"|end"
-            streams = [await box.connect(8000) for _ in range(20)]
+            streams = [await box.connect(8000) for _ in range(8)]
             for number, stream in enumerate(streams):
                 await stream.send(b"%d" % number)
             for number, stream in enumerate(streams):
