@@ -1,6 +1,7 @@
 """Whatever happens to named boxes in whatever order: one living box a name, no saved file lost."""
 
 import tempfile
+from contextvars import Context
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,7 +47,7 @@ class Known:
 @settings(max_examples=60, deadline=None)
 def test_any_life(steps: list[tuple[object, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        anyio.run(live, Path(folder), steps)
+        Context().run(anyio.run, live, Path(folder), steps)
 
 
 async def live(folder: Path, steps: list[tuple[object, ...]]) -> None:

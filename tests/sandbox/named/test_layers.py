@@ -3,6 +3,7 @@
 import io
 import tarfile
 import tempfile
+from contextvars import Context
 from pathlib import Path
 
 import anyio
@@ -44,7 +45,7 @@ def test_any_changes_come_back(steps: list[tuple[dict[str, bytes | None], str]])
                 box, saved = woken, restored
 
     with tempfile.TemporaryDirectory() as folder:
-        anyio.run(live, Path(folder))
+        Context().run(anyio.run, live, Path(folder))
 
 
 async def test_a_small_change_of_much_is_a_small_file(tmp_path: Path) -> None:
