@@ -130,6 +130,8 @@ class Machine:
         (folder / "cgroup.controllers").write_text(available)
         (folder / "cgroup.subtree_control").write_text(passed_on)
         (folder / "cgroup.procs").write_text(members)
+        if path:
+            (folder / "cgroup.type").write_text("domain\n")
 
 
 ALL = "cpuset cpu io memory pids"
@@ -148,6 +150,18 @@ def shared_session(machine: Machine) -> None:
     machine.group("", ALL, ALL)
     machine.group("user.slice", "memory pids", "memory pids")
     machine.group("user.slice/session-1.scope", "memory pids", "", f"{os.getpid()}\n1\n")
+
+
+def shared_container(machine: Machine) -> None:
+    machine.mounted("cgroup2", at="x")
+    machine.ours("", "/")
+    machine.group("x", ALL, "", f"{os.getpid()}\n1\n")
+
+
+def container_of_its_own(machine: Machine) -> None:
+    machine.mounted("cgroup2", at="x")
+    machine.ours("", "/")
+    machine.group("x", "memory pids", "", f"{os.getpid()}\n")
 
 
 def without_controllers(machine: Machine) -> None:
@@ -177,6 +191,8 @@ def nothing(machine: Machine) -> None:
     [
         (delegated_service, False, {"nekro.service": {"memory", "pids", "cpu"}}),
         (shared_session, True, {"user.slice": {"memory", "pids"}}),
+        (shared_container, True, {}),
+        (container_of_its_own, True, {"x": {"memory", "pids"}}),
         (version_1, True, {"memory/here": {"memory"}, "pids/here": {"pids"}, "cpu/here": {"cpu"}}),
         (version_1, False, {}),
         (memory_alone, True, {}),

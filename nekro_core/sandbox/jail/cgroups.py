@@ -7,6 +7,7 @@ root. Elsewhere the watchdog alone bounds the tree. Sources: the kernel's ``cgro
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nekro_core.sandbox.box import BoxSpec
+from nekro_core.sandbox.jail import process_tree
 
 _PREFIX = "nekro-boxes-"
 _NEEDED = frozenset({"memory", "pids"})
@@ -182,25 +184,36 @@ def _version_2(own: Path, at: Path) -> Hierarchy | None:
             passed_on = frozenset((folder / "cgroup.subtree_control").read_text().split())
         except OSError:
             return None
-        usable = available if _may_be_emptied(folder) or folder == at else passed_on
+        ours = folder == own and _may_be_emptied(folder)
+        usable = available if ours or _is_real_root(folder) else passed_on
         if usable >= _NEEDED:
             return Hierarchy(2, at, folder, usable & frozenset(_WANTED))
     return None
 
 
 def _may_be_emptied(folder: Path) -> bool:
-    """Whether nobody but this process is in a group: then it can be moved into a child."""
-    return _members(folder) <= {os.getpid()}
+    """Whether only this process and its own are in a group: then they can move into a child."""
+    return _members(folder) <= set(process_tree.descendants(os.getpid()))
+
+
+def _is_real_root(folder: Path) -> bool:
+    """The one group that may have both processes and children with limits."""
+    return not (folder / "cgroup.type").exists()
 
 
 def _make_room(hierarchy: Hierarchy) -> None:
     """Version 2: a group that passes controllers on may have no process of its own."""
     if hierarchy.version != 2:
         return
-    if os.getpid() in _members(hierarchy.folder) and (hierarchy.folder / "cgroup.type").exists():
+    inside = set() if _is_real_root(hierarchy.folder) else _members(hierarchy.folder)
+    if inside:
+        if not _may_be_emptied(hierarchy.folder):
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
         bot = hierarchy.folder / "nekro-bot"
         bot.mkdir(exist_ok=True)
-        (bot / "cgroup.procs").write_text(str(os.getpid()))
+        for pid in inside:
+            with contextlib.suppress(ProcessLookupError):
+                (bot / "cgroup.procs").write_text(str(pid))
     _pass_on(hierarchy.folder, hierarchy.controllers)
 
 
