@@ -1,5 +1,6 @@
 """All named boxes: whose there are, and which of them have to sleep."""
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
@@ -10,6 +11,8 @@ from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.named.life import Equip, NamedBox
 from nekro_core.sandbox.named.owned import KeeperLimits, OwnedBoxes
 from nekro_core.sandbox.named.storage import BoxRecord, BoxStorage
+
+_log = logging.getLogger(__name__)
 
 _LOOK_S = 1.0
 _QUIET_S = 3600.0
@@ -68,7 +71,10 @@ class NamedBoxes:
         forgotten = self._clock()
         while True:
             await anyio.sleep(_LOOK_S)
-            await self.look()
+            try:
+                await self.look()
+            except Exception:  # noqa: BLE001 (one box's fault must not end the care for the others)
+                _log.exception("looking after the boxes failed and goes on")
             if self._clock() - forgotten > _QUIET_S:
                 forgotten = self._clock()
                 self.forget_quiet()
