@@ -362,3 +362,15 @@ def _socket_round_trip() -> tuple[str, float]:
 def _interpreter() -> tuple[str, float]:
     samples = _measure(10, lambda: subprocess.run([_PYTHON, "-I", "-S", "-c", ""], check=True))
     return "interpreter start", percentiles(samples)[0] * 1000
+
+
+ON_ANY_BACKEND = {
+    "pooled": _pooled,
+    "used": _used,
+    "kept": _kept,
+    "round trip": _round_trip,
+    "cold": _cold,
+    "one file": _one_file,
+    "cancelled": _cancelled,
+}
+"""What can be measured of every backend: each takes one and gives a figure."""

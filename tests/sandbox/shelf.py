@@ -6,6 +6,7 @@ attack did to its box, and emptying does not undo, fails the next: that is a fin
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import anyio
 
@@ -23,6 +24,8 @@ for folder in ("/home/user", "/tmp", "/dev/shm"):
             os.unlink(entry)
 print(sum(len(os.listdir(folder)) for folder in ("/home/user", "/tmp", "/dev/shm")))
 """
+_SORT = replace(SMALL, processes=SMALL.processes + 2)
+"""A box that was used may have a run frozen with its globals, and is to hold as much besides."""
 _PATIENCE_S = 5.0
 _KEPT = 4
 
@@ -41,7 +44,7 @@ class Shelf:
             if box.alive and await _empty(box):
                 return box
             await box.destroy()
-        return await self.backend.create(SMALL)
+        return await self.backend.create(_SORT)
 
     async def give_back(self, box: Box) -> None:
         """Of no more use to whoever took it."""
