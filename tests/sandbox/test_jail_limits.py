@@ -9,7 +9,7 @@ import pytest
 
 from nekro_core.sandbox.box import Backend, RunLimits, StopReason
 from nekro_core.sandbox.jail.backend import JailBackend
-from nekro_core.sandbox.jail.cgroups import find_hierarchies
+from nekro_core.sandbox.jail.cgroup_trees import find_hierarchies
 from nekro_core.sandbox.jail.defences import Defences
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.play import play

@@ -16,11 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nekro_core.sandbox.box import BoxSpec
-from nekro_core.sandbox.jail import process_tree
+from nekro_core.sandbox.jail.cgroup_trees import (
+    Hierarchy,
+    is_real_root,
+    may_be_emptied,
+    members,
+)
 
 _PREFIX = "nekro-boxes-"
-_NEEDED = frozenset({"memory", "pids"})
-_WANTED = ("memory", "pids", "cpu")
 _MARGIN = 32 * 1024 * 1024
 """What agent, launcher and interpreter use themselves; as the watchdog's."""
 _HELPERS = 3
@@ -29,16 +32,6 @@ _SHARES = 512
 _WEIGHT = 50
 """Half of what everything else has, in the units of version 1 and of version 2."""
 _TRIES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Hierarchy:
-    """A mounted tree of groups: the folder of our own group in it, and what it controls there."""
-
-    version: int
-    mount: Path
-    folder: Path
-    controllers: frozenset[str]
 
 
 class CGroup:
@@ -52,7 +45,7 @@ class CGroup:
         """Move a box's processes in, and those that they fork meanwhile. Raises `OSError`."""
         for folder in self._folders:
             for _ in range(_TRIES):
-                outside = set(tree()) - _members(folder)
+                outside = set(tree()) - members(folder)
                 if not outside:
                     break
                 for pid in outside:
@@ -149,65 +142,13 @@ class CGroups:
             os.close(self._locks.pop())
 
 
-def find_hierarchies(
-    proc: Path = Path("/proc/self"), *, root: bool
-) -> tuple[tuple[Hierarchy, ...], str]:
-    """Where groups with memory and process limits can be made, or why nowhere."""
-    mounts = list(_mounts((proc / "mountinfo").read_text()))
-    ours = dict(_memberships((proc / "cgroup").read_text()))
-    if "" in ours:
-        for kind, options, inside, at in mounts:
-            if kind == "cgroup2" and (found := _version_2(_own(ours[""], inside, at), at)):
-                return (found,), ""
-            del options
-    if not root:
-        return (), "no part of a cgroup tree is delegated to this user"
-    found_1: dict[Path, Hierarchy] = {}
-    for kind, options, inside, at in mounts:
-        controllers = frozenset(_WANTED) & set(options)
-        if kind == "cgroup" and controllers:
-            folder = _own(ours.get(next(iter(controllers)), "/"), inside, at)
-            if os.access(folder, os.W_OK):
-                found_1[at] = Hierarchy(1, at, folder, controllers)
-    if found_1 and frozenset().union(*(one.controllers for one in found_1.values())) >= _NEEDED:
-        return tuple(found_1.values()), ""
-    return (), "no writable cgroup tree has the memory and pids controllers"
-
-
-def _version_2(own: Path, at: Path) -> Hierarchy | None:
-    """The nearest group at or above ours that may have children with limits."""
-    for folder in (own, *own.parents):
-        if not folder.is_relative_to(at) or not os.access(folder / "cgroup.procs", os.W_OK):
-            return None
-        try:
-            available = frozenset((folder / "cgroup.controllers").read_text().split())
-            passed_on = frozenset((folder / "cgroup.subtree_control").read_text().split())
-        except OSError:
-            return None
-        ours = folder == own and _may_be_emptied(folder)
-        usable = available if ours or _is_real_root(folder) else passed_on
-        if usable >= _NEEDED:
-            return Hierarchy(2, at, folder, usable & frozenset(_WANTED))
-    return None
-
-
-def _may_be_emptied(folder: Path) -> bool:
-    """Whether only this process and its own are in a group: then they can move into a child."""
-    return _members(folder) <= set(process_tree.descendants(os.getpid()))
-
-
-def _is_real_root(folder: Path) -> bool:
-    """The one group that may have both processes and children with limits."""
-    return not (folder / "cgroup.type").exists()
-
-
 def _make_room(hierarchy: Hierarchy) -> None:
     """Version 2: a group that passes controllers on may have no process of its own."""
     if hierarchy.version != 2:
         return
-    inside = set() if _is_real_root(hierarchy.folder) else _members(hierarchy.folder)
+    inside = set() if is_real_root(hierarchy.folder) else members(hierarchy.folder)
     if inside:
-        if not _may_be_emptied(hierarchy.folder):
+        if not may_be_emptied(hierarchy.folder):
             raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
         bot = hierarchy.folder / "nekro-bot"
         bot.mkdir(exist_ok=True)
@@ -242,13 +183,6 @@ def _limits(hierarchy: Hierarchy, spec: BoxSpec) -> Iterator[tuple[str, int, boo
         yield "cpu.shares", _SHARES, False
 
 
-def _members(folder: Path) -> set[int]:
-    try:
-        return set(map(int, (folder / "cgroup.procs").read_text().split()))
-    except OSError:
-        return set()
-
-
 def _sweep(mount: Path) -> None:
     """Remove the groups of bots that are gone: nobody holds their lock. Theirs can lie anywhere,
     since each login has a group of its own."""
@@ -272,28 +206,3 @@ def _remove_unlocked(root: Path) -> None:
         pass  # its owner lives, or a process of it is still going: the next start does it
     finally:
         os.close(lock)
-
-
-def _mounts(text: str) -> Iterator[tuple[str, list[str], str, Path]]:
-    """Kind, options of the file system, what of it is mounted, and where: `man 5 proc`."""
-    for line in text.splitlines():
-        before, _, after = line.partition(" - ")
-        kind, _, options = after.split(" ", 2)
-        if kind in ("cgroup", "cgroup2"):
-            _, _, _, inside, at, *_ = before.split(" ")
-            yield kind, options.split(","), inside, Path(at)
-
-
-def _memberships(text: str) -> Iterator[tuple[str, str]]:
-    """Each controller with our group's path; version 2 has the controller ``""``."""
-    for line in text.splitlines():
-        _, names, path = line.split(":", 2)
-        for name in names.split(","):
-            yield name, path
-
-
-def _own(path: str, inside: str, at: Path) -> Path:
-    """Where our group is seen: in a container the mount may show a part of the tree only."""
-    with contextlib.suppress(ValueError):
-        return at / Path(path).relative_to(inside)
-    return at

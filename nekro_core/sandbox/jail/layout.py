@@ -9,7 +9,8 @@ from pathlib import Path
 
 from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.jail import seccomp
-from nekro_core.sandbox.jail.cgroups import CGroups, find_hierarchies
+from nekro_core.sandbox.jail.cgroup_trees import find_hierarchies
+from nekro_core.sandbox.jail.cgroups import CGroups
 from nekro_core.sandbox.jail.interpreter import (
     Identity,
     Interpreter,

@@ -1,0 +1,109 @@
+"""Where on this machine a group with limits can be made, and who is in one.
+
+Sources: the kernel's ``cgroup-v2.rst`` and ``cgroup-v1/memory.rst``, `man 5 proc` for the files.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nekro_core.sandbox.jail import process_tree
+
+NEEDED = frozenset({"memory", "pids"})
+WANTED = ("memory", "pids", "cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """A mounted tree of groups: the folder of our own group in it, and what it controls there."""
+
+    version: int
+    mount: Path
+    folder: Path
+    controllers: frozenset[str]
+
+
+def find_hierarchies(
+    proc: Path = Path("/proc/self"), *, root: bool
+) -> tuple[tuple[Hierarchy, ...], str]:
+    """Where groups with memory and process limits can be made, or why nowhere."""
+    mounts = list(_mounts((proc / "mountinfo").read_text()))
+    ours = dict(_memberships((proc / "cgroup").read_text()))
+    if "" in ours:
+        for kind, _, inside, at in mounts:
+            if kind == "cgroup2" and (found := _version_2(_own(ours[""], inside, at), at)):
+                return (found,), ""
+    if not root:
+        return (), "no part of a cgroup tree is delegated to this user"
+    found_1: dict[Path, Hierarchy] = {}
+    for kind, options, inside, at in mounts:
+        controllers = frozenset(WANTED) & set(options)
+        if kind == "cgroup" and controllers:
+            folder = _own(ours.get(next(iter(controllers)), "/"), inside, at)
+            if os.access(folder, os.W_OK):
+                found_1[at] = Hierarchy(1, at, folder, controllers)
+    if found_1 and frozenset().union(*(one.controllers for one in found_1.values())) >= NEEDED:
+        return tuple(found_1.values()), ""
+    return (), "no writable cgroup tree has the memory and pids controllers"
+
+
+def _version_2(own: Path, at: Path) -> Hierarchy | None:
+    """The nearest group at or above ours that may have children with limits."""
+    for folder in (own, *own.parents):
+        if not folder.is_relative_to(at) or not os.access(folder / "cgroup.procs", os.W_OK):
+            return None
+        try:
+            available = frozenset((folder / "cgroup.controllers").read_text().split())
+            passed_on = frozenset((folder / "cgroup.subtree_control").read_text().split())
+        except OSError:
+            return None
+        ours = folder == own and may_be_emptied(folder)
+        usable = available if ours or is_real_root(folder) else passed_on
+        if usable >= NEEDED:
+            return Hierarchy(2, at, folder, usable & frozenset(WANTED))
+    return None
+
+
+def may_be_emptied(folder: Path) -> bool:
+    """Whether only this process and its own are in a group: then they can move into a child."""
+    return members(folder) <= set(process_tree.descendants(os.getpid()))
+
+
+def is_real_root(folder: Path) -> bool:
+    """The one group that may have both processes and children with limits."""
+    return not (folder / "cgroup.type").exists()
+
+
+def members(folder: Path) -> set[int]:
+    """The processes of a group; of one that is gone, none."""
+    try:
+        return set(map(int, (folder / "cgroup.procs").read_text().split()))
+    except OSError:
+        return set()
+
+
+def _mounts(text: str) -> Iterator[tuple[str, list[str], str, Path]]:
+    """Kind, options of the file system, what of it is mounted, and where: `man 5 proc`."""
+    for line in text.splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(" ", 2)
+        if kind in ("cgroup", "cgroup2"):
+            _, _, _, inside, at, *_ = before.split(" ")
+            yield kind, options.split(","), inside, Path(at)
+
+
+def _memberships(text: str) -> Iterator[tuple[str, str]]:
+    """Each controller with our group's path; version 2 has the controller ``""``."""
+    for line in text.splitlines():
+        _, names, path = line.split(":", 2)
+        for name in names.split(","):
+            yield name, path
+
+
+def _own(path: str, inside: str, at: Path) -> Path:
+    """Where our group is seen: in a container the mount may show a part of the tree only."""
+    with contextlib.suppress(ValueError):
+        return at / Path(path).relative_to(inside)
+    return at
