@@ -1,7 +1,7 @@
 """A box that stays, as something that cells depend on."""
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -28,6 +28,7 @@ from nekro_core.reactive.scope import Resources, current_scope
 from nekro_core.reactive.tooling import ModelTool
 from nekro_core.reactive.values import Computed, Reactive, refuse_in_computed
 from nekro_core.sandbox.box import Box, SandboxError
+from nekro_core.sandbox.named import ImageMismatch
 from nekro_core.sandbox.tools import SandboxPool, handle_tool_call, openai_tools
 
 SLEEP_AFTER_S: Final = 600.0
@@ -130,8 +131,10 @@ class SandboxHandle:
     async def use(self, identity: Any = None) -> AsyncGenerator[Box]:
         """The living box, of the image that it has to be of now. Raises `SandboxError`."""
         del identity  # whoever has an old one is being cancelled
-        await self._make()
-        async with self._boxes.use(self.name) as used:
+        async with AsyncExitStack() as stack:
+            async with self._changing:
+                await self._make()
+                used = await stack.enter_async_context(self._boxes.use(self.name))
             yield used.box
 
     def close(self) -> None:
@@ -166,28 +169,35 @@ class SandboxHandle:
                 await self._destroy()
 
     async def _make(self) -> None:
-        async with self._changing:
-            if self._closed:
-                raise ReactiveError(f"{self.name} is over with its scope")
-            image, identity = self._image.get(), self.identity.get()
-            if self._made_of not in (None, identity):
-                await self._destroy()
+        """Have the box be of the image of now. Called by whoever changes it alone."""
+        if self._closed:
+            raise ReactiveError(f"{self.name} is over with its scope")
+        image, identity = self._image.get(), self.identity.get()
+        if self._made_of not in (None, identity):
+            await self._destroy()
+        # Noted first: whoever is cancelled in the middle may leave a box.
+        self._made_of = identity
+        try:
             if image:
                 await self._boxes.create(self.name, image=image, sleep_after_s=SLEEP_AFTER_S)
-            self._made_of = identity
+        except ImageMismatch:
+            self._made_of = None  # somebody else's, and not ours to destroy
+            raise
 
     async def _destroy(self) -> None:
-        self._made_of = None
         try:
-            await self._boxes.destroy(self.name)
+            # To its end, also for who is cancelled: half destroyed it would be taken for the new.
+            with anyio.CancelScope(shield=True):
+                await self._boxes.destroy(self.name)
         except (OSError, SandboxError) as error:
             logger.error("{}: a box could not be destroyed: {}", self.name, error)
+        self._made_of = None
 
     async def _call(self, tool: str, arguments: Mapping[str, Any]) -> str:
         if "sandbox" in arguments:
             raise ReactiveError(f"{tool} has no input 'sandbox': there is this one")
-        await self._make()
-        answer = await handle_tool_call(self._pool, tool, {**arguments, "sandbox": self.name})
+        async with self.use():
+            answer = await handle_tool_call(self._pool, tool, {**arguments, "sandbox": self.name})
         return answer.content
 
 
