@@ -1,5 +1,7 @@
 """A moment of what ``make attack`` does for long, and an agent that was taken over."""
 
+import contextvars
+
 import anyio
 import pytest
 from hypothesis import given, settings
@@ -77,4 +79,5 @@ def test_an_agent_that_was_taken_over_can_lose_its_box_and_no_more(
                 await run.wait()
             tasks.cancel_scope.cancel()
 
-    anyio.run(converse)
+    # The context of the tests may carry the loop of a fixture, which is not running now.
+    contextvars.Context().run(anyio.run, converse)
