@@ -58,6 +58,7 @@ attack: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.sandbox.attacks $(ARGS)
 	$(BIN)/python -m tests.sandbox.attacks.fuzz $(SECONDS)
 	$(BIN)/python -m tests.sandbox.leftovers 1000
+	$(BIN)/python -m tests.sandbox.docker_leftovers 100
 
 koishi: $(VENV)/.installed-dev
 	cd tests/peers/koishi && npm install --no-audit --no-fund --no-package-lock
