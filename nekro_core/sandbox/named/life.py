@@ -220,10 +220,12 @@ class NamedBox:
                 return self.state is BoxState.SLEEPING
             if self.in_use:
                 return False
+            rested = self.idle_since
             saved = await self.save()
             if not saved:
                 self.idle_since = self._clock()  # the next try has as much patience as the first
-            if not saved or self.in_use:
+            # Whoever came meanwhile may have gone already, and left something behind.
+            if not saved or self.in_use or self._changed or self.idle_since != rested:
                 return False
             await self._lay_down()
             return True

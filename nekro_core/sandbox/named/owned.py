@@ -140,10 +140,9 @@ class OwnedBoxes:
         )
 
     async def save(self) -> None:
-        """Store what changed in boxes that run."""
+        """Store what changed in boxes that run, also by what goes on in their background."""
         for named in self.known:
-            if named.changed:
-                await named.save()
+            await named.save()
 
     def forget_quiet(self, before: float) -> None:
         """Forget boxes that all sleep, unused since then. Whoever still holds one, as a preview

@@ -31,6 +31,8 @@ class MemoryBox:
         self.alive = True
         self.destroyed = False
         self.exports = 0
+        self.hold: anyio.Event | None = None
+        """An export's pieces are on their way until then."""
         self._known: dict[str, bytes] = {}
         self._state = ""
 
@@ -45,15 +47,19 @@ class MemoryBox:
 
     async def export_changes(self, since: str = "") -> FileChanges:
         self._must_live()
-        self.exports += 1
-        await anyio.sleep(0)
-        self._must_live()
         whole = not since or since != self._state
         known = {} if whole else self._known
         changed = {name: data for name, data in self.files.items() if known.get(name) != data}
         removed = tuple(name.removeprefix("/") for name in known if name not in self.files)
+        state = await self.note_files()
+        self.exports += 1
+        await anyio.sleep(0)
+        await anyio.sleep(0)
+        if self.hold is not None:
+            await self.hold.wait()
+        self._must_live()
         return FileChanges(
-            state=await self.note_files(),
+            state=state,
             whole=whole,
             removed=removed,
             entries=len(changed),

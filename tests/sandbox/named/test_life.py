@@ -206,11 +206,30 @@ async def test_too_many_running_boxes_send_the_one_unused_longest_to_sleep(tmp_p
 async def test_a_use_that_meets_the_sleep_keeps_the_box_awake(world: World) -> None:
     await world.write("milk")
     world.clock.now += 600
+    (box,) = world.source.made
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(world.keeper.end_idle)
-        await anyio.sleep(0)  # it is being saved now
-        assert await world.read() == "milk"
-    assert len(world.source.made) == 1
+        while not box.exports:
+            await anyio.sleep(0)
+        async with world.lin.use():
+            await anyio.sleep(0.01)
+            assert box.alive
+
+
+async def test_what_is_written_while_its_box_falls_asleep_is_not_lost(world: World) -> None:
+    await world.write("milk")
+    world.clock.now += 600
+    (box,) = world.source.made
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(world.keeper.end_idle)
+        while not box.exports:
+            await anyio.sleep(0)
+        box.hold = anyio.Event()  # what was written by now is in the archive, no more
+        await world.write("tea")
+        box.hold.set()
+    assert box.alive
+    await world.pass_time(600)
+    assert await world.read() == "tea"
 
 
 async def test_a_box_that_died_unseen_says_so_once(world: World) -> None:
@@ -320,8 +339,9 @@ async def test_what_changed_is_saved_soon_and_nothing_else_is(world: World) -> N
         await world.write("milk")
         box = world.source.made[0]
         with anyio.fail_after(10):
-            while not box.exports:
+            while not [*world.folder.glob("*/default.tar")]:
                 await anyio.sleep(0.01)
+        await world.lin.save()  # waits for the one that may be under way
     await world.read()
     await world.keeper.look()
     assert box.exports == 1
