@@ -93,7 +93,6 @@ class AgentRun:
         self._workers.append(self._hired[0])
         self._idle_workers.append(self._hired[0])
         self._hiring = asyncio.Event()
-        tasks.start_soon(self._hire, name="hiring of a run")
 
     async def feed(self, source: str, line: int) -> None:
         """Hand over whole statements; see `Run.feed`."""
@@ -101,6 +100,8 @@ class AgentRun:
             self._fed += 1
             place = msgspec.json.encode({"line": line})
             self._channel.send(wire.FEED, self._fed, place, source.encode("utf-8", "replace"))
+            if self._fed == 1:  # nothing can be called before, and the guest is at work already
+                self._tasks.start_soon(self._hire, name="hiring of a run")
             self._floor_may_have_moved()
 
     async def finish(self) -> RunResult:
