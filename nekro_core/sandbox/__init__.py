@@ -16,5 +16,6 @@
     egress/       what boxes may reach, through the host alone
     end_to_end.py what of HTTP passes a proxy
     jail/         what makes boxes with bubblewrap
+    docker/       what makes boxes with a Docker engine
     guest/        what runs inside: the agent, and the processes it forks for runs
 """

@@ -1,6 +1,5 @@
 """One engine, through the `docker` package: blocking calls in threads, each within a time limit."""
 
-import json
 import os
 import socket
 from collections.abc import Callable
@@ -163,9 +162,3 @@ def _read_facts(info: dict[str, Any]) -> EngineFacts:
         remapped="name=userns" in options or "name=rootless" in options,
         unbounded=tuple(name for name, key in bounds.items() if not info.get(key)),
     )
-
-
-def last_line(stream: bytes) -> dict[str, Any]:
-    """The last JSON object of an answer that is a stream of them."""
-    found: dict[str, Any] = json.loads(stream.splitlines()[-1])
-    return found
