@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from nekro_core.sandbox.settings import SandboxSettings
+from tests.sandbox.attacks import TABLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "isolation.md"
 ROWS = {
@@ -23,3 +24,9 @@ def test_its_default_is_the_true_one(name: str) -> None:
     default = getattr(SandboxSettings(), name)
     unset = default is None or default in ("", (), {})
     assert ROWS[name] == ("unset" if unset else f"`{default}`")
+
+
+def test_the_report_has_every_attack() -> None:
+    report = (PAGE.parent / "attacks.md").read_text()
+    missing = [str(row) for row in TABLE if f". {row.name} |" not in report]
+    assert not missing, "make it again: python -m tests.sandbox.attacks --write docs/attacks.md"
