@@ -224,8 +224,7 @@ class NamedBox:
             saved = await self.save()
             if not saved:
                 self.idle_since = self._clock()  # the next try has as much patience as the first
-            # Whoever came meanwhile may have gone already, and left something behind.
-            if not saved or self.in_use or self._changed or self.idle_since != rested:
+            if not saved or self._was_used_since(rested):
                 return False
             await self._lay_down()
             return True
@@ -280,6 +279,10 @@ class NamedBox:
             await _end(box)
             raise
         return box
+
+    def _was_used_since(self, moment: float) -> bool:
+        """Whoever came may have gone already, and left something behind."""
+        return self.in_use or self._changed or self.idle_since != moment
 
     def _must_live(self) -> None:
         if self.destroyed:
