@@ -135,8 +135,9 @@ class AgentBox:
         return self.run is not None or self.steward_pid != 0
 
     def stop_commands(self) -> None:
-        """Kill every command, and what earlier ones left in the background."""
-        self.send(wire.STOP)
+        """Kill every command, and what earlier ones left in the background; none that begins later,
+        however often this is called."""
+        self.send(wire.STOP, 0, str(self.steward_pid).encode())
 
     async def start_run(
         self,

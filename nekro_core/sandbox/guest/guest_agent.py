@@ -134,7 +134,7 @@ class Agent:
             elif kind == wire.WORK:
                 self._work(number, text, body)
             elif kind == wire.STOP:
-                self._stop(number)
+                self._stop(number, text)
             elif kind == wire.OPEN:
                 self.streams.open(number, json.loads(text))
             elif kind in _FOR_A_STREAM:
@@ -167,13 +167,15 @@ class Agent:
         self.host.send(wire.STEWARD, steward.pid)
         return steward
 
-    def _stop(self, number: int) -> None:
-        """Stop some work; with 0 all of it, and what commands left in the background."""
+    def _stop(self, number: int, text: bytes) -> None:
+        """Stop some work; with 0 all that a steward does, and what commands left behind."""
         steward = self.runs.steward
-        if steward is not None and number:
+        if steward is None:
+            return
+        if number:
             steward.send(wire.frame(wire.STOP, number))
             self._watch_steward(steward)
-        elif steward is not None:
+        elif int(text) == steward.pid:  # it may be another one by now
             steward.end_commands()
 
     def _watch_steward(self, steward: Steward) -> None:
