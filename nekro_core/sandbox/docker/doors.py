@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from nekro_core.sandbox.box import BackendUnavailable
+from nekro_core.sandbox.held_folder import make_held_folder
 
 INSIDE = "/run/nekro"
 """The folder, as a box sees it."""
@@ -27,15 +28,16 @@ _CREDENTIALS = struct.Struct("3i")
 class Doors:
     """A folder of this process's, with one below it for each box that is being made or lives."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lock: int) -> None:
         self._folder = folder
+        self._lock = lock
 
     @classmethod
     def open(cls, wanted: Path | None) -> "Doors":
         """Make the folder. Raises `OSError`."""
-        folder = Path(tempfile.mkdtemp(prefix="nekro-doors-", dir=wanted))
+        folder, lock = make_held_folder(wanted or Path(tempfile.gettempdir()), "nekro-doors-")
         folder.chmod(0o711)  # nothing to list: a box's folder is found by who knows its name
-        return cls(folder)
+        return cls(folder, lock)
 
     def make(self, box_id: str) -> "DoorWay":
         """Listen for the agent of a box. Raises `OSError`."""
@@ -44,6 +46,7 @@ class Doors:
     def close(self) -> None:
         """Delete it all."""
         shutil.rmtree(self._folder, ignore_errors=True)
+        os.close(self._lock)
 
 
 class DoorWay:

@@ -11,7 +11,6 @@
         uploads/BOX/          what a box reads below /app/uploads; its user's group alone may
 """
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from nekro_core.sandbox import guest
 from nekro_core.sandbox.box import BackendUnavailable
+from nekro_core.sandbox.held_folder import make_held_folder
 from nekro_core.sandbox.jail.interpreter import Interpreter
 
 _PREFIX = "nekro-boxes-"
@@ -56,11 +56,7 @@ def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
     ``shared`` says that other users run what is in it. Raises `BackendUnavailable`.
     """
     parent = _choose_parent(wanted, shared=shared)
-    _sweep(parent)
-    path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-    lock = os.open(path / "new", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    (path / "new").rename(path / "lock")  # held before anyone who sweeps can see it
+    path, lock = make_held_folder(parent, _PREFIX)
     path.chmod(0o711 if shared else 0o700)
     (path / "uploads").mkdir(mode=0o711)
     (path / "uploads").chmod(0o711)
@@ -84,22 +80,6 @@ def _choose_parent(wanted: Path | None, *, shared: bool) -> Path:
         f"none of {', '.join(map(str, tried))} is a writable folder that any user may enter and "
         "that allows execution; set NEKRO_SANDBOX__RUNTIME_DIR to one"
     )
-
-
-def _sweep(parent: Path) -> None:
-    for path in parent.glob(f"{_PREFIX}*"):
-        try:
-            lock = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
-            continue  # somebody else's, or still being made
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            continue  # its owner lives
-        else:
-            shutil.rmtree(path, ignore_errors=True)
-        finally:
-            os.close(lock)
 
 
 def install_guest(folder: RuntimeFolder, interpreter: Interpreter) -> None:
