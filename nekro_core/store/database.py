@@ -106,10 +106,13 @@ class Database:
             done.set_exception(StoreUnavailable("the store is closed: nothing more is written"))
         else:
             clean = tuple(Statement(sql, self._clean(values)) for sql, values in statements)
+            done.add_done_callback(_see)
             self._waiting.append(_Write(clean, done, committed, failed))
             self._wake.set()
         # The waiter may be cancelled; the write itself is not.
-        return asyncio.shield(done)
+        waiter = asyncio.shield(done)
+        waiter.add_done_callback(_see)
+        return waiter
 
     async def keep(self) -> None:
         """Commit what is handed in until `close`."""
@@ -140,7 +143,6 @@ class Database:
                 if write.failed is not None:
                     write.failed()
                 write.done.set_exception(error)
-                write.done.exception()  # Seen: who waited may be gone.
             return
         for write in writes:
             if write.committed is not None:
@@ -204,6 +206,12 @@ class _Group:
         for write, values in self.members:
             row = taken.get(values[0])
             write.results.append([row] if row is not None else [])
+
+
+def _see(done: "asyncio.Future[list[Rows]]") -> None:
+    """A failure counts as seen: who waited may be gone, and asyncio would complain."""
+    if not done.cancelled():
+        done.exception()
 
 
 def _transact(
