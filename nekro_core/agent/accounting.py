@@ -99,8 +99,13 @@ class TurnBook:
 
     async def begin_run(self, run_id: str, code: str = "") -> None:
         """Code begins, or prose is about to be sent."""
-        await self._store.runs.begin(
-            run_id, self._chat_key, turn_id=await self.turn_id(), step=self._position, code=code
+        await (await self.put_run(run_id, code))
+
+    async def put_run(self, run_id: str, code: str = "") -> Awaitable[object]:
+        """The same; what comes back is done once it is written down, and may be awaited often."""
+        turn_id = await self.turn_id()
+        return self._store.runs.begin(
+            run_id, self._chat_key, turn_id=turn_id, step=self._position, code=code
         )
 
     async def said(self, run_id: str, stop: str = SAID) -> None:

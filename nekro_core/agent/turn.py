@@ -5,6 +5,7 @@ Each step asks the model once and runs what it wrote. What comes after a step is
 """
 
 import uuid
+from collections.abc import Awaitable
 
 import anyio
 from loguru import logger
@@ -43,7 +44,14 @@ from nekro_core.llm.model import (
     Usage,
 )
 from nekro_core.plugin.services import Outgoing
-from nekro_core.sandbox.box import BackendUnavailable, BoxLost, Run, StopReason
+from nekro_core.sandbox.box import (
+    Answer,
+    BackendUnavailable,
+    BoxLost,
+    GuestCall,
+    Run,
+    StopReason,
+)
 
 LAST_WORDS_S = 5.0
 """Longest wait for what is written down when a turn is cut."""
@@ -186,17 +194,23 @@ class Turn:
     async def _read(self, asking: Asking, calls: RunCalls) -> Reply:
         """The model's reply and the run that it caused, both written down in any case."""
         run_id, request, tools = asking.run_id, asking.request, asking.tools
-        ran = False
+        begun: Awaitable[object] | None = None
 
         async def start_run() -> Run:
-            nonlocal ran
+            nonlocal begun
             kept = await self._open_box()
-            await self._book.begin_run(run_id)
-            ran = self._ran = True
+            # The code starts while the run is written down: only what it calls waits for that.
+            begun = written = await self._book.put_run(run_id)
+            self._ran = True
             self._known.runs.add(run_id)
+
+            async def answer(call: GuestCall) -> Answer:
+                await written
+                return await calls.answer(call)
+
             await kept.put_uploads(self._known.media)
             return await kept.box.start_run(
-                tools.once(guest_functions), calls.answer, self._ports.run_limits
+                tools.once(guest_functions), answer, self._ports.run_limits
             )
 
         reader = ReplyReader(
@@ -216,14 +230,15 @@ class Turn:
             reply = await reader.read(request)
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(LAST_WORDS_S, shield=True):
-                if ran:
+                if begun is not None:
                     await self._book.cut_run(run_id, calls)
                 if reader.text:
                     await self._book.end_step("", reader.text, cost())
             raise
         spent = cost()
         self._limits.spend(spent.usage)
-        if ran:
+        if begun is not None:
+            await begun
             await self._book.end_run(run_id, reply, calls)
         await self._book.end_step(reply.kept, reply.tail, spent)
         return reply

@@ -1,6 +1,6 @@
 """Runs of code and the tools that they called."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from nekro_core.chat import ChatKey, RunRecord
 from nekro_core.store.database import Database, Row, Statement
@@ -17,11 +17,13 @@ class Runs:
         self._database = database
         self._clock = clock
 
-    async def begin(
+    def begin(
         self, run_id: str, chat_key: ChatKey, *, code: str, turn_id: int = 0, step: int = 0
-    ) -> None:
-        """A run starts. ``turn_id`` 0 is a run that no turn asked for. Raises `Conflict`."""
-        await self._database.write(
+    ) -> Awaitable[object]:
+        """Write down that a run starts; its place in line is taken before this returns, so that
+        nothing that the run sends is committed before it. ``turn_id`` 0 is a run that no turn asked
+        for. May be awaited more than once. Raises `Conflict`."""
+        return self._database.write(
             Statement(
                 "INSERT INTO runs (run_id, chat_key, turn_id, step, code, output, stop, error, "
                 "started, seconds) VALUES (?, ?, ?, ?, ?, '', '', '', ?, 0)",
