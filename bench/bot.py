@@ -24,6 +24,8 @@ ROUNDS = 100
 FIRST_TURNS = 15
 FLOOD = 2000
 CHATS = 1000
+PAGE_S = 4.0
+"""By when the page is made, which happens after the start."""
 TOKEN = "bench-token"
 
 
@@ -72,6 +74,7 @@ async def _bot(
         }
         async with running_bot(folder, **settings) as bot:
             assert bot.process is not None
+            await anyio.sleep(PAGE_S)
             idle_mib = _resident_mib(bot.process.pid)
             async with OneBotPeer("20002", TOKEN, bot.onebot_url) as peer:
                 await peer.wait_connected()
