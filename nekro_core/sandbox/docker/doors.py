@@ -58,7 +58,7 @@ class DoorWay:
         folder.chmod(0o711)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            # By the folder's descriptor: a socket's path has at most 107 bytes, a folder's has more.
+            # By the folder's descriptor: the path of a socket has at most 107 bytes.
             place = os.open(folder, os.O_PATH | os.O_DIRECTORY)
             try:
                 self._listener.bind(f"/proc/self/fd/{place}/door")
