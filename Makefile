@@ -6,13 +6,14 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run chat doctor test check format bench crash attack stdlib koishi clean
+.PHONY: help run chat doctor test long check format bench crash attack stdlib koishi clean
 
 help:
 	@echo "make run      start the bot; prints the address of its page"
 	@echo "make chat     talk to it in this terminal"
 	@echo "make doctor   what works on this machine, what does not, how to mend it"
-	@echo "make test     the whole test suite"
+	@echo "make test     the test suite, in a few minutes"
+	@echo "make long     the rest of it: containers, every attack, whole programs around boxes"
 	@echo "make check    format, lint, types, import contracts"
 	@echo "make bench    speed and memory beside their physical floor"
 	@echo "make attack   every attack on boxes, long: reported, fuzzed, 1,000 boxes made and destroyed"
@@ -30,8 +31,12 @@ doctor: $(VENV)/.installed
 
 # Two at a time: half of the suite waits for processes. A file's tests stay together, and files keep
 # their order: by size the long ones with a single test would come last, one after the other.
+TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 test: $(VENV)/.installed-dev
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/pytest -m "not long" $(TWO) $(ARGS)
+
+long: $(VENV)/.installed-dev
+	$(BIN)/pytest -m long $(TWO) $(ARGS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .

@@ -12,7 +12,7 @@ from tests.e2e.bot_process import BotProcess, running_bot
 from tests.e2e.test_browser_page import ARGUMENTS, CHROMIUM, SLOW_MS, python
 from tests.peers.scripted_model import ScriptedModelServer
 
-pytestmark = [pytest.mark.browser, pytest.mark.jail]
+pytestmark = [pytest.mark.browser, pytest.mark.jail, pytest.mark.long]
 
 SERVER = (Path(__file__).parents[1] / "sandbox" / "preview" / "box_server.py").read_text()
 SHOW = f"""

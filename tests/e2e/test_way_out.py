@@ -11,7 +11,7 @@ from tests.e2e.bot_process import BotProcess, running_bot
 from tests.peers.scripted_model import ScriptedModelServer
 from tests.sandbox.egress.package_index import index
 
-pytestmark = pytest.mark.jail
+pytestmark = [pytest.mark.jail, pytest.mark.long]
 
 INSTALL = """```python
 print(workbench.shell("pip install --quiet --retries 0 greeting")["exit_code"])

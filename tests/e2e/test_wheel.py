@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.bot_process import ROOT, running_bot
 from tests.peers.scripted_model import ScriptedModelServer
 
-pytestmark = pytest.mark.jail
+pytestmark = [pytest.mark.jail, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

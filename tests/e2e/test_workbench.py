@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.whole_bot import LONG_S, WholeBot, fence, until, whole_bot
 from tests.peers.onebot_v11 import OneBotPeer
 
-pytestmark = pytest.mark.jail
+pytestmark = [pytest.mark.jail, pytest.mark.long]
 
 BUILD = """\
 open("words", "w").write("milk")

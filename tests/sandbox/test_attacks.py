@@ -9,7 +9,7 @@ from tests.sandbox.attacks.attack import Attack
 from tests.sandbox.attacks.campaign import Outcome
 from tests.sandbox.attacks.suite import AttackSuite, carry_out_chosen
 
-pytestmark = pytest.mark.jail
+pytestmark = [pytest.mark.jail, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ from tests.sandbox.docker_peer import far_engine, make_certificates
 from tests.sandbox.play import Tools, play
 from tests.sandbox.shelf import Shelf, shelf_of
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from nekro_core.sandbox.box import Backend
 from tests.sandbox.tools.results import ToolResults
 from tests.sandbox.tools.workflow import BUILD_WITHOUT_NODE, MultiSandboxWorkflow
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
