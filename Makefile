@@ -88,7 +88,7 @@ $(VENV)/.made: scripts/preflight.sh
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.made pyproject.toml
-	@echo "Installing nekro-core and what it needs (about 600 MB, once) ..."
+	@echo "Installing nekro-core and what it needs (about 690 MB, once) ..."
 	@$(PIP) install --quiet --editable .
 	@touch $@
 
