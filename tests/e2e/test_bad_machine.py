@@ -23,6 +23,8 @@ from tests.e2e.whole_bot import TOKEN, WELL, WholeBot, until, whole_bot
 from tests.peers.onebot_v11 import OneBotPeer
 from tests.peers.scripted_model import Answer
 
+pytestmark = pytest.mark.long
+
 NO_MODEL = {"NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1", "NEKRO_LLM__MODEL": "none"}
 
 

@@ -8,6 +8,8 @@ import pytest
 from tests.e2e.whole_bot import WELL, WholeBot, fence, until, whole_bot
 from tests.peers.scripted_model import Answer, Reply
 
+pytestmark = pytest.mark.long
+
 SETTINGS = {
     "NEKRO_SANDBOX__RUN_SECONDS": "0.5",
     "NEKRO_LLM__FIRST_TOKEN_S": "4",

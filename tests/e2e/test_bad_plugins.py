@@ -9,6 +9,8 @@ import pytest
 
 from tests.e2e.whole_bot import WELL, WholeBot, fence, whole_bot
 
+pytestmark = pytest.mark.long
+
 HEAD = """\
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType
 from nekro_core.api.schemas import AgentCtx

@@ -19,7 +19,7 @@ from tests.e2e.whole_bot import LONG_S, fence
 from tests.mcp.clients import over_http
 from tests.peers.scripted_model import Answer, Asked, Call, Reply, ScriptedModelServer
 
-pytestmark = pytest.mark.jail
+pytestmark = [pytest.mark.jail, pytest.mark.long]
 PLUGIN = '''
 """A vault, a library and a torn map."""
 

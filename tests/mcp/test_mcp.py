@@ -20,7 +20,7 @@ from tests.agent.pictures import PNG_URL
 from tests.e2e.bot_process import BotProcess, running_bot
 from tests.mcp.clients import TOKEN, over_http, over_stdio, served
 
-pytestmark = pytest.mark.jail
+pytestmark = [pytest.mark.jail, pytest.mark.long]
 PROBE = '''
 """A plugin whose tools are easy to look at from outside."""
 

@@ -26,7 +26,7 @@ from tests.sandbox.conftest import SMALL
 from tests.sandbox.leftovers import Traces, come_and_go, mounts, same_again
 from tests.sandbox.play import Tools, play
 
-pytestmark = pytest.mark.jail
+pytestmark = [pytest.mark.jail, pytest.mark.long]
 
 JAIL = SandboxSettings(backend=BackendName.JAIL)
 

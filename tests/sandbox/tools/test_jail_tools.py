@@ -6,7 +6,7 @@ from nekro_core.sandbox.box import Backend
 from tests.sandbox.tools.results import ToolResults
 from tests.sandbox.tools.workflow import MultiSandboxWorkflow
 
-pytestmark = pytest.mark.jail
+pytestmark = [pytest.mark.jail, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
