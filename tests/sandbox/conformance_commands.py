@@ -125,7 +125,7 @@ class CommandConformance:
         with anyio.fail_after(20):
             result = await box.execute("sleep 1001 & echo started; echo e >&2")
             await box.execute(["python3", "-c", daemon, "1002"])
-        assert (result.stdout.text, result.stderr.text) == ("started\n", "e\n")
+        assert (result.stdout.text, result.stderr.text) == ("started\n", "e\n"), result
         code = "import subprocess\nsubprocess.Popen(['sleep', '1003'], start_new_session=True)"
         assert (await play(box, code)).stop is StopReason.FINISHED
         assert [await present(box, mark) for mark in ("1001", "1002", "1003")] == [1, 1, 0]
