@@ -56,7 +56,10 @@ async def _fetch(_: argparse.Namespace) -> int:
 async def _plugin(options: argparse.Namespace) -> int:
     data_dir = Settings.load().nekro_data_dir
     if options.action == "list":
-        for each in read_list(data_dir):
+        listed = read_list(data_dir)
+        if not listed:
+            print("no bot has run here yet: start it once, then it knows them", file=sys.stderr)
+        for each in listed:
             print(f"{each.state:9} {each.key or each.item} {each.version}  {', '.join(each.tools)}")
             for problem in each.problems:
                 print(f"{'':10}{problem}")

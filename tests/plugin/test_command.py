@@ -28,7 +28,10 @@ def test_list_and_switches(
         captured = capsys.readouterr()
         return status, captured.out + captured.err
 
-    assert command("list") == (0, "")
+    assert command("list") == (
+        0,
+        "no bot has run here yet: start it once, then it knows them\n",
+    )
     assert Context().run(anyio.run, a_run) == ["loaded", "broken"]
     status, text = command("list")
     assert status == 0
