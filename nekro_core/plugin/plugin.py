@@ -16,6 +16,8 @@ from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.kept import PluginStore
 from nekro_core.plugin.methods import SandboxMethod, SandboxMethodType
 from nekro_core.plugin.signal import MsgSignal
+from nekro_core.tools.problem import Problem
+from nekro_core.tools.tool import Tool
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -80,6 +82,10 @@ class NekroPlugin:
         self.for_small_models = for_small_models
         self.is_enabled = False
         self.sandbox_methods: list[SandboxMethod] = []
+        self.offered_tools: list[Tool] = []
+        """Tools that are described already: another host's, for example."""
+        self.problems: list[Problem] = []
+        """What its operator should know, found while it was loaded."""
         self.prompt_inject_method: PromptMethod | None = None
         self.init_method: Lifecycle | None = None
         self.cleanup_method: Lifecycle | None = None

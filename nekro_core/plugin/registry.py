@@ -1,6 +1,6 @@
 """The plugins of one bot: loaded, listed, enabled, disabled, and asked for what they add."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +10,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.chat import ChatKey, ChatMessage
-from nekro_core.plugin.binding import Binding
+from nekro_core.plugin.binding import Binding, loading
 from nekro_core.plugin.builtin import builtin_folder
 from nekro_core.plugin.choices import Choices, write_list
 from nekro_core.plugin.context import AgentCtx
@@ -23,6 +23,7 @@ from nekro_core.plugin.hooks import (
     message_signal,
     prompt_injections,
 )
+from nekro_core.plugin.kinds import PluginKind
 from nekro_core.plugin.listing import PluginInfo, PluginState, UnknownPlugin
 from nekro_core.plugin.loader import Item, LoadFailed, items, load, problem_of
 from nekro_core.plugin.plugin import NekroPlugin
@@ -44,6 +45,7 @@ class _Entry:
 
     item: Item
     info: PluginInfo
+    kind: PluginKind | None = None
     plugin: NekroPlugin | None = None
     effects: Effects = field(default_factory=Effects)
 
@@ -51,8 +53,15 @@ class _Entry:
 class PluginRegistry:
     """Made by `open`. A broken plugin is listed with its problem and stops nobody."""
 
-    def __init__(self, services: Services, settings: PluginSettings, builtin: Path) -> None:
+    def __init__(
+        self,
+        services: Services,
+        settings: PluginSettings,
+        builtin: Path,
+        kinds: Sequence[PluginKind] = (),
+    ) -> None:
         self._settings = settings
+        self._kinds = tuple(kinds)
         self._services = services
         self._folders = {"builtin": builtin, "local": services.data_dir / LOCAL_FOLDER}
         self._choices = Choices(services.data_dir)
@@ -72,11 +81,13 @@ class PluginRegistry:
         settings: PluginSettings | None = None,
         *,
         builtin: Path | None = None,
+        kinds: Sequence[PluginKind] = (),
     ) -> AsyncIterator[Self]:
         """Load every plugin that is on; leaving unloads them. ``builtin`` is where the built-in
-        ones lie, where that is not the usual place. No plugin's fault is raised."""
+        ones lie, where that is not the usual place; ``kinds`` load plugins written for another
+        host. No plugin's fault is raised."""
         folder = builtin or builtin_folder("plugins")
-        registry = cls(services, settings or PluginSettings(), folder)
+        registry = cls(services, settings or PluginSettings(), folder, kinds)
         try:
             await registry.load_all()
             failure: Exception | None = None
@@ -192,11 +203,12 @@ class PluginRegistry:
 
     def _find(self) -> None:
         for source, folder in self._folders.items():
-            for item in items(source, folder):
-                if item.item not in self._entries:
-                    key = self._choices.key_of(item.item)
-                    info = PluginInfo(item=item.item, state=PluginState.DISABLED, key=key)
-                    self._entries[item.item] = _Entry(item, info)
+            for kind in (*self._kinds, None):
+                for item in items(source, folder) if kind is None else kind.items(source, folder):
+                    if item.item not in self._entries:
+                        key = self._choices.key_of(item.item)
+                        info = PluginInfo(item=item.item, state=PluginState.DISABLED, key=key)
+                        self._entries[item.item] = _Entry(item, info, kind)
 
     def _write_list(self) -> None:
         try:
@@ -207,7 +219,11 @@ class PluginRegistry:
     async def _load(self, entry: _Entry) -> None:
         effects = entry.effects
         try:
-            plugin = await load(entry.item, self._binding, effects, self._settings.import_s)
+            if entry.kind is None:
+                plugin = await load(entry.item, self._binding, effects, self._settings.import_s)
+            else:
+                with loading(self._binding):
+                    plugin = await entry.kind.load(entry.item, effects, self._settings.import_s)
             self._refuse_twin(entry, plugin)
             await self._init(entry, plugin)
         except LoadFailed as failure:
@@ -270,8 +286,8 @@ class PluginRegistry:
         self._sets.clear()
 
     def _describe(self, entry: _Entry, plugin: NekroPlugin) -> None:
-        tools: list[Tool] = []
-        problems: list[Problem] = []
+        tools: list[Tool] = [*plugin.offered_tools]
+        problems: list[Problem] = [*plugin.problems]
         for method in plugin.sandbox_methods:
             described = describe(
                 method.func,
@@ -321,7 +337,12 @@ class PluginRegistry:
             chosen = [entry for entry in self._entries.values() if entry.info.key in keys]
             chosen = [entry for entry in chosen if entry.plugin is not None]
             self._sets[adapter] = tool_set(
-                (tool for entry in chosen for tool in entry.info.tools),
+                (
+                    tool
+                    for entry in chosen
+                    for tool in entry.info.tools
+                    if not adapter or not tool.adapters or adapter in tool.adapters
+                ),
                 builtin={entry.info.key for entry in chosen if entry.item.builtin},
                 order=self._settings.order,
             )

@@ -84,7 +84,8 @@ class Tool:
     plugin's key. ``handler`` takes the context first, then the parameters. ``where`` is
     ``file:line`` for messages to its author. ``timeout_s`` bounds one call. One that does without
     ``needs_chat`` is also offered where there is no chat, one that is not ``for_small_models`` is
-    not offered to a model that cannot work with what a call gives back.
+    not offered to a model that cannot work with what a call gives back. ``adapters`` are those
+    in whose chats it is offered; none means all.
     """
 
     name: str
@@ -107,3 +108,4 @@ class Tool:
     timeout_s: float = 120.0
     needs_chat: bool = True
     for_small_models: bool = True
+    adapters: frozenset[str] = frozenset()
