@@ -22,6 +22,7 @@ from nekro_core.chat import (
 from nekro_core.delivery.errors import DeliveryError
 from nekro_core.delivery.host import Expected
 from nekro_core.plugin.files import BoxFileSystem, is_url
+from nekro_core.plugin.older_context import OlderNames
 from nekro_core.plugin.services import BoxFiles, Services
 from nekro_core.plugin.showing import Followed, Render, Showing
 from nekro_core.sandbox.tools import handle_tool_call
@@ -31,7 +32,7 @@ _MAX_RECORDS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentCtx:
+class AgentCtx(OlderNames):
     """Made by the host for each run and handed to every handler; nothing in it is the model's word.
 
     ``chat`` is where it happens, ``from_user_id`` the platform id of who asked (empty where nobody
@@ -49,6 +50,8 @@ class AgentCtx:
     run_id: str = ""
     owner: str = ""
     box: BoxFiles | None = field(default=None, repr=False, compare=False)
+    webhook_request: Any = field(default=None, repr=False, compare=False)
+    """The request that a webhook was called with; None elsewhere."""
 
     @property
     def chat_key(self) -> str:

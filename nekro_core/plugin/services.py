@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from nekro_core.chat import ChatKey, Receipt, Record, Segment
 from nekro_core.delivery.fetch import Fetcher
@@ -89,6 +89,35 @@ class PluginDataKeeper(Protocol):
         """Forget a text: 0 where there was one, 1 where there was none."""
 
 
+class Older(Protocol):
+    """What existing plugins ask of a context beyond its own words (`nekro_core.compat.host`): the
+    rows of its chat and its user, the platform's own objects, the configuration, presets."""
+
+    def chat_channel(self, ctx: Any) -> Any:
+        """The row of the context's chat."""
+
+    def user(self, ctx: Any) -> Any:
+        """The row of who asks; nothing where nobody does."""
+
+    def adapter(self, ctx: Any) -> Any:
+        """The adapter of the context's chat."""
+
+    def core_config(self) -> Any:
+        """The configuration of the bot."""
+
+    async def onebot_bot(self, ctx: Any) -> Any:
+        """NoneBot's `Bot` of the context's account. Raises `ToolFailure` where there is none."""
+
+    async def preset(self, preset_id: int) -> Any:
+        """One preset; nothing where there is none of that id."""
+
+    async def current_preset(self, ctx: Any) -> Any:
+        """The preset of the context's chat."""
+
+    async def set_preset(self, ctx: Any, preset_id: int | None) -> bool:
+        """Give the chat another preset; None gives it the bot's own. False where there is none."""
+
+
 def _adapter_of(instance: str) -> str:
     return instance.partition(".")[0]
 
@@ -98,7 +127,8 @@ class Services:
     """Everything at once. ``adapter_of`` names the adapter of an instance, ``may_send_elsewhere``
     the plugins that may write to other chats than the one that asks; ``editor`` changes what was
     sent, where that can be. ``boxes``, ``pool_of`` (a
-    chat's boxes), ``model`` and ``fetcher`` are what cells work with (`nekro_core.reactive`)."""
+    chat's boxes), ``model`` and ``fetcher`` are what cells work with (`nekro_core.reactive`);
+    ``older`` is what existing plugins find in their context."""
 
     outgoing: Outgoing
     journal: Journal
@@ -113,3 +143,4 @@ class Services:
     pool_of: Callable[[ChatKey], SandboxPool] | None = None
     model: ChatModel | None = None
     fetcher: Fetcher | None = None
+    older: Older | None = None
