@@ -18,7 +18,7 @@ from typing import Any
 from loguru import logger
 
 from nekro_core.plugin.calls import call
-from nekro_core.plugin.hooks import bounded
+from nekro_core.plugin.hooks import asked
 
 _LOOKS = 4
 """Looks in the time that a handler may block."""
@@ -100,7 +100,7 @@ def _handler(stack: list[FrameType]) -> str:
         if frame.f_code is _code(call):
             tool, ctx = frame.f_locals["tool"], frame.f_locals["ctx"]
             return f"{tool.owner}'s {tool.name} ({tool.where}), called for {ctx.chat},"
-        if frame.f_code is _code(bounded):
+        if frame.f_code is _code(asked):
             return f"plugin {frame.f_locals['plugin'].key}: {frame.f_locals['what']}"
     return ""
 

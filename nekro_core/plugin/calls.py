@@ -33,7 +33,7 @@ async def call(
     except Exception as error:  # noqa: BLE001 - a plugin's own types may convert, and raise anything
         return _broken(tool, error)
     try:
-        with anyio.move_on_after(tool.timeout_s):
+        with anyio.move_on_after(tool.timeout_s), tool.around():
             return outcome_of(
                 tool, await tool.handler(ctx.called_for(tool.owner), *bound.args, **bound.kwargs)
             )

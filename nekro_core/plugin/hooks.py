@@ -33,8 +33,8 @@ async def prompt_injections(
     async def ask(plugin: NekroPlugin) -> None:
         method = plugin.prompt_inject_method
         assert method is not None
-        asked = partial(method, ctx.called_for(plugin.key))
-        text = await bounded(plugin, "its prompt method", asked, limit_s)
+        question = partial(method, ctx.called_for(plugin.key))
+        text = await asked(plugin, "its prompt method", question, limit_s)
         if isinstance(text, str) and text.strip():
             found[plugin.key] = text
 
@@ -53,16 +53,16 @@ async def message_signal(
     signals = []
     for plugin in plugins:
         if method := plugin.on_user_message_method:
-            asked = partial(method, ctx.called_for(plugin.key), message)
-            signal = await bounded(plugin, "its message method", asked, limit_s)
+            question = partial(method, ctx.called_for(plugin.key), message)
+            signal = await asked(plugin, "its message method", question, limit_s)
             if isinstance(signal, MsgSignal):
                 signals.append(signal)
     return MsgSignal.merged(signals)
 
 
-async def bounded(plugin: NekroPlugin, what: str, method: Callable[[], Any], limit_s: float) -> Any:
+async def asked(plugin: NekroPlugin, what: str, method: Callable[[], Any], limit_s: float) -> Any:
     """A method's result, or nothing where it fails or is late, with a line in the log."""
-    with anyio.move_on_after(limit_s) as limit:
+    with anyio.move_on_after(limit_s) as limit, plugin.acting():
         try:
             return await awaited(method())
         except BaseException as error:

@@ -16,9 +16,8 @@ from types import CodeType, ModuleType
 
 import anyio
 
-from nekro_core.plugin.binding import Binding, loading
+from nekro_core.plugin.binding import Owner, acting
 from nekro_core.plugin.builtin import NAMESPACE, items_in, namespace
-from nekro_core.plugin.effects import Effects
 from nekro_core.plugin.faults import passes_through
 from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.tools.problem import Problem, Severity
@@ -67,17 +66,17 @@ def items(source: str, folder: Path) -> list[Item]:
     return found
 
 
-async def load(item: Item, binding: Binding, effects: Effects, limit_s: float) -> NekroPlugin:
+async def load(item: Item, owner: Owner, limit_s: float) -> NekroPlugin:
     """Import a plugin's module and give its ``plugin``.
 
     The import runs in a thread, so one that hangs costs the bot a thread and not its life. Raises
-    `LoadFailed`; what was done by then is among the effects.
+    `LoadFailed`; what was done by then is among the owner's effects.
     """
     module_name = f"{_namespace(item)}.{item.name}"
-    effects.add("import", _forgetting(module_name))
+    owner.effects.add(f"import of {item.item}", _forgetting(module_name))
 
     def work() -> ModuleType:
-        with loading(binding):
+        with acting(owner):
             return _import(module_name, item.path)
 
     try:

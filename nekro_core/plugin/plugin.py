@@ -3,6 +3,7 @@
 import keyword
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -10,11 +11,13 @@ import loguru
 from loguru import logger
 
 from nekro_core.chat import ChatMessage
-from nekro_core.plugin.binding import Binding, current_binding
+from nekro_core.plugin.binding import Binding, Owner, acting, current_owner
 from nekro_core.plugin.config import FILE_NAME, ConfigBase
 from nekro_core.plugin.context import AgentCtx
+from nekro_core.plugin.effects import Effects
 from nekro_core.plugin.kept import PluginStore
 from nekro_core.plugin.methods import SandboxMethod, SandboxMethodType
+from nekro_core.plugin.owned import OwnedTasks
 from nekro_core.plugin.signal import MsgSignal
 from nekro_core.tools.problem import Problem
 from nekro_core.tools.tool import Tool
@@ -90,7 +93,8 @@ class NekroPlugin:
         self.init_method: Lifecycle | None = None
         self.cleanup_method: Lifecycle | None = None
         self.on_user_message_method: MessageMethod | None = None
-        self._binding: Binding | None = current_binding()
+        self.declared: list[object] = []
+        self._owner: Owner | None = current_owner()
         self._config_class: type[ConfigBase] = ConfigBase
         self._config: ConfigBase | None = None
 
@@ -114,6 +118,33 @@ class NekroPlugin:
         folder = self._folder()
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+    @property
+    def effects(self) -> Effects:
+        """Where whoever does something to the bot for this plugin says how to undo it: that happens
+        when it is disabled or reloaded and when the bot ends. Raises `NotLoaded`."""
+        return self._owned().effects
+
+    @property
+    def tasks(self) -> OwnedTasks:
+        """The plugin's tasks: started here, or by itself. Ended with it. Raises `NotLoaded`."""
+        return self._owned().tasks
+
+    def declare(self, value: object) -> None:
+        """Say that the plugin has a command, a router, a timer, ...
+
+        What is declared before the plugin is in force (while it is imported, or in its init method)
+        is put in force after that, the rest at once; by the `Registrar` that the bot has for the
+        type of ``value``, so see there. The ``mount_...`` methods are made of this.
+        """
+        self.declared.append(value)
+        if self._owner is not None and self.is_enabled:
+            self._owner.binding.put(self, value)
+
+    def acting(self) -> AbstractContextManager[None]:
+        """Around every call of the plugin's code that is not a tool's or a hook's: its tasks are
+        then its own, and functions that take no context find the bot."""
+        return acting(self._owner)
 
     def mount_sandbox_method(
         self,
@@ -191,7 +222,7 @@ class NekroPlugin:
             self._config_class = config_class
             self._config = None
             config = self.get_config(config_class)
-            if self._binding is not None and not self._config_path().exists():
+            if self._owner is not None and not self._config_path().exists():
                 self.save_config(config)
             return config_class
 
@@ -205,7 +236,7 @@ class NekroPlugin:
         """The configuration, read once; the defaults where no bot has loaded the plugin."""
         wanted = config_cls or self._config_class
         if not isinstance(self._config, wanted):
-            bound = self._binding is not None
+            bound = self._owner is not None
             self._config = wanted.load_config(self._config_path()) if bound else wanted()
         return self._config
 
@@ -221,13 +252,16 @@ class NekroPlugin:
         return self._bound().data_dir / "plugin_data" / self.key
 
     def _bound(self) -> Binding:
-        if self._binding is None:
+        return self._owned().binding
+
+    def _owned(self) -> Owner:
+        if self._owner is None:
             raise NotLoaded(
                 f"{self.key} belongs to no bot: put it under data/plugins, or in a test import it "
                 "inside nekro_core.plugin.binding.loading(...)"
             )
-        return self._binding
+        return self._owner
 
     def _changed(self) -> None:
-        if self._binding is not None and self.is_enabled:
-            self._binding.changed()
+        if self._owner is not None and self.is_enabled:
+            self._owner.binding.changed()

@@ -1,8 +1,9 @@
 """The plugins of one bot: loaded, listed, enabled, disabled, and asked for what they add."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -10,23 +11,24 @@ import anyio
 from loguru import logger
 
 from nekro_core.chat import ChatKey, ChatMessage
-from nekro_core.plugin.binding import Binding, loading
+from nekro_core.plugin.binding import Binding, Owner, acting
 from nekro_core.plugin.builtin import builtin_folder
 from nekro_core.plugin.choices import Choices, write_list
 from nekro_core.plugin.context import AgentCtx
-from nekro_core.plugin.effects import Effects
 from nekro_core.plugin.faults import passes_through
 from nekro_core.plugin.hooks import (
     PromptInjection,
+    asked,
     awaited,
-    bounded,
     message_signal,
     prompt_injections,
 )
 from nekro_core.plugin.kinds import PluginKind
 from nekro_core.plugin.listing import PluginInfo, PluginState, UnknownPlugin
 from nekro_core.plugin.loader import Item, LoadFailed, items, load, problem_of
+from nekro_core.plugin.owned import OwnedTasks
 from nekro_core.plugin.plugin import NekroPlugin
+from nekro_core.plugin.registering import NO_REGISTRARS, Refused, Registrars
 from nekro_core.plugin.services import BoxFiles, Services
 from nekro_core.plugin.settings import PluginSettings
 from nekro_core.plugin.signal import MsgSignal
@@ -45,9 +47,9 @@ class _Entry:
 
     item: Item
     info: PluginInfo
+    owner: Owner
     kind: PluginKind | None = None
     plugin: NekroPlugin | None = None
-    effects: Effects = field(default_factory=Effects)
 
 
 class PluginRegistry:
@@ -59,14 +61,21 @@ class PluginRegistry:
         settings: PluginSettings,
         builtin: Path,
         kinds: Sequence[PluginKind] = (),
+        registrars: Registrars = NO_REGISTRARS,
     ) -> None:
         self._settings = settings
         self._kinds = tuple(kinds)
+        self._registrars = registrars
+        self._offered: dict[str, tuple[Tool, ...]] = {}
         self._services = services
         self._folders = {"builtin": builtin, "local": services.data_dir / LOCAL_FOLDER}
         self._choices = Choices(services.data_dir)
         self._binding = Binding(
-            data_dir=services.data_dir, plugin_data=services.plugin_data, changed=self._describe_all
+            data_dir=services.data_dir,
+            plugin_data=services.plugin_data,
+            changed=self._describe_all,
+            put=self._put,
+            services=services,
         )
         self._entries: dict[str, _Entry] = {}
         self._sets: dict[str, ToolSet] = {}
@@ -82,12 +91,13 @@ class PluginRegistry:
         *,
         builtin: Path | None = None,
         kinds: Sequence[PluginKind] = (),
+        registrars: Registrars = NO_REGISTRARS,
     ) -> AsyncIterator[Self]:
         """Load every plugin that is on; leaving unloads them. ``builtin`` is where the built-in
         ones lie, where that is not the usual place; ``kinds`` load plugins written for another
-        host. No plugin's fault is raised."""
+        host, ``registrars`` put in force what plugins declare. No plugin's fault is raised."""
         folder = builtin or builtin_folder("plugins")
-        registry = cls(services, settings or PluginSettings(), folder, kinds)
+        registry = cls(services, settings or PluginSettings(), folder, kinds, registrars)
         try:
             await registry.load_all()
             failure: Exception | None = None
@@ -166,6 +176,19 @@ class PluginRegistry:
             self._write_list()
         return entry.info
 
+    def offer(self, owner: str, tools: Iterable[Tool]) -> Callable[[], None]:
+        """Offer tools that no plugin has, an MCP server's for example, in all chats. What the same
+        ``owner`` offered before is replaced. The function that is given back withdraws them."""
+        mine = self._offered[owner] = tuple(tools)
+        self._sets.clear()
+
+        def withdraw() -> None:
+            if self._offered.get(owner) is mine:
+                del self._offered[owner]
+                self._sets.clear()
+
+        return withdraw
+
     def tools_for(self, chat_key: ChatKey) -> ToolSet:
         """The tools that code of this chat may call."""
         return self._tools_of(self._services.adapter_of(chat_key.instance))
@@ -208,7 +231,10 @@ class PluginRegistry:
                     if item.item not in self._entries:
                         key = self._choices.key_of(item.item)
                         info = PluginInfo(item=item.item, state=PluginState.DISABLED, key=key)
-                        self._entries[item.item] = _Entry(item, info, kind)
+                        self._entries[item.item] = _Entry(item, info, self._owner_of(item), kind)
+
+    def _owner_of(self, item: Item) -> Owner:
+        return Owner(item=item.item, binding=self._binding, tasks=OwnedTasks(item.item))
 
     def _write_list(self) -> None:
         try:
@@ -217,17 +243,12 @@ class PluginRegistry:
             logger.error("the list of plugins cannot be written: {}", error)
 
     async def _load(self, entry: _Entry) -> None:
-        effects = entry.effects
         try:
-            if entry.kind is None:
-                plugin = await load(entry.item, self._binding, effects, self._settings.import_s)
-            else:
-                with loading(self._binding):
-                    plugin = await entry.kind.load(entry.item, effects, self._settings.import_s)
+            plugin = await self._imported(entry)
             self._refuse_twin(entry, plugin)
             await self._init(entry, plugin)
         except LoadFailed as failure:
-            effects.undo()
+            await self._undo(entry)
             entry.info = replace(
                 entry.info, state=PluginState.BROKEN, tools=(), problems=(failure.problem,)
             )
@@ -237,8 +258,33 @@ class PluginRegistry:
             return
         entry.plugin = plugin
         plugin.is_enabled = True
-        effects.add("tools and hooks", lambda: self._drop(entry))
+        entry.owner.effects.add(f"{plugin.key} in force", lambda: self._drop(entry))
+        for value in tuple(plugin.declared):
+            self._put(plugin, value)
         self._describe(entry, plugin)
+
+    async def _imported(self, entry: _Entry) -> NekroPlugin:
+        limit_s = self._settings.import_s
+        if entry.kind is None:
+            return await load(entry.item, entry.owner, limit_s)
+        with acting(entry.owner):
+            return await entry.kind.load(entry.item, entry.owner.effects, limit_s)
+
+    def _put(self, plugin: NekroPlugin, value: object) -> None:
+        """Put something that a plugin declares in force."""
+        if (registrar := self._registrars.get(type(value))) is None:
+            return
+        try:
+            with plugin.acting():
+                registrar(plugin, value)
+        except Refused as error:
+            plugin.problems.append(error.problem)
+            self._describe_all()
+        except Exception as error:  # noqa: BLE001 - it may run the plugin's code: anything
+            logger.exception("plugin {}: {} is not put in force", plugin.key, type(value).__name__)
+            text = f"{type(value).__name__} is not in force: {type(error).__name__}: {error}"
+            plugin.problems.append(Problem(severity=Severity.ERROR, message=text))
+            self._describe_all()
 
     def _refuse_twin(self, entry: _Entry, plugin: NekroPlugin) -> None:
         for other in self._entries.values():
@@ -256,7 +302,7 @@ class PluginRegistry:
         if plugin.init_method is None:
             return
         try:
-            with anyio.fail_after(self._settings.init_s):
+            with anyio.fail_after(self._settings.init_s), plugin.acting():
                 await awaited(plugin.init_method())
         except TimeoutError as error:
             text = f"its init method took over {self._settings.init_s:g} s"
@@ -272,8 +318,13 @@ class PluginRegistry:
         plugin = entry.plugin
         if plugin is not None and plugin.cleanup_method is not None:
             limit_s = self._settings.cleanup_s
-            await bounded(plugin, "its cleanup method", plugin.cleanup_method, limit_s)
-        entry.effects.undo()
+            await asked(plugin, "its cleanup method", plugin.cleanup_method, limit_s)
+        await self._undo(entry)
+
+    async def _undo(self, entry: _Entry) -> None:
+        """Take back what the plugin did; its tasks end first, while what they use is there."""
+        await entry.owner.tasks.end(self._settings.cleanup_s)
+        await entry.owner.effects.undo(self._settings.cleanup_s)
 
     async def _switch_off(self, entry: _Entry) -> None:
         await self._unload(entry)
@@ -302,7 +353,7 @@ class PluginRegistry:
             )
             problems += described.problems
             if described.tool is not None:
-                tools.append(described.tool)
+                tools.append(replace(described.tool, around=plugin.acting))
         entry.info = PluginInfo(
             item=entry.item.item,
             state=PluginState.LOADED,
@@ -336,11 +387,11 @@ class PluginRegistry:
             keys = {plugin.key for plugin in self._loaded(adapter)}
             chosen = [entry for entry in self._entries.values() if entry.info.key in keys]
             chosen = [entry for entry in chosen if entry.plugin is not None]
+            own = (tool for entry in chosen for tool in entry.info.tools)
             self._sets[adapter] = tool_set(
                 (
                     tool
-                    for entry in chosen
-                    for tool in entry.info.tools
+                    for tool in chain(own, *self._offered.values())
                     if not adapter or not tool.adapters or adapter in tool.adapters
                 ),
                 builtin={entry.info.key for entry in chosen if entry.item.builtin},

@@ -1,6 +1,7 @@
 """What a tool is: one description from which stub, schema and validation are made."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -108,4 +109,7 @@ class Tool:
     timeout_s: float = 120.0
     needs_chat: bool = True
     for_small_models: bool = True
+    around: Callable[[], AbstractContextManager[None]] = field(
+        default=nullcontext, repr=False, compare=False
+    )
     adapters: frozenset[str] = frozenset()

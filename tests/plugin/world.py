@@ -18,6 +18,8 @@ from nekro_core.chat import (
 )
 from nekro_core.plugin import AgentCtx, PluginRegistry, PluginSettings, Services
 from nekro_core.plugin.binding import Binding
+from nekro_core.plugin.kinds import PluginKind
+from nekro_core.plugin.registering import NO_REGISTRARS, Registrars
 from nekro_core.sandbox.box import BoxFileError
 from nekro_core.speech.speaker import Speech, VoiceInfo
 
@@ -210,12 +212,20 @@ class World:
 
     @asynccontextmanager
     async def bot(
-        self, builtin: Path | None = None, **settings: Any
+        self,
+        builtin: Path | None = None,
+        *,
+        kinds: Sequence[PluginKind] = (),
+        registrars: Registrars = NO_REGISTRARS,
+        **settings: Any,
     ) -> AsyncIterator[PluginRegistry]:
         """The registry of this world; without ``builtin`` there are local plugins alone."""
-        nothing = self.data_dir / "no-builtin"
         async with PluginRegistry.open(
-            self.services, PluginSettings(**settings), builtin=builtin or nothing
+            self.services,
+            PluginSettings(**settings),
+            builtin=builtin or self.data_dir / "no-builtin",
+            kinds=kinds,
+            registrars=registrars,
         ) as registry:
             yield registry
 
