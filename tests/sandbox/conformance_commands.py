@@ -204,6 +204,22 @@ class CommandConformance:
             assert (await play(box, code)).stop is StopReason.FINISHED
             assert (await box.execute("echo well")).stdout.text == "well\n"
 
+    async def test_a_stop_ends_what_was_begun_before_it_and_nothing_later(self, box: Box) -> None:
+        results = []
+
+        async def command(number: int) -> None:
+            results.append(await box.execute(f"touch begun.{number}; sleep 60"))
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                for number in range(5):
+                    tasks.start_soon(command, number)
+                    while await box.status(f"begun.{number}") is None:
+                        await anyio.sleep(0.01)
+                    box.stop_commands()
+                    assert (await box.execute("echo well")).stdout.text == "well\n"
+        assert [result.exit_code for result in results] == [137] * 5
+
     async def test_a_command_ends_with_its_box(self, backend: Backend, box: Box) -> None:
         async def command() -> None:
             with pytest.raises(BoxLost):

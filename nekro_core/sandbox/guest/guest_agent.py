@@ -6,7 +6,6 @@ import contextlib
 import gc
 import importlib
 import json
-import os
 import select
 import signal
 import socket
@@ -176,7 +175,7 @@ class Agent:
             steward.send(wire.frame(wire.STOP, number))
             self._watch_steward(steward)
         elif int(text) == steward.pid:  # it may be another one by now
-            steward.end_commands()
+            self.runs.end_commands()
 
     def _watch_steward(self, steward: Steward) -> None:
         waits = select.POLLOUT if steward.outgoing else 0
@@ -186,21 +185,12 @@ class Agent:
         if events[steward.sock.fileno()] & select.POLLOUT:
             steward.flush()
         answers = steward.take()
-        if answers is not None:
-            if answers:
-                self.host.send_bytes(answers)
-            self._watch_steward(steward)
+        if answers is None:
+            self.runs.bury_steward()
             return
-        self.poll.unregister(steward.sock)
-        self.runs.steward = None
-        os.kill(steward.pid, signal.SIGKILL)  # it may have closed its socket and nothing else
-        os.waitpid(steward.pid, 0)
-        steward.close()
-        self.host.send(wire.STEWARD, 0)
-        if not self.runs.current:  # else what it left behind ends with the run
-            self.runs.end_strangers()
-        for number in steward.open_work:
-            self._refuse(number, "killed", "what did this in the box was killed by something in it")
+        if answers:
+            self.host.send_bytes(answers)
+        self._watch_steward(steward)
 
     def _refuse(self, number: int, code: str, message: str) -> None:
         text = json.dumps({"code": code, "message": message})

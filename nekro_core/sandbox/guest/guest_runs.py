@@ -141,6 +141,24 @@ class Runs:
         self.reap_orphans()
         return found
 
+    def end_commands(self) -> None:
+        """Kill the steward with all below it. It is buried at once: what the host asks for next
+        would be lost with one that is still dying."""
+        if self.steward:
+            self.steward.end_commands()
+            self.bury_steward()
+
+    def bury_steward(self) -> None:
+        """The steward is gone, or about to be: end what it left, and tell whoever waits for it."""
+        steward, self.steward = self.steward, None
+        if steward is None:
+            return
+        self._poll.unregister(steward.sock)
+        steward.wait()
+        if not self.current:  # else what it left behind ends with the run
+            self.end_strangers()
+        steward.tell_its_end(self._host)
+
     def reap_orphans(self) -> None:
         """Reap those that nobody else waits for."""
         waited_for = {one.pid for one in (self.current, self.steward) if one}
@@ -176,8 +194,8 @@ class Runs:
             self.end(run, _STARVED)
         elif spent:
             self._host.send(wire.USED, int(min(spent, TICK_S) * 1e6))
-        if over == guest_meter.Over.COMMANDS and steward:
-            steward.end_commands()
+        if over == guest_meter.Over.COMMANDS:
+            self.end_commands()
 
     def _handle_socket(self, run: Run, event: int) -> None:
         if event & select.POLLOUT:
@@ -245,8 +263,7 @@ class Runs:
         for _ in range(_FORK_TRIES):
             with contextlib.suppress(OSError):
                 return Run()
-            if self.steward:
-                self.steward.end_commands()
+            self.end_commands()
             self.end_strangers()
             time.sleep(_DEATH_S)
         return None

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import signal
 import socket
 
 import guest_processes
 import guest_wire as wire
+
+_LOST = json.dumps(
+    {"code": "killed", "message": "what did this in the box was killed by something in it"}
+).encode()
 
 
 class Steward:
@@ -81,12 +86,26 @@ class Steward:
             del self.received[:end]
 
     def end_commands(self) -> None:
-        """Kill it with all below it; whoever waits for its work is told when that is noticed."""
+        """Kill it with all below it."""
         pid = self.pid
         guest_processes.kill(lambda listed: guest_processes.below(listed, pid) | {pid})
 
-    def close(self) -> None:
-        """Give back the descriptors."""
+    def wait(self) -> None:
+        """Until its process is gone, which may have closed its socket and nothing else."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+    def tell_its_end(self, host: wire.Channel) -> None:
+        """Pass on the answers that it still gave, say that the others never come, and close."""
+        more = True
+        while more:
+            before = len(self.received)
+            answers = self.take() or b""
+            host.send_bytes(answers)
+            more = bool(answers) or len(self.received) > before
+        host.send(wire.STEWARD, 0)
+        for number in self.open_work:
+            host.send(wire.WORK_DONE, number, _LOST)
         self.sock.close()
         self._door.close()
 
