@@ -37,6 +37,14 @@ class Item:
     source: str
     name: str
     path: Path
+    in_folder: bool = False
+    """Its module is a package of its own whatever its file is called."""
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of a plugin that is more than a file."""
+        package = self.in_folder or self.path.name == "__init__.py"
+        return self.path.parent if package else None
 
     @property
     def item(self) -> str:
@@ -72,27 +80,32 @@ async def load(item: Item, owner: Owner, limit_s: float) -> NekroPlugin:
     The import runs in a thread, so one that hangs costs the bot a thread and not its life. Raises
     `LoadFailed`; what was done by then is among the owner's effects.
     """
-    module_name = f"{_namespace(item)}.{item.name}"
-    owner.effects.add(f"import of {item.item}", _forgetting(module_name))
-
-    def work() -> ModuleType:
-        with acting(owner):
-            return _import(module_name, item.path)
-
-    try:
-        module = await _in_thread(work, limit_s, f"import of {item.item}")
-    except TimeoutError as error:
-        raise LoadFailed(problem_of(error, item, f"its import took over {limit_s:g} s")) from None
-    except BaseException as error:  # a plugin may do anything at import
-        if passes_through(error):
-            raise
-        raise LoadFailed(problem_of(error, item)) from error
+    module = await imported(item, owner, limit_s)
     plugin = getattr(module, "plugin", None)
     if not isinstance(plugin, NekroPlugin):
         came = "has no 'plugin'" if plugin is None else f"has a 'plugin' of {type(plugin).__name__}"
         remedy = "write plugin = NekroPlugin(name=..., module_name=..., author=...)"
         raise LoadFailed(_error(f"the module {came}", f"{item.path}:1", remedy))
     return plugin
+
+
+async def imported(item: Item, owner: Owner, limit_s: float) -> ModuleType:
+    """A plugin's module, which its owner's effects forget again. Raises `LoadFailed`."""
+    module_name = f"{_namespace(item)}.{item.name}"
+    owner.effects.add(f"import of {item.item}", _forgetting(module_name))
+
+    def work() -> ModuleType:
+        with acting(owner):
+            return _import(module_name, item)
+
+    try:
+        return await _in_thread(work, limit_s, f"import of {item.item}")
+    except TimeoutError as error:
+        raise LoadFailed(problem_of(error, item, f"its import took over {limit_s:g} s")) from None
+    except BaseException as error:  # a plugin may do anything at import
+        if passes_through(error):
+            raise
+        raise LoadFailed(problem_of(error, item)) from error
 
 
 def problem_of(error: BaseException, item: Item, message: str = "") -> Problem:
@@ -105,7 +118,7 @@ def problem_of(error: BaseException, item: Item, message: str = "") -> Problem:
         return _error(
             f"{type(error).__name__}: {error.msg}", f"{error.filename}:{error.lineno}", remedy
         )
-    mine = str(item.path.parent if item.path.name == "__init__.py" else item.path)
+    mine = str(item.folder or item.path)
     frames = traceback.extract_tb(error.__traceback__) + list(getattr(error, "frames", ()))
     own = [frame for frame in frames if frame.filename.startswith(mine)]
     where = f"{own[-1].filename}:{own[-1].lineno}" if own else f"{item.path}:1"
@@ -133,8 +146,7 @@ class _Hanging(TimeoutError):
 
 
 def _namespace(item: Item) -> str:
-    package = item.path.name == "__init__.py"
-    folder = item.path.parent.parent if package else item.path.parent
+    folder = (item.folder or item.path).parent
     if item.builtin:
         return namespace(f"{NAMESPACE}.plugins", folder)
     # Two bots in one process have two folders; their plugins must not meet.
@@ -142,8 +154,9 @@ def _namespace(item: Item) -> str:
     return namespace(f"nekro_local_{digest}", folder)
 
 
-def _import(name: str, path: Path) -> ModuleType:
-    folders = [str(path.parent)] if path.name == "__init__.py" else None
+def _import(name: str, item: Item) -> ModuleType:
+    path = item.path
+    folders = [str(item.folder)] if item.folder else None
     spec = spec_from_file_location(
         name, path, loader=_FreshLoader(name, str(path)), submodule_search_locations=folders
     )
