@@ -12,6 +12,7 @@ from loguru import logger
 from nekro_core.chat import ChatMessage
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.faults import passes_through
+from nekro_core.plugin.heard import ChatMessage as HeardMessage
 from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.plugin.signal import MsgSignal
 
@@ -53,7 +54,8 @@ async def message_signal(
     signals = []
     for plugin in plugins:
         if method := plugin.on_user_message_method:
-            question = partial(method, ctx.called_for(plugin.key), message)
+            heard = HeardMessage.of(message, ctx.adapter_key)
+            question = partial(method, ctx.called_for(plugin.key), heard)
             signal = await asked(plugin, "its message method", question, limit_s)
             if isinstance(signal, MsgSignal):
                 signals.append(signal)

@@ -7,8 +7,9 @@ because existing plugins give it, and changes nothing.
 
 from pathlib import Path
 
-from nekro_core.chat import ChatMessage, Receipt
+from nekro_core.chat import Receipt
 from nekro_core.plugin.context import AgentCtx
+from nekro_core.plugin.heard import ChatMessage
 
 __all__ = [
     "ChatMessage",
@@ -60,9 +61,14 @@ async def send_file(
 
 
 async def push_system(
-    chat_key: str, message: str, ctx: AgentCtx, trigger_agent: bool = False
+    chat_key: str,
+    message: str,
+    ctx: AgentCtx | None = None,
+    trigger_agent: bool = False,
 ) -> None:
     """See `AgentCtx.push_system`."""
+    if ctx is None:
+        ctx = await AgentCtx.create_by_chat_key(chat_key)
     await ctx.push_system(message, trigger_agent, chat_key=chat_key)
 
 

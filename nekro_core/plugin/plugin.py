@@ -2,7 +2,7 @@
 
 import keyword
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -10,32 +10,28 @@ from typing import Any, TypeVar, overload
 import loguru
 from loguru import logger
 
-from nekro_core.chat import ChatMessage
 from nekro_core.plugin.binding import Binding, Owner, acting, current_owner
 from nekro_core.plugin.config import FILE_NAME, ConfigBase
-from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.effects import Effects
+from nekro_core.plugin.heard import ChatMessage
+from nekro_core.plugin.i18n import SupportedLang, get_text
 from nekro_core.plugin.kept import PluginStore
 from nekro_core.plugin.methods import SandboxMethod, SandboxMethodType
+from nekro_core.plugin.mounting import Function, Mounting
 from nekro_core.plugin.owned import OwnedTasks
-from nekro_core.plugin.signal import MsgSignal
 from nekro_core.tools.problem import Problem
 from nekro_core.tools.tool import Tool
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 Config = TypeVar("Config", bound=ConfigBase)
-Lifecycle = Callable[[], Awaitable[None]]
-PromptMethod = Callable[[AgentCtx], Awaitable[str]]
-MessageMethod = Callable[[AgentCtx, ChatMessage], Awaitable[MsgSignal | None]]
 
 
 class NotLoaded(RuntimeError):
     """The plugin object belongs to no bot: its module was imported by hand."""
 
 
-class NekroPlugin:
+class NekroPlugin(Mounting):
     """A plugin. ``author`` and ``module_name`` are identifiers and make its ``key``.
 
     ``support_adapter`` names the adapters whose chats see its tools; none means all. Tools whose
@@ -53,15 +49,17 @@ class NekroPlugin:
         author: str = "unknown",
         url: str = "",
         support_adapter: list[str] | None = None,
-        *,
         is_builtin: bool = False,
         is_package: bool = False,
         i18n_name: dict[str, str] | None = None,
         i18n_description: dict[str, str] | None = None,
         allow_sleep: bool | None = None,
         sleep_brief: str = "",
+        webui_path: str | None = None,
+        *,
         for_small_models: bool = True,
     ) -> None:
+        super().__init__()
         for field, value in (("module_name", module_name), ("author", author)):
             if not _NAME.match(value):
                 raise ValueError(
@@ -82,6 +80,7 @@ class NekroPlugin:
         self.i18n_description = i18n_description
         self.allow_sleep = allow_sleep
         self.sleep_brief = sleep_brief
+        self.webui_path = webui_path
         self.for_small_models = for_small_models
         self.is_enabled = False
         self.sandbox_methods: list[SandboxMethod] = []
@@ -89,10 +88,6 @@ class NekroPlugin:
         """Tools that are described already: another host's, for example."""
         self.problems: list[Problem] = []
         """What its operator should know, found while it was loaded."""
-        self.prompt_inject_method: PromptMethod | None = None
-        self.init_method: Lifecycle | None = None
-        self.cleanup_method: Lifecycle | None = None
-        self.on_user_message_method: MessageMethod | None = None
         self.declared: list[object] = []
         self._owner: Owner | None = current_owner()
         self._config_class: type[ConfigBase] = ConfigBase
@@ -118,6 +113,23 @@ class NekroPlugin:
         folder = self._folder()
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+    def get_plugin_path(self) -> Path:
+        """The same; the older name."""
+        return self.get_plugin_data_dir()
+
+    def get_vector_collection_name(self, key: str = "") -> str:
+        """The name of the plugin's vector collection, or of one of several: ``key`` tells them
+        apart."""
+        return f"{self.key}-{key}" if key else self.key
+
+    def get_name(self, lang: str = SupportedLang.EN_US) -> str:
+        """The name to show in a language."""
+        return get_text(self.i18n_name, self.name, lang)
+
+    def get_description(self, lang: str = SupportedLang.EN_US) -> str:
+        """The description to show in a language."""
+        return get_text(self.i18n_description, self.description, lang)
 
     @property
     def effects(self) -> Effects:
@@ -171,45 +183,6 @@ class NekroPlugin:
                 SandboxMethod(kind, name, description, function, needs_chat)
             )
             self._changed()
-            return function
-
-        return mount
-
-    def mount_prompt_inject_method(
-        self, name: str, description: str = ""
-    ) -> Callable[[Function], Function]:
-        """``async (ctx) -> str``: what the plugin adds to every prompt. One; the last counts."""
-        del name, description  # what existing plugins give; the list shows the function's own
-
-        def mount(function: Function) -> Function:
-            self.prompt_inject_method = function
-            return function
-
-        return mount
-
-    def mount_init_method(self) -> Callable[[Function], Function]:
-        """``async ()``: awaited when the plugin is enabled, before its tools are offered. One."""
-
-        def mount(function: Function) -> Function:
-            self.init_method = function
-            return function
-
-        return mount
-
-    def mount_cleanup_method(self) -> Callable[[Function], Function]:
-        """``async ()``: awaited when the plugin is disabled and when the bot ends. One."""
-
-        def mount(function: Function) -> Function:
-            self.cleanup_method = function
-            return function
-
-        return mount
-
-    def mount_on_user_message(self) -> Callable[[Function], Function]:
-        """``async (ctx, message) -> MsgSignal | None``: asked before a message can trigger. One."""
-
-        def mount(function: Function) -> Function:
-            self.on_user_message_method = function
             return function
 
         return mount
