@@ -13,7 +13,6 @@ from loguru import logger
 from nekro_core.plugin.binding import Binding, Owner, acting, current_owner
 from nekro_core.plugin.config import FILE_NAME, ConfigBase
 from nekro_core.plugin.effects import Effects
-from nekro_core.plugin.heard import ChatMessage
 from nekro_core.plugin.i18n import SupportedLang, get_text
 from nekro_core.plugin.kept import PluginStore
 from nekro_core.plugin.methods import SandboxMethod, SandboxMethodType
@@ -49,6 +48,7 @@ class NekroPlugin(Mounting):
         author: str = "unknown",
         url: str = "",
         support_adapter: list[str] | None = None,
+        *,
         is_builtin: bool = False,
         is_package: bool = False,
         i18n_name: dict[str, str] | None = None,
@@ -56,7 +56,6 @@ class NekroPlugin(Mounting):
         allow_sleep: bool | None = None,
         sleep_brief: str = "",
         webui_path: str | None = None,
-        *,
         for_small_models: bool = True,
     ) -> None:
         super().__init__()
