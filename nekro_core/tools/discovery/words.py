@@ -1,0 +1,81 @@
+"""Words of a text as a search compares them, whatever language and characters they are in."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+
+_WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_EAST = re.compile(r"[\u3005\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
+_KANA_ONLY = re.compile(r"[\u3041-\u309f]+\Z")
+_VOWEL = re.compile(r"[aeiouy]")
+_STOP = frozenset(
+    "a about an and any are as at be been but by can could do does for from give had has have how i"
+    " if in into is it its let like me my need not of on one or our out please so some that the"
+    " their them then there these this to up us use used using want was we what when which who will"
+    " with would you your".split()
+)
+_ENDINGS = (
+    ("ization", "ize"), ("ational", "ate"), ("isation", "ize"), ("fulness", "ful"),
+    ("iveness", "ive"), ("ations", "ate"), ("ation", "ate"), ("ators", "ate"), ("ator", "ate"),
+    ("ments", ""), ("ment", ""), ("ness", ""), ("ions", ""), ("ion", ""), ("ings", ""),
+    ("ing", ""), ("ies", "y"), ("ied", "y"), ("ed", ""), ("ers", ""), ("er", ""), ("ors", ""),
+    ("or", ""), ("ly", ""), ("es", ""), ("s", ""),
+)  # fmt: skip
+
+
+def folded(text: str) -> str:
+    """The text in one form: compatible characters unified, words of names parted, lower case,
+    simplified characters for traditional and Japanese ones."""
+    plain = _HUMP.sub(" ", unicodedata.normalize("NFKC", text))
+    return plain.lower().translate(_simplified())
+
+
+def words(plain: str) -> list[str]:
+    """The stems of the English words of a folded text, in their order. What says nothing, such as
+    "the", is left out."""
+    return [stem(word) for word in _WORD.findall(plain) if word not in _STOP]
+
+
+def runs(plain: str) -> list[str]:
+    """The stretches of Chinese, Japanese or Korean in a folded text."""
+    return _EAST.findall(plain)
+
+
+def pairs(run: str) -> Iterator[str]:
+    """Each two neighbours, since nothing parts words there; those of hiragana are mostly endings,
+    and left out."""
+    for start in range(len(run) - 1):
+        pair = run[start : start + 2]
+        if not _KANA_ONLY.match(pair):
+            yield pair
+
+
+@cache
+def stem(word: str) -> str:
+    """A word without its ending, so that ``translate``, ``translated`` and ``translation`` are one.
+
+    Rough on purpose: both sides of a comparison are cut alike, and a stem is never shown.
+    """
+    bare = word.partition("'")[0]
+    for ending, instead in _ENDINGS:
+        head = bare.removesuffix(ending)
+        if head != bare and len(head) >= 3 and _VOWEL.search(head) and not bare.endswith("ss"):
+            bare = head + instead
+            break
+    if len(bare) > 3 and bare[-1] == bare[-2] and bare[-1] not in "aeiouls":
+        bare = bare[:-1]
+    return bare.removesuffix("e") if len(bare) > 3 else bare
+
+
+@cache
+def _simplified() -> dict[int, str]:
+    table: dict[int, str] = {}
+    text = (files("nekro_core.tools.discovery") / "variants.txt").read_text("utf-8")
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            for simple, *others in line.split():
+                table |= {ord(other): simple for other in others if other != simple}
+    return table
