@@ -87,7 +87,7 @@ class App:
             stack.enter_context(loop_watched(settings.nekro_plugin.blocks_s))
             activity = Broadcast()
             media = await stack.enter_async_context(MediaStore(data, settings.nekro_delivery.media))
-            inbox = Inbox(store, activity)
+            inbox = Inbox(store, activity, clock=clock, wall=wall)
             adapters: dict[str, Adapter] = {}
             outbox = await stack.enter_async_context(
                 Outbox(store, adapters, activity, settings.nekro_delivery, media=media, clock=wall)

@@ -1,0 +1,51 @@
+"""Tests for plugins: fixtures for pytest, with which a test reads as a conversation.
+
+A plugin's ``pytest.ini`` (written by `nekro plugin new`) switches them on::
+
+    [pytest]
+    addopts = -p nekro_core.testing
+    anyio_mode = auto
+
+and a test says what a person writes and what the model answers with::
+
+    async def test_two_dice(chat: Chat) -> None:
+        said = await chat.ask("roll two", code="shake(count=2)")
+        assert len(said) == 1
+
+Code runs in a real box, tools and deliveries go their real way; the model is a script, the platform
+and the clock are the test's. No network is needed.
+"""
+
+from nekro_core.testing.bot import Bot, Chat, PluginNotLoaded
+from nekro_core.testing.clock import BEGINNING, FakeClock
+from nekro_core.testing.fixtures import (
+    bot,
+    bot_settings,
+    chat,
+    clock,
+    plugin_path,
+    pytest_addoption,
+    pytest_collect_directory,
+    pytest_configure,
+)
+from nekro_core.testing.link import NoPlugin
+from nekro_core.testing.platform import Sent, TestPlatform
+
+__all__ = [
+    "BEGINNING",
+    "Bot",
+    "Chat",
+    "FakeClock",
+    "NoPlugin",
+    "PluginNotLoaded",
+    "Sent",
+    "TestPlatform",
+    "bot",
+    "bot_settings",
+    "chat",
+    "clock",
+    "plugin_path",
+    "pytest_addoption",
+    "pytest_collect_directory",
+    "pytest_configure",
+]

@@ -1,0 +1,253 @@
+"""A whole bot for the test of one plugin: real but for the platform, the model and the time."""
+
+import itertools
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Self
+
+import anyio
+
+from nekro_core.agent import TriggerSettings
+from nekro_core.app import App
+from nekro_core.chat import ChatKey, ChatMessage, Sender, Text, plain_text
+from nekro_core.delivery.host import Activity, Working
+from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
+from nekro_core.plugin import PluginInfo, PluginState, call
+from nekro_core.plugin.plugin import NekroPlugin
+from nekro_core.settings import Settings
+from nekro_core.testing.clock import FakeClock
+from nekro_core.testing.link import link_plugin
+from nekro_core.testing.platform import ACCOUNT, NAME, Sent, TestPlatform
+from nekro_core.testing.script import Script, fenced, newest_words, words_of
+from nekro_core.tools.outcome import Failed, ToolFailure
+
+_LONGEST_S = 60.0
+"""Of one turn, on a machine that is busy with other things."""
+_BEGIN_S = 10.0
+"""Until a turn begins: longer, and a hook has kept the message from the bot."""
+_QUIET_S = 0.5
+"""A bot that has begun nothing by then does not answer."""
+
+
+class PluginNotLoaded(AssertionError):
+    """The plugin under test cannot be used; says why, where and what to do."""
+
+
+class Bot:
+    """A bot with the plugin under test. Made by the fixture ``bot``, or by `Bot.open`."""
+
+    def __init__(
+        self, app: App, platform: TestPlatform, script: Script, clock: FakeClock, item: str
+    ) -> None:
+        self.app = app
+        self.clock = clock
+        self.platform = platform
+        self.script = script
+        self._item = item
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        data_dir: Path,
+        plugin: Path | None = None,
+        *,
+        clock: FakeClock | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> AsyncIterator[Self]:
+        """Start a bot with its data in a folder, and the plugin (file or folder) among its own.
+
+        ``settings`` are fields of `nekro_core.settings.Settings`; ``.env`` is not read. Raises
+        `PluginNotLoaded`.
+        """
+        item = link_plugin(plugin, data_dir) if plugin else ""
+        chosen = {"nekro_trigger": TriggerSettings(debounce_s=0), **(settings or {})}
+        known = Settings(_env_file=None, nekro_data_dir=data_dir, **chosen)  # type: ignore[call-arg]  # NoneBot's own
+        clock, platform, script = clock or FakeClock(), TestPlatform(), Script()
+        async with App.open(
+            known, {}, model=script.model, clock=clock.monotonic, wall=clock.wall
+        ) as app:
+            app.add_adapter(platform)
+            await app.host.instance_of(NAME, ACCOUNT)
+            await app.start()
+            bot = cls(app, platform, script, clock, item)
+            if item:
+                bot._refuse_broken()
+            yield bot
+
+    def chat(self, key: str = "private_lin") -> "Chat":
+        """A chat by its kind and name: ``private_lin``, ``group_30003``."""
+        return Chat(self, ChatKey.parse(key if "-" in key else f"{NAME}-{key}"))
+
+    async def call(self, name: str, *args: Any, chat: str = "private_lin", **kwargs: Any) -> Any:
+        """Call a tool as the model's code would, without a model and a box. Gives what the code
+        would get. Raises `ToolFailure` with what the model would read, `LookupError` for a tool
+        that there is none of."""
+        key = self.chat(chat).key
+        tools = self.app.plugins.tools_for(key)
+        if (tool := tools.resolve(name)) is None:
+            known = ", ".join(named.name for named in tools.named)
+            raise LookupError(f"there is no tool {name!r}; there are {known}")
+        ctx = self.app.plugins.context_for(key, user_id="lin", user_name="Lin", run_id="test")
+        outcome = await call(tool, ctx, args, kwargs)
+        if isinstance(outcome, Failed):
+            raise ToolFailure(outcome.message)
+        held = next(iter(outcome.__slots__))
+        return getattr(outcome, held)
+
+    @property
+    def info(self) -> PluginInfo:
+        """The plugin under test as `nekro plugin list` shows it."""
+        return next(info for info in self.app.plugins.plugins() if info.item == self._item)
+
+    @property
+    def module(self) -> ModuleType:
+        """The plugin's own module, for tests of its parts. A reload makes a new one."""
+        folder = self.app.host.data_dir / "plugins"
+        name = self._item.partition("/")[2]
+        places = {str(folder / name / "__init__.py"), str(folder / f"{name}.py")}
+        for module in tuple(sys.modules.values()):
+            if getattr(module, "__file__", None) in places:
+                return module
+        raise LookupError(f"{self._item} has no module of its own")
+
+    @property
+    def plugin(self) -> NekroPlugin:
+        """Its `NekroPlugin`: configuration, store, folder."""
+        found: NekroPlugin = self.module.plugin
+        return found
+
+    async def reload(self) -> None:
+        """Load the plugin again from its files, as after an edit. Raises `PluginNotLoaded`."""
+        await self.app.plugins.enable(self._item)
+        self._refuse_broken()
+
+    @property
+    def model(self) -> ScriptedModel:
+        """The model; ``model.requests`` is all that it was asked."""
+        return self.script.model
+
+    @property
+    def prompt(self) -> str:
+        """All the words of the last prompt. Raises `LookupError` where the model was not asked."""
+        if not self.model.requests:
+            raise LookupError("the model was not asked yet")
+        return words_of(self.model.requests[-1])
+
+    def _refuse_broken(self) -> None:
+        if self.info.state is not PluginState.LOADED:
+            problems = "\n".join(map(str, self.info.problems))
+            raise PluginNotLoaded(f"the plugin is {self.info.state.value}:\n{problems}")
+
+
+class Chat:
+    """One chat of a bot under test: say something, look at what comes."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, bot: Bot, key: ChatKey) -> None:
+        self.bot = bot
+        self.key = key
+
+    @property
+    def sent(self) -> list[Sent]:
+        """Everything that the chat got of the bot, in order."""
+        return [sent for sent in self.bot.platform.sent if sent.chat_key == str(self.key)]
+
+    @property
+    def texts(self) -> list[str]:
+        """The same, as texts."""
+        return [sent.text for sent in self.sent]
+
+    async def ask(
+        self,
+        text: str,
+        *,
+        code: str | Sequence[str] = (),
+        reply: str | Sequence[ScriptedReply] = (),
+        by: str = "Lin",
+    ) -> list[str]:
+        """Somebody writes to the bot, the model answers with ``code`` (of several, one after the
+        other) and then with ``reply`` as it stands, and the turn ends. Gives the texts that the
+        chat got.
+
+        Raises `AssertionError` where the model was asked more often than that, with what it was
+        shown then (the traceback of failed code, for example), or less often.
+        """
+        codes = [code] if isinstance(code, str) else list(code)
+        replies = [reply] if isinstance(reply, str) else list(reply)
+        self.bot.script.foresee([*map(fenced, codes), *replies])
+        before = len(self.sent)
+        async with self.bot.app.host.watch(self.key) as activities:
+            await self._accept(text, by)
+            await self._turn(activities)
+        unforeseen = [*self.bot.script.unforeseen]
+        if left := self.bot.script.clear():
+            raise AssertionError(f"the turn ended, and {left} replies were not asked for")
+        if unforeseen:
+            raise AssertionError(
+                "the model was asked again, and the test has no reply for it; it was shown\n\n"
+                + newest_words(unforeseen[0])
+            )
+        return self.texts[before:]
+
+    async def say(self, text: str, *, by: str = "Lin", quiet_s: float = _QUIET_S) -> list[str]:
+        """Somebody writes, and the model is not asked: a command, a message that a hook takes.
+        Gives the texts that the chat got until it was quiet for so long.
+
+        Raises `AssertionError` where the model is asked all the same.
+        """
+        before = len(self.sent)
+        async with self.bot.app.host.watch(self.key) as activities:
+            await self._accept(text, by)
+            while True:
+                activity = None
+                with anyio.move_on_after(quiet_s):
+                    activity = await anext(activities)
+                if activity is None and not self.bot.app.host.working(self.key):
+                    break
+        if self.bot.script.unforeseen:
+            self.bot.script.clear()
+            raise AssertionError(f"{text!r} woke the model, and the test has no reply for it")
+        return self.texts[before:]
+
+    async def gets(self, count: int = 1, *, within_s: float = 10.0) -> list[str]:
+        """Wait until the chat has got so many messages in all: of a task, a timer, a webhook. Gives
+        all their texts. Raises `AssertionError` where they do not come."""
+        with anyio.move_on_after(within_s):
+            await self.bot.platform.until(lambda: len(self.sent) >= count)
+        if len(self.sent) < count:
+            raise AssertionError(f"{count} messages expected, the chat got {self.texts}")
+        return self.texts
+
+    async def record(self, limit: int = 200) -> list[str]:
+        """The chat's record, oldest first, lines of the system too, as ``author: text``."""
+        records = await self.bot.app.host.records(self.key, limit=limit)
+        return [f"{each.author.value}: {plain_text(each.segments)}" for each in records]
+
+    async def _turn(self, activities: AsyncIterator[Activity]) -> None:
+        """Wait for a turn's beginning and end."""
+        for busy, limit_s in ((True, _BEGIN_S), (False, _LONGEST_S)):
+            with anyio.move_on_after(limit_s) as waiting:
+                while await anext(activities) != Working(self.key, busy=busy):
+                    pass
+            if waiting.cancelled_caught:
+                self.bot.script.clear()
+                missing = "did not begin to answer" if busy else "did not end its answer"
+                raise AssertionError(f"the bot {missing} within {limit_s:g} s")
+
+    async def _accept(self, text: str, by: str) -> None:
+        await self.bot.app.host.accept(
+            ChatMessage(
+                chat_key=self.key,
+                message_id=f"said-{next(self._numbers)}",
+                sender=Sender(by.lower(), by),
+                segments=(Text(text),),
+                time=self.bot.clock.wall(),
+                account=ACCOUNT,
+                to_bot=True,
+            )
+        )

@@ -1,0 +1,42 @@
+"""A clock that a test sets forward."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+BEGINNING = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+"""A Monday morning, as good as any other time."""
+
+
+class FakeClock:
+    """The time that a bot under test goes by: it begins at `BEGINNING`, runs on by itself, and
+    jumps when it is told to. Whoever waits with `anyio.sleep` waits on the real one."""
+
+    def __init__(self, now: datetime = BEGINNING) -> None:
+        self._began = time.monotonic()
+        self._start = now.timestamp()
+        self._jumped = 0.0
+
+    def wall(self) -> float:
+        """Seconds since 1970."""
+        return self._start + self.monotonic()
+
+    def monotonic(self) -> float:
+        """Seconds since the beginning; never goes back."""
+        return time.monotonic() - self._began + self._jumped
+
+    @property
+    def now(self) -> datetime:
+        """The time, in UTC."""
+        return datetime.fromtimestamp(self.wall(), UTC)
+
+    def advance(self, by: float | timedelta) -> None:
+        """Go forward, by seconds or more. Raises `ValueError` for a way back."""
+        seconds = by.total_seconds() if isinstance(by, timedelta) else by
+        if seconds < 0:
+            raise ValueError(f"a clock goes forward, not by {seconds:g} s")
+        self._jumped += seconds
+
+    def set(self, now: datetime) -> None:
+        """Go forward to a time; one without a zone is in UTC. Raises `ValueError` for the past."""
+        aware = now if now.tzinfo else now.replace(tzinfo=UTC)
+        self.advance(aware - self.now)

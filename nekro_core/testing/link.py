@@ -1,0 +1,42 @@
+"""A plugin where its author keeps it, seen by a bot among its own."""
+
+from pathlib import Path
+
+from nekro_core.plugin.registry import LOCAL_FOLDER
+
+
+class NoPlugin(LookupError):
+    """There is no plugin at a path; says what would be one."""
+
+
+def link_plugin(plugin: Path, data_dir: Path) -> str:
+    """Let a data folder's bot find a plugin, a file or a folder, in place. Gives its item.
+
+    Raises `NoPlugin`.
+    """
+    place = plugin.resolve()
+    name = plugin_name(place)
+    folder = data_dir / LOCAL_FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    link = folder / (name if place.is_dir() else f"{name}.py")
+    if not link.is_symlink() or link.readlink() != place:
+        link.unlink(missing_ok=True)
+        link.symlink_to(place, target_is_directory=place.is_dir())
+    return f"local/{name}"
+
+
+def plugin_name(place: Path) -> str:
+    """The name under which a plugin's file or folder is imported. Raises `NoPlugin`."""
+    is_folder = (place / "__init__.py").is_file() or (place / "_manifest.json").is_file()
+    is_file = place.suffix == ".py" and place.is_file()
+    if not (is_folder or is_file):
+        raise NoPlugin(
+            f"{place}: no plugin; expected a file x.py, a folder with an __init__.py, or one with "
+            "a _manifest.json"
+        )
+    name = place.stem if is_file else place.name
+    name = name.replace("-", "_").replace(".", "_")
+    if not name.isidentifier() or name.startswith("_"):
+        kind = "file" if is_file else "folder"
+        raise NoPlugin(f"{place}: rename the {kind} to letters, digits and '_', no digit first")
+    return name

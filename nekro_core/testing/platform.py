@@ -1,0 +1,123 @@
+"""A chat platform in memory, which takes everything and keeps it to look at."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import anyio
+
+from nekro_core.chat import (
+    ChatKey,
+    Delivery,
+    DeliveryState,
+    File,
+    Image,
+    Mention,
+    Receipt,
+    Reply,
+    Segments,
+    Text,
+    Video,
+    Voice,
+    plain_text,
+)
+from nekro_core.delivery import Capabilities
+
+NAME = "test"
+ACCOUNT = "bot"
+
+_CAN = Capabilities(
+    inline=frozenset({Text, Mention, Reply, Image}),
+    alone=frozenset({Voice, Video, File}),
+    edit_every_s=0.0,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """One message that a chat got, as it looks by now."""
+
+    chat_key: str
+    message_id: str
+    segments: Segments
+    run_id: str = ""
+
+    @property
+    def text(self) -> str:
+        """What a person would read aloud; ``[image]``, ``[file: a.txt]`` for what is none."""
+        return plain_text(self.segments)
+
+    @property
+    def files(self) -> tuple[bytes, ...]:
+        """The pictures, sounds and files in it."""
+        media = (each.media for each in self.segments if isinstance(each, Image | Voice | File))
+        return tuple(Path(medium.path).read_bytes() for medium in media)
+
+
+class TestPlatform:
+    """An `Adapter`. ``refuses`` is what the platform answers to every send, once it is set."""
+
+    __test__ = False  # a class of pytest's own by its name alone
+
+    def __init__(self) -> None:
+        self.name = NAME
+        self.sent: list[Sent] = []
+        self.refuses = ""
+        self._numbers = itertools.count(1)
+        self._news = anyio.Event()
+
+    def capabilities(self, chat_key: ChatKey) -> Capabilities:
+        """See `Adapter.capabilities`."""
+        del chat_key
+        return _CAN
+
+    async def send(self, delivery: Delivery) -> Receipt:
+        """See `Adapter.send`."""
+        if problem := self.refuses or _missing(delivery.segments):
+            return Receipt(state=DeliveryState.REJECTED, reason=problem)
+        sent = Sent(
+            chat_key=str(delivery.chat_key),
+            message_id=f"sent-{next(self._numbers)}",
+            segments=delivery.segments,
+            run_id=delivery.run_id,
+        )
+        self.sent.append(sent)
+        self._tell()
+        return Receipt(state=DeliveryState.SENT, message_id=sent.message_id)
+
+    async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
+        """See `Editing.edit`."""
+        for place, sent in enumerate(self.sent):
+            if sent.message_id == message_id:
+                self.sent[place] = replace(sent, segments=delivery.segments)
+                self._tell()
+                return Receipt(state=DeliveryState.SENT, message_id=message_id)
+        return Receipt(state=DeliveryState.REJECTED, reason=f"there is no message {message_id}")
+
+    async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
+        """See `Adapter.own_accounts`."""
+        del chat_key
+        return frozenset({ACCOUNT})
+
+    async def start(self) -> None:
+        """There is nothing to listen to: a test speaks."""
+
+    async def aclose(self) -> None:
+        """There is nothing to end."""
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until what was sent fulfils a condition."""
+        while not condition():
+            await self._news.wait()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()
+
+
+def _missing(segments: Segments) -> str:
+    for each in segments:
+        if isinstance(each, Image | Voice | File) and not Path(each.media.path).is_file():
+            return f"there is no file {each.media.path or each.media.url}"
+    return ""
