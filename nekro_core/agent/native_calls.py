@@ -16,12 +16,14 @@ from nekro_core.llm.model import FunctionCall, Part, TextPart
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.services import BoxFiles
 from nekro_core.sandbox.box import SandboxError
+from nekro_core.tools.media import indexed_text, shown_media
 from nekro_core.tools.outcome import (
     Failed,
     Observation,
     Outcome,
     Recorded,
     Returned,
+    ReturnedMedia,
     RichObservation,
 )
 
@@ -109,8 +111,11 @@ class NativeCalls:
         match outcome:
             case Returned(bytes() | bytearray() as data):
                 return await self._kept_bytes(position, call, bytes(data))
-            case Returned(value):
-                text = value_text(value)
+            case Returned(value, told):
+                text = told or value_text(value)
+            case ReturnedMedia(words, shown):
+                text = indexed_text(words, shown, call.call_id)
+                media = tuple(map(model_part, shown_media(shown, call.call_id)))
             case Recorded(text) | Observation(text):
                 pass
             case RichObservation(contents):

@@ -11,6 +11,7 @@ from nekro_core.plugin.context import AgentCtx
 from nekro_core.sandbox.box import Answer, EndRun, GuestCall, GuestFunction, Raise, Value
 from nekro_core.store import ToolCall
 from nekro_core.tools.content import AudioContent, Content, ImageContent, TextContent
+from nekro_core.tools.media import indexed_text, shown_media
 from nekro_core.tools.names import ToolSet
 from nekro_core.tools.outcome import (
     Failed,
@@ -18,6 +19,7 @@ from nekro_core.tools.outcome import (
     Outcome,
     Recorded,
     Returned,
+    ReturnedMedia,
     RichObservation,
 )
 from nekro_core.tools.stub import doc, parameters_text, stub
@@ -61,6 +63,11 @@ class RunCalls:
         match outcome:
             case Returned(value):
                 return Value(value)
+            case ReturnedMedia(text, media):
+                index = f"{self._ctx.run_id[:8]}_{len(self.made)}"
+                shown = tuple(map(model_part, shown_media(media, index)))
+                self.observed.append((call.name, shown))
+                return Value(indexed_text(text, media, index))
             case Recorded(text):
                 return Value(text)
             case Observation(text):

@@ -5,14 +5,26 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from nekro_core.tools.content import Content, ContentError, contents
+from nekro_core.tools.media import Medium
 from nekro_core.tools.tool import Tool, ToolKind
 
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A ``TOOL`` worked: the calling code gets the value, the turn is untouched."""
+    """A ``TOOL`` worked: the calling code gets the value, the turn is untouched. ``text`` is what a
+    model that calls natively is told, where that is not the value as text."""
 
     value: Any
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnedMedia:
+    """A ``TOOL`` worked and has something to show: the calling code gets the words, with an index
+    of the media, and goes on; the model sees the media in the next step."""
+
+    text: str
+    media: tuple[Medium, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +56,7 @@ class Failed:
     message: str
 
 
-Outcome = Returned | Recorded | Observation | RichObservation | Failed
+Outcome = Returned | ReturnedMedia | Recorded | Observation | RichObservation | Failed
 
 
 class ToolFailure(Exception):
@@ -66,7 +78,8 @@ def outcome_of(tool: Tool, value: Any) -> Outcome:
         )
     match tool.kind:
         case ToolKind.TOOL:
-            return Returned(value)
+            # A handler that stands for one of another host says itself what its value means.
+            return value if isinstance(value, Returned | ReturnedMedia) else Returned(value)
         case ToolKind.BEHAVIOR | ToolKind.AGENT if not isinstance(value, str):
             return Failed(
                 f"{tool.name} returned {_type_name(value)}: a tool of kind {tool.kind.value} "
