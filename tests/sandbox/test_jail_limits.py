@@ -100,6 +100,29 @@ async def test_without_a_group_the_watchdog_bounds_the_same(jail: Backend) -> No
     await box.destroy()
 
 
+@pytest.mark.jail
+@pytest.mark.parametrize("group", [True, False], ids=["group", "watchdog"])
+async def test_what_forks_share_counts_once(jail: Backend, group: bool) -> None:
+    assert isinstance(jail, JailBackend)
+    box = await jail.create(SMALL, defences=Defences(group=group))
+    code = """
+        import os, time
+        shared = bytearray(os.urandom(60 * 1024**2))
+        for _ in range(9):
+            if os.fork() == 0:
+                time.sleep(60)
+        {then}
+        time.sleep({seconds})
+        print("done")
+    """
+    assert (await play(box, code.format(then="", seconds=0.5))).output == "done\n"
+    # Once each has it for itself it is 240 MB.
+    wrote = "for child in range(3):\n            if os.fork() == 0:\n"
+    wrote += "                shared = bytes(shared) + b'x'\n                time.sleep(60)"
+    assert (await play(box, code.format(then=wrote, seconds=30))).stop is StopReason.OUT_OF_MEMORY
+    await box.destroy()
+
+
 # Where groups can be made, on trees laid out as kernels and systemd do.
 
 

@@ -7,6 +7,7 @@ this in the kernel; where one can be made it takes this class's place.
 from collections.abc import Callable, Iterable
 
 import anyio
+import anyio.to_thread
 
 from nekro_core.sandbox.agent_box import AgentBox
 from nekro_core.sandbox.box import StopReason
@@ -16,6 +17,10 @@ from nekro_core.sandbox.jail.process import JailProcesses
 _INTERVAL_S = 0.1
 _MARGIN = 32 * 1024 * 1024
 """What agent, launcher and interpreter use themselves."""
+_FORKS_SHARE = 4
+"""Times its memory that a box's processes may have if each counts what it shares with others as
+its own: 64 of them with numpy loaded have that. Beyond it nothing is measured any more, which
+bounds what measuring costs."""
 
 
 class Watchdog:
@@ -30,25 +35,40 @@ class Watchdog:
         """Until cancelled."""
         while True:
             busy = [pair for pair in self._boxes() if pair[0].busy]
-            self._last = {box.box_id: self._look(box, processes) for box, processes in busy}
+            self._last = {box.box_id: await self._look(box, processes) for box, processes in busy}
             await anyio.sleep(_INTERVAL_S)
 
-    def _look(self, box: AgentBox, processes: JailProcesses) -> float:
+    async def _look(self, box: AgentBox, processes: JailProcesses) -> float:
         commands = processes.commands(box.steward_pid)
+        of_run = set(processes.tree()) - commands
         by_commands = process_tree.usage(commands)
-        by_run = process_tree.usage(set(processes.tree()) - commands)
-        if by_run.memory_bytes + by_commands.memory_bytes > box.spec.memory_bytes + _MARGIN:
-            if box.run is None or by_commands.memory_bytes > by_run.memory_bytes:
-                box.stop_commands()
-            else:
-                box.run.stop(
-                    StopReason.OUT_OF_MEMORY,
-                    f"the code used more than {box.spec.memory_bytes // 1024**2} MB "
-                    "and was stopped",
-                )
+        by_run = process_tree.usage(of_run)
         # Waiting is free, but a run that computes while it says that it waits pays for it. What it
         # has commands compute is theirs: they have limits of their own.
         spent = by_run.processor_s - self._last.get(box.box_id, by_run.processor_s)
         if spent > 0 and box.run is not None and not box.run.has_floor:
             box.run.charge(min(spent, _INTERVAL_S))
+        bound = box.spec.memory_bytes + _MARGIN
+        used = (by_run.memory_bytes, by_commands.memory_bytes)
+        if sum(used) > bound:
+            run, steward = box.run, box.steward_pid
+            if sum(used) <= bound * _FORKS_SHARE:
+                used = await anyio.to_thread.run_sync(_shares, of_run, commands)
+            if sum(used) > bound and (box.run, box.steward_pid) == (run, steward):
+                _end_greedier(box, *used)
         return by_run.processor_s
+
+
+def _shares(of_run: set[int], commands: set[int]) -> tuple[int, int]:
+    """Memory of either, in which pages that forks still share count once."""
+    return process_tree.shared_out(of_run), process_tree.shared_out(commands)
+
+
+def _end_greedier(box: AgentBox, by_run: int, by_commands: int) -> None:
+    if box.run is None or by_commands > by_run:
+        box.stop_commands()
+    else:
+        box.run.stop(
+            StopReason.OUT_OF_MEMORY,
+            f"the code used more than {box.spec.memory_bytes // 1024**2} MB and was stopped",
+        )
