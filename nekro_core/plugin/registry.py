@@ -2,8 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -15,6 +14,7 @@ from nekro_core.plugin.binding import Binding, Owner, acting
 from nekro_core.plugin.builtin import builtin_folder
 from nekro_core.plugin.choices import Choices, write_list
 from nekro_core.plugin.context import AgentCtx
+from nekro_core.plugin.entries import Entry
 from nekro_core.plugin.faults import passes_through
 from nekro_core.plugin.hooks import (
     PromptInjection,
@@ -32,24 +32,14 @@ from nekro_core.plugin.registering import NO_REGISTRARS, Refused, Registrars
 from nekro_core.plugin.services import BoxFiles, Services
 from nekro_core.plugin.settings import PluginSettings
 from nekro_core.plugin.signal import MsgSignal
-from nekro_core.tools.describe import describe, place_of
-from nekro_core.tools.names import ToolSet, tool_set
+from nekro_core.plugin.toolsets import ToolSets
+from nekro_core.tools.describe import place_of
+from nekro_core.tools.names import ToolSet
 from nekro_core.tools.problem import Problem, Severity
 from nekro_core.tools.tool import Tool
 
 LOCAL_FOLDER = "plugins"
 """Below the data folder: where the operator puts plugins."""
-
-
-@dataclass(slots=True)
-class _Entry:
-    """A plugin that was found. ``plugin`` is there while it is loaded."""
-
-    item: Item
-    info: PluginInfo
-    owner: Owner
-    kind: PluginKind | None = None
-    plugin: NekroPlugin | None = None
 
 
 class PluginRegistry:
@@ -66,7 +56,6 @@ class PluginRegistry:
         self._settings = settings
         self._kinds = tuple(kinds)
         self._registrars = registrars
-        self._offered: dict[str, tuple[Tool, ...]] = {}
         self._services = services
         self._folders = {"builtin": builtin, "local": services.data_dir / LOCAL_FOLDER}
         self._choices = Choices(services.data_dir)
@@ -77,8 +66,8 @@ class PluginRegistry:
             put=self._put,
             services=services,
         )
-        self._entries: dict[str, _Entry] = {}
-        self._sets: dict[str, ToolSet] = {}
+        self._entries: dict[str, Entry] = {}
+        self._sets = ToolSets(self._loaded, settings)
         self._told: set[str] = set()
         self._lock = anyio.Lock()
 
@@ -116,7 +105,7 @@ class PluginRegistry:
 
     def plugins(self) -> tuple[PluginInfo, ...]:
         """Every plugin that was found, with the clashes of its tools' names among its problems."""
-        clashes = self._tools_of("").clashes
+        clashes = self._sets.of("").clashes
         return tuple(
             replace(
                 entry.info,
@@ -179,19 +168,16 @@ class PluginRegistry:
     def offer(self, owner: str, tools: Iterable[Tool]) -> Callable[[], None]:
         """Offer tools that no plugin has, an MCP server's for example, in all chats. What the same
         ``owner`` offered before is replaced. The function that is given back withdraws them."""
-        mine = self._offered[owner] = tuple(tools)
-        self._sets.clear()
-
-        def withdraw() -> None:
-            if self._offered.get(owner) is mine:
-                del self._offered[owner]
-                self._sets.clear()
-
-        return withdraw
+        return self._sets.offer(owner, tools)
 
     def tools_for(self, chat_key: ChatKey) -> ToolSet:
-        """The tools that code of this chat may call."""
-        return self._tools_of(self._services.adapter_of(chat_key.instance))
+        """The tools that every chat of its adapter has. For what plugins choose by the chat, ask
+        `tools_in`."""
+        return self._sets.of(self._services.adapter_of(chat_key.instance))
+
+    async def tools_in(self, ctx: AgentCtx) -> ToolSet:
+        """The tools that code of this chat may call now."""
+        return await self._sets.in_chat(ctx)
 
     def context_for(
         self,
@@ -216,12 +202,12 @@ class PluginRegistry:
 
     async def prompt_injections(self, ctx: AgentCtx) -> tuple[PromptInjection, ...]:
         """What plugins add to the prompt, in their order; who is late or fails adds nothing."""
-        plugins = self._loaded(ctx.adapter_key)
+        plugins = self._plugins_of(ctx)
         return await prompt_injections(plugins, ctx, self._settings.prompt_s)
 
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
         """Ask the message hooks, one after another; who is late or fails has no opinion."""
-        plugins = self._loaded(ctx.adapter_key)
+        plugins = self._plugins_of(ctx)
         return await message_signal(plugins, ctx, message, self._settings.message_s)
 
     def _find(self) -> None:
@@ -231,7 +217,7 @@ class PluginRegistry:
                     if item.item not in self._entries:
                         key = self._choices.key_of(item.item)
                         info = PluginInfo(item=item.item, state=PluginState.DISABLED, key=key)
-                        self._entries[item.item] = _Entry(item, info, self._owner_of(item), kind)
+                        self._entries[item.item] = Entry(item, info, self._owner_of(item), kind)
 
     def _owner_of(self, item: Item) -> Owner:
         return Owner(item=item.item, binding=self._binding, tasks=OwnedTasks(item.item))
@@ -242,7 +228,7 @@ class PluginRegistry:
         except OSError as error:
             logger.error("the list of plugins cannot be written: {}", error)
 
-    async def _load(self, entry: _Entry) -> None:
+    async def _load(self, entry: Entry) -> None:
         try:
             plugin = await self._imported(entry)
             self._refuse_twin(entry, plugin)
@@ -261,9 +247,9 @@ class PluginRegistry:
         entry.owner.effects.add(f"{plugin.key} in force", lambda: self._drop(entry))
         for value in tuple(plugin.declared):
             self._put(plugin, value)
-        self._describe(entry, plugin)
+        self._describe(entry)
 
-    async def _imported(self, entry: _Entry) -> NekroPlugin:
+    async def _imported(self, entry: Entry) -> NekroPlugin:
         limit_s = self._settings.import_s
         if entry.kind is None:
             return await load(entry.item, entry.owner, limit_s)
@@ -286,7 +272,7 @@ class PluginRegistry:
             plugin.problems.append(Problem(severity=Severity.ERROR, message=text))
             self._describe_all()
 
-    def _refuse_twin(self, entry: _Entry, plugin: NekroPlugin) -> None:
+    def _refuse_twin(self, entry: Entry, plugin: NekroPlugin) -> None:
         for other in self._entries.values():
             if other.plugin is not None and other.plugin.key == plugin.key:
                 raise LoadFailed(
@@ -298,7 +284,7 @@ class PluginRegistry:
                     )
                 )
 
-    async def _init(self, entry: _Entry, plugin: NekroPlugin) -> None:
+    async def _init(self, entry: Entry, plugin: NekroPlugin) -> None:
         if plugin.init_method is None:
             return
         try:
@@ -314,100 +300,56 @@ class PluginRegistry:
                 raise
             raise LoadFailed(problem_of(error, entry.item)) from error
 
-    async def _unload(self, entry: _Entry) -> None:
+    async def _unload(self, entry: Entry) -> None:
         plugin = entry.plugin
         if plugin is not None and plugin.cleanup_method is not None:
             limit_s = self._settings.cleanup_s
             await asked(plugin, "its cleanup method", plugin.cleanup_method, limit_s)
         await self._undo(entry)
 
-    async def _undo(self, entry: _Entry) -> None:
+    async def _undo(self, entry: Entry) -> None:
         """Take back what the plugin did; its tasks end first, while what they use is there."""
         await entry.owner.tasks.end(self._settings.cleanup_s)
         await entry.owner.effects.undo(self._settings.cleanup_s)
 
-    async def _switch_off(self, entry: _Entry) -> None:
+    async def _switch_off(self, entry: Entry) -> None:
         await self._unload(entry)
         entry.info = replace(entry.info, state=PluginState.DISABLED, problems=())
 
-    def _drop(self, entry: _Entry) -> None:
-        if entry.plugin is not None:
-            entry.plugin.is_enabled = False
-        entry.plugin = None
+    def _drop(self, entry: Entry) -> None:
+        entry.forget()
         self._sets.clear()
 
-    def _describe(self, entry: _Entry, plugin: NekroPlugin) -> None:
-        tools: list[Tool] = [*plugin.offered_tools]
-        problems: list[Problem] = [*plugin.problems]
-        for method in plugin.sandbox_methods:
-            described = describe(
-                method.func,
-                method.method_type,
-                name=method.name,
-                description=method.description,
-                module=plugin.module_name,
-                owner=plugin.key,
-                timeout_s=self._settings.tool_s,
-                needs_chat=method.needs_chat,
-                for_small_models=plugin.for_small_models,
-            )
-            problems += described.problems
-            if described.tool is not None:
-                tools.append(replace(described.tool, around=plugin.acting))
-        entry.info = PluginInfo(
-            item=entry.item.item,
-            state=PluginState.LOADED,
-            key=plugin.key,
-            name=plugin.name,
-            version=plugin.version,
-            author=plugin.author,
-            description=plugin.description,
-            tools=tuple(tools),
-            problems=tuple(problems),
-        )
-        for problem in problems:
-            self._tell(f"plugin {plugin.key}: {problem}", problem.severity)
+    def _describe(self, entry: Entry) -> None:
+        entry.describe(self._settings)
         self._sets.clear()
-        for clash in self._tools_of("").clashes:
+        for problem in entry.info.problems:
+            self._tell(f"plugin {entry.info.key}: {problem}", problem.severity)
+        for clash in self._sets.of("").clashes:
             self._tell(f"tool name {clash.message}", Severity.WARNING)
 
     def _describe_all(self) -> None:
         for entry in self._entries.values():
             if entry.plugin is not None:
-                self._describe(entry, entry.plugin)
+                self._describe(entry)
 
     def _tell(self, text: str, severity: Severity) -> None:
         if text not in self._told:
             self._told.add(text)
             logger.log(severity.name, "{}", text)
 
-    def _tools_of(self, adapter: str) -> ToolSet:
-        """The set for one adapter's chats; for the empty name that of all plugins together."""
-        if adapter not in self._sets:
-            keys = {plugin.key for plugin in self._loaded(adapter)}
-            chosen = [entry for entry in self._entries.values() if entry.info.key in keys]
-            chosen = [entry for entry in chosen if entry.plugin is not None]
-            own = (tool for entry in chosen for tool in entry.info.tools)
-            self._sets[adapter] = tool_set(
-                (
-                    tool
-                    for tool in chain(own, *self._offered.values())
-                    if not adapter or not tool.adapters or adapter in tool.adapters
-                ),
-                builtin={entry.info.key for entry in chosen if entry.item.builtin},
-                order=self._settings.order,
-            )
-        return self._sets[adapter]
-
-    def _loaded(self, adapter: str) -> list[NekroPlugin]:
-        plugins = [entry.plugin for entry in self._entries.values() if entry.plugin is not None]
+    def _loaded(self, adapter: str) -> list[Entry]:
         return [
-            plugin
-            for plugin in plugins
-            if not adapter or not plugin.support_adapter or adapter in plugin.support_adapter
+            entry
+            for entry in self._entries.values()
+            if (plugin := entry.plugin) is not None
+            and (not adapter or not plugin.support_adapter or adapter in plugin.support_adapter)
         ]
 
-    def _entry(self, plugin: str) -> _Entry:
+    def _plugins_of(self, ctx: AgentCtx) -> list[NekroPlugin]:
+        return [entry.plugin for entry in self._loaded(ctx.adapter_key) if entry.plugin]
+
+    def _entry(self, plugin: str) -> Entry:
         for entry in self._entries.values():
             if plugin and plugin in (entry.item.item, entry.info.key):
                 return entry

@@ -29,6 +29,9 @@ class PluginSettings(BaseModel):
     tool_s: float = Field(default=120.0, gt=0)
     """Longest call of a tool."""
 
+    most_tools: int = Field(default=256, gt=0)
+    """Most tools of one plugin, and most other things of one kind that it registers."""
+
     blocks_s: float = Field(default=2.0, gt=0)
     """How long a handler may hold every chat up before the log names it."""
 
