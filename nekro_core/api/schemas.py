@@ -2,5 +2,6 @@
 
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.files import BoxFileSystem
+from nekro_core.plugin.web.values import WebhookRequest
 
-__all__ = ["AgentCtx", "BoxFileSystem"]
+__all__ = ["AgentCtx", "BoxFileSystem", "WebhookRequest"]

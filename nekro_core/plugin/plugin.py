@@ -11,6 +11,7 @@ import loguru
 from loguru import logger
 
 from nekro_core.plugin.binding import Binding, Owner, acting, current_owner
+from nekro_core.plugin.commands.mounting import MountsCommands
 from nekro_core.plugin.config import FILE_NAME, ConfigBase
 from nekro_core.plugin.effects import Effects
 from nekro_core.plugin.i18n import SupportedLang, get_text
@@ -18,6 +19,8 @@ from nekro_core.plugin.kept import PluginStore
 from nekro_core.plugin.methods import SandboxMethod, SandboxMethodType
 from nekro_core.plugin.mounting import Function, Mounting
 from nekro_core.plugin.owned import OwnedTasks
+from nekro_core.plugin.tasks.mounting import MountsTasks
+from nekro_core.plugin.web.mounting import MountsWeb
 from nekro_core.tools.problem import Problem
 from nekro_core.tools.tool import Tool
 
@@ -30,7 +33,7 @@ class NotLoaded(RuntimeError):
     """The plugin object belongs to no bot: its module was imported by hand."""
 
 
-class NekroPlugin(Mounting):
+class NekroPlugin(Mounting, MountsCommands, MountsTasks, MountsWeb):
     """A plugin. ``author`` and ``module_name`` are identifiers and make its ``key``.
 
     ``support_adapter`` names the adapters whose chats see its tools; none means all. Tools whose

@@ -1,7 +1,7 @@
 """What a plugin can reach of the bot, as protocols: the app fills them, a test puts its own."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -9,6 +9,7 @@ from nekro_core.chat import ChatKey, Receipt, Record, Segment
 from nekro_core.delivery.fetch import Fetcher
 from nekro_core.delivery.host import MediaKeeper
 from nekro_core.llm.model import ChatModel
+from nekro_core.plugin.tasks.runner import TaskRunner
 from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.tools import SandboxPool
 from nekro_core.speech.speaker import Speaker
@@ -128,7 +129,7 @@ class Services:
     the plugins that may write to other chats than the one that asks; ``editor`` changes what was
     sent, where that can be. ``boxes``, ``pool_of`` (a
     chat's boxes), ``model`` and ``fetcher`` are what cells work with (`nekro_core.reactive`);
-    ``older`` is what existing plugins find in their context."""
+    ``older`` is what existing plugins find in their context, ``tasks`` those that plugins run."""
 
     outgoing: Outgoing
     journal: Journal
@@ -144,3 +145,4 @@ class Services:
     model: ChatModel | None = None
     fetcher: Fetcher | None = None
     older: Older | None = None
+    tasks: TaskRunner = field(default_factory=TaskRunner)

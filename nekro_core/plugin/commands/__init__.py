@@ -1,0 +1,1 @@
+"""What people type as ``/name arguments``: described by plugins, found and run for the chat."""

@@ -1,0 +1,181 @@
+"""What a command takes: read off its handler's signature when the plugin loads."""
+
+import inspect
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
+
+from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+
+REQUIRED: Final = inspect.Parameter.empty
+"""The default of an argument that has none."""
+_LISTS = (list, set, frozenset, tuple)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgInfo:
+    """See `Arg`."""
+
+    description: str = ""
+    default: Any = REQUIRED
+    positional: bool = False
+    greedy: bool = False
+    choices: tuple[Any, ...] = ()
+    range: tuple[float, float] | None = None
+    prompt_hint: str = ""
+
+
+def Arg(  # noqa: N802 - the name that plugins write; it stands where a default stands
+    description: str = "",
+    *,
+    default: Any = REQUIRED,
+    positional: bool = False,
+    greedy: bool = False,
+    choices: Sequence[Any] | None = None,
+    range: tuple[float, float] | None = None,  # noqa: A002 - as plugins write it
+    prompt_hint: str | None = None,
+) -> Any:
+    """Describe an argument, as the default of a parameter or inside ``Annotated``.
+
+    People write ``name:value`` (``name:"some words"``), or the value alone: values without a name
+    go to the ``positional`` arguments first and then to the others, in their order. A ``greedy``
+    one takes all that is left, as it was written. ``choices`` are the values that are taken,
+    ``range`` the least and the greatest number; ``prompt_hint`` is what is asked where the
+    argument is missing.
+    """
+    return ArgInfo(
+        description=description,
+        default=default,
+        positional=positional or greedy,
+        greedy=greedy,
+        choices=tuple(choices or ()),
+        range=range,
+        prompt_hint=prompt_hint or "",
+    )
+
+
+class BadSignature(TypeError):
+    """A handler cannot be a command; says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One argument of a command. ``kind`` is how its type is told to people."""
+
+    name: str
+    kind: str
+    info: ArgInfo
+    adapter: TypeAdapter[Any] = field(repr=False, compare=False)
+    many: bool = False
+    """Whether it is a list, written with commas."""
+
+    @property
+    def required(self) -> bool:
+        """Whether it must be given."""
+        return self.info.default is REQUIRED
+
+    @property
+    def usage(self) -> str:
+        """How it is written: ``<city>``, ``[days:3]``, ``<text...>``."""
+        shown = f"{self.name}..." if self.info.greedy else self.name
+        if self.required:
+            return f"<{shown}>"
+        default = self.info.default
+        plain = isinstance(default, str | int | float) and default != ""
+        return f"[{shown}:{default}]" if plain else f"[{shown}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a handler takes. ``open`` is a handler with ``**kwargs``, which takes any name."""
+
+    parameters: tuple[Parameter, ...]
+    open: bool = False
+
+    @property
+    def usage(self) -> str:
+        """All its arguments as they are written."""
+        return " ".join(parameter.usage for parameter in self.parameters)
+
+
+def signature_of(handler: Callable[..., Any]) -> Signature:
+    """What a handler ``async (context, ...)`` takes. Raises `BadSignature`."""
+    if not (inspect.iscoroutinefunction(handler) or inspect.isasyncgenfunction(handler)):
+        raise BadSignature(f"{handler.__name__} is not async: write async def")
+    signature = inspect.signature(handler)
+    first, *rest = signature.parameters.values() or (None,)
+    if first is None or first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD):
+        raise BadSignature(f"{handler.__name__}{signature}: expected 'context' as first parameter")
+    hints = _hints(handler)
+    parameters = []
+    takes_all = False
+    for parameter in rest:
+        if parameter.kind is parameter.VAR_KEYWORD:
+            takes_all = True
+        elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
+            raise BadSignature(
+                f"{handler.__name__}{signature}: {parameter.name} cannot be given by name; "
+                "for the rest of a line write a str with Arg(greedy=True)"
+            )
+        else:
+            parameters.append(_parameter(parameter, hints.get(parameter.name, str)))
+    return Signature(tuple(parameters), takes_all)
+
+
+def _hints(handler: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(handler, include_extras=True)
+    except Exception as error:  # noqa: BLE001 - whatever an annotation's text does when it is run
+        raise BadSignature(
+            f"{handler.__name__}: its annotations cannot be read ({type(error).__name__}: {error})"
+        ) from None
+
+
+def _parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
+    info = ArgInfo()
+    if get_origin(annotation) is Annotated:
+        annotation, *extras = get_args(annotation)
+        info = next((extra for extra in extras if isinstance(extra, ArgInfo)), info)
+    default = parameter.default
+    if isinstance(default, ArgInfo):
+        info, default = default, default.default
+    elif default is REQUIRED:
+        default = info.default
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise BadSignature(
+            f"{parameter.name}: a text cannot be made a {annotation!r} ({error})"
+        ) from None
+    bare = _without_none(annotation)
+    return Parameter(
+        name=parameter.name,
+        kind=_told(bare),
+        info=ArgInfo(
+            description=info.description,
+            default=default,
+            positional=info.positional,
+            greedy=info.greedy,
+            choices=info.choices,
+            range=info.range,
+            prompt_hint=info.prompt_hint,
+        ),
+        adapter=adapter,
+        many=(get_origin(bare) or bare) in _LISTS,
+    )
+
+
+def _without_none(annotation: Any) -> Any:
+    """``X`` of ``X | None``."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        others = [each for each in get_args(annotation) if each is not type(None)]
+        if len(others) == 1:
+            return others[0]
+    return annotation
+
+
+def _told(annotation: Any) -> str:
+    if get_origin(annotation) is None and isinstance(annotation, type):
+        return annotation.__name__
+    return str(annotation).replace("typing.", "")

@@ -1,0 +1,67 @@
+"""A command as its plugin describes it, and what its handler is given."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from nekro_core.plugin.commands.access import CommandPermission
+from nekro_core.plugin.context import AgentCtx
+from nekro_core.plugin.i18n import I18nDict, SupportedLang, get_text
+
+Handler = Callable[..., Awaitable[Any] | Any]
+"""``async (context, **arguments) -> CommandResponse``, or an async generator of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandExecutionContext:
+    """Who runs a command, and where; nothing of it but the name is a person's own word.
+
+    ``ctx`` is the way to the chat, None in a plugin's own test; ``text`` is what stood behind the
+    name. ``context_data`` is what `CmdCtl.wait` was given, in the command that gets the answer.
+    """
+
+    user_id: str = ""
+    chat_key: str = ""
+    username: str = ""
+    adapter_key: str = ""
+    is_super_user: bool = False
+    is_advanced_user: bool = False
+    lang: str = SupportedLang.EN_US
+    text: str = ""
+    context_data: Mapping[str, Any] = field(default_factory=dict)
+    ctx: AgentCtx | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command, as `NekroPlugin.mount_command` declares it. An ``internal`` one is nobody's to
+    type: it gets the answers that another one waits for."""
+
+    name: str
+    handler: Handler = field(repr=False)
+    description: str = ""
+    aliases: tuple[str, ...] = ()
+    permission: CommandPermission = CommandPermission.PUBLIC
+    usage: str = ""
+    category: str = "plugin"
+    tags: tuple[str, ...] = ()
+    internal: bool = False
+    i18n_description: I18nDict | None = None
+    i18n_usage: I18nDict | None = None
+    i18n_category: I18nDict | None = None
+
+    def description_in(self, lang: str) -> str:
+        """What it does, in a language."""
+        return get_text(self.i18n_description, self.description, lang)
+
+    def usage_in(self, lang: str) -> str:
+        """How its author says it is used, in a language; mostly nothing."""
+        return get_text(self.i18n_usage, self.usage, lang)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandFamily:
+    """What several commands ``name.sub`` have in common, as a group declares it."""
+
+    name: str
+    description: str = ""

@@ -1,0 +1,1 @@
+"""Work that a plugin goes on with after its call has ended."""

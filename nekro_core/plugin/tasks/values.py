@@ -1,0 +1,69 @@
+"""What a task of a plugin says of itself."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+
+class TaskSignal(StrEnum):
+    """Where a task stands."""
+
+    PROGRESS = "progress"
+    SUCCESS = "success"
+    FAIL = "fail"
+    CANCEL = "cancel"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing comes after it."""
+        return self is not TaskSignal.PROGRESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCtl:
+    """One word of a task: it yields them, and the last one says how it ended. ``percent`` is 0 to
+    100."""
+
+    signal: TaskSignal
+    message: str = ""
+    percent: float = 0.0
+    data: Any = None
+    error: BaseException | str | None = None
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the task is over with it."""
+        return self.signal.is_terminal
+
+    @classmethod
+    def report_progress(cls, message: str, percent: float = 0) -> Self:
+        """It goes on."""
+        return cls(signal=TaskSignal.PROGRESS, message=message, percent=percent)
+
+    @classmethod
+    def success(cls, message: str = "", data: Any = None) -> Self:
+        """It is done."""
+        return cls(signal=TaskSignal.SUCCESS, message=message, percent=100, data=data)
+
+    @classmethod
+    def fail(cls, message: str = "", error: BaseException | str | None = None) -> Self:
+        """It cannot be done."""
+        return cls(signal=TaskSignal.FAIL, message=message, error=error)
+
+    @classmethod
+    def cancel(cls, message: str = "") -> Self:
+        """It was called off."""
+        return cls(signal=TaskSignal.CANCEL, message=message)
+
+
+Work = Callable[..., Any]
+"""``async def f(handle, ...)`` that yields `TaskCtl`, or returns one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskType:
+    """A kind of task, as `NekroPlugin.mount_async_task` declares it."""
+
+    name: str
+    work: Work = field(repr=False)

@@ -1,0 +1,1 @@
+"""What plugins answer over HTTP: pages behind the login, and webhooks."""

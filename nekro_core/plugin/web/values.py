@@ -1,0 +1,45 @@
+"""What a plugin declares to be reached over HTTP, and what a webhook's handler is given."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+RouterFactory = Callable[[], Any]
+"""``() -> fastapi.APIRouter``. Named loosely: FastAPI is imported where there is one."""
+WebhookHandler = Callable[..., Awaitable[Any]]
+"""``async (ctx) -> ...``; a dict or list that it gives is the answer, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginRouter:
+    """A plugin's pages, as `NekroPlugin.mount_router` declares them."""
+
+    factory: RouterFactory = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """A webhook, as `NekroPlugin.mount_webhook_method` declares it."""
+
+    endpoint: str
+    name: str
+    description: str
+    handler: WebhookHandler = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookRequest:
+    """A call of a webhook, ``ctx.webhook_request`` in its handler.
+
+    ``body`` is the JSON or the form that came, else the text. ``raw`` are its bytes, over which
+    senders such as GitHub make their signatures. Names of ``headers`` are in lower case. Whoever
+    has the address can send anything: check what it says.
+    """
+
+    endpoint: str
+    headers: Mapping[str, str]
+    query: Mapping[str, str]
+    body: Any
+    raw: bytes = field(repr=False)
+    client: str = ""
+    """The address that it came from; behind a proxy, the proxy's."""
