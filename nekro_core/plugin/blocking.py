@@ -19,6 +19,7 @@ from loguru import logger
 
 from nekro_core.plugin.calls import call
 from nekro_core.plugin.hooks import asked
+from nekro_core.plugin.waiting import outer_frame
 
 _LOOKS = 4
 """Looks in the time that a handler may block."""
@@ -91,7 +92,7 @@ class _Watch:
 def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
         yield frame
-        frame = frame.f_back
+        frame = frame.f_back or outer_frame(frame)
 
 
 def _handler(stack: list[FrameType]) -> str:

@@ -8,6 +8,8 @@ from loguru import logger
 
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.faults import passes_through
+from nekro_core.plugin.older_context import calling
+from nekro_core.plugin.waiting import bridged
 from nekro_core.tools.arguments import ArgumentError, bind_arguments
 from nekro_core.tools.outcome import Failed, Outcome, ToolFailure, outcome_of
 from nekro_core.tools.tool import Tool
@@ -34,9 +36,11 @@ async def call(
         return _broken(tool, error)
     try:
         with anyio.move_on_after(tool.timeout_s), tool.around():
-            return outcome_of(
-                tool, await tool.handler(ctx.called_for(tool.owner), *bound.args, **bound.kwargs)
-            )
+            own = ctx.called_for(tool.owner, given=(args, kwargs))
+            with calling(own):
+                value: Any = await bridged(tool.handler(own, *bound.args, **bound.kwargs))
+            await own.fs.hand_in()
+            return outcome_of(tool, value)
     except ToolFailure as error:
         return Failed(_bounded(f"{tool.name}: {error}"))
     except BaseException as error:

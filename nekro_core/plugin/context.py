@@ -22,6 +22,7 @@ from nekro_core.chat import (
 from nekro_core.delivery.errors import DeliveryError
 from nekro_core.delivery.host import Expected
 from nekro_core.plugin.files import BoxFileSystem, is_url
+from nekro_core.plugin.mirror import CallFiles, Mirror
 from nekro_core.plugin.older_context import OlderNames
 from nekro_core.plugin.services import BoxFiles, Services
 from nekro_core.plugin.showing import Followed, Render, Showing
@@ -52,6 +53,10 @@ class AgentCtx(OlderNames):
     box: BoxFiles | None = field(default=None, repr=False, compare=False)
     webhook_request: Any = field(default=None, repr=False, compare=False)
     """The request that a webhook was called with; None elsewhere."""
+    files: CallFiles = field(default_factory=CallFiles, repr=False, compare=False)
+    """What this call has to do with files."""
+    asked_in: ChatKey | None = None
+    """The chat whose run made this context, where a run did."""
 
     @property
     def chat_key(self) -> str:
@@ -86,11 +91,13 @@ class AgentCtx(OlderNames):
     @property
     def fs(self) -> BoxFileSystem:
         """The files of the run's box."""
-        return BoxFileSystem(self.box, self.services.media, self.chat)
+        mirror = Mirror(self.services.data_dir, self.chat, self.owner, self.files)
+        media = self.services.media
+        return BoxFileSystem(self.box, media, self.chat, mirror, self.container_key)
 
-    def called_for(self, owner: str) -> "AgentCtx":
-        """The same context in the hands of one plugin."""
-        return replace(self, owner=owner)
+    def called_for(self, owner: str, given: object = ()) -> "AgentCtx":
+        """The same context in the hands of one plugin. ``given`` is what the model wrote."""
+        return replace(self, owner=owner, files=CallFiles.now(given))
 
     async def send(
         self, segments: Sequence[Segment], *, chat_key: ChatKey | str | None = None
@@ -220,14 +227,15 @@ class AgentCtx(OlderNames):
 
     def _allowed(self, chat_key: ChatKey | str | None) -> ChatKey:
         if chat_key is None:
-            return self.chat
+            chat_key = self.chat
         try:
             key = ChatKey.parse(chat_key) if isinstance(chat_key, str) else chat_key
         except ChatKeyError as error:
             raise ToolFailure(str(error)) from None
-        if key != self.chat and self.owner not in self.services.may_send_elsewhere:
+        home = self.asked_in or self.chat
+        if key != home and self.owner not in self.services.may_send_elsewhere:
             raise ToolFailure(
-                f"{key} is another chat than {self.chat}: the operator has not allowed "
+                f"{key} is another chat than {home}: the operator has not allowed "
                 f"{self.owner or 'this'} to write there (NEKRO_PLUGIN__MAY_SEND_ELSEWHERE)"
             )
         return key

@@ -15,6 +15,7 @@ from nekro_core.plugin.faults import passes_through
 from nekro_core.plugin.heard import ChatMessage as HeardMessage
 from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.plugin.signal import MsgSignal
+from nekro_core.plugin.waiting import bridged
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ async def asked(plugin: NekroPlugin, what: str, method: Callable[[], Any], limit
     """A method's result, or nothing where it fails or is late, with a line in the log."""
     with anyio.move_on_after(limit_s) as limit, plugin.acting():
         try:
-            return await awaited(method())
+            return await bridged(awaited(method()))
         except BaseException as error:
             if passes_through(error):
                 raise

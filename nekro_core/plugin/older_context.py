@@ -1,12 +1,33 @@
 """The names of a context that existing plugins use, beside `AgentCtx`'s own."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, Self, cast
 
 from nekro_core.chat import ChatKey
 from nekro_core.plugin.binding import current_binding
+from nekro_core.plugin.mirror import CallFiles
 from nekro_core.plugin.services import Older, Services
 from nekro_core.tools.outcome import ToolFailure
+
+_calling: ContextVar[Any] = ContextVar("nekro_calling", default=None)
+
+
+@contextmanager
+def calling(ctx: Any) -> Iterator[None]:
+    """In here a tool runs for the run of this context."""
+    token = _calling.set(ctx)
+    try:
+        yield
+    finally:
+        _calling.reset(token)
+
+
+def calling_context() -> Any:
+    """The context of the tool that runs, if one does."""
+    return _calling.get()
 
 
 class OlderNames:
@@ -104,9 +125,17 @@ class OlderNames:
                 "hook, a command, a task), not at import or in a thread of your own"
             )
         make = cast(Any, cls)
-        return cast(
-            Self, make(services=binding.services, chat=chat, webhook_request=webhook_request)
+        calls = calling_context()
+        made = make(
+            services=binding.services,
+            chat=chat,
+            webhook_request=webhook_request,
+            # A tool's code may name any chat: it must not write there by way of another context.
+            owner=calls.owner if calls else "",
+            asked_in=calls.asked_in or calls.chat if calls else None,
+            files=calls.files if calls else CallFiles.now(),
         )
+        return cast(Self, made)
 
     @property
     def _older(self) -> Older:
