@@ -12,6 +12,7 @@ from loguru import logger
 from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.plugin.binding import Binding, Owner, acting
 from nekro_core.plugin.builtin import builtin_folder
+from nekro_core.plugin.chat_hooks import AskingJournal, system_signal, tell_of_reset
 from nekro_core.plugin.choices import Choices, write_list
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.entries import Entry
@@ -26,6 +27,7 @@ from nekro_core.plugin.hooks import (
 from nekro_core.plugin.kinds import PluginKind
 from nekro_core.plugin.listing import PluginInfo, PluginState, UnknownPlugin
 from nekro_core.plugin.loader import Item, LoadFailed, items, load, problem_of
+from nekro_core.plugin.mounting import Lifecycle
 from nekro_core.plugin.owned import OwnedTasks
 from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.plugin.registering import NO_REGISTRARS, Refused, Registrars
@@ -56,7 +58,8 @@ class PluginRegistry:
         self._settings = settings
         self._kinds = tuple(kinds)
         self._registrars = registrars
-        self._services = services
+        asking = AskingJournal(services.journal, self._system_signal)
+        services = self._services = replace(services, journal=asking)
         self._folders = {"builtin": builtin, "local": services.data_dir / LOCAL_FOLDER}
         self._choices = Choices(services.data_dir)
         self._binding = Binding(
@@ -210,6 +213,14 @@ class PluginRegistry:
         plugins = self._plugins_of(ctx)
         return await message_signal(plugins, ctx, message, self._settings.message_s)
 
+    async def on_channel_reset(self, ctx: AgentCtx) -> None:
+        """Tell the plugins that a chat begins anew; who is late or fails is passed over."""
+        await tell_of_reset(self._plugins_of(ctx), ctx, self._settings.message_s)
+
+    async def _system_signal(self, chat_key: ChatKey, text: str, run_id: str) -> MsgSignal:
+        ctx = self.context_for(chat_key, run_id=run_id)
+        return await system_signal(self._plugins_of(ctx), ctx, text, self._settings.message_s)
+
     def _find(self) -> None:
         for source, folder in self._folders.items():
             for kind in (*self._kinds, None):
@@ -248,6 +259,13 @@ class PluginRegistry:
         for value in tuple(plugin.declared):
             self._put(plugin, value)
         self._describe(entry)
+        await self._tell_life(plugin, "an on_enabled method", plugin.enabled_methods)
+
+    async def _tell_life(
+        self, plugin: NekroPlugin, what: str, methods: Sequence[Lifecycle]
+    ) -> None:
+        for method in methods:
+            await asked(plugin, what, method, self._settings.cleanup_s)
 
     async def _imported(self, entry: Entry) -> NekroPlugin:
         limit_s = self._settings.import_s
@@ -302,9 +320,10 @@ class PluginRegistry:
 
     async def _unload(self, entry: Entry) -> None:
         plugin = entry.plugin
-        if plugin is not None and plugin.cleanup_method is not None:
-            limit_s = self._settings.cleanup_s
-            await asked(plugin, "its cleanup method", plugin.cleanup_method, limit_s)
+        if plugin is not None:
+            ends = [plugin.cleanup_method] if plugin.cleanup_method else []
+            await self._tell_life(plugin, "an on_disabled method", plugin.disabled_methods)
+            await self._tell_life(plugin, "its cleanup method", ends)
         await self._undo(entry)
 
     async def _undo(self, entry: Entry) -> None:
