@@ -62,16 +62,13 @@ class Session:
         """Whether it can be forgotten."""
         return not (self.working or self._fresh or self._heard or self._interrupted)
 
-    def hear(self, record: Record, *, age_s: float = 0.0, forced: bool = False) -> None:
-        """Take note of a record that arrived so long ago. ``forced`` wakes the agent whatever its
-        triggers say."""
-        if record.author is Author.BOT or (record.author is Author.SYSTEM and not forced):
+    def hear(self, record: Record, *, age_s: float = 0.0) -> None:
+        """Take note of a record that arrived so long ago."""
+        if record.author is Author.BOT or (record.author is Author.SYSTEM and not record.to_bot):
             return
         if self.working and is_stop(record):
             self.stop(record.seq)
             return
-        if forced:
-            self._forced.add(record.seq)
         self._fresh.append(Heard(record, self._ports.clock() - age_s))
         del self._fresh[:-_MOST_HEARD]
         self._news.set()

@@ -33,7 +33,7 @@ class Sessions:
     async def __aenter__(self) -> Self:
         self._tasks = await anyio.create_task_group().__aenter__()
         self._tasks.start_soon(self._ports.boxes.watch, name="sleep of idle boxes")
-        self._leave = [self._ports.inbox.listen(self.hear), self._ports.journal.attach(self.wake)]
+        self._leave = self._ports.inbox.listen(self.hear)
         return self
 
     async def __aexit__(
@@ -43,8 +43,7 @@ class Sessions:
         trace: TracebackType | None,
     ) -> None:
         assert self._tasks is not None
-        for leave in self._leave:
-            leave()
+        self._leave()
         self._tasks.cancel_scope.cancel()
         # The body's error is the body's own: the group must not wrap it.
         await self._tasks.__aexit__(None, None, None)
@@ -85,10 +84,6 @@ class Sessions:
     def hear(self, record: Record, age_s: float) -> None:
         """Take note of a record that arrived so long ago; the inbox calls this."""
         self._session(record.chat_key).hear(record, age_s=age_s)
-
-    def wake(self, record: Record) -> None:
-        """Have the agent answer this record whatever its triggers say."""
-        self._session(record.chat_key).hear(record, forced=True)
 
     async def stop(self, chat_key: ChatKey) -> bool:
         """Stop the chat's running turn and say so there. False where none runs."""

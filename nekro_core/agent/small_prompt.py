@@ -164,7 +164,7 @@ def _exchanges(history: Sequence[Record], codes: Mapping[str, str]) -> list[_Exc
     row: list[Record] = []
     answers: dict[str, str] = {}
     for record in history:
-        if record.recalled or record.author is Author.SYSTEM:
+        if record.recalled or (record.author is Author.SYSTEM and not record.to_bot):
             continue
         if record.author is Author.BOT:
             answers[record.run_id] = codes.get(record.run_id, "")

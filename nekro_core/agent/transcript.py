@@ -145,7 +145,7 @@ def _header(record: Record, zone: tzinfo | None, unanswered: bool) -> str:
     name = f"message {_identifier(record.message_id)}" if record.message_id else "message"
     match record.author:
         case Author.SYSTEM:
-            return f"[system] at {time}"
+            return f"[system] at {time}{', unanswered' if unanswered else ''}"
         case Author.BOT:
             head = f"[{name}] from you at {time}"
             return f"{head}, {_STATES[record.state]}" if record.state in _STATES else head

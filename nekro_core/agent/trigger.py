@@ -85,8 +85,11 @@ def decide(
 def reason(record: Record, *, wall: float, settings: TriggerSettings, names: Sequence[str]) -> str:
     """Why this record is to be answered, in a word; empty where it is not.
 
-    Our own accounts' messages (`Author.BOT`) and the framework's lines never are.
+    Our own accounts' messages (`Author.BOT`) never are, the framework's lines where they are meant
+    for the agent.
     """
+    if record.author is Author.SYSTEM:
+        return "woken" if record.to_bot and not record.recalled else ""
     if record.author is not Author.PERSON or record.recalled:
         return ""
     if record.from_history and wall - record.time > settings.history_age_s:

@@ -23,7 +23,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     ``seq`` grows by arrival over all chats of a store and is never reused, so it is also an event
     id. ``message_id`` is the platform's, empty for what has none. For the bot's own, ``run_id``
-    names the run that sent it and ``state`` what became of it.
+    names the run that sent it and ``state`` what became of it. A line of the framework's ``to_bot``
+    waits for the agent.
     """
 
     seq: int

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 from loguru import logger
@@ -11,11 +11,15 @@ from nekro_core.chat import Author, ChatKey, ChatMessage, Record, Text
 from nekro_core.delivery.clean import clean_message, clean_text
 from nekro_core.delivery.host import Recorded
 from nekro_core.delivery.watch import Broadcast
-from nekro_core.store import Store
+from nekro_core.store import Statement, Store
 from nekro_core.store.messages import unique_id_of
 
 Listener = Callable[[Record, float], None]
 """Takes a new record, and how many seconds ago it reached us."""
+
+
+def _nothing(_: int) -> tuple[Statement, ...]:
+    return ()
 
 
 class Inbox:
@@ -84,8 +88,23 @@ class Inbox:
         )
         return record if results[-1] else None
 
-    async def note(self, chat_key: ChatKey, text: str, *, run_id: str = "") -> Record:
-        """Add a system line to a chat's history: for the model and the pages, not sent."""
+    async def note(
+        self,
+        chat_key: ChatKey,
+        text: str,
+        *,
+        run_id: str = "",
+        to_bot: bool = False,
+        unique_id: str | None = None,
+        beside: Callable[[int], Sequence[Statement]] = _nothing,
+    ) -> Record:
+        """Add a system line to a chat's history: for the model and the pages, not sent.
+
+        One ``to_bot`` is for the agent to answer, after a restart as well. One whose ``unique_id``
+        the instance has is neither stored nor told again. ``beside`` makes of its number what is
+        written in the same transaction. Once the first await is reached it will be stored, also
+        where the caller is cancelled. Raises `StoreUnavailable`.
+        """
         store, begun = self._store, self._clock()
         record = Record(
             seq=store.messages.reserve(),
@@ -93,12 +112,13 @@ class Inbox:
             author=Author.SYSTEM,
             segments=(Text(clean_text(text)),),
             time=self._wall(),
+            to_bot=to_bot,
             run_id=run_id,
         )
         await store.messages.add(
             record,
-            unique_id=None,
-            before=store.chats.seen(chat_key),
+            unique_id=unique_id,
+            before=(*store.chats.seen(chat_key), *beside(record.seq)),
             stored=lambda record: self._tell(record, begun),
             failed=lambda: store.chats.forget(chat_key),
         )

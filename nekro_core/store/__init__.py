@@ -1,5 +1,6 @@
 """What the bot remembers: Tortoise models, migrations, and one small repository for each kind."""
 
+from nekro_core.store.database import Statement
 from nekro_core.store.errors import (
     Conflict,
     DatabaseTooNew,
@@ -16,7 +17,9 @@ from nekro_core.store.store import Store
 from nekro_core.store.values import (
     Account,
     DeliveryRow,
+    ModelUse,
     Step,
+    TimerRow,
     ToolCall,
     Turn,
     Unanswered,
@@ -31,11 +34,14 @@ __all__ = [
     "DatabaseTooNew",
     "DeliveryRow",
     "MigrationFailed",
+    "ModelUse",
+    "Statement",
     "Step",
     "Store",
     "StoreError",
     "StoreSettings",
     "StoreUnavailable",
+    "TimerRow",
     "ToolCall",
     "Turn",
     "TurnRunning",

@@ -203,3 +203,49 @@ class PluginData(Model):
     class Meta:
         table = "plugin_data"
         unique_together = (("plugin", "chat_key", "user_key", "store_key"),)
+
+
+class Timer(Model):
+    """A time at which a chat's agent is woken. ``due`` is the next one. ``told_due`` is the last
+    that was told of and ``record_seq`` the line of the history that tells it, 0 where none does."""
+
+    id = fields.BigIntField(primary_key=True)
+    timer_id = fields.CharField(max_length=64, unique=True)
+    chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
+    kind = fields.CharField(max_length=16)
+    state = fields.CharField(max_length=16)
+    text = fields.TextField()
+    title = fields.TextField()
+    cron = fields.TextField()
+    timezone = fields.TextField()
+    workdays = fields.CharField(max_length=16)
+    due = fields.FloatField()
+    told_due = fields.FloatField()
+    record_seq = fields.BigIntField()
+    created = fields.FloatField()
+
+    class Meta:
+        table = "timers"
+
+
+class ModelUse(Model):
+    """What a plugin asked of a model and what it cost. The key of the plugin and the chat, person
+    and run on whose behalf, each empty where there is none."""
+
+    id = fields.BigIntField(primary_key=True)
+    plugin = fields.CharField(max_length=128)
+    chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
+    user_id = fields.CharField(max_length=MAX_ID)
+    run_id = fields.CharField(max_length=64)
+    model = fields.TextField()
+    prompt_tokens = fields.BigIntField()
+    cached_tokens = fields.BigIntField()
+    completion_tokens = fields.BigIntField()
+    estimated = fields.BooleanField()
+    cost = fields.FloatField()
+    started = fields.FloatField()
+    seconds = fields.FloatField()
+
+    class Meta:
+        table = "model_uses"
+        indexes = (Index(fields=("started",), name="model_uses_started"),)

@@ -18,10 +18,12 @@ from nekro_core.store.database import Database, explain
 from nekro_core.store.deliveries import Deliveries
 from nekro_core.store.errors import StoreUnavailable
 from nekro_core.store.messages import Messages
+from nekro_core.store.model_uses import ModelUses
 from nekro_core.store.people import Accounts, Chats, Users
 from nekro_core.store.plugin_data import PluginData
 from nekro_core.store.runs import Runs
 from nekro_core.store.settings import StoreSettings
+from nekro_core.store.timers import Timers
 from nekro_core.store.turns import Turns
 from nekro_core.store.upgrade import configuration, upgrade_file, upgrade_server
 from nekro_core.store.values import Account
@@ -51,6 +53,8 @@ class Store:
         self.runs = Runs(database, clock=clock)
         self.deliveries = Deliveries(database, self.messages, clock=clock)
         self.plugin_data = PluginData(database)
+        self.timers = Timers(database)
+        self.model_uses = ModelUses(database)
 
     @classmethod
     @asynccontextmanager

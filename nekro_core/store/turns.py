@@ -113,16 +113,23 @@ class Turns:
 
     async def unanswered(self, *, since: float, limit_per_chat: int = 100) -> list[Unanswered]:
         """What people said (platform's time ``since`` or later) that no turn has seen and nobody
-        marked as handled. Chats with an interrupted turn are left out: that turn will see it."""
+        marked as handled, system lines that wait for the agent too; those that tell of a timer
+        however old they are. Chats with an interrupted turn are left out: that turn will see it."""
         columns = ", ".join(f"m.{column}" for column in INSERT.columns)
         rows = await self._database.read(
             f"SELECT {columns}, c.handled_seq FROM messages m "
             "JOIN chats c ON c.chat_key = m.chat_key "
-            "WHERE m.time >= ? AND m.seq > c.handled_seq AND m.author = ? AND m.recalled = ? "
+            # Said so, SQLite begins with the few new ones, and does not walk through all there are.
+            "WHERE m.seq IN (SELECT seq FROM messages WHERE time >= ? "
+            "UNION SELECT record_seq FROM timers WHERE record_seq > 0) "
+            "AND (m.author = ? OR (m.author = ? AND m.to_bot = ?)) "
+            "AND m.seq > c.handled_seq AND m.recalled = ? "
             "AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.running_chat = m.chat_key) "
             "ORDER BY m.seq DESC LIMIT ?",
             since,
             Author.PERSON.value,
+            Author.SYSTEM.value,
+            True,
             False,
             _MOST_UNANSWERED,
         )
@@ -192,26 +199,33 @@ class Turns:
     async def usage(
         self, *, since: float, chat_key: ChatKey | None = None, user_id: str | None = None
     ) -> Usage:
-        """What replies begun ``since`` then cost together: of all, of a chat, of a person."""
-        sql = (
-            "SELECT COUNT(*) AS steps, COALESCE(SUM(prompt_tokens), 0) AS prompt, "
-            "COALESCE(SUM(completion_tokens), 0) AS completion, COALESCE(SUM(cost), 0.0) AS cost "
-            "FROM steps WHERE started >= ?"
-        )
-        values: list[Value] = [since]
+        """What replies begun ``since`` then cost together: of all, of a chat, of a person. With
+        what plugins asked of models on their behalf."""
+        where = "started >= ?"
+        values: list[Value] = [since, *_values(chat_key, user_id)]
         if chat_key is not None:
-            sql += " AND chat_key = ?"
-            values.append(str(chat_key))
+            where += " AND chat_key = ?"
         if user_id is not None:
-            sql += " AND user_id = ?"
-            values.append(user_id)
-        (row,) = await self._database.read(sql, *values)
+            where += " AND user_id = ?"
+        (row,) = await self._database.read(
+            "SELECT COALESCE(SUM(step), 0) AS steps, COALESCE(SUM(prompt_tokens), 0) AS prompt, "
+            "COALESCE(SUM(completion_tokens), 0) AS completion, COALESCE(SUM(cost), 0.0) AS cost "
+            "FROM (SELECT 1 AS step, prompt_tokens, completion_tokens, cost FROM steps "
+            f"WHERE {where} UNION ALL SELECT 0, prompt_tokens, completion_tokens, cost "
+            f"FROM model_uses WHERE {where}) AS used",
+            *values,
+            *values,
+        )
         return Usage(
-            steps=row["steps"],
+            steps=int(row["steps"]),
             prompt_tokens=int(row["prompt"]),
             completion_tokens=int(row["completion"]),
             cost=row["cost"],
         )
+
+
+def _values(chat_key: ChatKey | None, user_id: str | None) -> list[Value]:
+    return [str(each) for each in (chat_key, user_id) if each is not None]
 
 
 def _turn(row: Row) -> Turn:

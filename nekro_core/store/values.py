@@ -108,3 +108,44 @@ class Usage:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimerRow:
+    """A time at which a chat's agent is woken (`nekro_core.timers`).
+
+    ``kind`` is ``once``, ``temporary`` or ``recurring``, ``state`` is ``active``, ``paused`` or
+    ``over``. ``due`` is the next time, 0 where there is none. ``told_due`` is the last one that was
+    told of and ``record_seq`` the record that tells it; both are 0 before the first.
+    """
+
+    timer_id: str
+    chat_key: ChatKey
+    kind: str
+    state: str
+    text: str
+    title: str = ""
+    cron: str = ""
+    timezone: str = ""
+    workdays: str = "none"
+    due: float = 0.0
+    told_due: float = 0.0
+    record_seq: int = 0
+    created: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUse:
+    """One request of a plugin to a model: by whom, on whose behalf, and what it cost."""
+
+    plugin: str
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    estimated: bool = False
+    chat_key: str = ""
+    user_id: str = ""
+    run_id: str = ""
+    started: float = 0.0
+    seconds: float = 0.0

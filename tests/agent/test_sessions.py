@@ -357,6 +357,23 @@ async def test_stored_but_unanswered_messages_get_their_turn(folder: Path, boxes
         assert bot.said() == []
 
 
+async def test_a_system_line_wakes_the_agent_after_a_restart_too(
+    folder: Path, boxes: Shelf
+) -> None:
+    trigger = TriggerSettings(debounce_s=60)
+    async with running_bot(folder, boxes, ScriptedModel([]), trigger=trigger) as bot:
+        await bot.journal.note(GROUP, "it is four o'clock", trigger=True)
+    async with running_bot(folder, boxes, ScriptedModel([answer("tea")]), recover=True) as bot:
+        await until(lambda: bool(bot.said(GROUP)))
+        await bot.settled()
+        assert bot.said(GROUP) == ["tea"]
+        assert "[system] at" in bot.prompt()
+        assert ", unanswered\n> it is four o'clock" in bot.prompt()
+    async with running_bot(folder, boxes, ScriptedModel([]), recover=True) as bot:
+        await anyio.sleep(0.1)
+        assert bot.said(GROUP) == []
+
+
 async def test_an_interrupted_turn_goes_on_without_saying_anything_twice(
     folder: Path, boxes: Shelf
 ) -> None:

@@ -1,0 +1,48 @@
+"""What plugins ask of models besides the turns' own replies."""
+
+from nekro_core.store.database import Database, Statement
+from nekro_core.store.values import ModelUse, Usage
+
+_INSERT = """
+INSERT INTO model_uses (plugin, chat_key, user_id, run_id, model, prompt_tokens, cached_tokens,
+completion_tokens, estimated, cost, started, seconds) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)
+"""
+
+
+class ModelUses:
+    """An account book: rows are added and summed up. `Turns.usage` counts them too."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, use: ModelUse) -> None:
+        """Write a use down. Its place in line is taken before the first await."""
+        await self._database.write(
+            Statement(
+                _INSERT,
+                (
+                    use.plugin,
+                    use.chat_key,
+                    use.user_id,
+                    use.run_id,
+                    use.model,
+                    use.prompt_tokens,
+                    use.cached_tokens,
+                    use.completion_tokens,
+                    use.estimated,
+                    use.started,
+                    use.seconds,
+                ),
+            )
+        )
+
+    async def usage(self, *, since: float, plugin: str) -> Usage:
+        """What a plugin's requests begun ``since`` then used together."""
+        (row,) = await self._database.read(
+            "SELECT COALESCE(SUM(prompt_tokens), 0) AS prompt, "
+            "COALESCE(SUM(completion_tokens), 0) AS completion FROM model_uses "
+            "WHERE started >= ? AND plugin = ?",
+            since,
+            plugin,
+        )
+        return Usage(prompt_tokens=int(row["prompt"]), completion_tokens=int(row["completion"]))
