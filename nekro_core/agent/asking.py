@@ -17,11 +17,12 @@ from nekro_core.tools.names import ToolSet
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
     """A request with what its code will be given. ``functions`` are there where the model calls
-    natively; only then there is no box. ``changes`` says how far the chat's history had come when
-    it was read."""
+    natively; only then there is no box. ``offered`` are the tools that all chats of the
+    adapter have, ``changes`` says how far the chat's history had come when it was read."""
 
     run_id: str
     kept: KeptBox | None
+    offered: ToolSet
     tools: ToolSet
     ctx: AgentCtx
     request: ChatRequest
@@ -35,7 +36,7 @@ class Asking:
         return (
             kept is self.kept
             and ports.store.messages.changes(chat_key) == self.changes
-            and ports.plugins.tools_for(chat_key) is self.tools
+            and ports.plugins.tools_for(chat_key) is self.offered
         )
 
 
@@ -64,7 +65,7 @@ async def ask(
     """Look at the chat and write the next request. Raises `BoxLost` and `StoreError`."""
     changes = ports.store.messages.changes(task.chat_key)
     run_id = uuid.uuid4().hex
-    tools = ports.plugins.tools_for(task.chat_key)
+    offered = ports.plugins.tools_for(task.chat_key)
     ctx = ports.plugins.context_for(
         task.chat_key,
         user_id=task.asks.sender.user_id,
@@ -75,6 +76,7 @@ async def ask(
     )
     if outgoing is not None:
         ctx = replace(ctx, services=replace(ctx.services, outgoing=outgoing))
+    tools = await ports.plugins.tools_in(ctx)
     await known.look()
     if kept:
         await kept.put_uploads(known.media)
@@ -83,6 +85,7 @@ async def ask(
     return Asking(
         run_id=run_id,
         kept=kept,
+        offered=offered,
         tools=tools,
         ctx=ctx,
         request=request,

@@ -25,7 +25,10 @@ class Plugins(Protocol):
     """What the plugins add to a turn (`nekro_core.plugin.PluginRegistry`)."""
 
     def tools_for(self, chat_key: ChatKey) -> ToolSet:
-        """The tools that code of this chat may call."""
+        """The tools that all chats of its adapter have."""
+
+    async def tools_in(self, ctx: AgentCtx) -> ToolSet:
+        """The tools that code of this chat may call now."""
 
     def context_for(
         self,
@@ -44,6 +47,9 @@ class Plugins(Protocol):
 
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
         """What plugins want done with a message."""
+
+    async def on_channel_reset(self, ctx: AgentCtx) -> None:
+        """Tell plugins that the chat begins anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,8 +89,12 @@ class FakePlugins:
         self.asked: list[Callable[[], Awaitable[object]]] = []
         """What happens when the plugin is asked for an injection, once each."""
         self.contexts: list[AgentCtx] = []
+        self.resets: list[ChatKey] = []
 
     def tools_for(self, chat_key: ChatKey) -> ToolSet:
+        return self.tools
+
+    async def tools_in(self, ctx: AgentCtx) -> ToolSet:
         return self.tools
 
     def context_for(self, chat_key: ChatKey, **known: Any) -> AgentCtx:
@@ -110,6 +114,9 @@ class FakePlugins:
 
     async def on_user_message(self, ctx: AgentCtx, message: Any) -> MsgSignal:
         return self.signal(message)
+
+    async def on_channel_reset(self, ctx: AgentCtx) -> None:
+        self.resets.append(ctx.chat)
 
 
 @dataclass
