@@ -23,9 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chat.add_argument("--name", default="you", help="who is speaking")
     commands.add_parser("doctor", help="what works here, what does not, how to mend it")
     commands.add_parser("fetch", help="download the embedded model's weights now")
-    plugin = commands.add_parser("plugin", help="list plugins, switch them on and off")
-    plugin.add_argument("action", choices=("list", "on", "off"))
-    plugin.add_argument("name", nargs="?", default="", help="its key or item, as the list shows")
+    _add_plugin_actions(commands.add_parser("plugin", help="write, try, install, list plugins"))
     mcp = commands.add_parser("mcp", help="offer sandboxes and tools to other agents over MCP")
     mcp.add_argument(
         "--chat",
@@ -65,3 +63,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _add_plugin_actions(plugin: argparse.ArgumentParser) -> None:
+    actions = plugin.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser("list", help="every plugin, its state and what is wrong with it")
+    for action, done in (("enable", "on"), ("disable", "off")):
+        switch = actions.add_parser(action, aliases=[done], help=f"switch one {done}")
+        switch.add_argument("name", nargs="?", default="", help="its key or item, as in the list")
+    new = actions.add_parser("new", help="write a plugin with a test, to begin from")
+    new.add_argument("name", help="letters, digits and '_'")
+    new.add_argument("--author", default="", help="first half of its key; your user's name if not")
+    new.add_argument("--folder", default=".", help="where its folder is made")
+    check = actions.add_parser("check", help="what a model sees of it, its cost, what is wrong")
+    check.add_argument("path", help="its file or folder")

@@ -7,9 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from nekro_core.doctor import examine
+from nekro_core.kit.command import ACTIONS
 from nekro_core.llm.embedded import WeightsError, ensure_weights
 from nekro_core.logs import Redactor, kept_secrets
-from nekro_core.plugin import UnknownPlugin, read_list, switch
 from nekro_core.progress import ProgressLine
 from nekro_core.sandbox.box import SandboxError
 from nekro_core.settings import Settings
@@ -54,23 +54,7 @@ async def _fetch(_: argparse.Namespace) -> int:
 
 
 async def _plugin(options: argparse.Namespace) -> int:
-    data_dir = Settings.load().nekro_data_dir
-    if options.action == "list":
-        listed = read_list(data_dir)
-        if not listed:
-            print("no bot has run here yet: start it once, then it knows them", file=sys.stderr)
-        for each in listed:
-            print(f"{each.state:9} {each.key or each.item} {each.version}  {', '.join(each.tools)}")
-            for problem in each.problems:
-                print(f"{'':10}{problem}")
-        return 0
-    try:
-        item = switch(data_dir, options.name, wanted=options.action == "on")
-    except UnknownPlugin as error:
-        print(error.args[0], file=sys.stderr)
-        return 1
-    print(f"{item} is {options.action}; a bot that runs follows at once")
-    return 0
+    return await ACTIONS[options.action](options)
 
 
 async def _mcp(options: argparse.Namespace) -> int:

@@ -22,7 +22,14 @@ from nekro_core.testing.clock import FakeClock
 from nekro_core.testing.link import link_plugin
 from nekro_core.testing.platform import ACCOUNT, NAME, Sent, TestPlatform
 from nekro_core.testing.script import Script, fenced, newest_words, words_of
-from nekro_core.tools.outcome import Failed, ToolFailure
+from nekro_core.tools.outcome import (
+    Failed,
+    Observation,
+    Recorded,
+    Returned,
+    RichObservation,
+    ToolFailure,
+)
 
 _LONGEST_S = 60.0
 """Of one turn, on a machine that is busy with other things."""
@@ -82,21 +89,9 @@ class Bot:
         """A chat by its kind and name: ``private_lin``, ``group_30003``."""
         return Chat(self, ChatKey.parse(key if "-" in key else f"{NAME}-{key}"))
 
-    async def call(self, name: str, *args: Any, chat: str = "private_lin", **kwargs: Any) -> Any:
-        """Call a tool as the model's code would, without a model and a box. Gives what the code
-        would get. Raises `ToolFailure` with what the model would read, `LookupError` for a tool
-        that there is none of."""
-        key = self.chat(chat).key
-        tools = self.app.plugins.tools_for(key)
-        if (tool := tools.resolve(name)) is None:
-            known = ", ".join(named.name for named in tools.named)
-            raise LookupError(f"there is no tool {name!r}; there are {known}")
-        ctx = self.app.plugins.context_for(key, user_id="lin", user_name="Lin", run_id="test")
-        outcome = await call(tool, ctx, args, kwargs)
-        if isinstance(outcome, Failed):
-            raise ToolFailure(outcome.message)
-        held = next(iter(outcome.__slots__))
-        return getattr(outcome, held)
+    async def call(self, tool: str, /, *args: Any, **kwargs: Any) -> Any:
+        """`Chat.call` in the private chat with Lin."""
+        return await self.chat().call(tool, *args, **kwargs)
 
     @property
     def info(self) -> PluginInfo:
@@ -213,6 +208,28 @@ class Chat:
             self.bot.script.clear()
             raise AssertionError(f"{text!r} woke the model, and the test has no reply for it")
         return self.texts[before:]
+
+    async def call(self, tool: str, /, *args: Any, **kwargs: Any) -> Any:
+        """Call a tool as the model's code would for Lin, without a model and a box. Gives what the
+        code would get. Raises `ToolFailure` with what the model would read, `LookupError` for a
+        tool that there is none of."""
+        plugins = self.bot.app.plugins
+        tools = plugins.tools_for(self.key)
+        if (found := tools.resolve(tool)) is None:
+            known = ", ".join(named.name for named in tools.named)
+            raise LookupError(f"there is no tool {tool!r}; there are {known}")
+        ctx = plugins.context_for(self.key, user_id="lin", user_name="Lin", run_id="test")
+        match await call(found, ctx, args, kwargs):
+            case Failed(message):
+                raise ToolFailure(message)
+            case Returned(value):
+                return value
+            case Recorded(text) | Observation(text):
+                return text
+            case RichObservation(parts):
+                return parts
+            case other:
+                return other
 
     async def gets(self, count: int = 1, *, within_s: float = 10.0) -> list[str]:
         """Wait until the chat has got so many messages in all: of a task, a timer, a webhook. Gives

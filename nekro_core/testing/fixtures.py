@@ -6,18 +6,11 @@ from typing import Any
 
 import pytest
 
+from nekro_core.testing import backend
 from nekro_core.testing.bot import Bot, Chat
 from nekro_core.testing.clock import FakeClock
 
 _OPTION = "nekro_plugin"
-
-
-class _Backend:
-    """The bot's rooms run on asyncio."""
-
-    @pytest.fixture(scope="session")
-    def anyio_backend(self) -> str:
-        return "asyncio"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the event loop. As a plugin of its own: of two fixtures with one name the one counts
     that came later, and anyio's comes after ours."""
-    config.pluginmanager.register(_Backend(), "nekro_core.testing backend")
+    config.pluginmanager.register(backend, backend.__name__)
 
 
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:

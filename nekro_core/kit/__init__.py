@@ -1,0 +1,1 @@
+"""For those who write plugins and those who install them: the commands ``nekro plugin ...``."""

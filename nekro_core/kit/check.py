@@ -1,0 +1,122 @@
+"""``nekro plugin check``: a plugin loaded for a look, and what there is to see of it."""
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from loguru import logger
+
+from nekro_core.agent.run_calls import tools_text
+from nekro_core.agent.small_prompt import small_tools
+from nekro_core.chat import ChatKey
+from nekro_core.kit.lint import blocking_calls, tool_advice
+from nekro_core.kit.looking import look
+from nekro_core.kit.telling import abilities_text
+from nekro_core.kit.tokens import Counter, token_counter
+from nekro_core.plugin import PluginInfo, PluginState
+from nekro_core.testing import Bot, PluginNotLoaded
+from nekro_core.tools.names import NamedTool, ToolSet
+from nekro_core.tools.problem import Problem, Severity
+from nekro_core.tools.schema import function_schema
+from nekro_core.tools.stub import signature_text
+from nekro_core.tools.tool import Visibility
+
+_NOWHERE = ChatKey.parse("test-private_check")
+
+
+async def check(plugin: Path, out: TextIO) -> int:
+    """Load a plugin in a bot of its own with nothing in it, and print what there is to know.
+
+    Gives 0, or 1 where the plugin or one of its tools cannot be used. Raises `NoPlugin`.
+    """
+    counter = token_counter()
+    logger.disable("nekro_core")  # what it would say is printed below, once
+    try:
+        with tempfile.TemporaryDirectory(prefix="nekro-check-") as folder:
+            try:
+                async with Bot.open(Path(folder) / "data", plugin) as bot:
+                    tools = _own_tools(bot)
+                    ctx = bot.app.plugins.context_for(_NOWHERE)
+                    notes = [
+                        each.text
+                        for each in await bot.app.plugins.prompt_injections(ctx)
+                        if each.plugin == bot.info.key
+                    ]
+                    info = bot.info
+            except PluginNotLoaded as error:
+                out.write(f"{error}\n")
+                return 1
+    finally:
+        logger.enable("nekro_core")
+    out.write("\n".join(_report(plugin, info, tools, notes, counter)) + "\n")
+    broken = [each for each in info.problems if each.severity is Severity.ERROR]
+    return 1 if broken or info.state is not PluginState.LOADED else 0
+
+
+def _own_tools(bot: Bot) -> ToolSet:
+    every = bot.app.plugins.tools_for(_NOWHERE)
+    return ToolSet(tuple(each for each in every.named if each.tool.owner == bot.info.key))
+
+
+def _report(
+    plugin: Path, info: PluginInfo, tools: ToolSet, notes: Sequence[str], counter: Counter
+) -> Iterator[str]:
+    yield f"{info.key} {info.version}: {info.name}. {info.description}"
+    yield from abilities_text(look(plugin))
+    visible = [each for each in tools.named if each.tool.visibility is Visibility.VISIBLE]
+    deferred = [each for each in tools.named if each.tool.visibility is Visibility.DEFERRED]
+    if visible:
+        yield "\nWhat a model reads that answers in Python:\n"
+        yield tools_text(tools)
+        yield "\nWhat a model reads that calls functions:\n"
+        yield from (json.dumps(_function(each), ensure_ascii=False) for each in visible)
+    for note in notes:
+        yield f"\nWhat it adds to every prompt:\n\n{note}"
+    if small := small_tools(tools):
+        yield "\nWhat the built-in small model is offered:\n"
+        yield from (signature_text(each.tool, each.name) for each in small)
+    if deferred:
+        yield "\nFound by searching (tool_search), one line of the prompt each:\n"
+        yield from (
+            f"{each.name}: {each.tool.summary or each.tool.description}" for each in deferred
+        )
+    yield f"\nWhat it costs in tokens ({counter.name}):\n"
+    yield from _costs(visible, notes, counter)
+    yield ""
+    yield from _findings(plugin, info, visible, counter)
+
+
+def _function(named: NamedTool) -> object:
+    return function_schema(named.tool, named.name)["function"]
+
+
+def _code_cost(named: NamedTool, counter: Counter) -> int:
+    return counter.count(tools_text(ToolSet((named,))))
+
+
+def _costs(visible: Sequence[NamedTool], notes: Sequence[str], counter: Counter) -> Iterator[str]:
+    added = sum(map(counter.count, notes))
+    as_code = [_code_cost(each, counter) for each in visible]
+    as_function = [counter.count(json.dumps(_function(each))) for each in visible]
+    for each, code, function in zip(visible, as_code, as_function, strict=True):
+        yield f"{code:6} as Python, {function:6} as a function: {each.name}"
+    if added:
+        yield f"{added:6} what it adds to every prompt"
+    total_code, total_function = sum(as_code) + added, sum(as_function) + added
+    yield f"{total_code:6} of every prompt in code mode, {total_function} in tool mode"
+
+
+def _findings(
+    plugin: Path, info: PluginInfo, visible: Sequence[NamedTool], counter: Counter
+) -> Iterator[str]:
+    costs = [_code_cost(each, counter) for each in visible]
+    found: list[Problem] = [
+        *info.problems,
+        *blocking_calls(plugin.resolve()),
+        *tool_advice([each.tool for each in visible], costs),
+    ]
+    for problem in found:
+        yield f"{problem.severity.value}: {problem}"
+    yield f"{len(found)} findings" if found else "nothing to mend"

@@ -1,0 +1,223 @@
+"""What a plugin's code will be able to do, read from its text. Nothing of it runs.
+
+A plugin is trusted code: this tells an operator what to expect of it, and is no wall. Code that
+hides what it does is not found out by reading names.
+"""
+
+import ast
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+MANIFEST = "_manifest.json"
+_LEFT_OUT = frozenset({"tests", "test", "docs", "__pycache__", ".git", "node_modules", ".venv"})
+_MOST_FILES = 2_000
+_LARGEST_SOURCE = 2_000_000
+
+_MOUNTS: Mapping[str, str] = MappingProxyType(
+    {
+        "mount_on_user_message": "reads every message before the bot does, and may keep it from it",
+        "mount_on_system_message": "reads what the system notes in chats",
+        "mount_on_channel_reset": "acts when a chat is reset",
+        "mount_prompt_inject_method": "adds to every prompt",
+        "mount_router": "opens web pages at /plugins/ of the bot's address",
+        "mount_webhook_method": "takes calls from the internet (webhook)",
+        "mount_async_task": "works in the background",
+        "mount_collect_methods": "chooses its tools for each chat",
+        "mount_init_method": "acts when the bot starts",
+    }
+)
+_MODULES: Mapping[str, Sequence[str]] = MappingProxyType(
+    {
+        "talks to the network": (
+            "httpx", "requests", "aiohttp", "socket", "urllib", "http", "websockets", "ftplib",
+            "smtplib", "imaplib", "paramiko", "openai", "grpc", "urllib3",
+        ),
+        "starts programs on this machine": ("subprocess", "multiprocessing", "pty"),
+        "loads machine code": ("ctypes", "cffi"),
+        "reads or writes files of this machine": (
+            "shutil", "tempfile", "sqlite3", "aiosqlite", "aiofiles", "glob",
+        ),
+        "acts on the chat platform itself": ("nonebot",),
+    }
+)  # fmt: skip
+_CALLS: Mapping[str, str] = MappingProxyType(
+    {
+        "os.system": "starts programs on this machine",
+        "os.popen": "starts programs on this machine",
+        "os.getenv": "reads the environment, where keys may be",
+        "open": "reads or writes files of this machine",
+        "eval": "runs code that it makes itself",
+        "exec": "runs code that it makes itself",
+        "dynamic_import_pkg": "installs packages by itself",
+    }
+)
+_WRITES = frozenset({"write_text", "write_bytes", "unlink", "rmdir", "rename", "read_text"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ability:
+    """One thing that the code says it does. ``where`` is ``file:line``, the first place of it."""
+
+    text: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """A plugin as its files tell it. What cannot be told without running it is empty."""
+
+    key: str = ""
+    name: str = ""
+    version: str = ""
+    description: str = ""
+    tools: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    abilities: tuple[Ability, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+
+def look(plugin: Path) -> Looked:
+    """Read a plugin's file or folder. What is no Python is named in ``unreadable``."""
+    manifest = _manifest(plugin)
+    found = _Reader()
+    unreadable: list[str] = []
+    for path in sources(plugin):
+        name = path.name if plugin.is_file() else path.relative_to(plugin).as_posix()
+        if path.stat().st_size > _LARGEST_SOURCE:
+            unreadable.append(f"{name}: over {_LARGEST_SOURCE} bytes")
+            continue
+        try:
+            tree = ast.parse(path.read_bytes(), name)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            unreadable.append(f"{name}: {error}")
+            continue
+        found.read(tree, name)
+    for capability in manifest.get("capabilities", ()):
+        found.able(f"may use {capability}", MANIFEST)
+    known = {**found.known, **_told(manifest)}
+    author, module = known.get("author", ""), known.get("module_name", "")
+    return Looked(
+        key=known.get("id", "") or (f"{author}.{module}" if author and module else ""),
+        name=known.get("name", ""),
+        version=known.get("version", ""),
+        description=known.get("description", ""),
+        tools=tuple(dict.fromkeys(found.tools)),
+        commands=tuple(dict.fromkeys(found.commands)),
+        abilities=tuple(Ability(text=text, where=at) for text, at in found.abilities.items()),
+        unreadable=tuple(unreadable),
+    )
+
+
+def sources(plugin: Path) -> list[Path]:
+    """The Python files of a plugin without its tests, sorted, at most 2,000."""
+    if plugin.is_file():
+        return [plugin]
+    found = (
+        path
+        for path in sorted(plugin.rglob("*.py"))
+        if not _LEFT_OUT.intersection(path.relative_to(plugin).parts[:-1]) and path.is_file()
+    )
+    return [path for path, _ in zip(found, range(_MOST_FILES), strict=False)]
+
+
+def _manifest(plugin: Path) -> dict[str, Any]:
+    try:
+        data = json.loads((plugin / MANIFEST).read_text("utf-8-sig"))
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _told(manifest: Mapping[str, Any]) -> dict[str, str]:
+    wanted = {key: manifest.get(key) for key in ("id", "name", "version", "description")}
+    return {key: value for key, value in wanted.items() if isinstance(value, str)}
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.known: dict[str, str] = {}
+        self.tools: list[str] = []
+        self.commands: list[str] = []
+        self.abilities: dict[str, str] = {}
+
+    def able(self, text: str, where: str) -> None:
+        self.abilities.setdefault(text, where)
+
+    def read(self, tree: ast.AST, name: str) -> None:
+        for node in ast.walk(tree):
+            where = f"{name}:{getattr(node, 'lineno', 0)}"
+            match node:
+                case ast.Import(names):
+                    for each in names:
+                        self._imported(each.name, where)
+                case ast.ImportFrom(module=str(module), level=0):
+                    self._imported(module, where)
+                case ast.Call():
+                    self._called(node, where)
+                case ast.Attribute(value=ast.Name("os"), attr="environ"):
+                    self.able("reads the environment, where keys may be", where)
+                case _:
+                    pass
+
+    def _imported(self, module: str, where: str) -> None:
+        root = module.partition(".")[0]
+        for text, modules in _MODULES.items():
+            if root in modules:
+                self.able(f"{text} ({root})", where)
+
+    def _called(self, call: ast.Call, where: str) -> None:
+        name = _dotted(call.func)
+        last = name.rpartition(".")[2]
+        given = dict(_texts(call))
+        if last == "NekroPlugin":
+            order = ("name", "module_name", "description", "version", "author", "url")
+            self.known |= {key: given[key] for key in order if key in given}
+            self.known |= _positional(call, order)
+        elif last in ("mount_sandbox_method", "Tool"):
+            self.tools.append(given.get("name") or _first_text(call))
+        elif last in ("mount_command", "Command"):
+            self.commands.append(given.get("name") or _first_text(call))
+        elif last in _MOUNTS:
+            self.able(_MOUNTS[last], where)
+        elif name in _CALLS:
+            self.able(_CALLS[name], where)
+        elif last in _WRITES and "." in name:
+            self.able("reads or writes files of this machine", where)
+
+
+def _dotted(node: ast.expr) -> str:
+    match node:
+        case ast.Name(name):
+            return name
+        case ast.Attribute(value, name):
+            return f"{_dotted(value)}.{name}"
+    return ""
+
+
+def _texts(call: ast.Call) -> Iterator[tuple[str, str]]:
+    for each in call.keywords:
+        if each.arg and isinstance(each.value, ast.Constant) and isinstance(each.value.value, str):
+            yield each.arg, each.value.value
+
+
+def _positional(call: ast.Call, names: Sequence[str]) -> dict[str, str]:
+    return {
+        name: value.value
+        for name, value in zip(names, call.args, strict=False)
+        if isinstance(value, ast.Constant) and isinstance(value.value, str)
+    }
+
+
+def _first_text(call: ast.Call) -> str:
+    return next(
+        (
+            each.value
+            for each in call.args
+            if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        ),
+        "(a name that is made when it runs)",
+    )

@@ -1,0 +1,21 @@
+"""What was found in a plugin's files, in lines for an operator to read."""
+
+from collections.abc import Iterator
+
+from nekro_core.kit.looking import Looked
+
+RIGHTS = (
+    "Whatever stands here: a plugin runs in the bot's process, with all that the bot's user may do."
+)
+
+
+def abilities_text(looked: Looked) -> Iterator[str]:
+    """What the plugin does by its own code, and where that stands."""
+    if looked.tools:
+        yield f"  tools for the AI: {', '.join(looked.tools)}"
+    if looked.commands:
+        yield f"  commands for people: {', '.join(f'/{name}' for name in looked.commands)}"
+    for ability in looked.abilities:
+        yield f"  {ability.text}, at {ability.where}"
+    for text in looked.unreadable:
+        yield f"  cannot be read: {text}"

@@ -1,0 +1,28 @@
+"""How much of a prompt a text takes."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from nekro_core.llm.tokens import estimate_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """``name`` says by which vocabulary is counted, or that it is estimated."""
+
+    name: str
+    count: Callable[[str], int]
+
+
+def token_counter() -> Counter:
+    """The vocabulary of today's large models where `bpe-openai` is installed, else an estimate."""
+    if find_spec("bpe_openai") is None:
+        return Counter("estimated", estimate_tokens)
+    import bpe_openai  # noqa: PLC0415 - 40 MB, which only some installations have
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # how it opens its own files
+        encoding = bpe_openai.get_encoding("o200k_base")
+    return Counter("o200k_base", lambda text: len(encoding.encode(text)))

@@ -1,0 +1,123 @@
+"""``nekro plugin new`` and ``check``: what is written works, and what is wrong is told."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from nekro_core.kit.check import check
+from nekro_core.kit.looking import look
+from nekro_core.kit.new import NewRefused, write_new
+from nekro_core.testing import NoPlugin
+from tests.plugin.world import HEADER
+
+
+def test_a_new_plugin_is_four_files(tmp_path: Path) -> None:
+    written = write_new(tmp_path, "dice_cup", "you")
+    assert [path.relative_to(tmp_path).as_posix() for path in written] == [
+        "dice_cup/__init__.py",
+        "dice_cup/tests/test_dice_cup.py",
+        "dice_cup/README.md",
+        "dice_cup/pytest.ini",
+    ]
+    assert not any("$" in path.read_text().replace("$name", "") for path in written)
+    with pytest.raises(NewRefused, match="is there already"):
+        write_new(tmp_path, "dice_cup", "you")
+
+
+@pytest.mark.parametrize("name", ["", "1st", "for", "a-b", "a/b", "../up", "骰子", "_hidden"])
+def test_a_name_that_cannot_be_a_module_is_refused(tmp_path: Path, name: str) -> None:
+    for given in ((name, "you"), ("fine", name or "1")):
+        with pytest.raises(NewRefused, match="letters, digits"):
+            write_new(tmp_path, *given)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def checked(path: Path) -> tuple[int, str]:
+    out = io.StringIO()
+    status = await check(path, out)
+    return status, out.getvalue()
+
+
+async def test_check_shows_what_the_model_sees(tmp_path: Path) -> None:
+    write_new(tmp_path, "dice_cup", "you")
+    status, text = await checked(tmp_path / "dice_cup")
+    assert status == 0
+    assert text.startswith("you.dice_cup 0.1.0: Dice cup. Greets people.\n")
+    assert "def dice_cup_greet(name: str, times: int = 1) -> str:" in text
+    assert '{"name": "dice_cup_greet", "description": "Greet somebody in the chat.", ' in text
+    assert "of every prompt in code mode" in text
+    assert text.endswith("nothing to mend\n")
+
+
+FAULTY = (
+    HEADER.format(name="bad", author="ann")
+    + """
+import time
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "slow", "Wait.")
+async def slow(_ctx: AgentCtx, seconds):
+    time.sleep(seconds)
+"""
+)
+
+
+async def test_check_tells_what_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(FAULTY)
+    status, text = await checked(tmp_path / "bad.py")
+    assert status == 0
+    for finding in (
+        "time.sleep() waits, and every chat waits with it",
+        "no annotation for seconds",
+        "no docstring",
+        "no worked example in en, zh, ja",
+        "nothing says what seconds means",
+    ):
+        assert f"warning: {tmp_path}" in text
+        assert finding in text
+    (tmp_path / "bad.py").write_text(FAULTY.replace("async def", "def"))
+    status, text = await checked(tmp_path / "bad.py")
+    assert status == 1
+    assert "error: " in text
+    (tmp_path / "bad.py").write_text("import nothing_of_this_name")
+    status, text = await checked(tmp_path / "bad.py")
+    assert (status, "nothing_of_this_name" in text) == (1, True)
+    with pytest.raises(NoPlugin, match=r"no plugin; expected a file x\.py"):
+        await check(tmp_path / "missing", io.StringIO())
+
+
+def test_what_the_text_of_a_plugin_tells_before_it_runs(tmp_path: Path) -> None:
+    folder = tmp_path / "spy"
+    (folder / "tests").mkdir(parents=True)
+    (folder / "__init__.py").write_text(
+        HEADER.format(name="spy", author="ann")
+        + """
+import os, subprocess
+from . import inner
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, name="peep", description="Look.")
+async def peep(_ctx): ...
+
+@plugin.mount_command("spy", "Look.")
+async def spy(context): ...
+
+@plugin.mount_on_user_message()
+async def hear(_ctx, message): ...
+
+KEY = os.environ["KEY"]
+"""
+    )
+    (folder / "inner.py").write_text("import httpx\n\ndef f():\n    open('/etc/passwd')\n")
+    (folder / "broken.py").write_text("def broken(:")
+    (folder / "tests" / "test_spy.py").write_text("import socket")
+    looked = look(folder)
+    assert (looked.key, looked.version, looked.tools) == ("ann.spy", "1", ("peep",))
+    assert looked.commands == ("spy",)
+    assert {(each.text, each.where) for each in looked.abilities} == {
+        ("starts programs on this machine (subprocess)", "__init__.py:7"),
+        ("reads every message before the bot does, and may keep it from it", "__init__.py:16"),
+        ("reads the environment, where keys may be", "__init__.py:19"),
+        ("talks to the network (httpx)", "inner.py:1"),
+        ("reads or writes files of this machine", "inner.py:4"),
+    }
+    assert [each.partition(":")[0] for each in looked.unreadable] == ["broken.py"]
