@@ -20,9 +20,9 @@ def token_counter() -> Counter:
     """The vocabulary of today's large models where `bpe-openai` is installed, else an estimate."""
     if find_spec("bpe_openai") is None:
         return Counter("estimated", estimate_tokens)
-    import bpe_openai  # noqa: PLC0415 - 40 MB, which only some installations have
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # how it opens its own files
+        import bpe_openai  # noqa: PLC0415 - 40 MB, which only some installations have
+
         encoding = bpe_openai.get_encoding("o200k_base")
     return Counter("o200k_base", lambda text: len(encoding.encode(text)))
