@@ -21,6 +21,7 @@ from nekro_core.store.messages import Messages
 from nekro_core.store.model_uses import ModelUses
 from nekro_core.store.people import Accounts, Chats, Users
 from nekro_core.store.plugin_data import PluginData
+from nekro_core.store.queries import Queries
 from nekro_core.store.runs import Runs
 from nekro_core.store.settings import StoreSettings
 from nekro_core.store.timers import Timers
@@ -53,6 +54,7 @@ class Store:
         self.runs = Runs(database, clock=clock)
         self.deliveries = Deliveries(database, self.messages, clock=clock)
         self.plugin_data = PluginData(database)
+        self.queries = Queries(database)
         self.timers = Timers(database)
         self.model_uses = ModelUses(database)
 
