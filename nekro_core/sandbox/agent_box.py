@@ -109,15 +109,18 @@ class AgentBox:
         self._environment: dict[str, str] = {}
         self._destroyed = False
 
-    def attach(self, channel: Channel, door: socket.socket | None = None) -> None:
-        """Give the box its channel, before anything else.
+    def open_door(self, door: socket.socket) -> None:
+        """Take connections as descriptors through ``door``, the other end of what its agent has as
+        DOOR (`guest.__main__`); without one they are relayed over the channel.
 
-        With ``door``, the other end of what its agent has as DOOR (`guest.__main__`), connections
-        are handed out as descriptors; without, they are relayed over the channel.
+        Before the channel is opened: the agent may say at once that it is ready, and whether it
+        has a door must agree with this.
         """
+        self._door = Door(door, self._streams.take, self.lose)
+
+    def attach(self, channel: Channel) -> None:
+        """Give the box its channel, before anything is asked of it."""
         self._channel = channel
-        if door is not None:
-            self._door = Door(door, self._streams.take, self.lose)
 
     def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
         """Send its agent a frame, if there is one."""

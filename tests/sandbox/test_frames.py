@@ -241,7 +241,8 @@ async def test_what_comes_through_the_door_must_be_one_connection(what: str, wor
     async with anyio.create_task_group() as tasks:
         nobody = Nobody()
         box = AgentBox(box_id="x", spec=BoxSpec(), tasks=tasks, uploads=nobody, processes=nobody)
-        box.attach(await Channel.open(ours, box.handle, box.lose), door)
+        box.open_door(door)
+        box.attach(await Channel.open(ours, box.handle, box.lose))
         socket.send_fds(agent_door, [wire.DOOR.pack(1)], numbers)
         with pytest.raises((BoxLost, BoxConnectionError)), anyio.fail_after(5):
             await box.connect(80, timeout_s=1)

@@ -1,5 +1,6 @@
 """The jail passes what every backend must pass."""
 
+import time
 from collections.abc import AsyncIterator
 
 import anyio
@@ -7,6 +8,7 @@ import pytest
 
 from nekro_core.sandbox.box import Backend, Box
 from nekro_core.sandbox.jail.backend import JailBackend
+from nekro_core.sandbox.settings import SandboxSettings
 from tests.sandbox.conformance import BackendConformance
 from tests.sandbox.conformance_streams import StreamConformance
 from tests.sandbox.conftest import SMALL
@@ -31,6 +33,25 @@ async def test_commands_that_use_too_much_memory_are_ended_and_nothing_else(box:
     answers = [(await box.execute("echo well; sleep 0.3")).stdout.text for _ in range(3)]
     assert answers[-1] == "well\n"
     assert (await play(box, "print('well')")).output == "well\n"
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
+async def test_a_box_starts_while_the_event_loop_is_busy() -> None:
+    """As at every start of the bot: its agent is ready long before anyone looks."""
+
+    async def keep_busy() -> None:
+        while True:
+            time.sleep(0.2)  # the fault that is played
+            await anyio.sleep(0)
+
+    async with anyio.create_task_group() as tasks:
+        jail = JailBackend(SandboxSettings(), tasks)
+        await (await jail.create(SMALL)).destroy()  # what is laid out once is there now
+        tasks.start_soon(keep_busy)
+        made = await jail.create(SMALL)
+        assert made.alive
+        await jail.aclose()
+        tasks.cancel_scope.cancel()
 
 
 class TestWithoutDoor(StreamConformance):

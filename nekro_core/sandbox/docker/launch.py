@@ -152,12 +152,12 @@ class Launcher:
     ) -> None:
         """Send the agent in, and let it through its door, before anything strange is there."""
         stream.send(boot.begin(doors.ADDRESS if way is not None else ""))
-        door = None
         if way is not None:
             door = await _arrival(way, box, None if self._engine.facts.remapped else users.code)
             if door is None:
                 return  # the box was lost, which its caller sees
-        box.attach(stream.channel, door)
+            box.open_door(door)
+        box.attach(stream.channel)
         stream.send(boot.go_on(self._filter, box_limits(box.spec, image), image.modules))
 
 

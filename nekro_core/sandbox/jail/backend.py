@@ -115,10 +115,11 @@ class JailBackend:
         else:
             limited.set()
         try:
-            channel = await Channel.open(ours, box.handle, box.lose)
-            box.attach(channel, door if with_door else None)
-            if not with_door:
+            if with_door:
+                box.open_door(door)
+            else:
                 door.close()
+            box.attach(await Channel.open(ours, box.handle, box.lose))
             with anyio.move_on_after(_READY_TIMEOUT_S):
                 await box.ready.wait()
                 await limited.wait()
