@@ -14,6 +14,9 @@ from nekro_core.sandbox.box import Backend, BackendUnavailable, Box, ImageUnavai
 from nekro_core.sandbox.pool import BoxPool, fitting_size
 from nekro_core.sandbox.settings import SandboxSettings
 
+_LONGEST_PAUSE_S = 600.0
+"""A try takes a second of one processor."""
+
 
 def owner_of(folder: Path) -> str:
     """What tells a data folder from every other one; made when it is first asked for.
@@ -32,11 +35,12 @@ class BoxSupply:
     """A pool on the first backend that passes its self-check, opened in the background.
 
     The check starts a real box, which takes longer than everything else at a start; whoever asks
-    meanwhile waits for it. A machine where no backend works refuses each request with the reason,
-    until the next start.
+    meanwhile waits for it. Where no backend passes, each request is refused with the reason until
+    one does: it is tried again after ``first_pause_s``, then more and more rarely.
     """
 
-    def __init__(self, settings: SandboxSettings) -> None:
+    def __init__(self, settings: SandboxSettings, first_pause_s: float) -> None:
+        self._pause_s = first_pause_s
         self._backend: Backend | None = None
         self._pool: BoxPool | None = None
         self._settings = settings
@@ -52,12 +56,14 @@ class BoxSupply:
         clock: Callable[[], float],
         report: Callable[[str], None],
         owner: str = "",
+        first_pause_s: float = 5.0,
     ) -> AsyncIterator["BoxSupply"]:
-        """A supply; leaving it destroys its boxes. ``report`` is told why there will be none.
+        """A supply; leaving it destroys its boxes. ``report`` is told why there are none, once for
+        each reason.
 
         ``owner`` as in `open_backend`.
         """
-        supply = cls(settings)
+        supply = cls(settings, first_pause_s)
         tasks = anyio.create_task_group()
         await tasks.__aenter__()
         tasks.start_soon(supply._keep, clock, report, owner)
@@ -97,13 +103,7 @@ class BoxSupply:
     ) -> None:
         settings = self._settings
         async with anyio.create_task_group() as tasks:
-            try:
-                backend = await open_backend(settings, tasks, clock, owner)
-            except BackendUnavailable as error:
-                self._failure = str(error)
-                self._decided.set()
-                report(self._failure)
-                return
+            backend = await self._find_backend(tasks, clock, report, owner)
             try:
                 self._backend = backend
                 size = fitting_size() if settings.pool_size is None else settings.pool_size
@@ -113,3 +113,24 @@ class BoxSupply:
             finally:
                 with anyio.CancelScope(shield=True):
                     await backend.aclose()
+
+    async def _find_backend(
+        self,
+        tasks: anyio.abc.TaskGroup,
+        clock: Callable[[], float],
+        report: Callable[[str], None],
+        owner: str,
+    ) -> Backend:
+        """Try until one passes. What refused may have been a machine too busy or too full for a
+        moment, or an engine that comes up later; that must not cost the bot its boxes for good."""
+        pause_s = self._pause_s
+        while True:
+            try:
+                return await open_backend(self._settings, tasks, clock, owner)
+            except BackendUnavailable as error:
+                if str(error) != self._failure:
+                    self._failure = str(error)
+                    report(self._failure)
+                self._decided.set()
+            await anyio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)

@@ -1,10 +1,13 @@
 """Boxes by the names of images: the backend's own, and those that the operator gives."""
 
+import tempfile
 import time
+from pathlib import Path
 
+import anyio
 import pytest
 
-from nekro_core.sandbox.box import BackendUnavailable, ImageUnavailable
+from nekro_core.sandbox.box import BackendUnavailable, Box, ImageUnavailable
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
 from nekro_core.sandbox.supply import BoxSupply
 from tests.sandbox.play import play
@@ -43,3 +46,36 @@ async def test_a_machine_without_a_backend_says_why() -> None:
         with pytest.raises(BackendUnavailable):
             await supply.images()
     assert len(reasons) == 1
+
+
+async def test_a_machine_that_mends_itself_has_boxes_again() -> None:
+    reasons: list[str] = []
+    with tempfile.TemporaryDirectory() as name:  # pytest's own are for one user alone
+        Path(name).chmod(0o755)
+        later = Path(name) / "later"
+        settings = SandboxSettings(backend=BackendName.JAIL, runtime_dir=later)
+        await _first_refused_then_served(settings, later, reasons)
+    assert len(reasons) == 1
+
+
+async def _first_refused_then_served(
+    settings: SandboxSettings, later: Path, reasons: list[str]
+) -> None:
+    async with BoxSupply.open(
+        settings, clock=time.monotonic, report=reasons.append, first_pause_s=0.05
+    ) as supply:
+        with pytest.raises(BackendUnavailable):
+            await supply.take()
+        later.mkdir(mode=0o755)
+        with anyio.fail_after(30):
+            box = await _as_soon_as_there_is_one(supply)
+        assert (await play(box, "print('well')")).output == "well\n"
+        await box.destroy()
+
+
+async def _as_soon_as_there_is_one(supply: BoxSupply) -> Box:
+    while True:
+        try:
+            return await supply.take()
+        except BackendUnavailable:
+            await anyio.sleep(0.05)
