@@ -114,7 +114,15 @@ async def crash(load: Load, folder: Path) -> Outcome:
                 await _ask_everything(load, chance, bot, peers, outcome)
                 await _quiet(bot, peers, load)
                 _judge(load, bot, peers, outcome)
+                if outcome.faults:
+                    outcome.faults.append(f"the bot's log:\n{_worst(bot.log)}")
     return outcome
+
+
+def _worst(log: str) -> str:
+    """Its warnings and errors, the first and the last of them."""
+    lines = [line for line in log.splitlines() if "[WARNING]" in line or "[ERROR]" in line]
+    return "\n".join(lines if len(lines) < 40 else [*lines[:20], "...", *lines[-20:]])
 
 
 async def _ask_everything(
