@@ -139,6 +139,21 @@ class Messages:
         )
         return [record_of(row) for row in reversed(rows)]
 
+    async def between(
+        self, chat_key: ChatKey | None, since: float, until: float, limit: int
+    ) -> list[Record]:
+        """Records of a time (seconds since 1970, the end not in it), of one chat or of all: the
+        newest ``limit``, oldest first."""
+        values: list[Value] = [since, until]
+        where = "time >= ? AND time < ?"
+        if chat_key is not None:
+            where += " AND chat_key = ?"
+            values.append(str(chat_key))
+        rows = await self._database.read(
+            f"{SELECT} WHERE {where} ORDER BY seq DESC LIMIT ?", *values, limit
+        )
+        return [record_of(row) for row in reversed(rows)]
+
     async def get(self, seq: int) -> Record | None:
         """One record."""
         rows = await self._database.read(f"{SELECT} WHERE seq = ?", seq)

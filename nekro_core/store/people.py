@@ -186,6 +186,15 @@ class Users:
         """What `seen` asked for may not be in the database."""
         self._names.pop((instance, sender.user_id), None)
 
+    async def named(self, name: str, limit: int = 10) -> list[tuple[str, str]]:
+        """Whoever was last seen by this name: instances and user ids, first seen first."""
+        rows = await self._database.read(
+            "SELECT instance, user_id FROM users WHERE name = ? ORDER BY first_seen LIMIT ?",
+            name,
+            limit,
+        )
+        return [(row["instance"], row["user_id"]) for row in rows]
+
     async def name(self, instance: str, user_id: str) -> str:
         """The name last seen, or an empty text."""
         rows = await self._database.read(
