@@ -84,7 +84,8 @@ class App:
             store = await stack.enter_async_context(
                 Store.open(settings.database_url, settings.nekro_store, clock=wall)
             )
-            stack.enter_context(loop_watched(settings.nekro_plugin.blocks_s))
+            bounds = settings.nekro_plugin
+            stack.enter_context(loop_watched(bounds.blocks_s, bounds.breaks_s))
             activity = Broadcast()
             media = await stack.enter_async_context(MediaStore(data, settings.nekro_delivery.media))
             inbox = Inbox(store, activity, clock=clock, wall=wall)

@@ -1,11 +1,15 @@
-"""Names what holds the event loop up: while a handler computes without awaiting, every chat waits.
+"""Names what holds the event loop up, and ends it where it is a plugin: while a handler computes
+without awaiting, every chat waits.
 
 The loop moves a hand; a thread looks at it and, where it stands still, at the stack of the loop's
-own thread. Code that holds Python's lock for all that time (a regular expression gone wild) cannot
-be seen: then the thread stands still as well.
+own thread. A plugin that goes on blocking is broken off by a signal, whose handler raises in the
+plugin's code: that ends a loop of Python's, and a wait (``time.sleep``, a socket) as well. Code
+that holds Python's lock for all that time (a regular expression gone wild) cannot be seen, since
+then the thread stands still too, and code in C cannot be ended.
 """
 
 import asyncio
+import signal
 import sys
 import threading
 import time
@@ -18,38 +22,69 @@ from typing import Any
 from loguru import logger
 
 from nekro_core.plugin.calls import call
+from nekro_core.plugin.faults import LoopBlocked
 from nekro_core.plugin.hooks import asked
+from nekro_core.plugin.places import plugin_at_work, plugin_of_module
 from nekro_core.plugin.waiting import outer_frame
 
 _LOOKS = 4
 """Looks in the time that a handler may block."""
 _SHOWN = 6
 """Lines of the stack that are shown, innermost last."""
+_OWN_PATIENCE = 3
+"""How much longer the bot's own code may take until it is told of: a start reads large files."""
+_SIGNAL = getattr(signal, "SIGUSR2", None)
 
 
 @contextmanager
-def loop_watched(limit_s: float) -> Iterator[None]:
+def loop_watched(limit_s: float, break_s: float = 0.0) -> Iterator[None]:
     """Log once an incident what blocks the running loop for longer than ``limit_s``, and once more
-    when it goes on."""
+    when it goes on. A plugin that blocks for ``break_s`` is broken off with `LoopBlocked`, and
+    again each ``break_s`` after that; 0 never breaks.
+
+    It takes SIGUSR2, where that is free and this is the main thread; elsewhere nothing is broken.
+    """
     watch = _Watch(asyncio.get_running_loop(), threading.get_ident(), limit_s)
     thread = threading.Thread(target=watch.look, name="watch of the event loop", daemon=True)
-    watch.beat()
-    thread.start()
+    with _breaking(watch, break_s):
+        watch.beat()
+        thread.start()
+        try:
+            yield
+        finally:
+            watch.ended.set()
+            thread.join()
+
+
+@contextmanager
+def _breaking(watch: "_Watch", break_s: float) -> Iterator[None]:
+    main = threading.current_thread() is threading.main_thread()
+    free = main and _SIGNAL is not None and signal.getsignal(_SIGNAL) is signal.SIG_DFL
+    if not free or _SIGNAL is None or not break_s:
+        yield
+        return
+    signal.signal(_SIGNAL, watch.interrupt)
+    watch.break_s = break_s
     try:
         yield
     finally:
-        watch.ended.set()
-        thread.join()
+        watch.break_s = 0.0
+        # The default action of this signal is to end the process: one may be on its way.
+        signal.signal(_SIGNAL, signal.SIG_IGN)
+        signal.signal(_SIGNAL, signal.SIG_DFL)
 
 
 class _Watch:
     def __init__(self, loop: asyncio.AbstractEventLoop, thread_id: int, limit_s: float) -> None:
         self.ended = threading.Event()
+        self.break_s = 0.0
         self._loop = loop
         self._thread_id = thread_id
         self._limit_s = limit_s
         self._every_s = limit_s / _LOOKS
         self._beaten = time.monotonic()
+        self._sent_for = 0.0
+        """The beat since which the loop stands that was to be broken off."""
 
     def beat(self) -> None:
         """Move the hand, in the loop."""
@@ -59,7 +94,7 @@ class _Watch:
 
     def look(self) -> None:
         """Look at it, in the thread."""
-        told_of = 0.0
+        told_of = broken_at = 0.0
         looks = 0
         seen = before = time.monotonic()
         while not self.ended.wait(self._every_s):
@@ -71,18 +106,41 @@ class _Watch:
             if told_of and beaten != told_of:
                 logger.warning("the event loop goes on after {:.1f} s", beaten - told_of)
                 told_of = 0.0
-            elif not told_of and looks > _LOOKS and self._tell(now - beaten):
+            elif not told_of and looks > _LOOKS and self._tell(now - beaten, looks):
                 told_of = beaten
+            if told_of and self.break_s and now - max(broken_at, told_of) > self.break_s:
+                broken_at = now
+                self._send(beaten)
 
-    def _tell(self, seconds: float) -> bool:
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        """The signal's handler, in the loop's thread: raises in a plugin's code, and nowhere
+        else."""
+        del number
+        if self._beaten != self._sent_for or not (plugin := plugin_at_work(frame)):
+            return
+        seconds = time.monotonic() - self._beaten
+        logger.error("plugin {} is broken off, it blocked the loop for {:.1f} s", plugin, seconds)
+        raise LoopBlocked(f"it blocked the event loop for {seconds:.1f} s and was broken off")
+
+    def _send(self, beaten: float) -> None:
         frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 (documented, the only way)
-        if frame is None or asyncio.current_task(self._loop) is None:
+        if _SIGNAL is not None and plugin_at_work(frame):
+            self._sent_for = beaten
+            signal.pthread_kill(self._thread_id, _SIGNAL)
+
+    def _tell(self, seconds: float, looks: int) -> bool:
+        frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 (documented, the only way)
+        idle = asyncio.current_task(self._loop) is None and not plugin_at_work(frame)
+        if frame is None or idle:
             return False  # It waits for events: nobody's code runs.
         stack = [*_outwards(frame)]
+        who = _who(stack)
+        if not who and looks <= _LOOKS * _OWN_PATIENCE:
+            return False
         logger.error(
             "{} has blocked the event loop for {:.1f} s, and with it every chat. Await what waits, "
             "and compute in a thread (anyio.to_thread.run_sync). It stands in:\n{}",
-            _handler(stack) or "something",
+            who or "something",
             seconds,
             "\n".join(f"  {_place(each)}" for each in reversed(stack[:_SHOWN])),
         )
@@ -95,14 +153,18 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back or outer_frame(frame)
 
 
-def _handler(stack: list[FrameType]) -> str:
-    """Which plugin was asked for what, by the frame of ours that asked it."""
+def _who(stack: list[FrameType]) -> str:
+    """Which plugin was asked for what, by the frame of ours that asked it; else whose code it is:
+    a task of its own, or what the bot calls elsewhere."""
     for frame in stack:
         if frame.f_code is _code(call):
             tool, ctx = frame.f_locals["tool"], frame.f_locals["ctx"]
             return f"{tool.owner}'s {tool.name} ({tool.where}), called for {ctx.chat},"
         if frame.f_code is _code(asked):
             return f"plugin {frame.f_locals['plugin'].key}: {frame.f_locals['what']}"
+    for frame in stack:
+        if plugin := plugin_of_module(frame.f_globals.get("__name__") or ""):
+            return f"plugin {plugin}"
     return ""
 
 

@@ -7,7 +7,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.plugin.context import AgentCtx
-from nekro_core.plugin.faults import passes_through
+from nekro_core.plugin.faults import LoopBlocked, passes_through
 from nekro_core.plugin.older_context import calling
 from nekro_core.plugin.waiting import bridged
 from nekro_core.tools.arguments import ArgumentError, bind_arguments
@@ -15,7 +15,7 @@ from nekro_core.tools.outcome import Failed, Outcome, ToolFailure, outcome_of
 from nekro_core.tools.tool import Tool
 
 _MAX_MESSAGE = 600
-_TELLING = (ValueError, LookupError, ArithmeticError)
+_TELLING = (ValueError, LookupError, ArithmeticError, LoopBlocked)
 """Exceptions about values: their text explains, and is the model's to mend. Others are about the
 world, and their text may hold the host's paths, addresses and keys."""
 

@@ -13,3 +13,8 @@ def passes_through(error: BaseException) -> bool:
         task = asyncio.current_task()
         return task is None or bool(task.cancelling())
     return isinstance(error, GeneratorExit)
+
+
+class LoopBlocked(BaseException):
+    """Raised in a plugin's code that holds the event loop up. No `Exception`: code in a loop that
+    goes on after each of those is what it ends."""

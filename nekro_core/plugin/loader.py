@@ -6,10 +6,14 @@ import ctypes
 import hashlib
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Callable
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.machinery import SourceFileLoader
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -19,9 +23,11 @@ import anyio
 from nekro_core.plugin.binding import Owner, acting
 from nekro_core.plugin.builtin import NAMESPACE, items_in, namespace
 from nekro_core.plugin.faults import passes_through
+from nekro_core.plugin.places import LOCAL_NAMESPACE, plugin_of_module
 from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.tools.problem import Problem, Severity
 
+_FRESH_S = 5.0
 _REMEDIES: tuple[tuple[type[BaseException], str], ...] = (
     (SyntaxError, "correct this line"),
     (ModuleNotFoundError, "install it into the bot's environment, or correct the name"),
@@ -92,7 +98,7 @@ async def load(item: Item, owner: Owner, limit_s: float) -> NekroPlugin:
 async def imported(item: Item, owner: Owner, limit_s: float) -> ModuleType:
     """A plugin's module, which its owner's effects forget again. Raises `LoadFailed`."""
     module_name = f"{_namespace(item)}.{item.name}"
-    owner.effects.add(f"import of {item.item}", _forgetting(module_name))
+    owner.effects.add(f"import of {item.item}", _forgetting(module_name, item.folder))
 
     def work() -> ModuleType:
         with acting(owner):
@@ -130,11 +136,42 @@ def _error(message: str, where: str, remedy: str) -> Problem:
 
 
 class _FreshLoader(SourceFileLoader):
-    """Always reads the source: a cached one is told by whole seconds, too coarse for a reload."""
+    """Reads a source that was written just now: Python's cache tells sources apart by whole
+    seconds, too coarse for a reload. It is not written for such a one either, so it is right."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
+        if abs(time.time() - self.path_stats(path)["mtime"]) > _FRESH_S:
+            code = super().get_code(fullname)
+            if code is not None:
+                return code
         return self.source_to_code(self.get_data(path), path)
+
+
+class _FreshFinder(MetaPathFinder):
+    """Finds what plugins are made of, for the loader above."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """See `MetaPathFinder`."""
+        if path is None or not plugin_of_module(fullname):
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.origin and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _FreshLoader(fullname, spec.origin)
+        return spec
+
+
+@contextmanager
+def reading_fresh() -> Iterator[None]:
+    """While this is open, all modules of plugins are read as they are on disk."""
+    finder = _FreshFinder()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
 
 
 class _Hanging(TimeoutError):
@@ -151,7 +188,7 @@ def _namespace(item: Item) -> str:
         return namespace(f"{NAMESPACE}.plugins", folder)
     # Two bots in one process have two folders; their plugins must not meet.
     digest = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:8]
-    return namespace(f"nekro_local_{digest}", folder)
+    return namespace(f"{LOCAL_NAMESPACE}{digest}", folder)
 
 
 def _import(name: str, item: Item) -> ModuleType:
@@ -168,8 +205,12 @@ def _import(name: str, item: Item) -> ModuleType:
     return module
 
 
-def _forgetting(name: str) -> Callable[[], None]:
-    """Take a module and what is inside it out of the way; the undo puts back what was there."""
+def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
+    """Take a module and what is inside it out of the way; the undo puts back what was there.
+
+    Of a folder's plugin that is also what it imported by a path of its own making.
+    """
+    paths = [*sys.path]
 
     def taken() -> dict[str, ModuleType]:
         own = [each for each in sys.modules if each == name or each.startswith(f"{name}.")]
@@ -179,7 +220,17 @@ def _forgetting(name: str) -> Callable[[], None]:
 
     def forget() -> None:
         taken()
+        if folder is not None:
+            for each, module in [*sys.modules.items()]:
+                if Path(getattr(module, "__file__", None) or "/").is_relative_to(folder):
+                    del sys.modules[each]
+            sys.path[:] = [
+                each for each in sys.path if each in paths or not Path(each).is_relative_to(folder)
+            ]
         sys.modules.update(before)
+        # The module cache of types holds the plugin's classes until others take their place.
+        for clean in getattr(typing, "_cleanups", ()):
+            clean()
 
     return forget
 

@@ -10,6 +10,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.chat import ChatKey, ChatMessage
+from nekro_core.plugin.adopting import tasks_adopted
 from nekro_core.plugin.binding import Binding, Owner, acting
 from nekro_core.plugin.builtin import builtin_folder
 from nekro_core.plugin.chat_hooks import AskingJournal, system_signal, tell_of_reset
@@ -26,7 +27,7 @@ from nekro_core.plugin.hooks import (
 )
 from nekro_core.plugin.kinds import PluginKind
 from nekro_core.plugin.listing import PluginInfo, PluginState, UnknownPlugin
-from nekro_core.plugin.loader import Item, LoadFailed, items, load, problem_of
+from nekro_core.plugin.loader import Item, LoadFailed, items, load, problem_of, reading_fresh
 from nekro_core.plugin.mounting import Lifecycle
 from nekro_core.plugin.owned import OwnedTasks
 from nekro_core.plugin.plugin import NekroPlugin
@@ -90,13 +91,19 @@ class PluginRegistry:
         host, ``registrars`` put in force what plugins declare. No plugin's fault is raised."""
         folder = builtin or builtin_folder("plugins")
         registry = cls(services, settings or PluginSettings(), folder, kinds, registrars)
+        with reading_fresh(), tasks_adopted():
+            async with registry._open():
+                yield registry
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[None]:
         try:
-            await registry.load_all()
+            await self.load_all()
             failure: Exception | None = None
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(registry.follow_choices)
+                tasks.start_soon(self.follow_choices)
                 try:
-                    yield registry
+                    yield
                 except Exception as error:  # noqa: BLE001 - raised below, not inside a group
                     failure = error
                 tasks.cancel_scope.cancel()
@@ -104,7 +111,7 @@ class PluginRegistry:
                 raise failure
         finally:
             with anyio.CancelScope(shield=True):
-                await registry.unload_all()
+                await self.unload_all()
 
     def plugins(self) -> tuple[PluginInfo, ...]:
         """Every plugin that was found, with the clashes of its tools' names among its problems."""

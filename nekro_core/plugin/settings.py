@@ -32,8 +32,11 @@ class PluginSettings(BaseModel):
     most_tools: int = Field(default=256, gt=0)
     """Most tools of one plugin, and most other things of one kind that it registers."""
 
-    blocks_s: float = Field(default=2.0, gt=0)
-    """How long a handler may hold every chat up before the log names it."""
+    blocks_s: float = Field(default=0.7, gt=0)
+    """How long a plugin may hold every chat up before the log names it."""
+
+    breaks_s: float = Field(default=5.0, ge=0)
+    """How long until its code is broken off; 0 never does that. What runs in C is not."""
 
     may_send_elsewhere: frozenset[str] = frozenset()
     """Keys of plugins whose tools may write to other chats than the one that asks."""
