@@ -1,12 +1,16 @@
 """The jail passes what every backend must pass."""
 
+import os
+import resource
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
 
 import anyio
 import pytest
 
-from nekro_core.sandbox.box import Backend, Box
+from nekro_core.sandbox.box import Backend, BackendUnavailable, Box
 from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.settings import SandboxSettings
 from tests.sandbox.conformance import BackendConformance
@@ -52,6 +56,24 @@ async def test_a_box_starts_while_the_event_loop_is_busy() -> None:
         assert made.alive
         await jail.aclose()
         tasks.cancel_scope.cancel()
+
+
+async def test_a_process_without_descriptors_is_told_so_and_lives(jail: Backend) -> None:
+    used = [int(path.name) for path in Path("/proc/self/fd").iterdir()]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(used) + 1, hard))
+    held = []
+    try:
+        with suppress(OSError):
+            while True:
+                held.append(os.dup(1))
+        with pytest.raises(BackendUnavailable, match="Too many open files"):
+            await jail.create(SMALL)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in held:
+            os.close(descriptor)
+    await (await jail.create(SMALL)).destroy()
 
 
 class TestWithoutDoor(StreamConformance):

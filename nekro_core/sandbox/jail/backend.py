@@ -91,6 +91,12 @@ class JailBackend:
     ) -> Box:
         """See `Backend.create`. Only a test of what a defence is good for gives ``defences``, and
         only one of relayed connections makes a box without a door."""
+        try:
+            return await self._create(spec, defences, with_door=with_door)
+        except OSError as error:  # no descriptor, process or memory left; all else has its words
+            raise BackendUnavailable(f"a box cannot be made: {error}") from error
+
+    async def _create(self, spec: BoxSpec, defences: Defences, *, with_door: bool) -> Box:
         layout = await self._prepare()
         template = await self._template(layout, spec.template)
         ours, theirs = socket.socketpair()
@@ -123,19 +129,19 @@ class JailBackend:
             with anyio.move_on_after(_READY_TIMEOUT_S):
                 await box.ready.wait()
                 await limited.wait()
+            if box.alive and box.ready.is_set():
+                processes.note_inner()
+                return box
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await limited.wait()
                 await box.destroy()
                 door.close()
             raise
-        if not box.alive or not box.ready.is_set():
-            await limited.wait()
-            complaint = processes.complaint() or box.lost_because or "it did not answer"
-            await box.destroy()
-            raise BackendUnavailable(f"a box did not start: {complaint}")
-        processes.note_inner()
-        return box
+        await limited.wait()
+        complaint = processes.complaint() or box.lost_because or "it did not answer"
+        await box.destroy()
+        raise BackendUnavailable(f"a box did not start: {complaint}")
 
     def processes_of(self, box: Box) -> list[int]:
         """What runs for a box, as the host numbers it: the launcher, then the agent, then all below

@@ -101,10 +101,15 @@ class JailProcesses:
     def limit(self, group: CGroup) -> None:
         """Put the launcher and all that it forks into a group, which is removed with it.
 
-        Blocks for up to 20 ms. Raises `OSError`.
+        Blocks for up to 20 ms. Raises `OSError`; then it is in none.
         """
         self._group = group
-        group.add(lambda: process_tree.descendants(self.pid))
+        try:
+            group.add(lambda: process_tree.descendants(self.pid))
+        except OSError:
+            self._group = None
+            group.remove()
+            raise
 
     def starved(self) -> bool:
         """Whether the kernel killed something of it for memory since this was last asked."""
