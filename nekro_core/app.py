@@ -29,6 +29,9 @@ from nekro_core.llm.embedded import EmbeddedModel, Progress
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.plugin import PluginRegistry, Services, loop_watched
+from nekro_core.plugin.commands.book import CommandBook
+from nekro_core.plugin.commands.command import Command, CommandFamily
+from nekro_core.plugin.commands.desk import CommandDesk
 from nekro_core.sandbox.egress import Egress, EgressLimits, box_environment
 from nekro_core.sandbox.egress.overrides import OverridesFile
 from nekro_core.sandbox.egress.source import LetOutBoxes
@@ -119,6 +122,8 @@ class App:
                 stack.push_async_callback(model.aclose)
             fetcher = await stack.enter_async_context(Fetcher(settings.nekro_delivery.media))
             stack.enter_context(provided_names())
+            catalogue = Catalogue.load()
+            book = CommandBook(settings.nekro_plugin.order)
             plugins = await stack.enter_async_context(
                 PluginRegistry.open(
                     Services(
@@ -137,6 +142,7 @@ class App:
                         fetcher=fetcher,
                     ),
                     settings.nekro_plugin,
+                    registrars={Command: book.put, CommandFamily: book.put_family},
                 )
             )
             ports = Ports(
@@ -146,9 +152,17 @@ class App:
                 activity=activity,
                 model=model,
                 plugins=plugins,
+                commands=CommandDesk(
+                    book,
+                    settings.nekro_command,
+                    plugins.context_for,
+                    partial(_adapter_of, store),
+                    catalogue,
+                    language=settings.nekro_agent.language,
+                ),
                 boxes=boxes,
                 journal=journal,
-                catalogue=Catalogue.load(),
+                catalogue=catalogue,
                 pictures=Pictures(longer_side=settings.nekro_agent.prompt.image_pixels),
                 settings=settings.nekro_agent,
                 trigger=settings.nekro_trigger,

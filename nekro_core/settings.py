@@ -22,6 +22,7 @@ from nekro_core.delivery import DeliverySettings
 from nekro_core.llm.embedded import EmbeddedSettings
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugin import PluginSettings
+from nekro_core.plugin.commands.access import CommandSettings
 from nekro_core.sandbox.preview import PreviewSettings
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.speech.settings import SpeechSettings
@@ -63,6 +64,7 @@ class Settings(BaseSettings):
     nekro_delivery: DeliverySettings = DeliverySettings()
     nekro_speech: SpeechSettings = SpeechSettings()
     nekro_plugin: PluginSettings = PluginSettings()
+    nekro_command: CommandSettings = CommandSettings()
 
     @field_validator("nekro_data_dir", mode="before")
     @classmethod

@@ -12,6 +12,7 @@ from nekro_core.catalogue import Catalogue
 from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.delivery import Broadcast, Inbox, Outbox
 from nekro_core.llm.model import ChatModel
+from nekro_core.plugin.commands.desk import CommandDesk
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.hooks import PromptInjection
 from nekro_core.plugin.services import BoxFiles
@@ -63,6 +64,7 @@ class Ports:
     activity: Broadcast
     model: ChatModel
     plugins: Plugins
+    commands: CommandDesk
     boxes: ChatBoxes
     journal: ChatJournal
     catalogue: Catalogue

@@ -1,6 +1,5 @@
 """The live agent of one chat: hears records, decides, takes its turns one after another."""
 
-import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
@@ -16,7 +15,7 @@ from nekro_core.agent.notices import say
 from nekro_core.agent.ports import Ports
 from nekro_core.agent.trigger import TIMER_S, Answer, Heard, Silent, Wait, decide, reason
 from nekro_core.agent.turn import Turn
-from nekro_core.chat import Author, ChatKey, ChatKind, ChatMessage, Mention, Record, Reply, Text
+from nekro_core.chat import Author, ChatKey, ChatKind, ChatMessage, Record
 from nekro_core.delivery import Working
 from nekro_core.plugin.signal import MsgSignal
 from nekro_core.store import StoreUnavailable
@@ -31,11 +30,10 @@ _READY_S = 0.1
 _STORE_PAUSE_S = 1.0
 """How long until the store is tried again that could not write: a disk is full for minutes."""
 _Written = TypeVar("_Written")
-_STOP_WORD = re.compile(r"[/／]stop\s*", re.IGNORECASE)
 
 
 class Session:
-    """One chat. Everything but `hear` and `stop` runs in the task of `live`."""
+    """One chat. Everything but `hear`, `pass_over` and `stop` runs in the task of `live`."""
 
     def __init__(self, chat_key: ChatKey, ports: Ports, slots: anyio.CapacityLimiter) -> None:
         self.chat_key = chat_key
@@ -45,6 +43,8 @@ class Session:
         self._heard: list[Heard] = []
         self._forced: set[int] = set()
         self._hidden: set[int] = set()
+        self._passed: set[int] = set()
+        self._stops: set[int] = set()
         self._interrupted: StoredTurn | None = None
         self._news = anyio.Event()
         self._turn_scope: anyio.CancelScope | None = None
@@ -66,12 +66,19 @@ class Session:
         """Take note of a record that arrived so long ago."""
         if record.author is Author.BOT or (record.author is Author.SYSTEM and not record.to_bot):
             return
-        if self.working and is_stop(record):
-            self.stop(record.seq)
-            return
         self._fresh.append(Heard(record, self._ports.clock() - age_s))
         del self._fresh[:-_MOST_HEARD]
         self._news.set()
+
+    def hear_stop(self, record: Record) -> None:
+        """Somebody wants it to stop: the running turn at once, else what is still waited for."""
+        if not self.stop(record.seq):
+            self._stops.add(record.seq)
+            self.hear(record)
+
+    def pass_over(self, record: Record) -> None:
+        """A record that is no question: a command, which others have dealt with."""
+        self._passed.add(record.seq)
 
     def take_up(self, turn: StoredTurn) -> None:
         """A turn that a dead process left; it comes before everything else."""
@@ -135,8 +142,9 @@ class Session:
         fresh, self._fresh = self._fresh, []
         for heard in fresh:
             record = heard.record
-            if is_stop(record):
-                await self._stop_command(record)
+            if record.seq in self._stops:
+                self._stops.remove(record.seq)
+                await self._stop_waiting(record)
                 continue
             signal = MsgSignal.CONTINUE
             if record.author is Author.PERSON:
@@ -171,10 +179,12 @@ class Session:
         )
         return await plugins.on_user_message(ctx, message)
 
-    async def _stop_command(self, record: Record) -> None:
-        """``/stop`` while no turn runs: what was asked and is still waited for is dropped."""
-        waiting = any(self._asks(heard.record) for heard in self._heard)
-        self._forget()
+    async def _stop_waiting(self, record: Record) -> None:
+        """``/stop`` while no turn runs: what was asked before it is dropped."""
+        before = [heard for heard in self._heard if heard.record.seq < record.seq]
+        waiting = any(self._asks(heard.record) for heard in before)
+        self._heard = [heard for heard in self._heard if heard not in before]
+        self._ready = None
         await self._ports.store.chats.mark_handled(self.chat_key, record.seq)
         if waiting:
             await say(self._ports, self.chat_key, [record], "turn.stopped")
@@ -257,6 +267,8 @@ class Session:
         return found[0] if found and found[0].seq == seq else None
 
     def _asks(self, record: Record) -> bool:
+        if record.seq in self._passed:
+            return False
         wall, ports = self._ports.wall(), self._ports
         return record.seq in self._forced or bool(
             reason(record, wall=wall, settings=ports.trigger, names=ports.settings.names)
@@ -326,6 +338,7 @@ class Session:
         self._heard = [heard for heard in self._heard if heard.record.seq > through]
         self._fresh = [heard for heard in self._fresh if heard.record.seq > through]
         self._forced = {seq for seq in self._forced if seq > through}
+        self._passed = {seq for seq in self._passed if seq > through}
 
     async def _written(self, act: Callable[[], Awaitable[_Written]]) -> _Written:
         """Do what the store may be unable to do now, until it can: a turn that is not closed there
@@ -352,12 +365,3 @@ def _of_the_store(error: Exception) -> StoreUnavailable | None:
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error if isinstance(error, StoreUnavailable) else None
-
-
-def is_stop(record: Record) -> bool:
-    """Whether somebody wrote ``/stop`` and nothing else, to whomever and in answer to whatever."""
-    words = [part for part in record.segments if not isinstance(part, Mention | Reply)]
-    match words:
-        case [Text(text)] if record.author is Author.PERSON and not record.from_history:
-            return _STOP_WORD.fullmatch(text.strip()) is not None
-    return False

@@ -7,11 +7,13 @@ import anyio
 from anyio.abc import TaskGroup
 from loguru import logger
 
+from nekro_core.agent.own_commands import own_commands
 from nekro_core.agent.ports import Ports
 from nekro_core.agent.session import Session
 from nekro_core.agent.small_prompt import beginnings
 from nekro_core.chat import ChatKey, ChatKind, Record
 from nekro_core.llm.model import ChatRequest, ModelError
+from nekro_core.store import StoreUnavailable
 
 _AFTER_FAULT_S = 1.0
 
@@ -33,7 +35,11 @@ class Sessions:
     async def __aenter__(self) -> Self:
         self._tasks = await anyio.create_task_group().__aenter__()
         self._tasks.start_soon(self._ports.boxes.watch, name="sleep of idle boxes")
-        self._leave = self._ports.inbox.listen(self.hear)
+        book, catalogue = self._ports.commands.book, self._ports.catalogue
+        self._leave = [
+            self._ports.inbox.listen(self.hear),
+            *(book.add_own(command) for command in own_commands(self, catalogue)),
+        ]
         return self
 
     async def __aexit__(
@@ -43,7 +49,8 @@ class Sessions:
         trace: TracebackType | None,
     ) -> None:
         assert self._tasks is not None
-        self._leave()
+        for leave in self._leave:
+            leave()
         self._tasks.cancel_scope.cancel()
         # The body's error is the body's own: the group must not wrap it.
         await self._tasks.__aexit__(None, None, None)
@@ -57,8 +64,11 @@ class Sessions:
             self._session(turn.chat_key).take_up(turn)
         waiting = await store.turns.unanswered(since=now - self._ports.trigger.recover_age_s)
         for chat in waiting:
+            session = self._session(chat.chat_key)
             for record in chat.records:
-                self._session(chat.chat_key).hear(record)
+                # A command may have been run: what it did is not done twice.
+                known = self._ports.commands.is_command(record)
+                (session.pass_over if known else session.hear)(record)
 
     def prepare(self) -> None:
         """Begin to make the model ready, before the first person waits for it: its library loaded,
@@ -83,7 +93,25 @@ class Sessions:
 
     def hear(self, record: Record, age_s: float) -> None:
         """Take note of a record that arrived so long ago; the inbox calls this."""
-        self._session(record.chat_key).hear(record, age_s=age_s)
+        assert self._tasks is not None, "enter the sessions first"
+        if not self._ports.commands.hear(record, self._tasks.start_soon):
+            self._session(record.chat_key).hear(record, age_s=age_s)
+            return
+        session = self._sessions.get(record.chat_key)
+        if session is None or session.idle:
+            self._tasks.start_soon(self._mark_handled, record)
+        else:
+            session.pass_over(record)
+
+    def hear_stop(self, record: Record) -> None:
+        """Somebody wrote ``/stop``."""
+        self._session(record.chat_key).hear_stop(record)
+
+    async def _mark_handled(self, record: Record) -> None:
+        try:
+            await self._ports.store.chats.mark_handled(record.chat_key, record.seq)
+        except StoreUnavailable as error:
+            logger.error("{}: command {} is not marked: {}", record.chat_key, record.seq, error)
 
     async def stop(self, chat_key: ChatKey) -> bool:
         """Stop the chat's running turn and say so there. False where none runs."""

@@ -25,6 +25,9 @@ from nekro_core.chat import ChatKey, Record, plain_text
 from nekro_core.delivery import Broadcast, Inbox, MediaStore, Outbox, Working
 from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
 from nekro_core.plugin import AgentCtx, MsgSignal, PromptInjection, Services
+from nekro_core.plugin.commands.access import CommandSettings
+from nekro_core.plugin.commands.book import CommandBook
+from nekro_core.plugin.commands.desk import CommandDesk
 from nekro_core.sandbox.box import BackendUnavailable, Box, RunLimits
 from nekro_core.store import Store, StoreSettings
 from nekro_core.store import Turn as StoredTurn
@@ -238,6 +241,13 @@ async def running_bot(
             activity=activity,
             model=model,
             plugins=plugins,
+            commands=CommandDesk(
+                CommandBook(),
+                CommandSettings(),
+                plugins.context_for,
+                services.adapter_of,
+                Catalogue.load(),
+            ),
             boxes=ChatBoxes(boxes, folder / "boxes", settings, clock=time.monotonic),
             journal=journal,
             catalogue=Catalogue.load(),

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from nekro_core.plugin.commands.names import folded
+
 EVERYBODY = "*"
 """The id in ``web:*``: everybody of that adapter or account."""
 
@@ -93,6 +95,17 @@ def standing(
     if _named(settings.advanced_users, adapter, instance, user_id):
         return CommandPermission.ADVANCED
     return CommandPermission.USER
+
+
+def rule_of(
+    settings: CommandSettings, names: Collection[str], own: CommandPermission
+) -> CommandPermission | None:
+    """What one must be to run a command that is known by these names, folded; None where the
+    operator has switched it off."""
+    if any(folded(name) in names for name in settings.off):
+        return None
+    chosen = (wanted for name, wanted in settings.permissions.items() if folded(name) in names)
+    return next(chosen, own)
 
 
 def _named(people: Collection[str], adapter: str, instance: str, user_id: str) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nekro_core.chat import Record
 from nekro_core.plugin.commands.access import CommandPermission
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.i18n import I18nDict, SupportedLang, get_text
@@ -16,8 +17,9 @@ Handler = Callable[..., Awaitable[Any] | Any]
 class CommandExecutionContext:
     """Who runs a command, and where; nothing of it but the name is a person's own word.
 
-    ``ctx`` is the way to the chat, None in a plugin's own test; ``text`` is what stood behind the
-    name. ``context_data`` is what `CmdCtl.wait` was given, in the command that gets the answer.
+    ``ctx`` is the way to the chat and ``record`` the whole message, pictures included; both are
+    None in a plugin's own test. ``text`` is what stood behind the name. ``context_data`` is what
+    `CmdCtl.wait` was given, in the command that gets the answer.
     """
 
     user_id: str = ""
@@ -30,6 +32,16 @@ class CommandExecutionContext:
     text: str = ""
     context_data: Mapping[str, Any] = field(default_factory=dict)
     ctx: AgentCtx | None = field(default=None, repr=False, compare=False)
+    record: Record | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def standing(self) -> CommandPermission:
+        """What the person is."""
+        if self.is_super_user:
+            return CommandPermission.SUPER_USER
+        if self.is_advanced_user:
+            return CommandPermission.ADVANCED
+        return CommandPermission.USER if self.user_id else CommandPermission.PUBLIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

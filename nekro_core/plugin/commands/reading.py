@@ -125,3 +125,23 @@ def _converted(parameter: Parameter, text: str) -> Any:
         if not least <= measured <= most:
             raise BadArgument(Fault.RANGE, parameter.name, text, f"{least:g} … {most:g}")
     return value
+
+
+def read_answer(signature: Signature, line: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for the answer to a question: ``data`` is what the question was asked with.
+
+    Where one parameter is left, it gets the whole line: a person answers in words. Raises
+    `BadArgument`.
+    """
+    names = {parameter.name for parameter in signature.parameters}
+    given = {name: value for name, value in data.items() if name in names}
+    if "context_data" in names:
+        given.setdefault("context_data", dict(data))
+    free = [each for each in signature.parameters if each.name not in given]
+    needed = [each for each in free if each.required] or free
+    if not free:
+        return given
+    if len(needed) == 1:
+        given[needed[0].name] = _converted(needed[0], line.strip())
+        line = ""
+    return read_arguments(signature, line, given)

@@ -1,0 +1,36 @@
+"""A command's answer on its way to the chat."""
+
+from pathlib import Path
+
+from nekro_core.chat import File, Image, Segment, Text
+from nekro_core.plugin.commands.response import (
+    CommandOutputSegment,
+    CommandOutputType,
+    CommandResponse,
+)
+from nekro_core.plugin.context import AgentCtx
+from nekro_core.plugin.i18n import get_text
+
+
+async def deliver(ctx: AgentCtx, response: CommandResponse, lang: str) -> None:
+    """Send an answer to the chat that asked. Raises `ToolFailure` where it cannot be."""
+    segments: list[Segment] = []
+    if text := get_text(response.message, "", lang).strip():
+        segments.append(Text(text))
+    segments += [await _segment(ctx, part) for part in response.output_segments]
+    options = response.question.options if response.question else ()
+    if options:
+        listed = "\n".join(f"{number}. {option}" for number, option in enumerate(options, 1))
+        segments.append(Text(f"\n{listed}" if segments else listed))
+    if segments:
+        await ctx.send(segments)
+
+
+async def _segment(ctx: AgentCtx, part: CommandOutputSegment) -> Segment:
+    kind = CommandOutputType(part.type)
+    if kind is CommandOutputType.TEXT:
+        return Text(part.text)
+    source: str | Path = Path(part.file_path) if part.file_path else part.web_url
+    if kind is CommandOutputType.IMAGE:
+        return Image(await ctx.medium(source, name=part.file_name, expect="image"))
+    return File(await ctx.medium(source, name=part.file_name))
