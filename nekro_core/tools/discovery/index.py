@@ -18,12 +18,12 @@ from nekro_core.tools.discovery.words import folded, pairs, runs, words
 from nekro_core.tools.names import NamedTool
 
 _NAME = 2.0
-_BRIEF = 1.5
-_PLUGIN = 0.8
+_BRIEF = 1.2
+_PLUGIN = 0.5
 _REST = 0.5
 """Weights of the places in which a term may stand."""
-_WORD = 1.0
-_PAIR = 0.5
+_WORD = 0.6
+_PAIR = 0.4
 _CONCEPT = 1.0
 """Weights of the kinds of terms; a word of Chinese is about two pairs."""
 _EXACT = 100.0
@@ -79,12 +79,12 @@ class ToolIndex:
     def _of_tool(self, named: NamedTool) -> Mapping[_Term, float]:
         tool = named.tool
         found: dict[_Term, float] = {}
-        rest = [each for each in tool.parameters]
+        parameters = " ".join(f"{each.name} {each.description}" for each in tool.parameters)
         places = (
             (_NAME, (tool.name, tool.python_name)),
             (_BRIEF, (tool.description, tool.summary)),
             (_PLUGIN, (tool.module,)),
-            (_REST, (tool.details, *(f"{each.name} {each.description}" for each in rest))),
+            (_REST, (tool.details, parameters)),
         )
         for place, texts in places:
             for term, weight in self._of_text(folded(" ".join(texts)[:_MAX_TEXT])).items():

@@ -1,68 +1,91 @@
 """What tools of chat bots are about, in English, Chinese and Japanese."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
 from nekro_core.tools.discovery.words import folded, runs, words
 
+_INSIDE = 0.5
+"""How surely a word is meant that is only a part of a longer one."""
+
 
 class Lexicon:
     """Concepts, each with the words that people have for it. Made by `lexicon`."""
 
-    def __init__(self, lines: Sequence[str]) -> None:
+    def __init__(self, lines: Iterable[str]) -> None:
         self._english: dict[tuple[str, ...], list[int]] = {}
         self._eastern: dict[str, list[int]] = {}
-        for number, line in enumerate(lines):
+        self._weights: list[float] = []
+        weight = 1.0
+        for line in lines:
+            if line.startswith("=="):
+                weight = float(line.split()[1])
+                continue
             for form in line.replace("|", ",").split(","):
-                self._take(folded(form.strip()), number)
+                self._take(folded(form.strip()), len(self._weights))
+            self._weights.append(weight)
         self._longest = max(map(len, self._english), default=0)
         self._widest = max(map(len, self._eastern), default=0)
 
     def concepts(self, plain: str) -> Mapping[int, float]:
-        """The concepts of a folded text, with how surely each is meant. A longer form hides the
-        shorter ones that it is made of: in "anime" nobody speaks of "an image"."""
+        """The concepts of a folded text, with how much each counts.
+
+        A longer form comes before the shorter ones that it is made of: "local time" is a little
+        about time, but a character of a Chinese word alone is about nothing.
+        """
         found: dict[int, float] = {}
         stems = words(plain)
         at = 0
         while at < len(stems):
-            at += self._longest_at(tuple(stems[at : at + self._longest]), found)
+            length = self._note_english(tuple(stems[at : at + self._longest]), found)
+            for part in stems[at : at + length] if length > 1 else ():
+                self._note(self._english.get((part,), ()), found, _INSIDE)
+            at += length
         for run in runs(plain):
             at = 0
             while at < len(run):
-                at += self._widest_at(run[at : at + self._widest], found)
+                length = self._note_eastern(run[at : at + self._widest], found)
+                for start in range(at, at + length - 1) if length > 2 else ():
+                    inner = run[start : start + 2]
+                    self._note(self._eastern.get(inner, ()), found, _INSIDE)
+                at += length
         return found
 
-    def _longest_at(self, stems: tuple[str, ...], found: dict[int, float]) -> int:
+    def _note_english(self, stems: tuple[str, ...], found: dict[int, float]) -> int:
         for length in range(len(stems), 0, -1):
             if known := self._english.get(stems[:length]):
-                _note(known, found)
+                self._note(known, found)
                 return length
         return 1
 
-    def _widest_at(self, text: str, found: dict[int, float]) -> int:
+    def _note_eastern(self, text: str, found: dict[int, float]) -> int:
         for length in range(len(text), 0, -1):
             if known := self._eastern.get(text[:length]):
-                _note(known, found)
+                self._note(known, found)
                 return length
         return 1
 
     def _take(self, form: str, number: int) -> None:
         eastern = runs(form)
         if eastern and eastern[0] == form:
-            self._eastern.setdefault(form, []).append(number)
+            known = self._eastern.setdefault(form, [])
         elif stems := tuple(words(form)):
-            self._english.setdefault(stems, []).append(number)
+            known = self._english.setdefault(stems, [])
+        else:
+            return
+        if number not in known:
+            known.append(number)
 
-
-def _note(known: Sequence[int], found: dict[int, float]) -> None:
-    # A word of several concepts says less of each.
-    for number in dict.fromkeys(known):
-        found[number] = max(found.get(number, 0.0), len(known) ** -0.5)
+    def _note(self, known: Sequence[int], found: dict[int, float], sure: float = 1.0) -> None:
+        # A word of several concepts says less of each.
+        for number in known:
+            counts = sure * self._weights[number] * len(known) ** -0.5
+            found[number] = max(found.get(number, 0.0), counts)
 
 
 @cache
 def lexicon() -> Lexicon:
     """The one that comes with the program, read when something is first searched for."""
     text = (files("nekro_core.tools.discovery") / "concepts.txt").read_text("utf-8")
-    return Lexicon([line for line in text.splitlines() if line and not line.startswith("#")])
+    return Lexicon(line for line in text.splitlines() if line and not line.startswith("#"))

@@ -11,17 +11,20 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _EAST = re.compile(r"[\u3005\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
 _KANA_ONLY = re.compile(r"[\u3041-\u309f]+\Z")
 _VOWEL = re.compile(r"[aeiouy]")
-_STOP = frozenset(
-    "a about an and any are as at be been but by can could do does for from give had has have how i"
-    " if in into is it its let like me my need not of on one or our out please so some that the"
-    " their them then there these this to up us use used using want was we what when which who will"
-    " with would you your".split()
-)
+_SAYING_NOTHING = """
+a about an and any are as at be been but by can could do does for from give had has have how i if in
+into is it its let like me my need not of on one or our out please so some that the their them then
+there these this to up us use used using want was we what when which who will with would you your
+"""
+_STOP = frozenset(_SAYING_NOTHING.split())
+_WHOLE = frozenset(("always", "bus", "gas", "news", "plus", "series", "species", "towards"))
+"""Words that only look as if they had an ending."""
 _ENDINGS = (
     ("ization", "ize"), ("ational", "ate"), ("isation", "ize"), ("fulness", "ful"),
     ("iveness", "ive"), ("ations", "ate"), ("ation", "ate"), ("ators", "ate"), ("ator", "ate"),
     ("ments", ""), ("ment", ""), ("ness", ""), ("ions", ""), ("ion", ""), ("ings", ""),
-    ("ing", ""), ("ies", "y"), ("ied", "y"), ("ed", ""), ("ers", ""), ("er", ""), ("ors", ""),
+    ("ening", ""), ("ened", ""), ("ing", ""), ("en", ""), ("ies", "y"), ("ied", "y"),
+    ("ed", ""), ("ers", ""), ("er", ""), ("ors", ""),
     ("or", ""), ("ly", ""), ("es", ""), ("s", ""),
 )  # fmt: skip
 
@@ -60,6 +63,8 @@ def stem(word: str) -> str:
     Rough on purpose: both sides of a comparison are cut alike, and a stem is never shown.
     """
     bare = word.partition("'")[0]
+    if bare in _WHOLE:
+        return bare
     for ending, instead in _ENDINGS:
         head = bare.removesuffix(ending)
         if head != bare and len(head) >= 3 and _VOWEL.search(head) and not bare.endswith("ss"):
@@ -76,6 +81,6 @@ def _simplified() -> dict[int, str]:
     text = (files("nekro_core.tools.discovery") / "variants.txt").read_text("utf-8")
     for line in text.splitlines():
         if not line.startswith("#"):
-            for simple, *others in line.split():
-                table |= {ord(other): simple for other in others if other != simple}
+            for group in line.split():
+                table |= {ord(other): group[0] for other in group[1:] if other != group[0]}
     return table

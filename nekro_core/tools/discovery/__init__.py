@@ -1,0 +1,17 @@
+"""Which tools fit a wish, and how a model is told that there are more.
+
+::
+
+    words.py      words of a text in any of three languages, in one form
+    lexicon.py    what words mean the same: concepts.txt, some hundreds of concepts
+    index.py      tools searched by names, words and concepts
+    brief.py      the lines by which a prompt tells of deferred tools
+
+Nothing here is particular to a tool: what ranks one is its name, its description, and the lexicon,
+which is about the world that chats talk of.
+"""
+
+from nekro_core.tools.discovery.brief import about_tokens, brief_of, deferred_lines
+from nekro_core.tools.discovery.index import Hit, ToolIndex
+
+__all__ = ["Hit", "ToolIndex", "about_tokens", "brief_of", "deferred_lines"]

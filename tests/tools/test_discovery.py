@@ -1,0 +1,188 @@
+"""Tools are found by wishes in three languages, and told of in lines that cost next to nothing.
+
+The tools (discovery_tools.toml) and the queries (discovery_queries.toml) are by different hands,
+the queries older than the ranking. The weights were tuned on discovery_tuning.tsv.
+"""
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nekro_core.kit.tokens import token_counter
+from nekro_core.tools.discovery import ToolIndex, brief_of, deferred_lines
+from nekro_core.tools.discovery.brief import LINE_TOKENS, about_tokens
+from nekro_core.tools.discovery.lexicon import Lexicon
+from nekro_core.tools.discovery.words import folded, pairs, runs, stem, words
+from nekro_core.tools.names import ToolSet, tool_set
+from nekro_core.tools.tool import Tool, ToolKind
+
+HERE = Path(__file__).parent
+TOOLS = tomllib.loads((HERE / "discovery_tools.toml").read_text("utf-8"))
+QUERIES = tomllib.loads((HERE / "discovery_queries.toml").read_text("utf-8"))["query"]
+TOKENS = token_counter()
+
+
+async def nothing(_ctx: Any) -> None:
+    """Nothing."""
+
+
+def a_tool(name: str, description: str, module: str = "some") -> Tool:
+    return Tool(
+        name=name,
+        python_name=name,
+        module=module,
+        owner=f"ann.{module}",
+        kind=ToolKind.TOOL,
+        handler=nothing,
+        description=description,
+        summary=description,
+    )
+
+
+def known_tools() -> ToolSet:
+    return tool_set(
+        a_tool(name, description, module)
+        for module, tools in TOOLS.items()
+        for name, description in tools.items()
+    )
+
+
+@pytest.fixture(scope="module")
+def tools() -> ToolSet:
+    return known_tools()
+
+
+@pytest.fixture(scope="module")
+def index(tools: ToolSet) -> ToolIndex:
+    return ToolIndex(tools.named)
+
+
+def first_three(index: ToolIndex, query: str) -> list[str]:
+    return [hit.named.tool.name for hit in index.search(query, 3)]
+
+
+def test_forty_of_forty_five_strange_queries_find_their_tool_among_the_first_three(
+    index: ToolIndex,
+) -> None:
+    assert len(QUERIES) == 45
+    missed = [each for each in QUERIES if each["tool"] not in first_three(index, each["text"])]
+    assert len(missed) <= 5, missed
+
+
+def test_what_the_weights_were_tuned_on_stays_as_good(index: ToolIndex) -> None:
+    lines = (HERE / "discovery_tuning.tsv").read_text("utf-8").splitlines()
+    cases = [line.split("\t") for line in lines if not line.startswith("#")]
+    missed = [query for query, tool in cases if tool not in first_three(index, query)]
+    assert len(missed) <= len(cases) * 0.06, missed
+
+
+@pytest.mark.parametrize(
+    "query", ["get_weather_forecast", "get weather forecast", "weather.get_weather_forecast"]
+)
+def test_who_knows_the_name_gets_the_tool(index: ToolIndex, query: str) -> None:
+    assert first_three(index, query)[0] == "get_weather_forecast"
+
+
+def test_nothing_is_found_where_nothing_fits(index: ToolIndex) -> None:
+    for query in ("", "   ", "the of and", "!!!", "\ud800", "zzqqx"):
+        assert index.search(query) == []
+    assert ToolIndex(()).search("weather") == []
+
+
+def test_traditional_and_simplified_characters_are_one(index: ToolIndex) -> None:
+    assert first_three(index, "天氣預報") == first_three(index, "天气预报")
+    assert "query_stock_quote" in first_three(index, "股價")
+
+
+def test_camel_case_and_full_width_names_are_parted() -> None:
+    named = tool_set([a_tool("getUserWeather", "Ｆｅｔｃｈ")]).named
+    assert ToolIndex(named).search("weather")
+    assert ToolIndex(named).search("fetch")
+    assert words(folded("HTTPServerStatus")) == ["http", "serv", "statu"]
+
+
+def test_parameters_and_the_plugin_help_a_little() -> None:
+    plain = a_tool("one", "Do it.")
+    named = tool_set([plain, replace(a_tool("two", "Do it.", "stocks"), details="about cheese")])
+    assert [hit.named.name for hit in ToolIndex(named.named).search("cheese")] == ["two"]
+    assert [hit.named.name for hit in ToolIndex(named.named).search("stock")] == ["two"]
+
+
+@pytest.mark.parametrize(
+    "alike",
+    [
+        ("translate", "translated", "translation", "translating", "translator"),
+        ("search", "searching", "searches", "searched"),
+        ("city", "cities"),
+        ("recipe", "recipes"),
+        ("running", "run"),
+        ("sharper", "sharpen", "sharp"),
+    ],
+)
+def test_forms_of_a_word_have_one_stem(alike: tuple[str, ...]) -> None:
+    assert len({stem(each) for each in alike}) == 1, {each: stem(each) for each in alike}
+
+
+def test_a_longer_word_hides_what_it_is_made_of() -> None:
+    lexicon = Lexicon(
+        ["== 1.0 things", "anime | 动画 | アニメ", "draw | 画 | 描く", "time", "local time"]
+    )
+    assert dict(lexicon.concepts("看动画")) == {0: 1.0}
+    assert dict(lexicon.concepts("画画")) == {1: 1.0}
+    assert lexicon.concepts("the local time") == {3: 1.0, 2: 0.5}
+    assert runs(folded("看動畫ok")) == ["看动画"]
+    assert list(pairs("天気です")) == ["天気", "気で"]
+
+
+def test_a_line_costs_less_than_twelve_tokens_a_tool(tools: ToolSet) -> None:
+    assert TOKENS.name == "o200k_base"
+    for prefix in ("", "weather_plugin.", "mcp__server__"):
+        lines = deferred_lines((prefix + each.name, each) for each in tools.named)
+        assert len(lines) <= len(tools.named)
+        assert TOKENS.count("\n".join(lines)) < 11.5 * len(tools.named), prefix
+
+
+def test_lines_are_cut_at_a_word() -> None:
+    told = "Search for all members of the group who said something interesting in the last week."
+    (named,) = tool_set([a_tool("find_it", told)]).named
+    (line,) = deferred_lines([("find_it", named)])
+    assert line.endswith("…")
+    assert told.startswith(line.removeprefix("find_it: ").removesuffix("…"))
+    assert told[len(line) - len("find_it: …")] == " "
+    assert brief_of(named.tool) == told.rstrip(".")
+
+
+def test_names_without_end_and_tools_without_number_are_told_of_by_plugin() -> None:
+    named = tool_set(
+        [a_tool("a", "A."), a_tool("b" * 5 + "_c" * 40, "B."), a_tool("d", "D.")]
+    ).named
+    lines = deferred_lines(((each.name, each) for each in named), limit=1)
+    assert lines == ["a: A", "some: 2 more"]
+
+
+TEXTS = st.text(max_size=300) | st.text("ab天気てデ _.\n", max_size=300)
+
+
+@given(TEXTS, st.text("abc_", min_size=1, max_size=20))
+def test_a_line_is_a_line(description: str, name: str) -> None:
+    (named,) = tool_set([a_tool("x", description)]).named
+    (line,) = deferred_lines([(name, named)])
+    assert "\n" not in line
+    assert line.startswith((name, "some: 1 more"))
+    assert about_tokens(line) <= LINE_TOKENS + about_tokens(name, name=True)
+
+
+@given(TEXTS, st.lists(st.tuples(st.text("abc_天", max_size=9), TEXTS), max_size=5))
+def test_a_search_never_fails_and_ranks_as_it_says(
+    query: str, described: list[tuple[str, str]]
+) -> None:
+    tools = tool_set(a_tool(f"t{n}_{name}", text) for n, (name, text) in enumerate(described))
+    hits = ToolIndex(tools.named).search(query, 3)
+    assert len(hits) <= 3
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert all(hit.score > 0 for hit in hits)
