@@ -9,10 +9,12 @@ from nekro_core.chat import ChatKey, Receipt, Record, Segment
 from nekro_core.delivery.fetch import Fetcher
 from nekro_core.delivery.host import MediaKeeper
 from nekro_core.llm.model import ChatModel
+from nekro_core.packages import PackageShelf
 from nekro_core.plugin.tasks.runner import TaskRunner
 from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.tools import SandboxPool
 from nekro_core.speech.speaker import Speaker
+from nekro_core.timers import Timers
 
 
 class Outgoing(Protocol):
@@ -129,7 +131,8 @@ class Services:
     the plugins that may write to other chats than the one that asks; ``editor`` changes what was
     sent, where that can be. ``boxes``, ``pool_of`` (a
     chat's boxes), ``model`` and ``fetcher`` are what cells work with (`nekro_core.reactive`);
-    ``older`` is what existing plugins find in their context, ``tasks`` those that plugins run."""
+    ``older`` is what existing plugins find in their context, ``tasks`` those that plugins run,
+    ``timers`` what wakes chats at a time."""
 
     outgoing: Outgoing
     journal: Journal
@@ -144,5 +147,7 @@ class Services:
     pool_of: Callable[[ChatKey], SandboxPool] | None = None
     model: ChatModel | None = None
     fetcher: Fetcher | None = None
+    packages: PackageShelf | None = None
     older: Older | None = None
     tasks: TaskRunner = field(default_factory=TaskRunner)
+    timers: Timers | None = None

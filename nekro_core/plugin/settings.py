@@ -43,3 +43,12 @@ class PluginSettings(BaseModel):
 
     order: tuple[str, ...] = ()
     """Keys of installed plugins, first the one that has a name which several want."""
+
+    package_index: str = ""
+    """Address of the index that plugins' packages come from; empty is what pip is set to."""
+
+    build_packages: bool = False
+    """Whether packages without a wheel are built, which runs their authors' code."""
+
+    packages_s: float = Field(default=600.0, gt=0)
+    """Longest run of pip."""

@@ -1,0 +1,136 @@
+"""pip, as a program of its own: what it would install, and then just that."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+from packaging.utils import canonicalize_name
+
+_BASE = (
+    sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "--no-color",
+)  # fmt: skip
+_OWN_COMMANDS = frozenset({"pip", "setuptools", "wheel"})
+
+
+class PipFailed(Exception):
+    """pip ended with an error. ``said`` is all that it wrote."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said.strip().rpartition("\n")[2])
+        self.said = said
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """One package of a resolution: ``digest`` is its file's, as pip writes it (``sha256=...``)."""
+
+    name: str
+    version: str
+    url: str
+    digest: str
+
+
+def own_versions() -> dict[str, str]:
+    """What is installed where the bot runs, by canonical name."""
+    found: dict[str, str] = {}
+    for each in distributions(path=_own_path()):
+        if each.metadata and each.metadata["Name"]:
+            found.setdefault(canonicalize_name(each.metadata["Name"]), each.version)
+    return found
+
+
+def _own_path() -> list[str]:
+    """The path that a fresh Python of this environment has: no folder of plugins' packages."""
+    return [part for part in sys.path if "plugin_packages" not in Path(part).parts]
+
+
+def resolve(
+    requirements: Iterable[str], *, index: str, builds: bool, limit_s: float
+) -> list[Pinned]:
+    """What must be added to the bot's environment, whose packages stay as they are, for all
+    requirements at once. Nothing is installed. Blocks. Raises `PipFailed` and `TimeoutError`."""
+    with tempfile.TemporaryDirectory(prefix="nekro-packages-") as folder:
+        wanted, held = Path(folder) / "wanted.txt", Path(folder) / "held.txt"
+        report = Path(folder) / "report.json"
+        wanted.write_text("\n".join(requirements))
+        held.write_text(
+            "\n".join(
+                f"{name}=={version}"
+                for name, version in own_versions().items()
+                if name not in _OWN_COMMANDS and "+" not in version
+            )
+        )
+        _run(
+            [
+                "install", "--dry-run", "--report", str(report), "--requirement",
+                str(wanted), "--constraint", str(held), *_source(index, builds=builds),
+            ],
+            limit_s,
+        )  # fmt: skip
+        found: dict[str, Any] = json.loads(report.read_text())
+    return [_pinned(each) for each in found["install"]]
+
+
+def place(
+    pinned: Sequence[Pinned], target: Path, *, index: str, builds: bool, limit_s: float
+) -> None:
+    """Put a resolution into an empty folder. Blocks. Raises `PipFailed` and `TimeoutError`."""
+    target.mkdir(parents=True)
+    if pinned:
+        wanted = target.with_suffix(".txt")
+        # Exactly the files that the resolution saw, by their digests.
+        wanted.write_text("\n".join(map(_line, pinned)))
+        try:
+            _run(
+                [
+                    "install", "--quiet", "--no-deps", "--no-warn-conflicts", "--target",
+                    str(target), *_source(index, builds=builds), "--requirement", str(wanted),
+                ],
+                limit_s,
+            )  # fmt: skip
+        finally:
+            wanted.unlink()
+
+
+def _line(pinned: Pinned) -> str:
+    digest = f" --hash={pinned.digest.replace('=', ':', 1)}" if pinned.digest else ""
+    return f"{pinned.name}=={pinned.version}{digest}"
+
+
+def _source(index: str, *, builds: bool) -> list[str]:
+    chosen = ["--index-url", index] if index else []
+    return chosen if builds else [*chosen, "--only-binary", ":all:"]
+
+
+def _pinned(entry: dict[str, Any]) -> Pinned:
+    archive = entry["download_info"].get("archive_info", {})
+    return Pinned(
+        name=canonicalize_name(entry["metadata"]["name"]),
+        version=entry["metadata"]["version"],
+        url=entry["download_info"]["url"],
+        digest=archive.get("hash", ""),
+    )
+
+
+def _run(arguments: Sequence[str], limit_s: float) -> None:
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell, and requirements come in a file
+            [*_BASE, *arguments],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=limit_s,
+            text=True,
+            errors="replace",
+        )
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(f"pip took over {limit_s:g} s") from None
+    if done.returncode:
+        raise PipFailed(done.stdout)
