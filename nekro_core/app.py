@@ -40,6 +40,7 @@ from nekro_core.sandbox.supply import BoxSupply, owner_of
 from nekro_core.settings import Settings
 from nekro_core.speech.choose import open_speaker
 from nekro_core.store import DataFolderLock, Store
+from nekro_core.timers import Timers
 
 Report = Callable[[Progress], None]
 
@@ -54,11 +55,13 @@ class App:
         sessions: Sessions,
         plugins: PluginRegistry,
         adapters: dict[str, Adapter],
+        timers: Timers,
     ) -> None:
         self.host = host
         self.plugins = plugins
         self._sessions = sessions
         self._adapters = adapters
+        self._timers = timers
         self._started: list[Adapter] = []
 
     @classmethod
@@ -121,6 +124,15 @@ class App:
                 model = make_model(settings, data, report)
                 stack.push_async_callback(model.aclose)
             fetcher = await stack.enter_async_context(Fetcher(settings.nekro_delivery.media))
+            timers = await stack.enter_async_context(
+                Timers.open(
+                    store,
+                    inbox,
+                    settings.nekro_timer,
+                    timezone=settings.nekro_agent.timezone,
+                    wall=wall,
+                )
+            )
             stack.enter_context(provided_names())
             catalogue = Catalogue.load()
             book = CommandBook(settings.nekro_plugin.order)
@@ -140,6 +152,7 @@ class App:
                         pool_of=boxes.pool,
                         model=model,
                         fetcher=fetcher,
+                        timers=timers,
                     ),
                     settings.nekro_plugin,
                     registrars={Command: book.put, CommandFamily: book.put_family},
@@ -183,7 +196,9 @@ class App:
                 online=outbox.nudge,
                 desk=ToolDesk(ports),
             )
-            app = cls(host=host, sessions=sessions, plugins=plugins, adapters=adapters)
+            app = cls(
+                host=host, sessions=sessions, plugins=plugins, adapters=adapters, timers=timers
+            )
             stack.push_async_callback(app.close_adapters)
             yield app
 
@@ -197,6 +212,7 @@ class App:
         for adapter in self._adapters.values():
             await adapter.start()
             self._started.append(adapter)
+        self._timers.start()
         self._sessions.prepare()
 
     async def close_adapters(self) -> None:

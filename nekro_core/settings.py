@@ -27,6 +27,7 @@ from nekro_core.sandbox.preview import PreviewSettings
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.speech.settings import SpeechSettings
 from nekro_core.store import StoreSettings
+from nekro_core.timers.settings import TimerSettings
 
 ADAPTER_PREFIXES = ("onebot_", "web_")
 """Names of the process environment that are handed to adapters as they stand: NoneBot itself reads
@@ -64,6 +65,7 @@ class Settings(BaseSettings):
     nekro_delivery: DeliverySettings = DeliverySettings()
     nekro_speech: SpeechSettings = SpeechSettings()
     nekro_plugin: PluginSettings = PluginSettings()
+    nekro_timer: TimerSettings = TimerSettings()
     nekro_command: CommandSettings = CommandSettings()
 
     @field_validator("nekro_data_dir", mode="before")

@@ -108,7 +108,7 @@ class AgentCtx(OlderNames):
         Raises `ToolFailure` where the platform refuses, where the message is dropped, and for
         another chat without the operator's permission.
         """
-        chat = self._allowed(chat_key)
+        chat = self.allowed_chat(chat_key)
         try:
             receipts = await self.services.outgoing.send(chat, segments, run_id=self.run_id)
         except DeliveryError as error:
@@ -203,7 +203,7 @@ class AgentCtx(OlderNames):
     ) -> None:
         """Add a system line to the chat's record; with ``trigger_agent`` the agent answers it."""
         await self.services.journal.note(
-            self._allowed(chat_key), message, run_id=self.run_id, trigger=trigger_agent
+            self.allowed_chat(chat_key), message, run_id=self.run_id, trigger=trigger_agent
         )
 
     async def sandbox_tool(self, tool: str, /, **given: Any) -> dict[str, Any]:
@@ -225,7 +225,9 @@ class AgentCtx(OlderNames):
         """The newest records of the chat, at most 500, oldest first."""
         return await self.services.journal.newest(self.chat, max(1, min(limit, _MAX_RECORDS)))
 
-    def _allowed(self, chat_key: ChatKey | str | None) -> ChatKey:
+    def allowed_chat(self, chat_key: ChatKey | str | None) -> ChatKey:
+        """A chat in which this call may do something: None and its own always, another one with
+        the operator's permission. Raises `ToolFailure`."""
         if chat_key is None:
             chat_key = self.chat
         try:

@@ -1,0 +1,33 @@
+"""Timers that wake a chat's agent again and again."""
+
+from nekro_core.plugin.recurring_timers import (
+    RecurringTimerJob,
+    create_cron_job,
+    delete_job,
+    get_job,
+    get_job_id,
+    get_job_summary,
+    list_jobs,
+    pause_job,
+    resume_job,
+    run_now,
+    update_job,
+    validate_cron_expr,
+    validate_timezone,
+)
+
+__all__ = [
+    "RecurringTimerJob",
+    "create_cron_job",
+    "delete_job",
+    "get_job",
+    "get_job_id",
+    "get_job_summary",
+    "list_jobs",
+    "pause_job",
+    "resume_job",
+    "run_now",
+    "update_job",
+    "validate_cron_expr",
+    "validate_timezone",
+]

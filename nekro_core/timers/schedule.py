@@ -1,0 +1,145 @@
+"""When a recurring timer is due: a cron expression, a time zone and the days that it is meant for.
+
+Expressions have the five fields of cron(5), or are one of ``@hourly``, ``@daily``, ``@midnight``,
+``@weekly``, ``@monthly``, ``@yearly``, ``@annually``. Where clocks are put forward or back it is as
+in Debian's cron (`cronsim`): a time of day that is skipped comes right after the gap, and one that
+happens twice counts once.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, tzinfo
+from functools import lru_cache
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from nekro_core.timers.workdays import WorkdayMode, is_meant
+
+_NAMED = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+_FIELDS = "minute, hour, day of month, month, day of week"
+_LONGEST = 200
+_HORIZON_S = 10 * 366 * 86_400.0
+"""A time that does not come within ten years never does: 29 February comes within eight."""
+
+
+class BadSchedule(ValueError):
+    """An expression, a zone or a mode that there is not. The message says what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Checked, unless it was made by hand: use `parse`. An empty zone is the machine's."""
+
+    cron: str
+    timezone: str = ""
+    workdays: WorkdayMode = WorkdayMode.NONE
+
+    @classmethod
+    def parse(cls, cron: str, timezone: str = "", workdays: str = "none") -> "Schedule":
+        """Raises `BadSchedule`, also where all is well but no such time ever comes."""
+        schedule = cls(parsed_cron(cron), parsed_zone(timezone), _parsed_mode(workdays))
+        if schedule.next_after(datetime.now(UTC).timestamp()) is None:
+            raise BadSchedule(
+                f"cron expression {cron!r} with {workdays!r}: no such time ever comes"
+            )
+        return schedule
+
+    def next_after(self, moment: float) -> float | None:
+        """The first time after ``moment`` (both seconds since 1970), None where none comes."""
+        return next(self.times_after(moment), None)
+
+    def times_after(self, moment: float) -> Iterator[float]:
+        """All times after ``moment`` within ten years, in order."""
+        zone = zone_of(self.timezone)
+        try:
+            start = datetime.fromtimestamp(moment, zone)
+            for found in self._candidates(start, zone):
+                due = found.timestamp()
+                if due > moment + _HORIZON_S:
+                    return
+                # Begun in an hour that happens twice, the search finds a time in its first one.
+                if due > moment:
+                    yield due
+        except (OverflowError, OSError, ValueError):
+            return  # a clock beyond what a calendar has
+
+    def _candidates(self, start: datetime, zone: tzinfo) -> Iterator[datetime]:
+        times = CronSim(self.cron, start)
+        while (found := next(times, None)) is not None:
+            if is_meant(self.workdays, found.date()):
+                yield found
+            else:
+                # On to the next day at once: a minute of each would be thousands of steps.
+                times = CronSim(self.cron, datetime.combine(found.date(), time(23, 59, 59), zone))
+
+
+def parsed_cron(expression: str) -> str:
+    """The expression with its names written out. Raises `BadSchedule`."""
+    text = " ".join(str(expression).split())
+    text = _NAMED.get(text.lower(), text)
+    if len(text) > _LONGEST or len(text.split(" ")) != 5:
+        raise BadSchedule(
+            f"cron expression {_quoted(expression)}: expected five fields ({_FIELDS}), "
+            "for example '30 7 * * 1-5'"
+        )
+    try:
+        CronSim(text, datetime(2024, 1, 1, tzinfo=UTC))
+    except CronSimError as error:
+        raise BadSchedule(
+            f"cron expression {_quoted(expression)}: {error}; the fields are {_FIELDS}, "
+            "for example '30 7 * * 1-5'"
+        ) from None
+    return text
+
+
+def parsed_zone(name: str) -> str:
+    """The zone's name; empty stays empty and is the machine's. Raises `BadSchedule`."""
+    name = (name or "").strip()
+    zone_of(name)
+    return name
+
+
+@lru_cache(256)
+def zone_of(name: str) -> tzinfo:
+    """The zone of a name of the IANA's, of the machine for none. Raises `BadSchedule`."""
+    if not name:
+        return _machine_zone()
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise BadSchedule(
+            f"time zone {_quoted(name)}: expected a name such as Asia/Shanghai or Europe/Berlin"
+        ) from None
+
+
+def _machine_zone() -> tzinfo:
+    try:
+        if name := os.environ.get("TZ", "").lstrip(":"):
+            return ZoneInfo(name)
+        with Path("/etc/localtime").open("rb") as file:
+            return ZoneInfo.from_file(file)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return datetime.now(UTC).astimezone().tzinfo or UTC
+
+
+def _parsed_mode(mode: str) -> WorkdayMode:
+    try:
+        return WorkdayMode(mode or "none")
+    except ValueError:
+        known = ", ".join(WorkdayMode)
+        raise BadSchedule(f"workday mode {_quoted(mode)}: expected one of {known}") from None
+
+
+def _quoted(text: object) -> str:
+    return repr(str(text)[:_LONGEST])

@@ -1,0 +1,72 @@
+"""What becomes of a timer whose time has come. Pure: a row and the time in, a row or words out."""
+
+from dataclasses import replace
+from datetime import datetime
+from itertools import islice
+
+from nekro_core.store import TimerRow
+from nekro_core.timers.schedule import Schedule, zone_of
+from nekro_core.timers.workdays import WorkdayMode
+
+ONCE, TEMPORARY, RECURRING = "once", "temporary", "recurring"
+ACTIVE, PAUSED, OVER = "active", "paused", "over"
+
+_LATE_S = 60.0
+"""A machine that is busy for less is nothing to speak of."""
+_DAY_S = 86_400.0
+_COUNTED = 100
+
+
+def schedule_of(row: TimerRow) -> Schedule:
+    """When a recurring timer is due."""
+    return Schedule(row.cron, row.timezone, WorkdayMode(row.workdays))
+
+
+def after_telling(row: TimerRow, now: float) -> TimerRow:
+    """The row once its due time was told of: over, or with its next time. Times that passed while
+    the bot was away are told of together, as the latest due one."""
+    if row.kind != RECURRING:
+        return replace(row, state=OVER, told_due=row.due, due=0.0)
+    following = schedule_of(row).next_after(max(now, row.due))
+    if following is None:
+        return replace(row, state=OVER, told_due=row.due, due=0.0)
+    return replace(row, told_due=row.due, due=following)
+
+
+def mended(row: TimerRow, now: float) -> TimerRow:
+    """The row with the next time that its schedule gives today.
+
+    Zones and holidays may be others than when it was reckoned, and so may the clock: a time that
+    was told of is not due again when the clock is put back, unless that was by more than a day;
+    then it had been wrong before.
+    """
+    if row.kind != RECURRING or row.state != ACTIVE or row.due <= now:
+        return row
+    told = row.told_due if row.told_due <= now + _DAY_S else 0.0
+    following = schedule_of(row).next_after(max(now, told))
+    if following is None:
+        return replace(row, state=OVER, due=0.0)
+    return replace(row, due=following)
+
+
+def sentence(row: TimerRow, now: float) -> str:
+    """What the agent is told, with how late it is."""
+    if row.kind == RECURRING:
+        name = f' "{row.title}"' if row.title else ""
+        said = [f"The recurring timer{name} ({row.timer_id}) is due: {row.text}"]
+    else:
+        said = [f"A timer that was set in this chat is due: {row.text}"]
+    if row.due and now - row.due > _LATE_S:
+        due = datetime.fromtimestamp(row.due, zone_of(row.timezone))
+        said.append(f"It was due at {due:%Y-%m-%d %H:%M}, when the bot was not there.")
+        if passed := _passed(row, now):
+            more = f"{passed} more of its times have" if passed > 1 else "One more of its times has"
+            said.append(f"{more} passed since.")
+    return "\n".join(said)
+
+
+def _passed(row: TimerRow, now: float) -> int:
+    if row.kind != RECURRING:
+        return 0
+    times = islice(schedule_of(row).times_after(row.due), _COUNTED)
+    return sum(time <= now for time in times)

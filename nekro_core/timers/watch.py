@@ -1,0 +1,133 @@
+"""Waiting for timers, and telling of those that are due.
+
+A timer that is due is a system line in its chat, which the chat's agent answers. The line, and the
+row that knows of it, are written in one transaction, and the line has a unique key made of timer
+and due time: whenever the process dies, at the next start each due time was told of or is told of
+then, once. What the agent has not answered by then it answers after the restart, as it does people.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import anyio
+from loguru import logger
+
+from nekro_core.chat import ChatKey
+from nekro_core.store import Statement, Store, StoreUnavailable, TimerRow
+from nekro_core.timers.rows import TimerRows
+from nekro_core.timers.telling import RECURRING, after_telling, mended, sentence
+
+_AT_ONCE = 64
+"""Timers told of at one time: they share a commit."""
+_STORE_PAUSE_S = 1.0
+
+
+class Telling(Protocol):
+    """Adds a line to a chat's history (`nekro_core.delivery.Inbox`)."""
+
+    async def note(
+        self,
+        chat_key: ChatKey,
+        text: str,
+        *,
+        to_bot: bool,
+        unique_id: str,
+        beside: Callable[[int], Sequence[Statement]],
+    ) -> object:
+        """See `Inbox.note`. Raises `StoreUnavailable`: nothing was written."""
+
+
+class Watch:
+    """One for all timers. ``wall`` counts seconds since 1970, ``look_s`` is how soon it is noticed
+    that somebody has set that clock."""
+
+    def __init__(
+        self,
+        rows: TimerRows,
+        store: Store,
+        inbox: Telling,
+        *,
+        look_s: float,
+        wall: Callable[[], float],
+    ) -> None:
+        self._rows = rows
+        self._store = store
+        self._inbox = inbox
+        self._look_s = look_s
+        self._wall = wall
+        self._seen = wall()
+
+    async def live(self) -> None:
+        """Tell of what is due until cancelled."""
+        while True:
+            self._rows.news = anyio.Event()
+            try:
+                wait = await self._look()
+            except StoreUnavailable as error:
+                logger.error("timers wait until the store can write: {}", error)
+                wait = _STORE_PAUSE_S
+            with anyio.move_on_after(wait):
+                await self._rows.news.wait()
+
+    async def mend(self) -> None:
+        """Reckon the next times anew: at the start, and after the clock was put back."""
+        now = self._wall()
+        for row in self._rows.all():
+            right = mended(row, now)
+            if right != row:
+                await self._rows.keep(right)
+
+    async def _look(self) -> float | None:
+        """Tell of what is due now. Returns how long to wait, None where there is nothing to."""
+        now = self._wall()
+        if now < self._seen:
+            await self.mend()
+        self._seen = now
+        failures: list[StoreUnavailable] = []
+
+        async def tell(row: TimerRow) -> None:
+            try:
+                await self.tell(row, now)
+            except StoreUnavailable as error:
+                failures.append(error)
+
+        due = self._rows.take_due(now, _AT_ONCE)
+        async with anyio.create_task_group() as tasks:
+            for row in due:
+                tasks.start_soon(tell, row)
+        if failures:
+            raise failures[0]
+        if due:
+            return 0.0
+        following = self._rows.next_due()
+        if following is None:
+            return None
+        # Waits are by another clock than due times: that one may be set at any moment.
+        return min(max(following - self._wall(), 0.0), self._look_s)
+
+    async def tell(self, row: TimerRow, now: float) -> None:
+        """Write the line of a row that is due, and with it what becomes of the row. Raises
+        `StoreUnavailable`: then neither was written."""
+        if self._rows.get(row.timer_id) is not row:
+            return  # changed or forgotten a moment ago
+        told = after_telling(row, now)
+
+        def beside(seq: int) -> tuple[Statement, ...]:
+            nonlocal told
+            told = replace(told, record_seq=seq)
+            return self._rows.put(told), self._store.timers.swept()
+
+        try:
+            await self._inbox.note(
+                row.chat_key,
+                sentence(row, now),
+                to_bot=True,
+                unique_id=f"timer:{row.timer_id}:{row.due:.3f}",
+                beside=beside,
+            )
+        except StoreUnavailable:
+            self._rows.take_back(told, row)
+            raise
+        again = "again and again" if row.kind == RECURRING else "once"
+        logger.info("{}: timer {} was due ({})", row.chat_key, row.timer_id, again)
