@@ -4,7 +4,7 @@ import inspect
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
@@ -176,6 +176,8 @@ def _without_none(annotation: Any) -> Any:
 
 
 def _told(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return " | ".join(map(str, get_args(annotation)))
     if get_origin(annotation) is None and isinstance(annotation, type):
         return annotation.__name__
     return str(annotation).replace("typing.", "")
