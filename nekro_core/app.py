@@ -15,7 +15,8 @@ from loguru import logger
 
 from nekro_core.agent import ChatBoxes, ChatJournal, Pictures, Ports, Sessions, ToolDesk
 from nekro_core.catalogue import Catalogue
-from nekro_core.compat.imports import provided_names
+from nekro_core.compat import Host as OlderHost
+from nekro_core.compat import hosted, provided_names
 from nekro_core.delivery import (
     Adapter,
     Broadcast,
@@ -133,7 +134,18 @@ class App:
                     wall=wall,
                 )
             )
+            older = OlderHost(
+                store=store,
+                llm=settings.nekro_llm,
+                agent=settings.nekro_agent,
+                trigger=settings.nekro_trigger,
+                command=settings.nekro_command,
+                adapters=adapters,
+                data_dir=data,
+                run_seconds=settings.nekro_sandbox.limits.seconds,
+            )
             stack.enter_context(provided_names())
+            stack.enter_context(hosted(older))
             catalogue = Catalogue.load()
             book = CommandBook(settings.nekro_plugin.order)
             plugins = await stack.enter_async_context(
@@ -152,12 +164,14 @@ class App:
                         pool_of=boxes.pool,
                         model=model,
                         fetcher=fetcher,
+                        older=older,
                         timers=timers,
                     ),
                     settings.nekro_plugin,
                     registrars={Command: book.put, CommandFamily: book.put_family},
                 )
             )
+            older.plugins = plugins
             ports = Ports(
                 store=store,
                 inbox=inbox,

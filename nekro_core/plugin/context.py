@@ -16,11 +16,11 @@ from nekro_core.chat import (
     Record,
     Reply,
     Segment,
-    Text,
     Voice,
 )
 from nekro_core.delivery.errors import DeliveryError
 from nekro_core.delivery.host import Expected
+from nekro_core.plugin.agent_segments import text_segments
 from nekro_core.plugin.files import BoxFileSystem, is_url
 from nekro_core.plugin.mirror import CallFiles, Mirror
 from nekro_core.plugin.older_context import OlderNames
@@ -126,7 +126,7 @@ class AgentCtx(OlderNames):
         chat_key: ChatKey | str | None = None,
         reply_to: str = "",
     ) -> tuple[Receipt, ...]:
-        """Send words, as an answer to the message ``reply_to``.
+        """Send words, as an answer to the message ``reply_to``. ``[@id:10001@]`` is a mention.
 
         ``record`` is taken because existing plugins give it; what is sent is always in the chat's
         record. Raises as `send`, and `ToolFailure` for a text without words.
@@ -134,7 +134,8 @@ class AgentCtx(OlderNames):
         del record
         if not content.strip():
             raise ToolFailure("the text is empty: there is nothing to send")
-        return await self.send((*_reply(reply_to), Text(content)), chat_key=chat_key)
+        words = text_segments(content)
+        return await self.send((*_reply(reply_to), *words), chat_key=chat_key)
 
     async def send_image(
         self,

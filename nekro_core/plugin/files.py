@@ -60,7 +60,7 @@ class BoxFileSystem:
             return source
         if isinstance(source, Path):
             return await anyio.Path(source).read_bytes()
-        own = self._mirror.own_file(source) or self._without_a_box(source)
+        own = self._mirror.own_file(source) or self._on_the_host(source)
         if own is not None:
             return await anyio.Path(own).read_bytes()
         return await self._read_box(source)
@@ -169,10 +169,19 @@ class BoxFileSystem:
 
     async def _pushed(self, path: Path, inside: str) -> str:
         """Have the box hold a file of the mirror."""
-        if inside.startswith(f"{SHARED}/") and self._box is not None:
-            relative = inside.removeprefix(f"{SHARED}/")
-            await self.write(f"{HOME}/{relative}", await anyio.Path(path).read_bytes())
-            self._mirror.call.handed_in.add(path)
+        if self._box is None:
+            return inside
+        data = await anyio.Path(path).read_bytes()
+        if inside.startswith(f"{UPLOADS}/"):
+            try:
+                await self._box.write_file(inside, data, read_only=True)
+            except BoxFileError as error:
+                # It may be there already, and nobody can change it.
+                if error.code != "permission_denied":
+                    raise ToolFailure(f"{inside!r}: {error}") from None
+            return inside
+        await self.write(f"{HOME}/{inside.removeprefix(f'{SHARED}/')}", data)
+        self._mirror.call.handed_in.add(path)
         return inside
 
     async def _put(self, path: str, data: bytes) -> str:
@@ -203,9 +212,11 @@ class BoxFileSystem:
         except BoxFileError as error:
             raise ToolFailure(f"{path!r}: {error}") from None
 
-    def _without_a_box(self, path: str) -> Path | None:
-        """The mirror's copy, where there is no box and the path is one of a box."""
-        if self._box is not None or not path.startswith(_BOX_STARTS):
+    def _on_the_host(self, path: str) -> Path | None:
+        """The mirror's copy of a box path: of what the chat received, and of anything where there
+        is no box."""
+        received = path.startswith(f"{UPLOADS}/")
+        if not received and (self._box is not None or not path.startswith(_BOX_STARTS)):
             return None
         try:
             copy, _ = self._mirror.host_path(path)

@@ -113,6 +113,11 @@ class PluginRegistry:
             with anyio.CancelScope(shield=True):
                 await self.unload_all()
 
+    @property
+    def services(self) -> Services:
+        """What the plugins reach."""
+        return self._services
+
     def plugins(self) -> tuple[PluginInfo, ...]:
         """Every plugin that was found, with the clashes of its tools' names among its problems."""
         clashes = self._sets.of("").clashes

@@ -1,0 +1,239 @@
+"""Conditions of a query as existing plugins write them: ``filter(send_timestamp__gte=...)``.
+
+A condition is tried on a row, and said in SQL where every field of it has a column.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from nekro_core.store.queries import Where
+
+
+class QueryError(ValueError):
+    """A query names a field or a lookup that there is not; says which there are."""
+
+
+class HowToSql(Protocol):
+    """A field's condition in SQL; nothing where it cannot be said."""
+
+    def __call__(self, lookup: str, value: Any) -> Where | None:
+        """For one lookup with one value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One field, one lookup, one value."""
+
+    field: str
+    lookup: str
+    value: Any
+
+    def holds(self, row: Any) -> bool:
+        """Whether it is so for a row."""
+        try:
+            return LOOKUPS[self.lookup](getattr(row, self.field), self.value)
+        except TypeError:  # None, or a text against a number: no row is like that
+            return False
+
+    def where(self, columns: Mapping[str, HowToSql]) -> Where | None:
+        """The same in SQL."""
+        how = columns.get(self.field)
+        return how(self.lookup, self.value) if how else None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Several conditions: all of them, or any where ``any_of``; the opposite where ``negated``."""
+
+    parts: tuple["Leaf | Group", ...]
+    any_of: bool = False
+    negated: bool = False
+
+    def holds(self, row: Any) -> bool:
+        """Whether it is so for a row."""
+        combine = any if self.any_of and self.parts else all
+        return combine(part.holds(row) for part in self.parts) is not self.negated
+
+    def where(self, columns: Mapping[str, HowToSql]) -> Where | None:
+        """The same in SQL."""
+        clauses = [part.where(columns) for part in self.parts]
+        known = [clause for clause in clauses if clause is not None and clause.sql]
+        if len(known) < len(clauses):
+            return None
+        sql = (" OR " if self.any_of else " AND ").join(clause.sql for clause in known) or "1 = 1"
+        values = tuple(value for clause in known for value in clause.values)
+        return Where(f"{'NOT ' if self.negated else ''}({sql})", values)
+
+
+Condition = Leaf | Group
+
+
+def conditions_of(
+    fields: Mapping[str, object], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Condition, ...]:
+    """What ``filter`` was given: Tortoise's ``Q`` objects and ``field__lookup=value``.
+
+    Raises `QueryError`.
+    """
+    return (
+        *(_of_q(fields, each) for each in args),
+        *(_leaf(fields, name, value) for name, value in kwargs.items()),
+    )
+
+
+def _of_q(fields: Mapping[str, object], q: Any) -> Group:
+    try:
+        children, filters = tuple(q.children), dict(q.filters)
+        joined, negated = q.join_type, bool(getattr(q, "_is_negated", False))
+    except AttributeError:
+        raise QueryError(f"{q!r}: expected field=value or tortoise.expressions.Q") from None
+    parts: tuple[Condition, ...] = (
+        *(_of_q(fields, child) for child in children),
+        *(_leaf(fields, name, value) for name, value in filters.items()),
+    )
+    return Group(parts, any_of=joined == "OR", negated=negated)
+
+
+def _leaf(fields: Mapping[str, object], name: str, value: Any) -> Leaf:
+    field, _, lookup = name.partition("__")
+    if field == "pk":
+        field = "id"
+    if field not in fields:
+        raise QueryError(f"there is no field {field!r}; there are {', '.join(sorted(fields))}")
+    if lookup not in LOOKUPS:
+        known = ", ".join(sorted(each for each in LOOKUPS if each))
+        raise QueryError(f"{name}: there is no lookup {lookup!r}; there are {known}")
+    return Leaf(field, lookup, getattr(value, "pk", value))
+
+
+def alike(mine: Any, given: Any) -> bool:
+    """Whether a field has a value. Plugins give ids as numbers and as texts."""
+    if isinstance(mine, str) and isinstance(given, int) and not isinstance(given, bool):
+        return mine == str(given)
+    if isinstance(mine, datetime) and isinstance(given, datetime):
+        return mine.timestamp() == given.timestamp()
+    return bool(mine == given)
+
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def compared(mine: Any, given: Any) -> bool:
+        if mine is None or given is None:
+            return False
+        if isinstance(mine, datetime) and isinstance(given, datetime):
+            return compare(mine.timestamp(), given.timestamp())
+        return compare(mine, given)
+
+    return compared
+
+
+def _text(compare: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
+    return lambda mine, given: mine is not None and compare(str(mine), str(given))
+
+
+def _folded(compare: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
+    return _text(lambda mine, given: compare(mine.casefold(), given.casefold()))
+
+
+LOOKUPS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "": alike,
+    "exact": alike,
+    "not": lambda mine, given: not alike(mine, given),
+    "in": lambda mine, given: any(alike(mine, each) for each in given),
+    "not_in": lambda mine, given: not any(alike(mine, each) for each in given),
+    "gt": _ordered(lambda mine, given: mine > given),
+    "gte": _ordered(lambda mine, given: mine >= given),
+    "lt": _ordered(lambda mine, given: mine < given),
+    "lte": _ordered(lambda mine, given: mine <= given),
+    "range": _ordered(lambda mine, given: given[0] <= mine <= given[1]),
+    "isnull": lambda mine, given: (mine is None) is bool(given),
+    "not_isnull": lambda mine, given: (mine is not None) is bool(given),
+    "iexact": _folded(lambda mine, given: mine == given),
+    "contains": _text(lambda mine, given: given in mine),
+    "icontains": _folded(lambda mine, given: given in mine),
+    "startswith": _text(str.startswith),
+    "istartswith": _folded(str.startswith),
+    "endswith": _text(str.endswith),
+    "iendswith": _folded(str.endswith),
+    "regex": _text(lambda mine, given: re.search(given, mine) is not None),
+    "iregex": _text(lambda mine, given: re.search(given, mine, re.IGNORECASE) is not None),
+}
+
+
+def text_column(name: str) -> HowToSql:
+    """A column of texts."""
+
+    def how(lookup: str, value: Any) -> Where | None:
+        match lookup:
+            case "" | "exact" if value is not None:
+                return Where(f"{name} = ?", (str(value),))
+            case "not" if value is not None:
+                return Where(f"{name} <> ?", (str(value),))
+            case "in" | "not_in":
+                return _in(name, [str(each) for each in value], lookup)
+            case "contains" if str(value):
+                # Portable, and told apart by case on every database, which LIKE is not.
+                return Where(f"REPLACE({name}, ?, '') <> {name}", (str(value),))
+            case "startswith":
+                return Where(f"SUBSTR({name}, 1, {len(str(value))}) = ?", (str(value),))
+        return None
+
+    return how
+
+
+def number_column(name: str) -> HowToSql:
+    """A column of whole numbers."""
+
+    def how(lookup: str, value: Any) -> Where | None:
+        signs = {"": "=", "exact": "=", "not": "<>", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+        if lookup in signs and isinstance(value, int | float):
+            return Where(f"{name} {signs[lookup]} ?", (value,))
+        if lookup in ("in", "not_in") and all(isinstance(each, int) for each in value):
+            return _in(name, list(value), lookup)
+        return None
+
+    return how
+
+
+def second_column(name: str) -> HowToSql:
+    """A column of seconds with fractions that plugins see as whole seconds or as `datetime`."""
+
+    def how(lookup: str, value: Any) -> Where | None:
+        if isinstance(value, datetime):
+            value, whole = value.timestamp(), False
+        elif isinstance(value, int | float):
+            whole = True
+        else:
+            return None
+        match lookup:
+            case "gte":
+                return Where(f"{name} >= ?", (value,))
+            case "lt":
+                return Where(f"{name} < ?", (value,))
+            case "gt":
+                return Where(f"{name} {'>=' if whole else '>'} ?", (value + whole,))
+            case "lte":
+                return Where(f"{name} {'<' if whole else '<='} ?", (value + whole,))
+        return None
+
+    return how
+
+
+def flag_column(name: str) -> HowToSql:
+    """A column of true and false, which plugins may know as 1 and 0."""
+
+    def how(lookup: str, value: Any) -> Where | None:
+        if lookup in ("", "exact", "not") and isinstance(value, int):
+            return Where(f"{name} = ?", (bool(value) is not (lookup == "not"),))
+        return None
+
+    return how
+
+
+def _in(name: str, values: list[Any], lookup: str) -> Where:
+    if not values:
+        return Where("1 = 0" if lookup == "in" else "1 = 1")
+    marks = ", ".join("?" * len(values))
+    return Where(f"{name} {'NOT ' if lookup == 'not_in' else ''}IN ({marks})", tuple(values))

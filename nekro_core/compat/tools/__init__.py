@@ -1,0 +1,1 @@
+"""Functions of existing plugins' ``nekro_agent.tools``."""
