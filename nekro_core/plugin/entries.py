@@ -14,7 +14,7 @@ from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.plugin.settings import PluginSettings
 from nekro_core.tools.describe import Described, describe
 from nekro_core.tools.problem import Problem, Severity
-from nekro_core.tools.tool import Tool, ToolKind
+from nekro_core.tools.tool import Tool, ToolKind, Visibility
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Entry:
         """Make ``info`` of the plugin as it is now."""
         plugin = self.plugin
         assert plugin is not None
-        tools: list[Tool] = [*plugin.offered_tools]
+        tools = [_asleep(tool, plugin) for tool in plugin.offered_tools]
         problems: list[Problem] = [*plugin.problems]
         for method in plugin.sandbox_methods[: settings.most_tools]:
             described = self._described(method, plugin, settings)
@@ -96,12 +96,22 @@ class Entry:
             owner=plugin.key,
             timeout_s=settings.tool_s,
             needs_chat=method.needs_chat,
+            visibility=method.visibility,
             for_small_models=plugin.for_small_models,
         )
         if described.tool is not None:
-            described = replace(described, tool=replace(described.tool, around=plugin.acting))
+            tool = replace(described.tool, around=plugin.acting)
+            described = replace(described, tool=_asleep(tool, plugin))
         self.described[method] = described
         return described
+
+
+def _asleep(tool: Tool, plugin: NekroPlugin) -> Tool:
+    """The tool, deferred with its plugin where that may sleep."""
+    if not plugin.allow_sleep or tool.visibility is not Visibility.VISIBLE:
+        return tool
+    brief = plugin.sleep_brief or plugin.description or plugin.name
+    return replace(tool, visibility=Visibility.DEFERRED, sleep_brief=brief)
 
 
 def _method(each: Callable[..., Any] | SandboxMethod) -> SandboxMethod:

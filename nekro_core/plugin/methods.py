@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from nekro_core.tools.tool import ToolKind
+from nekro_core.tools.tool import ToolKind, Visibility
 
 SandboxMethodType = ToolKind
 """The kinds under the name that plugin authors know."""
@@ -19,3 +19,4 @@ class SandboxMethod:
     description: str
     func: Callable[..., Awaitable[Any]]
     needs_chat: bool = True
+    visibility: Visibility = Visibility.VISIBLE

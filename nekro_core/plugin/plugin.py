@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 import loguru
 from loguru import logger
@@ -22,7 +22,7 @@ from nekro_core.plugin.owned import OwnedTasks
 from nekro_core.plugin.tasks.mounting import MountsTasks
 from nekro_core.plugin.web.mounting import MountsWeb
 from nekro_core.tools.problem import Problem
-from nekro_core.tools.tool import Tool
+from nekro_core.tools.tool import Tool, Visibility
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -36,10 +36,11 @@ class NotLoaded(RuntimeError):
 class NekroPlugin(Mounting, MountsCommands, MountsTasks, MountsWeb):
     """A plugin. ``author`` and ``module_name`` are identifiers and make its ``key``.
 
-    ``support_adapter`` names the adapters whose chats see its tools; none means all. Tools whose
-    results must be worked with are not ``for_small_models``: such a model writes a call or two
-    and does not read what they give back. Raises `ValueError` for a name that cannot stand in a
-    key.
+    ``support_adapter`` names the adapters whose chats see its tools; none means all. With
+    ``allow_sleep`` it sleeps in each chat until the AI searches for one of its tools: of its tools
+    and its prompt method there is then only a line, ``sleep_brief``. Tools whose results must be
+    worked with are not ``for_small_models``: such a model writes a call or two and does not read
+    what they give back. Raises `ValueError` for a name that cannot stand in a key.
     """
 
     def __init__(
@@ -167,22 +168,25 @@ class NekroPlugin(Mounting, MountsCommands, MountsTasks, MountsWeb):
         description: str = "",
         *,
         needs_chat: bool = True,
+        visibility: Literal["visible", "deferred", "hidden"] = "visible",
     ) -> Callable[[Function], Function]:
         """Offer an ``async def f(_ctx: AgentCtx, ...)`` to the AI; the function stays as it is.
 
         What its kind does to the turn: see `SandboxMethodType`. ``name`` is how the AI calls it
         where it is an identifier; the function's own name always works too. One that neither sends
         nor reads anything of the chat may say so with ``needs_chat=False``: then other programs can
-        call it over MCP without choosing a chat. What is wrong with the function is reported when
-        the plugin has been imported.
+        call it over MCP without choosing a chat. A ``deferred`` one costs the prompt a line, and is
+        shown in full when the AI searches for it; a ``hidden`` one is not offered. What is wrong
+        with the function is reported when the plugin has been imported.
         """
         kind = SandboxMethodType(method_type)
+        seen = Visibility(visibility)
 
         def mount(function: Function) -> Function:
             if hasattr(function, "__dict__"):
                 function.__dict__["_method_type"] = kind
             self.sandbox_methods.append(
-                SandboxMethod(kind, name, description, function, needs_chat)
+                SandboxMethod(kind, name, description, function, needs_chat, seen)
             )
             self._changed()
             return function

@@ -86,7 +86,8 @@ class Tool:
     ``file:line`` for messages to its author. ``timeout_s`` bounds one call. One that does without
     ``needs_chat`` is also offered where there is no chat, one that is not ``for_small_models`` is
     not offered to a model that cannot work with what a call gives back. ``adapters`` are those
-    in whose chats it is offered; none means all.
+    in whose chats it is offered; none means all. ``sleep_brief`` says what its plugin is for,
+    where the plugin sleeps until one of its tools is searched for.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Tool:
     example: str = ""
     examples: tuple[Example, ...] = ()
     visibility: Visibility = Visibility.VISIBLE
+    sleep_brief: str = ""
     where: str = ""
     timeout_s: float = 120.0
     needs_chat: bool = True

@@ -6,6 +6,7 @@
     lexicon.py    what words mean the same: concepts.txt, some hundreds of concepts
     index.py      tools searched by names, words and concepts
     brief.py      the lines by which a prompt tells of deferred tools
+    search.py     the deferred tools of a set, and the search over them
 
 Nothing here is particular to a tool: what ranks one is its name, its description, and the lexicon,
 which is about the world that chats talk of.
@@ -13,5 +14,25 @@ which is about the world that chats talk of.
 
 from nekro_core.tools.discovery.brief import about_tokens, brief_of, deferred_lines
 from nekro_core.tools.discovery.index import Hit, ToolIndex
+from nekro_core.tools.discovery.search import (
+    SEARCH,
+    SEARCH_OWNER,
+    Shelf,
+    index_of,
+    is_search,
+    shelf_of,
+)
 
-__all__ = ["Hit", "ToolIndex", "about_tokens", "brief_of", "deferred_lines"]
+__all__ = [
+    "SEARCH",
+    "SEARCH_OWNER",
+    "Hit",
+    "Shelf",
+    "ToolIndex",
+    "about_tokens",
+    "brief_of",
+    "deferred_lines",
+    "index_of",
+    "is_search",
+    "shelf_of",
+]

@@ -84,7 +84,7 @@ class ToolIndex:
             (_NAME, (tool.name, tool.python_name)),
             (_BRIEF, (tool.description, tool.summary)),
             (_PLUGIN, (tool.module,)),
-            (_REST, (tool.details, parameters)),
+            (_REST, (tool.sleep_brief, tool.details, parameters)),
         )
         for place, texts in places:
             for term, weight in self._of_text(folded(" ".join(texts)[:_MAX_TEXT])).items():

@@ -1,0 +1,55 @@
+"""What a set of tools has beyond what a prompt shows, and the search over it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nekro_core.tools.discovery.index import ToolIndex
+from nekro_core.tools.names import NamedTool, ToolSet
+from nekro_core.tools.tool import Tool, Visibility
+
+SEARCH = "tool_search"
+SEARCH_OWNER = "nekro.discovery"
+"""Whose tool it is: no plugin's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """``single`` tools are deferred by themselves; those in ``asleep`` with their whole plugin, by
+    its key."""
+
+    single: tuple[NamedTool, ...]
+    asleep: Mapping[str, tuple[NamedTool, ...]]
+
+    @property
+    def deferred(self) -> tuple[NamedTool, ...]:
+        """All of them."""
+        return (*self.single, *(each for tools in self.asleep.values() for each in tools))
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The short names of the plugins that they belong to."""
+        return tuple(dict.fromkeys(each.tool.module for each in self.deferred))
+
+
+def shelf_of(tools: ToolSet) -> Shelf:
+    """The deferred tools of a set; use it with `ToolSet.once`."""
+    single: list[NamedTool] = []
+    asleep: dict[str, tuple[NamedTool, ...]] = {}
+    for named in tools.named:
+        if named.tool.visibility is not Visibility.DEFERRED:
+            continue
+        if named.tool.sleep_brief:
+            asleep[named.tool.owner] = (*asleep.get(named.tool.owner, ()), named)
+        else:
+            single.append(named)
+    return Shelf(tuple(single), asleep)
+
+
+def index_of(tools: ToolSet) -> ToolIndex:
+    """The deferred tools of a set, ready to be searched; use it with `ToolSet.once`."""
+    return ToolIndex(tools.once(shelf_of).deferred)
+
+
+def is_search(tool: Tool) -> bool:
+    """Whether a tool is the search itself."""
+    return tool.owner == SEARCH_OWNER
