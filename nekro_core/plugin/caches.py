@@ -1,0 +1,34 @@
+"""Caches of libraries that would hold the classes of a plugin that is gone."""
+
+import importlib
+import typing
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+
+def forget_types(gone: Callable[[str], bool]) -> None:
+    """Take types out of caches that hold them for ever; ``gone`` tells of a module's name whether
+    its types are meant."""
+    # typing keeps the newest 128 of each of its forms (List[Place]); they are made again at once.
+    for clean in getattr(typing, "_cleanups", ()):
+        clean()
+    # pydantic's cache has weak values, but the key of a generic model that holds itself is itself.
+    cache = _pydantic_cache()
+    for key in [*cache]:
+        if any(gone(str(each.__module__)) for each in _classes(key)):
+            cache.pop(key, None)
+
+
+def _pydantic_cache() -> MutableMapping[Any, Any]:
+    try:
+        cache = importlib.import_module("pydantic._internal._generics")._GENERIC_TYPES_CACHE  # noqa: SLF001 (no public way)
+        found = cache.get() if hasattr(cache, "reset") else cache
+    except (ImportError, AttributeError):  # Another version of it: then it holds what it holds.
+        return {}
+    return found if isinstance(found, MutableMapping) else {}
+
+
+def _classes(key: Any) -> list[type]:
+    if isinstance(key, tuple):
+        return [each for part in key for each in _classes(part)]
+    return [key] if isinstance(key, type) else []

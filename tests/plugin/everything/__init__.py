@@ -1,0 +1,151 @@
+"""A plugin that registers one of everything, for the test of what is left of it."""
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, Optional, TypeVar
+
+from pydantic import BaseModel, Field
+
+from nekro_core.api import i18n
+from nekro_core.api.core import logger
+from nekro_core.api.plugin import (
+    ConfigBase,
+    ExtraField,
+    NekroPlugin,
+    SandboxMethod,
+    SandboxMethodType,
+)
+from nekro_core.api.schemas import AgentCtx
+from nekro_core.api.signal import MsgSignal
+
+from . import words
+from .deeper.still import DEPTH, Counted
+
+plugin = NekroPlugin(
+    name="Everything",
+    module_name="everything",
+    description="One of everything.",
+    version="1.0.0",
+    author="ann",
+    url="",
+    i18n_name=i18n.i18n_text(zh_CN="一切", en_US="Everything"),
+    allow_sleep=False,
+)
+Value = TypeVar("Value")
+
+
+@plugin.mount_config()
+class Config(ConfigBase):
+    """Its configuration."""
+
+    GREETING: str = Field(default="Hello", title="Greeting")
+    KEY: str = Field(default="", json_schema_extra=ExtraField(is_secret=True).model_dump())
+
+
+class Box(BaseModel, Generic[Value]):
+    """Generic, so that pydantic makes classes of it and keeps them."""
+
+    held: Value
+    next: Optional["Box[Value]"] = None
+
+
+@dataclass
+class Place:
+    """Where."""
+
+    city: str
+    kind: Literal["town", "village"] = "town"
+
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "look", "Look.")
+async def look(_ctx: AgentCtx, place: Place, boxes: list[Box[int]] | None = None) -> str:
+    """Look at a place.
+
+    Args:
+        place: Where.
+        boxes: What.
+
+    Returns:
+        What there is.
+    """
+    await _ctx.send_text(f"{plugin.get_config(Config).GREETING} {words.WORD} {DEPTH}")
+    held = sum(box.held for box in boxes or ())
+    return f"{place.city}: {held}"
+
+
+@plugin.mount_sandbox_method(SandboxMethodType.AGENT, "think", "Think.")
+async def think(_ctx: AgentCtx) -> str:
+    """Think."""
+    asyncio.create_task(forever())  # noqa: RUF006 - as plugins write it
+    return await asyncio.to_thread(lambda: threading.current_thread().name)
+
+
+async def hidden(_ctx: AgentCtx, count: Counted) -> str:
+    """Only in groups."""
+    return str(count)
+
+
+@plugin.mount_prompt_inject_method("prompt")
+async def prompt(_ctx: AgentCtx) -> str:
+    """Say something in every prompt."""
+    return f"{words.WORD} in {_ctx.chat_key}"
+
+
+@plugin.mount_collect_methods()
+async def collect(_ctx: AgentCtx) -> list[Any]:
+    """Choose."""
+    if _ctx.channel_type == "group":
+        return [look, think, SandboxMethod(SandboxMethodType.TOOL, "hidden", "", hidden)]
+    return [look]
+
+
+@plugin.mount_on_user_message()
+async def message(_ctx: AgentCtx, message: Any) -> MsgSignal | None:
+    """Hear."""
+    await plugin.store.set(chat_key=_ctx.chat_key, store_key="heard", value=str(message))
+    return MsgSignal.CONTINUE
+
+
+@plugin.mount_on_system_message()
+async def system(_ctx: AgentCtx, text: str) -> None:
+    """Hear of a system line."""
+    logger.debug("{} {}", _ctx.chat_key, text)
+
+
+@plugin.mount_on_channel_reset()
+async def reset(_ctx: AgentCtx) -> None:
+    """Forget."""
+    await plugin.store.delete(chat_key=_ctx.chat_key, store_key="heard")
+
+
+async def forever() -> None:
+    """Work in the background."""
+    while True:
+        await asyncio.sleep(60)
+
+
+@plugin.mount_init_method()
+async def init() -> None:
+    """Begin."""
+    plugin.get_plugin_data_dir()
+    asyncio.create_task(forever())  # noqa: RUF006 - as plugins write it
+    plugin.tasks.start(forever, name="everything's")
+    plugin.effects.add("nothing", words.forget)
+    words.listen(forever)
+
+
+@plugin.on_enabled()
+async def enabled() -> None:
+    """Be enabled."""
+
+
+@plugin.on_disabled()
+async def disabled() -> None:
+    """Be disabled."""
+
+
+@plugin.mount_cleanup_method()
+async def cleanup() -> None:
+    """End."""
+    plugin.logger.debug("over")
