@@ -40,6 +40,10 @@ class Accounts:
         account = self._by_instance.get(instance)
         return frozenset(self._of_adapter[account.adapter]) if account else frozenset()
 
+    def instances(self, adapter: str) -> dict[str, str]:
+        """An adapter's accounts, and the instance of each, first bound first."""
+        return {name: each.instance for name, each in self._of_adapter.get(adapter, {}).items()}
+
     async def bind(self, adapter: str, account: str, *, name: str = "") -> str:
         """The instance of an account, made at first sight: ``name`` where the operator gave one,
         else the adapter's own name for its first account, then ``adapter.account``.
