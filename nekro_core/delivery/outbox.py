@@ -16,6 +16,7 @@ from nekro_core.delivery.clean import clean_segments
 from nekro_core.delivery.errors import NothingToSend
 from nekro_core.delivery.lane import Lane, Lanes
 from nekro_core.delivery.ledger import Entry, Ledger
+from nekro_core.delivery.hook import SendHook
 from nekro_core.delivery.media import MediaStore
 from nekro_core.delivery.outgoing import keep_media
 from nekro_core.delivery.pace import RunBudget
@@ -64,6 +65,7 @@ class Outbox:
         self._lanes = Lanes(self._settings)
         self._nudged = anyio.Event()
         self._tasks: TaskGroup | None = None
+        self._hooks: list[SendHook] = []
 
     async def __aenter__(self) -> Self:
         for entry in await self._ledger.leftovers():
@@ -103,7 +105,29 @@ class Outbox:
         Raises `NothingToSend`, `TooManySends` (8 a run) and `StoreUnavailable`: nothing left then.
         If the caller is cancelled, a call on its way becomes ``unknown`` and the rest ``dropped``.
         """
-        clean = clean_segments(tuple(segments))
+        if not self._hooks:
+            return await self._send(chat_key, tuple(segments), run_id, record=record)
+        hooks, wanted = (*self._hooks,), tuple(segments)
+        for hook in hooks:
+            changed = await hook.before(chat_key, wanted, run_id)
+            if changed is None:
+                reason = "a plugin decided that it is not sent"
+                return (Receipt(state=DeliveryState.DROPPED, reason=reason),)
+            wanted = changed
+        receipts = await self._send(chat_key, wanted, run_id, record=record)
+        for hook in hooks:
+            await hook.after(chat_key, wanted, receipts)
+        return receipts
+
+    def hook(self, hook: SendHook) -> Callable[[], None]:
+        """Ask somebody about every message from now on, until what comes back is called."""
+        self._hooks.append(hook)
+        return lambda: self._hooks.remove(hook)
+
+    async def _send(
+        self, chat_key: ChatKey, segments: Segments, run_id: str, *, record: bool
+    ) -> tuple[Receipt, ...]:
+        clean = clean_segments(segments)
         pieces = self._pieces(chat_key, clean)
         if not pieces:
             raise NothingToSend("the message is empty: give it a text or a medium")
