@@ -29,6 +29,7 @@ from nekro_core.delivery import (
 from nekro_core.llm.embedded import EmbeddedModel, Progress
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.packages import PackageShelf
 from nekro_core.plugin import PluginRegistry, Services, loop_watched
 from nekro_core.plugin.commands.book import CommandBook
 from nekro_core.plugin.commands.command import Command, CommandFamily
@@ -148,6 +149,8 @@ class App:
             stack.enter_context(hosted(older))
             catalogue = Catalogue.load()
             book = CommandBook(settings.nekro_plugin.order)
+            packages = _shelf(settings, data)
+            stack.enter_context(packages.on_path())
             plugins = await stack.enter_async_context(
                 PluginRegistry.open(
                     Services(
@@ -164,6 +167,7 @@ class App:
                         pool_of=boxes.pool,
                         model=model,
                         fetcher=fetcher,
+                        packages=packages,
                         older=older,
                         timers=timers,
                     ),
@@ -245,6 +249,13 @@ def make_model(settings: Settings, data: Path, report: Report) -> ChatModel:
     if settings.nekro_llm.configured:
         return OpenAIChatModel(settings.nekro_llm)
     return EmbeddedModel(settings.nekro_embedded, data / "models", report=report)
+
+
+def _shelf(settings: Settings, data: Path) -> PackageShelf:
+    chosen = settings.nekro_plugin
+    return PackageShelf(
+        data, index=chosen.package_index, builds=chosen.build_packages, limit_s=chosen.packages_s
+    )
 
 
 def _adapter_of(store: Store, instance: str) -> str:

@@ -12,6 +12,7 @@ from nekro_core.plugin.commands.response import (
     CommandStatus,
 )
 from nekro_core.plugin.config import ConfigBase, ConfigError, ExtraField
+from nekro_core.plugin.dynamic import PackageWanted, dynamic_import_pkg
 from nekro_core.plugin.kept import PluginStore
 from nekro_core.plugin.methods import SandboxMethod, SandboxMethodType
 from nekro_core.plugin.plugin import NekroPlugin, NotLoaded
@@ -37,6 +38,7 @@ __all__ = [
     "ExtraField",
     "NekroPlugin",
     "NotLoaded",
+    "PackageWanted",
     "PluginStore",
     "SandboxMethod",
     "SandboxMethodType",
@@ -46,5 +48,6 @@ __all__ = [
     "TaskSignal",
     "ToolFailure",
     "WaitCancelled",
+    "dynamic_import_pkg",
     "task",
 ]

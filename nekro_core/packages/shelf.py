@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 import msgspec
@@ -80,9 +81,11 @@ class PackageShelf:
 
     def has(self, wanted: Requirement) -> bool:
         """Whether the bot or the shelf has what fulfils a requirement."""
-        name = canonicalize_name(wanted.name)
-        version = own_versions().get(name) or self.held.get(name)
-        return version is not None and wanted.specifier.contains(version, prereleases=True)
+        try:
+            version = metadata.version(wanted.name)
+        except metadata.PackageNotFoundError:
+            version = self.held.get(canonicalize_name(wanted.name), "")
+        return bool(version) and wanted.specifier.contains(version, prereleases=True)
 
     def fulfil(self, plugin: str, needs: Iterable[Need], *, more: bool = False) -> dict[str, str]:
         """See to it that a plugin has what it needs, and everybody else too.

@@ -10,6 +10,7 @@ import time
 import traceback
 import typing
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
@@ -28,9 +29,15 @@ from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.tools.problem import Problem, Severity
 
 _FRESH_S = 5.0
+_more_time: ContextVar[Callable[[float], object]] = ContextVar(
+    "nekro_import_limit", default=lambda _seconds: None
+)
 _REMEDIES: tuple[tuple[type[BaseException], str], ...] = (
     (SyntaxError, "correct this line"),
-    (ModuleNotFoundError, "install it into the bot's environment, or correct the name"),
+    (
+        ModuleNotFoundError,
+        "name its package in requirements.txt and run nekro plugin install, or correct the name",
+    ),
     (ImportError, "correct the name that is imported"),
     (TimeoutError, "do slow work in a function under @plugin.mount_init_method()"),
 )
@@ -255,9 +262,12 @@ async def _in_thread(work: Callable[[], ModuleType], limit_s: float, name: str) 
             loop.call_soon_threadsafe(deliver, result, error)
 
     thread = threading.Thread(target=run, name=name, daemon=True)
-    thread.start()
     try:
-        with anyio.fail_after(limit_s):
+        with anyio.fail_after(limit_s) as limit:
+            context.run(
+                _more_time.set, lambda more: loop.call_soon_threadsafe(_extend, limit, more)
+            )
+            thread.start()
             result, error = await done
     except TimeoutError:
         running = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - its documented use
@@ -267,6 +277,22 @@ async def _in_thread(work: Callable[[], ModuleType], limit_s: float, name: str) 
         raise error
     assert result is not None
     return result
+@contextmanager
+def waiting_for(seconds: float) -> Iterator[None]:
+    """In here an import waits for something that is not its own slowness, a package to come for
+    example: for so long its limit of time stands still. Elsewhere it changes nothing."""
+    extend, began = _more_time.get(), time.monotonic()
+    extend(seconds)
+    try:
+        yield
+    finally:
+        extend(min(time.monotonic() - began - seconds, 0.0))
+
+
+def _extend(limit: anyio.CancelScope, seconds: float) -> None:
+    limit.deadline += seconds
+
+
 
 
 def _interrupt(thread: threading.Thread) -> None:

@@ -48,6 +48,7 @@ EXPORTS = {
         "ExtraField",
         "NekroPlugin",
         "NotLoaded",
+        "PackageWanted",
         "PluginStore",
         "SandboxMethod",
         "SandboxMethodType",
@@ -57,6 +58,7 @@ EXPORTS = {
         "TaskSignal",
         "ToolFailure",
         "WaitCancelled",
+        "dynamic_import_pkg",
         "task",
     ],
     "reactive": [

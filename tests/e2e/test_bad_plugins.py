@@ -32,7 +32,7 @@ def tool(name: str, body: str, kind: str = "TOOL", returns: str = "str") -> str:
 
 BROKEN = {
     "syntax.py": ("def broken(:\n", "syntax.py:1: SyntaxError: invalid syntax (correct this line)"),
-    "missing.py": ("\nimport not_there_at_all\n", "install it into the bot's environment"),
+    "missing.py": ("\nimport not_there_at_all\n", "name its package in requirements.txt"),
     "wrong_name.py": ("from json import nothing\n", "correct the name that is imported"),
     "empty.py": ("", "write plugin = NekroPlugin("),
     "binary.py": ("\0\1\2", "null bytes"),

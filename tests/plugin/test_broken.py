@@ -26,7 +26,7 @@ class Config(ConfigBase):
     [
         ("def broken(:\n", 1, "SyntaxError", "correct this line"),
         ("x = 1\n\n  y = 2\n", 3, "IndentationError: unexpected indent", "correct this line"),
-        ("import not_there_at_all\n", 1, "No module named 'not_there_at_all'", "install it"),
+        ("import not_there_at_all\n", 1, "No module named 'not_there_at_all'", "name its package"),
         ("from json import nothing\n", 1, "cannot import name 'nothing'", "correct the name"),
         ("\n\nx = 1 / 0\n", 3, "ZeroDivisionError: division by zero", "correct this line"),
         ("import sys\nsys.exit(3)\n", 2, "SystemExit: 3", "correct this line"),

@@ -1,0 +1,82 @@
+"""A package that a plugin asks for while it is imported, and while a handler runs."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.packages import PackageShelf
+from nekro_core.plugin import PluginState, call
+from nekro_core.tools.outcome import Failed, Returned
+from tests.packages.wheels import make_wheel, only_these
+from tests.plugin.world import GROUP, World, plugin_source
+
+AT_IMPORT = """
+from nekro_core.api.plugin import dynamic_import_pkg
+
+low = dynamic_import_pkg("nk_dynamic>=1", mirror="https://example.invalid/simple")
+plugin.description = low.VERSION
+"""
+IN_HANDLER = '''
+from nekro_core.api.plugin import dynamic_import_pkg
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "version", "Say.")
+async def version(_ctx: AgentCtx) -> str:
+    """Say."""
+    return dynamic_import_pkg("nk-dynamic", "nk_dynamic").VERSION
+'''
+
+
+@pytest.fixture
+def packages(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[PackageShelf]:
+    only_these(tmp_path / "index", monkeypatch)
+    make_wheel(tmp_path / "index", "nk_dynamic", "1.5")
+    shelf = PackageShelf(world.data_dir)
+    world.services = replace(world.services, packages=shelf)
+    with shelf.on_path():
+        yield shelf
+    sys.modules.pop("nk_dynamic", None)
+
+
+async def test_at_the_top_of_a_module_it_waits_and_the_limit_of_imports_stands_still(
+    world: World, packages: PackageShelf
+) -> None:
+    world.write("a.py", plugin_source("a", "f", more=AT_IMPORT))
+    async with world.bot(import_s=0.5) as registry:
+        (info,) = registry.plugins()
+        assert (info.state, info.description) == (PluginState.LOADED, "1.5"), info.problems
+    assert packages.needs == {"local/a": ["nk_dynamic>=1"]}
+
+
+@pytest.mark.long
+async def test_in_a_handler_nobody_waits(world: World, packages: PackageShelf) -> None:
+    world.write("a.py", plugin_source("a", more=IN_HANDLER))
+    async with world.bot() as registry:
+        tool = registry.tools_for(GROUP).resolve("version")
+        assert tool is not None
+        first = await call(tool, world.ctx())
+        assert isinstance(first, Failed)
+        assert "nk-dynamic is being fetched for local/a" in first.message
+        with anyio.fail_after(60):
+            while not isinstance(answer := await call(tool, world.ctx()), Returned):
+                assert isinstance(answer, Failed)
+                await anyio.sleep(0.1)
+        assert answer == Returned("1.5")
+
+
+@pytest.mark.long
+async def test_what_cannot_be_had_is_the_plugins_problem(
+    world: World, packages: PackageShelf
+) -> None:
+    world.write("a.py", plugin_source("a", "f", more=AT_IMPORT.replace(">=1", ">=9")))
+    async with world.bot() as registry:
+        (info,) = registry.plugins()
+        assert info.state is PluginState.BROKEN
+        assert "local/a needs nk_dynamic>=9, and the package index has nothing" in str(
+            info.problems[0]
+        )
