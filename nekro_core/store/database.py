@@ -53,7 +53,8 @@ class Statement(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Write:
-    """Statements that are committed together, and who waits for them."""
+    """Statements that are committed together, and who waits for them. Who waits may be cancelled,
+    and ``done`` with it; the write itself is not."""
 
     statements: tuple[Statement, ...]
     done: "asyncio.Future[list[Rows]]"
@@ -106,13 +107,10 @@ class Database:
             done.set_exception(StoreUnavailable("the store is closed: nothing more is written"))
         else:
             clean = tuple(Statement(sql, self._clean(values)) for sql, values in statements)
-            done.add_done_callback(_see)
             self._waiting.append(_Write(clean, done, committed, failed))
             self._wake.set()
-        # The waiter may be cancelled; the write itself is not.
-        waiter = asyncio.shield(done)
-        waiter.add_done_callback(_see)
-        return waiter
+        done.add_done_callback(_see)
+        return done
 
     async def keep(self) -> None:
         """Commit what is handed in until `close`."""
@@ -142,12 +140,14 @@ class Database:
             for write in writes:
                 if write.failed is not None:
                     write.failed()
-                write.done.set_exception(error)
+                if not write.done.done():
+                    write.done.set_exception(error)
             return
         for write in writes:
             if write.committed is not None:
                 write.committed(write.results)
-            write.done.set_result(write.results)
+            if not write.done.done():
+                write.done.set_result(write.results)
 
     async def _transaction(self, writes: list[_Write]) -> None:
         for write in writes:
