@@ -30,6 +30,9 @@ KERNEL_TIMEOUT = "Timeout: NTEvent"
 """How NapCat's ``failed`` begins where QQ itself took the call and did not confirm it in time. Such
 messages do arrive, often as a rule (NapNeko/NapCatQQ#932, #1772): no refusal, so no second try."""
 
+_ENCODER = DataclassEncoder()
+"""Made once: for each call it would cost more than the encoding."""
+
 
 class CallError(Exception):
     """A call brought no result. The text is the reason, for a person to read."""
@@ -96,7 +99,7 @@ class Connection:
         if self.lost:
             raise NotConnected(self.lost)
         echo = str(next(self._echoes))
-        frame = json.dumps({"action": action, "params": params, "echo": echo}, cls=DataclassEncoder)
+        frame = _ENCODER.encode({"action": action, "params": params, "echo": echo})
         with anyio.move_on_after(seconds) as scope:
             waiting = self._waiting[echo] = _Waiting(scope)
             try:
