@@ -14,9 +14,9 @@ from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Segment, 
 from nekro_core.delivery.adapter import Adapter, Editing
 from nekro_core.delivery.clean import clean_segments
 from nekro_core.delivery.errors import NothingToSend
+from nekro_core.delivery.hook import SendHook
 from nekro_core.delivery.lane import Lane, Lanes
 from nekro_core.delivery.ledger import Entry, Ledger
-from nekro_core.delivery.hook import SendHook
 from nekro_core.delivery.media import MediaStore
 from nekro_core.delivery.outgoing import keep_media
 from nekro_core.delivery.pace import RunBudget
