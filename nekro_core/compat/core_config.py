@@ -16,7 +16,7 @@ def _super_users(host: Host) -> list[str]:
 
 
 def _accounts(host: Host) -> str:
-    return next(iter(sorted(host.store.accounts.own("onebot_v11"))), "")
+    return next(iter(host.store.accounts.instances("onebot_v11")), "")
 
 
 _READ: Mapping[str, Callable[[Host], Any]] = {

@@ -3,13 +3,18 @@ afterwards."""
 
 import importlib
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from loguru import logger
+
 from nekro_core.compat.facades import FACADES
+
+Table = Mapping[str, Sequence[str]]
 
 
 class Facade(ModuleType):
@@ -19,30 +24,92 @@ class Facade(ModuleType):
     text on the way through ``from ... import``.
     """
 
-    def __init__(self, name: str, modules: Collection[str]) -> None:
+    def __init__(self, name: str, offers: "_Offers") -> None:
         super().__init__(name, "Names for existing plugins.")
-        self._modules = modules
+        self.__dict__["_offers"] = offers
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
+        offers: _Offers = self.__dict__["_offers"]
         inner = f"{self.__name__}.{name}"
         # Python asks here before it looks for a module: ``from nekro_agent.api import message``.
-        if inner in self._modules:
+        if inner in offers.table:
             return importlib.import_module(inner)
+        if self.__name__ not in offers.table:
+            return offers.anywhere(self.__name__, name)
         offered = sorted(each for each in vars(self) if not each.startswith("_"))
+        where = offers.where(name)
+        hint = f"import it from {where}" if where else "see nekro_core.api for what plugins can use"
         raise ImportError(
             f"{self.__name__} has no {name!r} here. It offers {', '.join(offered) or 'nothing'}; "
-            "see nekro_core.api for what a plugin can use",
+            f"{hint}",
             name=self.__name__,
         )
 
+    def __setattr__(self, name: str, value: object) -> None:
+        # The import of ``nekro_agent.core.config`` binds that module to the name ``config`` of
+        # ``nekro_agent.core``, where plugins expect the object.
+        if isinstance(value, Facade) and name in self.__dict__.get("__all__", ()):
+            return
+        super().__setattr__(name, value)
+
+
+class _Offers:
+    """What the façades of a table offer."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def of(self, module: str) -> Iterator[tuple[str, object]]:
+        """The names of one façade."""
+        for line in self.table[module]:
+            behind, _, shown = line.partition(" as ")
+            path, _, name = behind.partition(":")
+            ours = importlib.import_module(path)
+            if name:
+                yield shown or name, getattr(ours, name)
+            elif shown:
+                yield shown, ours
+            else:
+                yield from ((each, getattr(ours, each)) for each in ours.__all__)
+
+    @cached_property
+    def _index(self) -> dict[str, str]:
+        """Every name, and the first façade that has it."""
+        found: dict[str, str] = {}
+        for module in self.table:
+            for name, _ in self.of(module):
+                found.setdefault(name, module)
+        return found
+
+    def where(self, name: str) -> str:
+        """A façade that has a name; empty where none has."""
+        return self._index.get(name, "")
+
+    def anywhere(self, module: str, name: str) -> object:
+        """A name out of a module that is not in the table: the object that plugins know by it."""
+        where = self.where(name)
+        if not where:
+            raise ImportError(
+                f"{module} is not offered here, and no other module has {name!r}; there is "
+                f"{', '.join(sorted(self.table))}",
+                name=module,
+            )
+        logger.info("{} is not known here: {} is taken from {}", module, name, where)
+        return dict(self.of(where))[name]
+
 
 class _FacadeFinder(MetaPathFinder, Loader):
-    """Finds the façades of a table. Stays for the life of a bot: plugins import in handlers too."""
+    """Finds the façades of a table. Stays for the life of a bot: plugins import in handlers too.
 
-    def __init__(self, table: Mapping[str, Sequence[str]]) -> None:
+    Existing plugins import from more internal paths than anybody has listed. A module below a
+    package of the table is found too, and gives the names that other façades have.
+    """
+
+    def __init__(self, table: Table) -> None:
         self._table = table
+        self._offers = _Offers(table)
         self._roots = {name.partition(".")[0] for name in table}
 
     def find_spec(
@@ -56,24 +123,27 @@ class _FacadeFinder(MetaPathFinder, Loader):
         if fullname in self._table:
             inner = any(name.startswith(f"{fullname}.") for name in self._table)
             return ModuleSpec(fullname, self, origin="nekro_core.compat", is_package=inner)
-        if fullname.partition(".")[0] in self._roots:
-            raise ModuleNotFoundError(
-                f"{fullname} is not offered here; there is {', '.join(sorted(self._table))}",
-                name=fullname,
-            )
-        return None
+        root, _, rest = fullname.partition(".")
+        if root not in self._roots:
+            return None
+        if "." in rest and f"{root}.{rest.partition('.')[0]}" in self._table:
+            return ModuleSpec(fullname, self, origin="nekro_core.compat", is_package=True)
+        raise ModuleNotFoundError(
+            f"{fullname} is not offered here; there is {', '.join(sorted(self._table))}",
+            name=fullname,
+        )
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """See `Loader`."""
-        return Facade(spec.name, self._table)
+        return Facade(spec.name, self._offers)
 
     def exec_module(self, module: ModuleType) -> None:
         """See `Loader`."""
-        for behind in self._table[module.__name__]:
-            ours = importlib.import_module(behind)
-            names = ours.__all__
-            vars(module).update({name: getattr(ours, name) for name in names})
-            vars(module)["__all__"] = [*vars(module).get("__all__", ()), *names]
+        if module.__name__ not in self._table:
+            return
+        names = dict(self._offers.of(module.__name__))
+        vars(module).update(names)
+        vars(module)["__all__"] = list(names)
 
     def names(self) -> list[str]:
         """The modules that it made and that are still there."""
@@ -85,7 +155,7 @@ class _FacadeFinder(MetaPathFinder, Loader):
 
 
 @contextmanager
-def provided_names(table: Mapping[str, Sequence[str]] = FACADES) -> Iterator[None]:
+def provided_names(table: Table = FACADES) -> Iterator[None]:
     """While this is open, existing plugins' imports work. Enter it before plugins are loaded.
 
     Two bots of one process may each have it open; the last to leave takes the façades away. A

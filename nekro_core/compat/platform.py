@@ -47,7 +47,7 @@ class OlderAdapter:
     async def get_self_info(self) -> PlatformUser:
         """The bot's account on this platform."""
         host = current_host()
-        accounts = sorted(host.store.accounts.own(self.key))
+        accounts = list(host.store.accounts.instances(self.key))
         return PlatformUser(
             platform_name=self.key,
             user_id=accounts[0] if accounts else "",

@@ -43,13 +43,36 @@ def test_a_missing_name_says_what_there_is() -> None:
 
 
 def test_a_missing_name_of_a_package_too() -> None:
-    with provided_names(), pytest.raises(ImportError, match="'timer'"):
-        from nekro_agent.api import timer  # noqa: F401, PLC0415 - its form is what is tested
+    with provided_names(), pytest.raises(ImportError, match="'nonsense'"):
+        from nekro_agent.api import nonsense  # noqa: F401, PLC0415 - its form is what is tested
+
+
+def test_a_missing_name_says_where_it_is() -> None:
+    with provided_names(), pytest.raises(ImportError, match=r"import it from nekro_agent\.models"):
+        from nekro_agent.api.plugin import (  # noqa: PLC0415 - its form is what is tested
+            DBChatMessage,  # noqa: F401
+        )
 
 
 def test_a_missing_module_says_what_there_is() -> None:
     with provided_names(), pytest.raises(ModuleNotFoundError, match=r"nekro_agent\.models"):
-        importlib.import_module("nekro_agent.models")
+        importlib.import_module("nekro_agent.nonsense")
+
+
+def test_a_path_that_nobody_listed_gives_the_names_that_others_have() -> None:
+    with provided_names():
+        theirs = importlib.import_module("nekro_agent.services.plugin.of_another_version")
+        assert theirs.NekroPlugin is plugin.NekroPlugin
+        with pytest.raises(ImportError, match="no other module has 'Nonsense'"):
+            _ = theirs.Nonsense
+
+
+@pytest.mark.parametrize("name", ["config", "logger"])
+def test_an_object_is_not_hidden_by_the_module_of_its_name(name: str) -> None:
+    with provided_names():
+        core = importlib.import_module("nekro_agent.core")
+        inner = importlib.import_module(f"nekro_agent.core.{name}")
+        assert getattr(core, name) is getattr(inner, name)
 
 
 def test_nothing_is_left() -> None:
