@@ -8,10 +8,9 @@ import sys
 import threading
 import time
 import traceback
-import typing
 from collections.abc import Callable, Iterator, Sequence
-from contextvars import ContextVar
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -23,6 +22,7 @@ import anyio
 
 from nekro_core.plugin.binding import Owner, acting
 from nekro_core.plugin.builtin import NAMESPACE, items_in, namespace
+from nekro_core.plugin.caches import forget_types
 from nekro_core.plugin.faults import passes_through
 from nekro_core.plugin.places import LOCAL_NAMESPACE, plugin_of_module
 from nekro_core.plugin.plugin import NekroPlugin
@@ -235,9 +235,7 @@ def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
                 each for each in sys.path if each in paths or not Path(each).is_relative_to(folder)
             ]
         sys.modules.update(before)
-        # The module cache of types holds the plugin's classes until others take their place.
-        for clean in getattr(typing, "_cleanups", ()):
-            clean()
+        forget_types(lambda module: module == name or module.startswith(f"{name}."))
 
     return forget
 
@@ -277,6 +275,8 @@ async def _in_thread(work: Callable[[], ModuleType], limit_s: float, name: str) 
         raise error
     assert result is not None
     return result
+
+
 @contextmanager
 def waiting_for(seconds: float) -> Iterator[None]:
     """In here an import waits for something that is not its own slowness, a package to come for
@@ -291,8 +291,6 @@ def waiting_for(seconds: float) -> Iterator[None]:
 
 def _extend(limit: anyio.CancelScope, seconds: float) -> None:
     limit.deadline += seconds
-
-
 
 
 def _interrupt(thread: threading.Thread) -> None:

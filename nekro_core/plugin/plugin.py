@@ -5,14 +5,14 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal, TypeVar, overload
+from typing import Literal
 
 import loguru
 from loguru import logger
 
 from nekro_core.plugin.binding import Binding, Owner, acting, current_owner
 from nekro_core.plugin.commands.mounting import MountsCommands
-from nekro_core.plugin.config import FILE_NAME, ConfigBase
+from nekro_core.plugin.configured import Configured
 from nekro_core.plugin.effects import Effects
 from nekro_core.plugin.i18n import SupportedLang, get_text
 from nekro_core.plugin.kept import PluginStore
@@ -26,14 +26,12 @@ from nekro_core.tools.tool import Tool, Visibility
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
-Config = TypeVar("Config", bound=ConfigBase)
-
 
 class NotLoaded(RuntimeError):
     """The plugin object belongs to no bot: its module was imported by hand."""
 
 
-class NekroPlugin(Mounting, MountsCommands, MountsTasks, MountsWeb):
+class NekroPlugin(Mounting, Configured, MountsCommands, MountsTasks, MountsWeb):
     """A plugin. ``author`` and ``module_name`` are identifiers and make its ``key``.
 
     ``support_adapter`` names the adapters whose chats see its tools; none means all. With
@@ -62,7 +60,8 @@ class NekroPlugin(Mounting, MountsCommands, MountsTasks, MountsWeb):
         webui_path: str | None = None,
         for_small_models: bool = True,
     ) -> None:
-        super().__init__()
+        Mounting.__init__(self)
+        Configured.__init__(self)
         for field, value in (("module_name", module_name), ("author", author)):
             if not _NAME.match(value):
                 raise ValueError(
@@ -93,8 +92,6 @@ class NekroPlugin(Mounting, MountsCommands, MountsTasks, MountsWeb):
         """What its operator should know, found while it was loaded."""
         self.declared: list[object] = []
         self._owner: Owner | None = current_owner()
-        self._config_class: type[ConfigBase] = ConfigBase
-        self._config: ConfigBase | None = None
 
     @property
     def key(self) -> str:
@@ -193,42 +190,11 @@ class NekroPlugin(Mounting, MountsCommands, MountsTasks, MountsWeb):
 
         return mount
 
-    def mount_config(self) -> Callable[[type[Config]], type[Config]]:
-        """Class decorator: this is the plugin's configuration. Its file is read, and written with
-        the defaults where there is none. Raises `ConfigError`."""
-
-        def mount(config_class: type[Config]) -> type[Config]:
-            self._config_class = config_class
-            self._config = None
-            config = self.get_config(config_class)
-            if self._owner is not None and not self._config_path().exists():
-                self.save_config(config)
-            return config_class
-
-        return mount
-
-    @overload
-    def get_config(self) -> Any: ...
-    @overload
-    def get_config(self, config_cls: type[Config]) -> Config: ...
-    def get_config(self, config_cls: type[ConfigBase] | None = None) -> Any:
-        """The configuration, read once; the defaults where no bot has loaded the plugin."""
-        wanted = config_cls or self._config_class
-        if not isinstance(self._config, wanted):
-            bound = self._owner is not None
-            self._config = wanted.load_config(self._config_path()) if bound else wanted()
-        return self._config
-
-    def save_config(self, config: ConfigBase) -> None:
-        """Write the configuration; it is in force at once. Raises `NotLoaded`."""
-        config.dump_config(self._config_path())
-        self._config = config
-
-    def _config_path(self) -> Path:
-        return self._folder() / FILE_NAME
-
     def _folder(self) -> Path:
         return self._bound().data_dir / "plugin_data" / self.key
+
+    def _bot(self) -> Owner | None:
+        return self._owner
 
     def _bound(self) -> Binding:
         return self._owned().binding

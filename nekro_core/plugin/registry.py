@@ -1,6 +1,6 @@
 """The plugins of one bot: loaded, listed, enabled, disabled, and asked for what they add."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -150,6 +150,9 @@ class PluginRegistry:
         """Do what the operator's file says, whenever somebody writes it. Runs until cancelled."""
         while True:
             await anyio.sleep(self._settings.look_s)
+            for entry in self._entries.values():
+                if entry.plugin is not None:
+                    entry.plugin.look_at_config()
             if self._choices.changed():
                 await self.load_all()
 
@@ -215,9 +218,12 @@ class PluginRegistry:
             box=box,
         )
 
-    async def prompt_injections(self, ctx: AgentCtx) -> tuple[PromptInjection, ...]:
-        """What plugins add to the prompt, in their order; who is late or fails adds nothing."""
-        plugins = self._plugins_of(ctx)
+    async def prompt_injections(
+        self, ctx: AgentCtx, asleep: Collection[str] = ()
+    ) -> tuple[PromptInjection, ...]:
+        """What plugins add to the prompt, in their order; who is late or fails adds nothing. Those
+        whose keys are ``asleep`` are not asked."""
+        plugins = [each for each in self._plugins_of(ctx) if each.key not in asleep]
         return await prompt_injections(plugins, ctx, self._settings.prompt_s)
 
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
