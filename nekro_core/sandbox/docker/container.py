@@ -43,7 +43,9 @@ _SPARE_BYTES = 48 * _MIB
 """Over what runs and files may use: the agent, and who writes uploads."""
 _FILES = 50_000
 _OPEN_FILES = 1024
-_NICE = 5
+_GUEST_NICE = 10
+"""Within the container, so that the agent gets its turn to end what forks without end; among
+containers the engine shares the processors."""
 
 
 def box_limits(spec: BoxSpec, image: GuestImage) -> dict[str, object]:
@@ -52,7 +54,7 @@ def box_limits(spec: BoxSpec, image: GuestImage) -> dict[str, object]:
         "memory": spec.memory_bytes,
         "processes": spec.processes,
         "metered": True,
-        "nice": _NICE,
+        "guest_nice": _GUEST_NICE,
     }
     if image.packages:
         limits["packages"] = image.packages[0]

@@ -56,7 +56,8 @@ class Agent:
         self.changes: guest_changes.Changes | None = None
         self.poll = select.poll()
         self.poll.register(host.incoming, select.POLLIN)
-        self.runs = Runs(host, self.poll, meter)
+        self.nice = limits.get("guest_nice", 0)
+        self.runs = Runs(host, self.poll, meter, self.nice)
         self.streams = Streams(host, self.poll, door)
         self.unloaded = _PRELOAD.split() + limits.get("preload", "").split()
 
@@ -162,7 +163,7 @@ class Agent:
     def _hire_steward(self) -> Steward:
         from guest_steward import Steward  # 3 ms that a box without commands need not spend
 
-        steward = self.runs.steward = Steward()
+        steward = self.runs.steward = Steward(self.nice)
         self.host.send(wire.STEWARD, steward.pid)
         return steward
 

@@ -103,7 +103,7 @@ class Printed:
 class Command:
     """One command. Raises `guest_files.FileError` where it cannot be started."""
 
-    def __init__(self, number: int, wanted: dict[str, Any], given: bytes) -> None:
+    def __init__(self, number: int, wanted: dict[str, Any], given: bytes, nice: int) -> None:
         self.number = number
         self.began = time.monotonic()
         self.deadline: float | None = self.began + wanted["timeout"]
@@ -114,7 +114,7 @@ class Command:
         try:
             with _standard_input(given) as file:
                 files = (file, pipes[0][1], pipes[1][1])
-                self.pid = _start(wanted, files, pipes[2][1])
+                self.pid = _start(wanted, files, pipes[2][1], nice)
         except BaseException:
             for pipe, _ in pipes:
                 os.close(pipe)
@@ -200,7 +200,7 @@ def _standard_input(given: bytes) -> Any:
         raise guest_files.explained("the standard input", error) from error
 
 
-def _start(wanted: dict[str, Any], files: Sequence[int], complaint: int) -> int:
+def _start(wanted: dict[str, Any], files: Sequence[int], complaint: int, nice: int) -> int:
     """Fork and execute; what fails in the child is written to ``complaint``, as place and errno."""
     environment = {**os.environ, **wanted["environment"]}
     directory = os.path.join(guest_files.HOME, wanted["directory"])
@@ -214,6 +214,7 @@ def _start(wanted: dict[str, Any], files: Sequence[int], complaint: int) -> int:
     place = directory
     try:
         os.setsid()
+        os.nice(nice)
         for number, file in enumerate(files):
             os.dup2(file, number)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGCHLD):

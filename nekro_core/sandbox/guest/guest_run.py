@@ -25,7 +25,8 @@ class Run:
     One that keeps its globals is frozen when a run is over, and begins again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, nice: int) -> None:
+        """``nice`` is how far its turn on a processor comes after the agent's."""
         self.output_limit = self.calls_left = self.value_limit = 0
         self.keeps_globals = False
         self.output = bytearray()
@@ -44,6 +45,7 @@ class Run:
             raise
         if self.pid == 0:
             try:
+                os.nice(nice)
                 _become_run(theirs, write_end)
             except BaseException as error:
                 os.write(1, f"the run's process failed: {error!r}\n".encode("utf-8", "replace"))

@@ -32,7 +32,9 @@ _FORK_TRIES = 50
 class Runs:
     """At most one that goes on, one forked ahead, and one frozen with its globals."""
 
-    def __init__(self, host: wire.Channel, poll: Any, meter: guest_meter.Meter | None) -> None:
+    def __init__(
+        self, host: wire.Channel, poll: Any, meter: guest_meter.Meter | None, nice: int
+    ) -> None:
         self.current: Run | None = None
         self.spare: Run | None = None
         self.kept: Run | None = None
@@ -41,6 +43,7 @@ class Runs:
         self._host = host
         self._poll = poll
         self._meter = meter
+        self._nice = nice
         self._next_tick = 0.0
         self._file_count = 0
 
@@ -64,7 +67,7 @@ class Runs:
         """Have a run's process ready; where the box has none left, the next run sees to that."""
         self.reap_orphans()
         try:
-            self.spare = Run()
+            self.spare = Run(self._nice)
         except OSError:
             self.fork_failed = True
 
@@ -262,7 +265,7 @@ class Runs:
         """Fork a run's process; where commands left none for it, they end."""
         for _ in range(_FORK_TRIES):
             with contextlib.suppress(OSError):
-                return Run()
+                return Run(self._nice)
             self.end_commands()
             self.end_strangers()
             time.sleep(_DEATH_S)

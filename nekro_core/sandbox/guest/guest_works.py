@@ -35,9 +35,10 @@ _REST_S = 0.02
 class Works:
     """The steward's loop."""
 
-    def __init__(self, agent: wire.Channel, door: socket.socket) -> None:
+    def __init__(self, agent: wire.Channel, door: socket.socket, nice: int) -> None:
         self._agent = agent
         self._door = door
+        self._nice = nice
         self._sending = threading.Lock()
         self._commands: dict[int, Command] = {}
         self._printing: dict[int, tuple[Command, Printed]] = {}
@@ -88,7 +89,7 @@ class Works:
     def _begin(self, number: int, wanted: dict[str, Any], body: bytes) -> None:
         operation = wanted.pop("operation")
         if operation == "execute":
-            command = self._commands[number] = Command(number, wanted, body)
+            command = self._commands[number] = Command(number, wanted, body, self._nice)
             for printed in command.printed:
                 self._printing[printed.pipe] = (command, printed)
                 self._poll.register(printed.pipe, select.POLLIN)
