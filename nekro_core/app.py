@@ -13,7 +13,15 @@ from typing import Any, Self
 
 from loguru import logger
 
-from nekro_core.agent import ChatBoxes, ChatJournal, Pictures, Ports, Sessions, ToolDesk
+from nekro_core.agent import (
+    ChatBoxes,
+    ChatJournal,
+    Discovery,
+    Pictures,
+    Ports,
+    Sessions,
+    ToolDesk,
+)
 from nekro_core.catalogue import Catalogue
 from nekro_core.compat import Host as OlderHost
 from nekro_core.compat import hosted, provided_names
@@ -200,6 +208,7 @@ class App:
                 run_limits=settings.nekro_sandbox.limits,
                 clock=clock,
                 wall=wall,
+                discovery=Discovery(settings.nekro_agent.prompt.found_tools),
             )
             sessions = await stack.enter_async_context(Sessions(ports))
             host = LocalHost(

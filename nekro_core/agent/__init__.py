@@ -2,6 +2,7 @@
 
 from nekro_core.agent.boxes import ChatBoxes
 from nekro_core.agent.desk import ToolDesk
+from nekro_core.agent.discovery import Discovery
 from nekro_core.agent.journal import ChatJournal
 from nekro_core.agent.pictures import Pictures
 from nekro_core.agent.ports import Plugins, Ports
@@ -14,6 +15,7 @@ __all__ = [
     "BoxSource",
     "ChatBoxes",
     "ChatJournal",
+    "Discovery",
     "Pictures",
     "Plugins",
     "Ports",

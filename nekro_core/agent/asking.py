@@ -4,7 +4,7 @@ import uuid
 from dataclasses import dataclass, replace
 
 from nekro_core.agent.boxes import KeptBox
-from nekro_core.agent.functions import Functions, functions_of
+from nekro_core.agent.functions import Functions
 from nekro_core.agent.knowledge import Knowledge, Task
 from nekro_core.agent.ports import Ports
 from nekro_core.chat import ChatKey
@@ -76,11 +76,12 @@ async def ask(
     )
     if outgoing is not None:
         ctx = replace(ctx, services=replace(ctx.services, outgoing=outgoing))
-    tools = await ports.plugins.tools_in(ctx)
+    natively = acts_natively(ports, task.chat_key)
+    tools = ports.discovery.searchable(await ports.plugins.tools_in(ctx), natively=natively)
     await known.look()
     if kept:
         await kept.put_uploads(known.media)
-    functions = tools.once(functions_of) if acts_natively(ports, task.chat_key) else None
+    functions = ports.discovery.functions(task.chat_key, tools) if natively else None
     request, bare_code = await known.prompt(tools, ctx, functions)
     return Asking(
         run_id=run_id,

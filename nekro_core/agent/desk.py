@@ -8,7 +8,7 @@ import anyio
 
 from nekro_core.agent.accounting import ANSWERED
 from nekro_core.agent.box_on_demand import BoxOnDemand
-from nekro_core.agent.functions import Functions, functions_of
+from nekro_core.agent.functions import Functions
 from nekro_core.agent.native_calls import Answered, NativeCalls
 from nekro_core.agent.native_reply import calls_text
 from nekro_core.agent.ports import Ports
@@ -87,7 +87,9 @@ class ToolDesk:
                 free = tool_set(each.tool for each in tools.named if not each.tool.needs_chat)
                 self._chatless = (tools, free)
             tools = self._chatless[1]
-        return tools, tools.once(functions_of)
+        discovery = self._ports.discovery
+        tools = discovery.searchable(tools, natively=True)
+        return tools, discovery.functions(chat_key or NOWHERE, tools)
 
     async def _on_boxes(
         self, chat_key: ChatKey | None, call: FunctionCall, made: list[ToolCall]

@@ -1,8 +1,8 @@
 """A chat's tools as functions that a model calls natively."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from nekro_core.llm.model import Function
 from nekro_core.llm.tokens import estimate_tokens, function_text
@@ -16,32 +16,59 @@ _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
 
 @dataclass(frozen=True, slots=True)
 class Functions:
-    """What is offered. ``names`` leads from a function's name to its tool, ``tokens`` is about what
-    the model reads of them."""
+    """What is offered. ``names`` leads from a function's name to its tool, also for deferred ones:
+    a call to what was not searched for is carried out. ``tokens`` is about what the model reads."""
 
     offered: tuple[Function, ...]
     names: Mapping[str, Tool]
     tokens: int
+    _every: Mapping[str, Function]
+
+    def name_of(self, tool: Tool) -> str:
+        """The name of a tool's function. Raises `KeyError` for a stranger."""
+        return next((name for name, each in self.names.items() if each is tool), "") or _stranger(
+            tool
+        )
+
+    def function_of(self, tool: Tool) -> Function:
+        """The tool as a function. Raises `KeyError` for a stranger."""
+        return self._every[self.name_of(tool)]
+
+    def with_tools(self, tools: Iterable[Tool]) -> "Functions":
+        """The same with more of the set's tools offered."""
+        more = [self.function_of(tool) for tool in tools]
+        return replace(
+            self,
+            offered=(*self.offered, *more),
+            tokens=self.tokens + _tokens(more),
+        )
 
 
 def functions_of(tools: ToolSet) -> Functions:
     """The visible tools. Names that the API does not take are written in ASCII."""
     offered: list[Function] = []
     names: dict[str, Tool] = {}
+    every: dict[str, Function] = {}
     for named in tools.named:
-        if named.tool.visibility is not Visibility.VISIBLE:
-            continue
         schema = function_schema(named.tool, _shown(named, tools))["function"]
         name = _fitting(schema["name"], named.tool, names)
         names[name] = named.tool
-        function = Function(
+        every[name] = function = Function(
             name=name,
             description=schema["description"] or named.tool.name,
             parameters=schema["parameters"],
         )
-        offered.append(function)
-    tokens = sum(estimate_tokens(function_text(each)) for each in offered)
-    return Functions(tuple(offered), names, tokens)
+        if named.tool.visibility is Visibility.VISIBLE:
+            offered.append(function)
+    return Functions(tuple(offered), names, _tokens(offered), every)
+
+
+def _tokens(functions: Iterable[Function]) -> int:
+    return sum(estimate_tokens(function_text(each)) for each in functions)
+
+
+def _stranger(tool: Tool) -> str:
+    raise KeyError(f"{dotted_name(tool)} is not in this set")
 
 
 def _shown(named: NamedTool, tools: ToolSet) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
+from nekro_core.agent.discovery import found_text, more_functions_text, more_text
 from nekro_core.agent.functions import Functions
 from nekro_core.agent.native_calls import Answered
 from nekro_core.agent.ports import Ports
@@ -11,12 +12,12 @@ from nekro_core.agent.prompt import DoneStep, View, build_prompt
 from nekro_core.agent.reply import Reply
 from nekro_core.agent.rules import native_system_text, system_text
 from nekro_core.agent.run_calls import tools_text
-from nekro_core.agent.small_prompt import PastStep, small_prompt, small_tools
+from nekro_core.agent.small_prompt import PastStep, small_prompt, small_tools, with_found
 from nekro_core.agent.transcript import media_of
 from nekro_core.chat import Author, ChatKey, Image, Media, Record
 from nekro_core.llm.model import ChatRequest, ImagePart, Part, TextPart
 from nekro_core.plugin.context import AgentCtx
-from nekro_core.tools.names import ToolSet
+from nekro_core.tools.names import NamedTool, ToolSet
 
 _CODES = 6
 """Past runs whose code a small model is shown."""
@@ -50,6 +51,7 @@ class Knowledge:
         """The newest record that was looked at."""
         self.runs: set[str] = set()
         self.preface = ""
+        self._found: tuple[NamedTool, ...] | None = None
 
     @property
     def media(self) -> list[Media]:
@@ -86,9 +88,11 @@ class Knowledge:
         """The request, and whether its reply is code without a fence. With ``functions`` the model
         calls them natively."""
         profile, settings = self._ports.model.profile, self._ports.settings
+        chat_key, discovery = self._task.chat_key, self._ports.discovery
+        found = discovery.found(chat_key, tools)
         if profile.prefers_examples and small_tools(tools):
             request = small_prompt(
-                tools,
+                with_found(tools, found),
                 self._up_to_what_is_asked(),
                 persona=settings.persona,
                 language=settings.language,
@@ -96,7 +100,10 @@ class Knowledge:
                 steps=self._codes,
             )
             return request, profile.grammar
-        injections = await self._ports.plugins.prompt_injections(ctx)
+        # What the turn itself finds, its steps tell: the prefix of their prompts stays the same.
+        self._found = found if self._found is None else self._found
+        asleep = discovery.asleep(chat_key, tools)
+        injections = await self._ports.plugins.prompt_injections(ctx, asleep)
         notes = "\n\n".join(f"[{each.plugin}]\n{each.text}" for each in injections)
         view = View(
             chat_key=self._task.chat_key,
@@ -112,10 +119,12 @@ class Knowledge:
         )
         names, persona = settings.names, settings.persona
         if functions is None:
-            code = tools.once(tools_text)
-            system = system_text(code, names=names, persona=persona, notes=notes)
+            code, more = tools.once(tools_text), tools.once(more_text)
+            end = "\n\n".join(filter(None, (notes, found_text(self._found))))
+            system = system_text(code, names=names, persona=persona, more=more, notes=end)
         else:
-            system = native_system_text(names=names, persona=persona, notes=notes)
+            more = tools.once(more_functions_text)
+            system = native_system_text(names=names, persona=persona, more=more, notes=notes)
         request = build_prompt(
             system,
             view,

@@ -1,10 +1,11 @@
 """What the agent needs of the rest of the bot, handed in by whoever composes it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from nekro_core.agent.boxes import ChatBoxes
+from nekro_core.agent.discovery import Discovery
 from nekro_core.agent.journal import ChatJournal
 from nekro_core.agent.pictures import Pictures
 from nekro_core.agent.settings import AgentSettings, TriggerSettings
@@ -43,8 +44,10 @@ class Plugins(Protocol):
     ) -> AgentCtx:
         """The context of one run."""
 
-    async def prompt_injections(self, ctx: AgentCtx) -> tuple[PromptInjection, ...]:
-        """What plugins add to the prompt."""
+    async def prompt_injections(
+        self, ctx: AgentCtx, asleep: Collection[str] = ()
+    ) -> tuple[PromptInjection, ...]:
+        """What plugins add to the prompt, but for those that sleep, by key."""
 
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
         """What plugins want done with a message."""
@@ -74,3 +77,4 @@ class Ports:
     run_limits: RunLimits
     clock: Callable[[], float]
     wall: Callable[[], float]
+    discovery: Discovery = field(default_factory=Discovery)

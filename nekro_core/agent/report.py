@@ -14,6 +14,7 @@ from nekro_core.chat import DeliveryState, plain_text
 from nekro_core.llm.model import Part, TextPart
 from nekro_core.sandbox.box import StopReason
 from nekro_core.store import DeliveryRow
+from nekro_core.tools.discovery import SEARCH
 
 LEFT = frozenset(
     {DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.SENT, DeliveryState.UNKNOWN}
@@ -57,6 +58,8 @@ def report(reply: Reply, calls: RunCalls, sent: Sequence[DeliveryRow]) -> tuple[
         lines.append("[error] The box was lost. You have a fresh one with the files saved last.")
     lines += _ended(reply)
     lines += sent_lines(sent)
+    if calls.unread and not _printed(reply):
+        lines += [f"[result] of {SEARCH}:", *marked(calls.unread)]
     parts: list[Part] = []
     for name, observed in calls.observed:
         lines.append(f"[result] of {name}:")
@@ -104,6 +107,10 @@ def sent_lines(rows: Sequence[DeliveryRow]) -> list[str]:
 def marked(text: str) -> list[str]:
     """The text with each line behind the mark of what is not ours."""
     return [f"> {line}" for line in visible(text).rstrip("\n").split("\n")]
+
+
+def _printed(reply: Reply) -> bool:
+    return reply.result is not None and bool(reply.result.output.strip())
 
 
 def _ended(reply: Reply) -> list[str]:

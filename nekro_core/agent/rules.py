@@ -51,22 +51,27 @@ How to read what you are given:
   not have been seen: do not send it again unless you are asked to."""
 
 
-def system_text(tools: str, *, names: Sequence[str], persona: str, notes: str = "") -> str:
-    """The stable prefix. ``tools`` is their rendered list, ``notes`` what plugins add."""
+def system_text(
+    tools: str, *, names: Sequence[str], persona: str, more: str = "", notes: str = ""
+) -> str:
+    """The stable prefix. ``tools`` is their rendered list, ``more`` tells of those that are not in
+    it, ``notes`` is what plugins add."""
     functions = f"Functions:\n\n{tools.strip() or '(none)'}"
-    return _sections(_RULES, names, persona, functions, notes)
+    return _sections(_RULES, names, persona, functions, more, notes)
 
 
-def native_system_text(*, names: Sequence[str], persona: str, notes: str = "") -> str:
+def native_system_text(
+    *, names: Sequence[str], persona: str, more: str = "", notes: str = ""
+) -> str:
     """The stable prefix for a model that calls functions: they go beside it."""
-    return _sections(_NATIVE_RULES, names, persona, "", notes)
+    return _sections(_NATIVE_RULES, names, persona, more, notes)
 
 
-def _sections(rules: str, names: Sequence[str], persona: str, functions: str, notes: str) -> str:
+def _sections(rules: str, names: Sequence[str], persona: str, *others: str) -> str:
     sections = [rules.format(uploads=UPLOADS)]
     if names:
         sections.append(f"Your name: {', '.join(names)}.")
     if persona.strip():
         sections.append(f"Who you are:\n{persona.strip()}")
-    sections += filter(None, (functions, notes.strip()))
+    sections += filter(None, map(str.strip, others))
     return "\n\n".join(sections)

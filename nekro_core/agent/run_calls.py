@@ -11,8 +11,9 @@ from nekro_core.plugin.context import AgentCtx
 from nekro_core.sandbox.box import Answer, EndRun, GuestCall, GuestFunction, Raise, Value
 from nekro_core.store import ToolCall
 from nekro_core.tools.content import AudioContent, Content, ImageContent, TextContent
+from nekro_core.tools.discovery import is_search
 from nekro_core.tools.media import indexed_text, shown_media
-from nekro_core.tools.names import ToolSet
+from nekro_core.tools.names import NamedTool, ToolSet
 from nekro_core.tools.outcome import (
     Failed,
     Observation,
@@ -56,6 +57,8 @@ class RunCalls:
         self._wall = wall
         self.made: list[ToolCall] = []
         self.observed: list[tuple[str, tuple[Part, ...]]] = []
+        self.unread = ""
+        """What a search found, until one of the finds is called: the model has yet to see it."""
 
     async def answer(self, call: GuestCall) -> Answer:
         """See `nekro_core.sandbox.box.CallHandler`."""
@@ -103,6 +106,10 @@ class RunCalls:
             told = outcome.message if isinstance(outcome, Failed) else "ok"
             if isinstance(outcome, Recorded):
                 await self._note(outcome.text)
+            if is_search(tool) and isinstance(outcome, Returned):
+                self.unread = str(outcome.value)
+            elif tool.visibility is Visibility.DEFERRED:
+                self.unread = ""
             return outcome
         finally:
             self.made.append(
@@ -140,15 +147,17 @@ def guest_functions(tools: ToolSet) -> list[GuestFunction]:
 
 def tools_text(tools: ToolSet) -> str:
     """The visible tools as the model reads them."""
-    stubs = []
-    for named in tools.named:
-        if named.tool.visibility is Visibility.VISIBLE:
-            mark = "  # ends the run" if named.tool.kind.ends_run else ""
-            # A tool that has no bare name is written as it must be called.
-            dotted = f"# call it as {named.name}\n" if "." in named.name else ""
-            head, _, body = stub(named.tool, named.name).partition("\n")
-            stubs.append(f"{dotted}{head}{mark}\n{body}")
-    return "\n\n".join(stubs)
+    visible = (each for each in tools.named if each.tool.visibility is Visibility.VISIBLE)
+    return "\n\n".join(map(tool_text, visible))
+
+
+def tool_text(named: NamedTool) -> str:
+    """One tool as the model reads it."""
+    mark = "  # ends the run" if named.tool.kind.ends_run else ""
+    # A tool that has no bare name is written as it must be called.
+    dotted = f"# call it as {named.name}\n" if "." in named.name else ""
+    head, _, body = stub(named.tool, named.name).partition("\n")
+    return f"{dotted}{head}{mark}\n{body}"
 
 
 def model_part(content: Content) -> Part:

@@ -81,7 +81,7 @@ class Sessions:
         likely: list[ChatRequest] = []
         if model.profile.prefers_examples:
             nowhere = ChatKey("web", ChatKind.PRIVATE, "prepare")
-            tools = self._ports.plugins.tools_for(nowhere)
+            tools = self._ports.discovery.searchable(self._ports.plugins.tools_for(nowhere))
             likely = beginnings(tools, persona=settings.persona, language=settings.language)
         try:
             await model.prepare(likely)

@@ -38,6 +38,8 @@ class PromptSettings(BaseModel):
     """A longer message loses its middle."""
     observation_chars: int = Field(default=12_000, ge=500)
     """Of a run's output, a traceback or a tool's observation; longer ones lose their middle."""
+    found_tools: int = Field(default=16, ge=1, le=100)
+    """Tools of a chat that were searched for and stay at hand; over it the oldest go."""
     images: int = Field(default=4, ge=0, le=32)
     """Newest pictures given to a model that sees."""
     image_pixels: int = Field(default=1024, ge=64, le=4096)

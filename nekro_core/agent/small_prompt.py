@@ -15,6 +15,7 @@ from itertools import zip_longest
 from nekro_core.chat import Author, Mention, Record, Reply, plain_text
 from nekro_core.llm.grammar import call_grammar
 from nekro_core.llm.model import ChatRequest, PromptMessage
+from nekro_core.tools.discovery import SEARCH, is_search, shelf_of
 from nekro_core.tools.examples import script_language
 from nekro_core.tools.names import NamedTool, ToolSet
 from nekro_core.tools.stub import signature_text
@@ -33,6 +34,8 @@ MAX_SAID = 600
 """Characters of one message that are shown; the middle of a longer one is left out."""
 MAX_PERSONA = 300
 """Characters of the persona that are shown."""
+MAX_MORE = 600
+"""Characters of the names of plugins whose functions have to be searched for."""
 MAX_ROW = 3
 """Messages in a row by one person that are taken as one."""
 
@@ -70,7 +73,7 @@ def small_prompt(
     *past, now = _exchanges(history, codes or {})
     if any(map(str.isalpha, now.said)) or not language:
         language = script_language(now.said)
-    messages = [PromptMessage.of("system", _system(offered, persona))]
+    messages = [PromptMessage.of("system", _system(offered, persona, tools))]
     for example in _examples(offered, language):
         messages += _turn(example.says, example.code)
     for exchange in _anchored(past):
@@ -121,6 +124,22 @@ def small_tools(tools: ToolSet) -> list[NamedTool]:
     ]
 
 
+def with_found(tools: ToolSet, found: Sequence[NamedTool]) -> ToolSet:
+    """The set with what was searched for among the visible tools."""
+    if not found:
+        return tools
+    wanted = {id(each) for each in found}
+    return ToolSet(
+        tuple(
+            NamedTool(replace(each.tool, visibility=Visibility.VISIBLE), each.names)
+            if id(each) in wanted
+            else each
+            for each in tools.named
+        ),
+        tools.clashes,
+    )
+
+
 def _with_used_parameters(tool: Tool) -> Tool:
     if not tool.examples:
         return tool
@@ -129,10 +148,13 @@ def _with_used_parameters(tool: Tool) -> Tool:
     return replace(tool, parameters=tuple(used))
 
 
-def _system(tools: Sequence[NamedTool], persona: str) -> str:
-    stubs = (f"{signature_text(each.tool, each.name)}  # {each.tool.summary}" for each in tools)
+def _system(offered: Sequence[NamedTool], persona: str, tools: ToolSet) -> str:
+    stubs = (f"{signature_text(each.tool, each.name)}  # {each.tool.summary}" for each in offered)
     shown = " ".join(persona.split())[:MAX_PERSONA]
-    return "\n".join(filter(None, [shown, _TASK, *stubs]))
+    more = ", ".join(tools.once(shelf_of).modules)[:MAX_MORE]
+    searches = any(is_search(each.tool) for each in offered)
+    told = f"# {SEARCH} finds more, of: {more}" if searches else ""
+    return "\n".join(filter(None, [shown, _TASK, *stubs, told]))
 
 
 def _examples(tools: Sequence[NamedTool], language: str) -> Iterator[Example]:

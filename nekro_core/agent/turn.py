@@ -270,6 +270,8 @@ class Turn:
                 return "limit_repairs"
             return ""
         self._failures = 0
+        if calls.unread:
+            return ""  # It searched, and has yet to see what there is.
         if any(row.state in LEFT for row in sent):
             return "finished"
         if result.output.strip():

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,10 +110,12 @@ class FakePlugins:
         self.contexts.append(ctx)
         return ctx
 
-    async def prompt_injections(self, ctx: AgentCtx) -> tuple[PromptInjection, ...]:
+    async def prompt_injections(
+        self, ctx: AgentCtx, asleep: Collection[str] = ()
+    ) -> tuple[PromptInjection, ...]:
         if self.asked:
             await self.asked.pop(0)()
-        return self.injections
+        return tuple(each for each in self.injections if each.plugin not in asleep)
 
     async def on_user_message(self, ctx: AgentCtx, message: Any) -> MsgSignal:
         return self.signal(message)
