@@ -131,7 +131,8 @@ class ChatRequest:
     ``functions`` are offered to the model, which may call several of them in one reply; they are
     for models whose profile takes functions.
     Requests with the same ``cache_key`` begin alike; a model of our own keeps what it read for one
-    apart from what it read for another.
+    apart from what it read for another. ``chat`` is the key of the chat that a turn asks for, for
+    whoever hears of requests on the way; no model is told.
     """
 
     messages: tuple[PromptMessage, ...]
@@ -141,6 +142,7 @@ class ChatRequest:
     grammar: str = ""
     cache_key: str = ""
     functions: tuple[Function, ...] = ()
+    chat: str = ""
 
 
 @dataclass(frozen=True, slots=True)
