@@ -42,6 +42,8 @@ from nekro_core.plugin import PluginRegistry, Services, loop_watched
 from nekro_core.plugin.commands.book import CommandBook
 from nekro_core.plugin.commands.command import Command, CommandFamily
 from nekro_core.plugin.commands.desk import CommandDesk
+from nekro_core.plugin.models.endpoints import PluginModels
+from nekro_core.plugin.models.metered import Ledger
 from nekro_core.sandbox.egress import Egress, EgressLimits, box_environment
 from nekro_core.sandbox.egress.overrides import OverridesFile
 from nekro_core.sandbox.egress.source import LetOutBoxes
@@ -134,6 +136,10 @@ class App:
                 model = make_model(settings, data, report)
                 stack.push_async_callback(model.aclose)
             fetcher = await stack.enter_async_context(Fetcher(settings.nekro_delivery.media))
+            models = PluginModels(
+                model, settings.nekro_llm, settings.nekro_models, Ledger(store.model_uses, wall)
+            )
+            stack.push_async_callback(models.aclose)
             timers = await stack.enter_async_context(
                 Timers.open(
                     store,
@@ -173,13 +179,14 @@ class App:
                         editor=outbox,
                         boxes=LetOutBoxes(supply, egress),
                         pool_of=boxes.pool,
-                        model=model,
+                        model=models.own,
                         fetcher=fetcher,
                         packages=packages,
                         older=older,
                         timers=timers,
                     ),
                     settings.nekro_plugin,
+                        models=models,
                     registrars={Command: book.put, CommandFamily: book.put_family},
                 )
             )

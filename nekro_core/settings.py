@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self, cast, get_args, get_origin
 
 from dotenv import dotenv_values
 from nonebot.config import BaseSettings
@@ -20,6 +20,7 @@ from pydantic_core import ErrorDetails
 from nekro_core.agent import AgentSettings, TriggerSettings
 from nekro_core.delivery import DeliverySettings
 from nekro_core.llm.embedded import EmbeddedSettings
+from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugin import PluginSettings
 from nekro_core.plugin.commands.access import CommandSettings
@@ -56,6 +57,8 @@ class Settings(BaseSettings):
     nekro_database_url: str = ""
     """Any Tortoise URL; empty is an SQLite file under the data folder."""
     nekro_llm: LLMSettings = LLMSettings()
+    nekro_models: dict[str, ModelGroupSettings] = Field(default_factory=dict)
+    """Further models, by the names under which plugins ask for them."""
     nekro_embedded: EmbeddedSettings = EmbeddedSettings()
     nekro_sandbox: SandboxSettings = SandboxSettings()
     nekro_preview: PreviewSettings = PreviewSettings()
@@ -129,6 +132,13 @@ def _secrets_of(model: BaseModel) -> list[str]:
             found.append(value.get_secret_value())
         elif isinstance(value, BaseModel):
             found += _secrets_of(value)
+        elif isinstance(value, Mapping):
+            found += [
+                s
+                for each in value.values()
+                if isinstance(each, BaseModel)
+                for s in _secrets_of(each)
+            ]
     return found
 
 
@@ -160,11 +170,15 @@ def _unknown(name: str, model: type[BaseModel], above: Sequence[str] = ()) -> st
 
 
 def _model_at(parts: Sequence[str]) -> type[BaseModel]:
-    """The model whose field was not found: each room keeps its own, and may nest more."""
-    model: type[BaseModel] = Settings
+    """The model whose field was not found: each room keeps its own, and may nest more, also by
+    names that the operator chooses."""
+    found: Any = Settings
     for part in parts:
-        model = cast("type[BaseModel]", model.model_fields[part].annotation)
-    return model
+        if get_origin(found) is dict:
+            found = get_args(found)[1]
+        else:
+            found = found.model_fields[part].annotation
+    return cast("type[BaseModel]", found)
 
 
 def _not_json(error: UnreadableSetting) -> str:

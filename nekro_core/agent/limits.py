@@ -105,6 +105,20 @@ class Limits:
         for limit in self._limits:
             limit.spend(usage)
 
+    def refusal(self) -> str:
+        """The first that is reached, in words; empty where none is."""
+        try:
+            self.check()
+        except LimitExceeded as error:
+            return str(error)
+        return ""
+
+    def spend_beside(self, usage: Usage) -> None:
+        """A plugin asked a model on the turn's behalf: no step, but tokens."""
+        for limit in self._limits:
+            if isinstance(limit, TokenLimit):
+                limit.spend(usage)
+
 
 def turn_limits(settings: TurnSettings, clock: Callable[[], float]) -> tuple[Limit, ...]:
     """The limits of a turn that begins now. ``clock`` is monotonic."""

@@ -6,6 +6,7 @@ Each step asks the model once and runs what it wrote. What comes after a step is
 
 import uuid
 from collections.abc import Awaitable
+from dataclasses import replace
 
 import anyio
 from loguru import logger
@@ -179,7 +180,7 @@ class Turn:
         await self._book.seen(self._known.through_seq)
         calls = RunCalls(
             asking.tools,
-            asking.ctx,
+            replace(asking.ctx, meter=self._limits),
             note=lambda text: ports.inbox.note(self._task.chat_key, text, run_id=run_id),
             clock=ports.clock,
             wall=ports.wall,

@@ -60,7 +60,7 @@ def encode_request(
         fields["stop"] = list(request.stop)
     if request.functions and profile.functions:
         fields["tools"] = [_encode_function(function) for function in request.functions]
-    fields |= extra_body
+    fields |= {**extra_body, **request.extra}
     if request.grammar and profile.grammar:
         fields["grammar"] = request.grammar
     return fields

@@ -56,6 +56,8 @@ class Endpoint:
                     transport=httpx2.AsyncHTTPTransport(uds=str(socket), limits=_ONCE)
                 )
                 if socket
+                else httpx2.AsyncClient(proxy=settings.proxy)
+                if settings.proxy
                 else None
             ),
             # Times of a reply are kept below, where one deadline spans tries, thoughts and words.

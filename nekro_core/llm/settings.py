@@ -27,6 +27,8 @@ class LLMSettings(BaseModel):
     """Whether the endpoint takes a GBNF ``grammar`` field (llama.cpp's server does)."""
     context_tokens: int = Field(default=32_768, ge=1024)
     """How long prompt and reply may be together."""
+    proxy: str = ""
+    """HTTP or SOCKS proxy for this endpoint alone; empty leaves it to the environment."""
     connect_s: float = Field(default=10.0, gt=0)
     first_token_s: float = Field(default=90.0, gt=0)
     """Large models think before they speak; a thought counts as a token here."""

@@ -24,7 +24,7 @@ from nekro_core.plugin.agent_segments import text_segments
 from nekro_core.plugin.files import BoxFileSystem, is_url
 from nekro_core.plugin.mirror import CallFiles, Mirror
 from nekro_core.plugin.older_context import OlderNames
-from nekro_core.plugin.services import BoxFiles, Services
+from nekro_core.plugin.services import BoxFiles, Meter, Services
 from nekro_core.plugin.showing import Followed, Render, Showing
 from nekro_core.sandbox.tools import handle_tool_call
 from nekro_core.tools.outcome import ToolFailure
@@ -58,6 +58,8 @@ class AgentCtx(OlderNames):
     asked_in: ChatKey | None = None
     """The chat whose run made this context, where a run did."""
 
+    meter: Meter | None = field(default=None, repr=False, compare=False)
+    """What the turn may use of models, where one asks."""
     @property
     def chat_key(self) -> str:
         """The key of the chat as text."""

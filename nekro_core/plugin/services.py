@@ -3,18 +3,21 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from nekro_core.chat import ChatKey, Receipt, Record, Segment
 from nekro_core.delivery.fetch import Fetcher
 from nekro_core.delivery.host import MediaKeeper
-from nekro_core.llm.model import ChatModel
+from nekro_core.llm.model import ChatModel, Usage
 from nekro_core.packages import PackageShelf
 from nekro_core.plugin.tasks.runner import TaskRunner
 from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.tools import SandboxPool
 from nekro_core.speech.speaker import Speaker
 from nekro_core.timers import Timers
+
+if TYPE_CHECKING:
+    from nekro_core.plugin.models.endpoints import PluginModels
 
 
 class Outgoing(Protocol):
@@ -48,6 +51,16 @@ class Journal(Protocol):
 
     async def newest(self, chat_key: ChatKey, limit: int) -> list[Record]:
         """The newest records, oldest first."""
+
+
+class Meter(Protocol):
+    """What a turn may use of models (`nekro_core.agent.limits.Limits`)."""
+
+    def refusal(self) -> str:
+        """Why no more may be asked; empty where more may."""
+
+    def spend_beside(self, usage: Usage) -> None:
+        """A request that is no step of the turn was paid for."""
 
 
 class BoxFiles(Protocol):
@@ -132,7 +145,7 @@ class Services:
     sent, where that can be. ``boxes``, ``pool_of`` (a
     chat's boxes), ``model`` and ``fetcher`` are what cells work with (`nekro_core.reactive`);
     ``older`` is what existing plugins find in their context, ``tasks`` those that plugins run,
-    ``timers`` what wakes chats at a time."""
+    ``timers`` what wakes chats at a time, ``models`` what plugins may ask."""
 
     outgoing: Outgoing
     journal: Journal
@@ -151,3 +164,4 @@ class Services:
     older: Older | None = None
     tasks: TaskRunner = field(default_factory=TaskRunner)
     timers: Timers | None = None
+    models: "PluginModels | None" = None

@@ -1,5 +1,9 @@
 """What plugins ask of models besides the turns' own replies."""
 
+from collections.abc import Awaitable
+
+from loguru import logger
+
 from nekro_core.store.database import Database, Statement
 from nekro_core.store.values import ModelUse, Usage
 
@@ -15,9 +19,9 @@ class ModelUses:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, use: ModelUse) -> None:
-        """Write a use down. Its place in line is taken before the first await."""
-        await self._database.write(
+    def add(self, use: ModelUse) -> Awaitable[object]:
+        """Put a use in line to be written; nobody has to wait for it."""
+        return self._database.write(
             Statement(
                 _INSERT,
                 (
@@ -33,7 +37,8 @@ class ModelUses:
                     use.started,
                     use.seconds,
                 ),
-            )
+            ),
+            failed=lambda: logger.error("a use of {} by {} is not written", use.model, use.plugin),
         )
 
     async def usage(self, *, since: float, plugin: str) -> Usage:

@@ -1,0 +1,41 @@
+"""Language models: asked for an answer, or for the vector of a text."""
+
+from nekro_core.llm.model import (
+    KeyRejected,
+    ModelError,
+    ModelRefused,
+    ModelUnreachable,
+    QuotaExceeded,
+    ReplyBroken,
+    RequestRejected,
+)
+from nekro_core.plugin.models import (
+    ContentSegment,
+    ModelConfigGroup,
+    ModelGroups,
+    OpenAIChatMessage,
+    OpenAIResponse,
+    gen_openai_chat_response,
+    gen_openai_embeddings,
+    get_model_group_info,
+    model_groups,
+)
+
+__all__ = [
+    "ContentSegment",
+    "KeyRejected",
+    "ModelConfigGroup",
+    "ModelError",
+    "ModelGroups",
+    "ModelRefused",
+    "ModelUnreachable",
+    "OpenAIChatMessage",
+    "OpenAIResponse",
+    "QuotaExceeded",
+    "ReplyBroken",
+    "RequestRejected",
+    "gen_openai_chat_response",
+    "gen_openai_embeddings",
+    "get_model_group_info",
+    "model_groups",
+]
