@@ -1,7 +1,7 @@
 """What a turn knows so far, and the prompt that it makes of it."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from nekro_core.agent.discovery import found_text, more_functions_text, more_text
@@ -99,7 +99,7 @@ class Knowledge:
                 codes=await self._past_codes(),
                 steps=self._codes,
             )
-            return request, profile.grammar
+            return replace(request, chat=str(chat_key)), profile.grammar
         # What the turn itself finds, its steps tell: the prefix of their prompts stays the same.
         self._found = found if self._found is None else self._found
         asleep = discovery.asleep(chat_key, tools)

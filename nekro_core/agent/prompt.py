@@ -94,6 +94,7 @@ def build_prompt(
         messages=(PromptMessage.of("system", system), opening, *steps),
         max_tokens=max_tokens,
         functions=functions.offered if functions else (),
+        chat=str(view.chat_key),
     )
 
 

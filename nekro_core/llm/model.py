@@ -143,6 +143,8 @@ class ChatRequest:
     cache_key: str = ""
     functions: tuple[Function, ...] = ()
     chat: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the provider's own for this request alone; they go before everything else."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,10 @@ class LoadFailed(Exception):
         self.problem = problem
 
 
+class SwitchedOff(LoadFailed):
+    """A plugin says itself that it is not wanted: it is listed as disabled, with the reason."""
+
+
 def items(source: str, folder: Path) -> list[Item]:
     """The plugins of a folder: ``x.py`` and ``x/__init__.py``, sorted."""
     found = []
