@@ -207,6 +207,10 @@ class NekroPlugin(Mounting, Configured, MountsCommands, MountsTasks, MountsWeb):
             )
         return self._owner
 
+    def tools_changed(self) -> None:
+        """`offered_tools` or `problems` are others now: whoever changed them says so."""
+        self._changed()
+
     def _changed(self) -> None:
         if self._owner is not None and self.is_enabled:
             self._owner.binding.changed()

@@ -27,7 +27,15 @@ from nekro_core.plugin.hooks import (
 )
 from nekro_core.plugin.kinds import PluginKind
 from nekro_core.plugin.listing import PluginInfo, PluginState, UnknownPlugin
-from nekro_core.plugin.loader import Item, LoadFailed, items, load, problem_of, reading_fresh
+from nekro_core.plugin.loader import (
+    Item,
+    LoadFailed,
+    SwitchedOff,
+    items,
+    load,
+    problem_of,
+    reading_fresh,
+)
 from nekro_core.plugin.mounting import Lifecycle
 from nekro_core.plugin.owned import OwnedTasks
 from nekro_core.plugin.plugin import NekroPlugin
@@ -264,9 +272,16 @@ class PluginRegistry:
             await self._init(entry, plugin)
         except LoadFailed as failure:
             await self._undo(entry)
+            off = isinstance(failure, SwitchedOff)
             entry.info = replace(
-                entry.info, state=PluginState.BROKEN, tools=(), problems=(failure.problem,)
+                entry.info,
+                state=PluginState.DISABLED if off else PluginState.BROKEN,
+                tools=(),
+                problems=(failure.problem,),
             )
+            if off:
+                logger.info("plugin {} is not loaded: {}", entry.item.item, failure)
+                return
             logger.opt(exception=failure.__cause__).error(
                 "plugin {} is not loaded: {}", entry.item.item, failure
             )
