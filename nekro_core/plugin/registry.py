@@ -148,6 +148,7 @@ class PluginRegistry:
             self._find()
             for entry in self._entries.values():
                 wanted = self._choices.wanted(entry.item.item)
+            self._forget_gone()
                 if wanted and entry.info.state is PluginState.DISABLED:
                     await self._load(entry)
                 elif not wanted and entry.info.state is not PluginState.DISABLED:
@@ -258,6 +259,12 @@ class PluginRegistry:
 
     def _owner_of(self, item: Item) -> Owner:
         return Owner(item=item.item, binding=self._binding, tasks=OwnedTasks(item.item))
+    def _forget_gone(self) -> None:
+        """Whose files were removed is no plugin any more, once it is off."""
+        for item, entry in [*self._entries.items()]:
+            if entry.plugin is None and not entry.item.path.exists():
+                del self._entries[item]
+
 
     def _write_list(self) -> None:
         try:
