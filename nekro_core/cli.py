@@ -77,3 +77,13 @@ def _add_plugin_actions(plugin: argparse.ArgumentParser) -> None:
     new.add_argument("--folder", default=".", help="where its folder is made")
     check = actions.add_parser("check", help="what a model sees of it, its cost, what is wrong")
     check.add_argument("path", help="its file or folder")
+    install = actions.add_parser("install", help="install one; says before what it may do")
+    install.add_argument("source", help="a folder, a .py, a .zip or a git address")
+    update = actions.add_parser("update", help="install one again from where it came")
+    update.add_argument("name", help="its key or item")
+    update.add_argument("--force", action="store_true", help="overwrite what was changed here")
+    remove = actions.add_parser("remove", help="remove one, its data only with --data")
+    remove.add_argument("name", help="its key or item")
+    remove.add_argument("--data", action="store_true", help="its configuration and files too")
+    for asking in (install, update, remove):
+        asking.add_argument("--yes", action="store_true", help="do not ask")

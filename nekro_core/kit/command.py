@@ -3,22 +3,56 @@
 import argparse
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 
+import anyio.to_thread
+
+from nekro_core.kit.files import FilesRefused
+from nekro_core.kit.install import Installer, InstallRefused
+from nekro_core.kit.installed import Records
 from nekro_core.kit.new import NewRefused, write_new
+from nekro_core.kit.sources import SourceRefused, parse
+from nekro_core.packages import NeedsUnreadable, PackageShelf, PackagesRefused
 from nekro_core.plugin import UnknownPlugin, read_list, switch
+from nekro_core.plugin.registry import LOCAL_FOLDER
 from nekro_core.settings import Settings
+
+_MOST_CHANGES = 10
 
 
 async def _list(_: argparse.Namespace) -> int:
-    listed = read_list(Settings.load().nekro_data_dir)
-    if not listed:
+    data = Settings.load().nekro_data_dir
+    listed, records = read_list(data), Records(data)
+    installed = records.all()
+    if not listed and not installed:
         print("no bot has run here yet: start it once, then it knows them", file=sys.stderr)
     for each in listed:
+        if each.item not in installed and _is_gone(data, each.item):
+            continue
         print(f"{each.state:9} {each.key or each.item} {each.version}  {', '.join(each.tools)}")
-        for problem in each.problems:
-            print(f"{'':10}{problem}")
+        for line in (*each.addresses, *each.problems):
+            print(f"{'':10}{line}")
+        _print_origin(records, each.item)
+    for item in sorted(installed.keys() - {each.item for each in listed}):
+        print(f"{'new':9} {installed[item].key or item} {installed[item].version}")
+        _print_origin(records, item)
     return 0
+
+
+def _is_gone(data: Path, item: str) -> bool:
+    """Whether an installed plugin was removed since a bot wrote its list."""
+    source, _, name = item.partition("/")
+    folder = data / LOCAL_FOLDER
+    return source == "local" and not ((folder / name).exists() or (folder / f"{name}.py").exists())
+
+
+def _print_origin(records: Records, item: str) -> None:
+    if record := records.all().get(item):
+        at = f" at {record.commit[:12]}" if record.commit else ""
+        print(f"{'':10}from {record.source}{at}")
+        for line in records.changed_since(item)[:_MOST_CHANGES]:
+            print(f"{'':10}since it was installed: {line}")
 
 
 def _switching(*, wanted: bool) -> Callable[[argparse.Namespace], Awaitable[int]]:
@@ -59,13 +93,63 @@ async def _check(options: argparse.Namespace) -> int:
         return 1
 
 
+def _installer(options: argparse.Namespace) -> Installer:
+    settings = Settings.load()
+    chosen = settings.nekro_plugin
+    data = settings.nekro_data_dir.absolute()
+    shelf = PackageShelf(
+        data, index=chosen.package_index, builds=chosen.build_packages, limit_s=chosen.packages_s
+    )
+
+    def ask(question: str) -> bool:
+        if options.yes:
+            return True
+        print(f"{question} [y/N] ", end="", flush=True)
+        return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+    return Installer(data_dir=data, shelf=shelf, ask=ask, say=print)
+
+
+async def _changing(change: Callable[[], str], done: str) -> int:
+    """Do one thing to the plugins in a thread: it waits for pip, git and a person."""
+    try:
+        item = await anyio.to_thread.run_sync(change)
+    except (
+        FilesRefused, InstallRefused, NeedsUnreadable, PackagesRefused, SourceRefused
+    ) as error:  # fmt: skip
+        print(error, file=sys.stderr)
+        return 1
+    print(f"{item} {done}" if item else "nothing was changed")
+    return 0
+
+
+async def _install(options: argparse.Namespace) -> int:
+    installer = _installer(options)
+    done = "is installed; a bot that runs loads it at once"
+    return await _changing(lambda: installer.install(parse(options.source)), done)
+
+
+async def _update(options: argparse.Namespace) -> int:
+    installer = _installer(options)
+    change = partial(installer.update, options.name, force=options.force)
+    return await _changing(change, "is updated")
+
+
+async def _remove(options: argparse.Namespace) -> int:
+    installer = _installer(options)
+    return await _changing(partial(installer.remove, options.name, data=options.data), "is removed")
+
+
 ACTIONS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "check": _check,
     "disable": _switching(wanted=False),
     "enable": _switching(wanted=True),
+    "install": _install,
     "list": _list,
     "new": _new,
     "off": _switching(wanted=False),
     "on": _switching(wanted=True),
+    "remove": _remove,
+    "update": _update,
 }
 """By the word on the command line; each may raise `SettingsError`."""

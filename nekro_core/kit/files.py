@@ -1,0 +1,71 @@
+"""A plugin's files: copied without what is no part of it, bounded, and told apart by digests."""
+
+import hashlib
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+MOST_FILES = 5_000
+MOST_BYTES = 200_000_000
+"""A plugin with its pictures and fonts; one that brings a model should fetch it."""
+_NO_PART = frozenset(
+    {".git", ".hg", "__pycache__", ".venv", "venv", "node_modules", ".pytest_cache", ".mypy_cache",
+     ".ruff_cache", ".hypothesis", ".idea", ".vscode"}
+)  # fmt: skip
+
+
+class FilesRefused(Exception):
+    """Files that will not be taken; names the one and says why."""
+
+
+def copy_files(source: Path, target: Path) -> None:
+    """Copy a folder, regular files alone. Raises `FilesRefused` for links, for what is no file, and
+    beyond the limits."""
+    count = size = 0
+    for path in walk(source):
+        mode = path.lstat()
+        count, size = count + 1, size + mode.st_size
+        if count > MOST_FILES or size > MOST_BYTES:
+            raise FilesRefused(f"{source}: over {MOST_FILES} files or {MOST_BYTES // 10**6} MB")
+        place = target / path.relative_to(source)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, place, follow_symlinks=False)
+
+
+def digests(plugin: Path) -> dict[str, str]:
+    """The SHA-256 of each file of a plugin's file or folder, by its path in it."""
+    if plugin.is_file():
+        return {plugin.name: _digest(plugin)}
+    return {path.relative_to(plugin).as_posix(): _digest(path) for path in walk(plugin)}
+
+
+def changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """What is different, a line a file: ``changed x.py``, ``new x.py``, ``gone x.py``."""
+    lines = []
+    for name in sorted({*then, *now}):
+        if then.get(name) != now.get(name):
+            word = "gone" if name not in now else "changed" if name in then else "new"
+            lines.append(f"{word} {name}")
+    return lines
+
+
+def walk(folder: Path) -> Iterator[Path]:
+    """The files of a folder that are part of the plugin, sorted. Raises `FilesRefused`."""
+    for path in sorted(folder.iterdir()):
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            raise FilesRefused(f"{path}: a link; a plugin brings its files themselves")
+        if path.name in _NO_PART:
+            continue
+        if stat.S_ISDIR(mode):
+            yield from walk(path)
+        elif not stat.S_ISREG(mode):
+            raise FilesRefused(f"{path}: neither a file nor a folder")
+        elif path.suffix != ".pyc":
+            yield path
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,274 @@
+"""``nekro plugin install``, ``update`` and ``remove``: a plugin's files come and go as a whole.
+
+A bot that runs is told by the operator's file of choices: a plugin is off while its files change,
+so its own code has ended before it is replaced.
+"""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from nekro_core.kit.files import changes, digests
+from nekro_core.kit.installed import Installed, Records, recorded
+from nekro_core.kit.looking import Looked, look
+from nekro_core.kit.sources import Fetched, Source, fetch
+from nekro_core.kit.telling import RIGHTS, abilities_text
+from nekro_core.packages import Need, PackageShelf, PackagesRefused, needs_of
+from nekro_core.plugin import read_list
+from nekro_core.plugin.choices import Choices
+from nekro_core.plugin.registry import LOCAL_FOLDER
+from nekro_core.store import data_folder_in_use
+
+_STAGING = ".installing"
+_FOLLOWS_S = 15.0
+"""How long a running bot may take to switch a plugin off: its look, its cleanup, its tasks."""
+
+
+class InstallRefused(Exception):
+    """Nothing was changed; says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installer:
+    """Works on one data folder. ``ask`` puts a question to the operator, ``say`` tells them a line.
+    Everything blocks."""
+
+    data_dir: Path
+    shelf: PackageShelf
+    ask: Callable[[str], bool]
+    say: Callable[[str], None]
+
+    def install(self, source: Source) -> str:
+        """Install a plugin; gives its item, or an empty text where the operator said no.
+
+        Raises `InstallRefused`, `SourceRefused`, `FilesRefused`, `NeedsUnreadable` and
+        `PackagesRefused`; nothing has changed then.
+        """
+        if (here := self._in_place(source)) is not None:
+            return self._adopt(source, here)
+        with self._staging() as staging:
+            fetched = fetch(source, staging)
+            place, item = self._place_of(fetched)
+            looked = look(fetched.path)
+            if item in self._records.all():
+                raise InstallRefused(f"{item} is installed: nekro plugin update {fetched.name}")
+            if self._taken(place):
+                raise InstallRefused(
+                    f"{place.name} lies in {place.parent} already, and this command did not put it "
+                    "there: remove it first, or give its path to take it over as it is"
+                )
+            self._refuse_twin(looked, item)
+            needs = needs_of(fetched.path, item)
+            self._tell(source, fetched, looked, needs)
+            if not self.ask("Install it?"):
+                return ""
+            self._get(item, needs)
+            self._move(fetched.path, place)
+        self._record(source, item, place, looked, fetched.commit)
+        self._follow(item, looked.key)
+        return item
+
+    def update(self, name: str, *, force: bool = False) -> str:
+        """Install a plugin again from where it came. Gives its item where something changed.
+
+        Without ``force`` a file that was changed here is not overwritten. Raises as `install`.
+        """
+        item, record = self._find(name)
+        place = self._plugins / record.path
+        if (mine := self._records.changed_since(item)) and not force:
+            raise InstallRefused(
+                f"{item} was changed here ({', '.join(mine[:5])}): --force overwrites that"
+            )
+        with self._staging() as staging:
+            fetched = fetch(record.source, staging)
+            if self._place_of(fetched)[0] != place:
+                raise InstallRefused(f"{record.source} is {fetched.name} now, no longer {item}")
+            different = changes(record.files, _as_placed(fetched, place))
+            if not different and not mine:
+                self.say(f"{item} is as it is there")
+                return ""
+            looked, before = look(fetched.path), look(place)
+            needs = needs_of(fetched.path, item)
+            self._tell(record.source, fetched, looked, needs)
+            self.say(f"  against {before.version or 'what is here'}: {', '.join(different[:20])}")
+            known = {ability.text for ability in before.abilities}
+            for ability in looked.abilities:
+                if ability.text not in known:
+                    self.say(f"  NEW: {ability.text}, at {ability.where}")
+            if not self.ask("Update it?"):
+                return ""
+            self._get(item, needs)
+            with self._switched_off(item, looked.key):
+                self._move(fetched.path, place)
+        self._record(record.source, item, place, looked, fetched.commit)
+        return item
+
+    def remove(self, name: str, *, data: bool = False) -> str:
+        """Remove a plugin's files; with ``data`` its folder and configuration too. Gives its item,
+        or an empty text where the operator said no. Raises `InstallRefused`."""
+        item, place, key = self._lying(name)
+        own = self.data_dir / "plugin_data" / key if data and key else None
+        if not self.ask(f"Remove {place}{f' and {own}' if own else ''}?"):
+            return ""
+        with self._switched_off(item, key):
+            _delete(place)
+            if own is not None:
+                _delete(own)
+        self._records.put(item, None)
+        try:
+            self.shelf.forget(item)
+        except PackagesRefused as error:
+            self.say(f"its packages stay for now: {error}")
+        return item
+
+    @property
+    def _plugins(self) -> Path:
+        return self.data_dir / LOCAL_FOLDER
+
+    @property
+    def _records(self) -> Records:
+        return Records(self.data_dir)
+
+    @contextmanager
+    def _staging(self) -> Iterator[Path]:
+        """A folder on the same disk, so that what is ready is moved at once."""
+        self.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryDirectory(prefix=_STAGING, dir=self.data_dir) as folder:
+            yield Path(folder)
+
+    def _in_place(self, source: Source) -> Path | None:
+        here = Path(source.address) if source.kind in ("folder", "file") else None
+        if here and here.resolve().parent == self._plugins.resolve():
+            return self._plugins / here.name
+        return None
+
+    def _adopt(self, source: Source, place: Path) -> str:
+        """What an operator put there by hand: its packages are got, its files recorded."""
+        item = f"local/{place.stem if place.is_file() else place.name}"
+        looked = look(place)
+        needs = needs_of(place, item)
+        self._tell(source, Fetched(place, place.stem), looked, needs)
+        if not self.ask("Take it over?"):
+            return ""
+        self._get(item, needs)
+        self._record(source, item, place, looked, "")
+        with self._switched_off(item, looked.key):
+            pass
+        return item
+
+    def _place_of(self, fetched: Fetched) -> tuple[Path, str]:
+        name = f"{fetched.name}.py" if fetched.path.is_file() else fetched.name
+        return self._plugins / name, f"local/{fetched.name}"
+
+    def _taken(self, place: Path) -> bool:
+        stem = place.stem if place.suffix == ".py" else place.name
+        return any((self._plugins / each).exists() for each in (stem, f"{stem}.py"))
+
+    def _refuse_twin(self, looked: Looked, item: str) -> None:
+        twins = [each.item for each in read_list(self.data_dir) if each.key == looked.key]
+        twins += [each for each, record in self._records.all().items() if record.key == looked.key]
+        twins = [each for each in twins if each != item]
+        if looked.key and twins:
+            raise InstallRefused(f"{twins[0]} has the key {looked.key} already: remove it first")
+
+    def _tell(
+        self, source: Source, fetched: Fetched, looked: Looked, needs: tuple[Need, ...]
+    ) -> None:
+        files = digests(fetched.path)
+        commit = f", commit {fetched.commit[:12]}" if fetched.commit else ""
+        self.say(f"{looked.key or fetched.name} {looked.version}: {looked.name}".rstrip(": "))
+        self.say(f"  from {source}{commit}; {len(files)} files")
+        for line in abilities_text(looked):
+            self.say(line)
+        if needs:
+            missing = [need for need in needs if not self.shelf.has(need.requirement)]
+            wanted = ", ".join(str(need.requirement) for need in needs)
+            here = " (all there)" if not missing else ""
+            self.say(f"  needs packages: {wanted}{here}")
+        self.say(RIGHTS)
+
+    def _get(self, item: str, needs: tuple[Need, ...]) -> None:
+        if not needs and item not in self.shelf.needs:
+            return
+        for package, version in self.shelf.fulfil(item, needs).items():
+            self.say(f"  got {package} {version}")
+
+    def _move(self, ready: Path, place: Path) -> None:
+        """Put files in their place. The old ones are aside until the new are there."""
+        place.parent.mkdir(parents=True, exist_ok=True)
+        aside = ready.with_name("replaced")
+        if place.exists():
+            place.rename(aside)
+        try:
+            ready.rename(place)
+        except OSError:
+            if aside.exists():
+                aside.rename(place)
+            raise
+
+    def _record(self, source: Source, item: str, place: Path, looked: Looked, commit: str) -> None:
+        record = recorded(source, place, key=looked.key, version=looked.version, commit=commit)
+        self._records.put(item, record)
+
+    def _find(self, name: str) -> tuple[str, Installed]:
+        every = self._records.all()
+        for item, record in every.items():
+            if name in (item, record.key, item.partition("/")[2]) and name:
+                return item, record
+        known = ", ".join(record.key or item for item, record in every.items()) or "none"
+        raise InstallRefused(f"{name!r} was not installed by this command; there are {known}")
+
+    def _lying(self, name: str) -> tuple[str, Path, str]:
+        """What lies among the bot's plugins, installed or put there by hand."""
+        listed = {each.item: each.key for each in read_list(self.data_dir)}
+        for path in sorted(self._plugins.iterdir()) if self._plugins.is_dir() else ():
+            stem = path.stem if path.suffix == ".py" else path.name
+            item = f"local/{stem}"
+            if stem.startswith((".", "_")):
+                continue
+            record = self._records.all().get(item)
+            key = (record.key if record else "") or listed.get(item, "")
+            if name and name in (item, stem, key):
+                return item, path, key or look(path).key
+        raise InstallRefused(f"there is no plugin {name!r} in {self._plugins}")
+
+    @contextmanager
+    def _switched_off(self, item: str, key: str) -> Iterator[None]:
+        """Off while its files change, where a bot runs; then as it was before."""
+        choices = Choices(self.data_dir)
+        wanted = choices.wanted(item)
+        choices.choose(item, key, wanted=False)
+        try:
+            self._await_end(item)
+            yield
+        finally:
+            choices.choose(item, key, wanted=wanted)
+
+    def _await_end(self, item: str) -> None:
+        until = time.monotonic() + _FOLLOWS_S
+        while data_folder_in_use(self.data_dir) and time.monotonic() < until:
+            state = {each.item: each.state for each in read_list(self.data_dir)}.get(item)
+            if state in (None, "disabled"):
+                return
+            time.sleep(0.1)
+
+    def _follow(self, item: str, key: str) -> None:
+        """Have a bot that runs look into the folder."""
+        Choices(self.data_dir).choose(item, key, wanted=Choices(self.data_dir).wanted(item))
+
+
+def _as_placed(fetched: Fetched, place: Path) -> dict[str, str]:
+    """Digests under the names that the files will have."""
+    found = digests(fetched.path)
+    return {place.name: next(iter(found.values()))} if fetched.path.is_file() else found
+
+
+def _delete(path: Path) -> None:
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)
