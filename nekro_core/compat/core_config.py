@@ -4,8 +4,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from nekro_core.api.llm import get_model_group_info, model_groups
 from nekro_core.compat.host import Host, current_host
-from nekro_core.compat.model_groups import model_groups
 
 __all__ = ["CoreConfig", "config"]
 
@@ -39,7 +39,7 @@ _READ: Mapping[str, Callable[[Host], Any]] = {
     "DEFAULT_PROXY": lambda _: os.environ.get("HTTPS_PROXY") or os.environ.get("HTTP_PROXY") or "",
     "SYSTEM_LANG": lambda host: {"zh": "zh-CN", "ja": "ja-JP"}.get(host.agent.language, "en-US"),
     "PLUGIN_ENABLED": lambda host: [each.key for each in host.listed() if each.key],
-    "MODEL_GROUPS": model_groups,
+    "MODEL_GROUPS": lambda _: model_groups(),
     "USE_MODEL_GROUP": lambda _: "default",
     "FALLBACK_MODEL_GROUP": lambda _: "default",
     "DEBUG_MIGRATION_MODEL_GROUP": lambda _: "default",
@@ -67,10 +67,7 @@ class CoreConfig:
     def get_model_group_info(self, model_name: str = "default", *_: Any) -> Any:
         """A model group by its name (`ModelConfigGroup`). Raises `KeyError` naming those there
         are."""
-        groups = self.MODEL_GROUPS
-        if model_name not in groups:
-            raise KeyError(f"there is no model group {model_name!r}; there is {', '.join(groups)}")
-        return groups[model_name]
+        return get_model_group_info(model_name)
 
     def model_dump(self) -> dict[str, Any]:
         """Every name with its value."""

@@ -13,7 +13,7 @@ _COMPAT = "nekro_core.compat"
 _SEGMENTS = "nekro_core.plugin.agent_segments"
 _HEARD = "nekro_core.plugin.heard_segments"
 _COMMANDS = "nekro_core.plugin.commands"
-_CORE_CONFIG = (f"{_COMPAT}.core_config", f"{_COMPAT}.model_groups:ModelConfigGroup")
+_CORE_CONFIG = (f"{_COMPAT}.core_config", f"{_API}.llm:ModelConfigGroup")
 _PLATFORM_NAMES = ("PlatformUser", "OlderAdapter as BaseAdapter")
 _AGENT_SEGMENTS = tuple(
     f"{_SEGMENTS}:{name}"
@@ -84,6 +84,16 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.schemas.i18n": (f"{_API}.i18n",),
         "nekro_agent.schemas.signal": (f"{_API}.signal",),
         "nekro_agent.services": (),
+        "nekro_agent.services.agent": (),
+        "nekro_agent.services.agent.creator": (
+            f"{_API}.llm:ContentSegment",
+            f"{_API}.llm:OpenAIChatMessage",
+        ),
+        "nekro_agent.services.agent.openai": (
+            f"{_API}.llm:OpenAIResponse",
+            f"{_API}.llm:gen_openai_chat_response",
+            f"{_API}.llm:gen_openai_embeddings",
+        ),
         "nekro_agent.services.command": (),
         "nekro_agent.services.command.base": (
             f"{_COMMANDS}.access:CommandPermission",

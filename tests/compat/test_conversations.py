@@ -1,0 +1,68 @@
+"""Plugins written as published ones are, each in a conversation."""
+
+import json
+
+import pytest
+
+from nekro_core.chat import Image, Mention
+from nekro_core.tools.outcome import ToolFailure
+from tests.compat.conftest import OpenBot
+
+
+async def test_pictures_go_between_box_and_host(bot_with: OpenBot) -> None:
+    async with bot_with("picture_lab") as bot:
+        chat = bot.chat()
+        said = await chat.ask(
+            "a grey one please",
+            code="red = make_picture('red')\n"
+            "blue = make_picture('blue')\n"
+            "assert red != blue\n"
+            "g = grey(red)\n"
+            "from pathlib import Path\n"
+            "assert Path(g).read_bytes().startswith(b'\\x89PNG'), g\n"
+            "assert Path(leave_behind('note.txt')).read_text() == 'left behind'\n"
+            f"send_collage('{chat.key}', [red, g, 'blue.png'])\n"
+            "kept = keep_upload()\n"
+            "assert Path(kept).read_bytes().startswith(b'\\x89PNG'), kept",
+        )
+        picture, words, kept = chat.sent
+        assert isinstance(picture.segments[0], Image)
+        assert isinstance(kept.segments[0], Image)
+        assert words.segments[0] == Mention("lin")
+        assert said[1].endswith("3 pictures")
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "../../nekro.sqlite3", "/app/shared/../../etc/passwd", "/proc/self/mem"]
+)
+async def test_no_path_leads_out_of_the_box(bot_with: OpenBot, path: str) -> None:
+    async with bot_with("picture_lab") as bot:
+        with pytest.raises(ToolFailure, match=r"expected a path|no '\.\.'"):
+            await bot.call("grey", path)
+        with pytest.raises(ToolFailure):
+            await bot.call("send_collage", "another-private_lin", [path])
+
+
+async def test_a_whitelist_keeps_strangers_from_waking_the_bot(bot_with: OpenBot) -> None:
+    async with bot_with("gatekeeper") as bot:
+        chat = bot.chat("group_7")
+        assert await chat.ask("hello", reply="Hi Lin") == ["Hi Lin"]
+        assert await chat.say("hello", by="Eve") == []
+        assert await chat.say("spam spam") == []
+        kept = await bot.plugin.store.get(chat_key=str(chat.key), store_key="h")
+        assert [hit["user"] for hit in json.loads(kept or "")] == ["lin"]
+        assert await chat.ask("and now?", reply="fine") == ["fine"]
+        assert "spam" not in bot.prompt
+        private = bot.chat("private_eve")
+        assert await private.ask("wake up!", reply="yes", by="Eve") == ["yes"]
+
+
+async def test_commands_ask_and_answer(bot_with: OpenBot) -> None:
+    async with bot_with("quiz") as bot:
+        chat = bot.chat()
+        (asked,) = await chat.say("/quiz.start topic:numbers rounds:2")
+        assert asked.startswith("[numbers x2] 6 * 7 = ?")
+        assert await chat.say("42") == ["right"]
+        assert await chat.say("/count-down 2") == ["2", "1", "go"]
+        (refused,) = await chat.say("/quiz.start rounds:9")
+        assert "rounds" in refused
