@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -38,6 +39,7 @@ from nekro_core.plugin.loader import (
 )
 from nekro_core.plugin.mounting import Lifecycle
 from nekro_core.plugin.owned import OwnedTasks
+from nekro_core.plugin.patches import Noted, by_plugin, patches
 from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.plugin.registering import NO_REGISTRARS, Refused, Registrars
 from nekro_core.plugin.services import BoxFiles, Services
@@ -81,6 +83,7 @@ class PluginRegistry:
         self._entries: dict[str, Entry] = {}
         self._sets = ToolSets(self._loaded, settings)
         self._told: set[str] = set()
+        self._noted = Noted()
         self._lock = anyio.Lock()
 
     @classmethod
@@ -146,13 +149,15 @@ class PluginRegistry:
         """Look into the folders; load what is on and unload what is off."""
         async with self._lock:
             self._find()
+            self._forget_gone()
+            to_load = []
             for entry in self._entries.values():
                 wanted = self._choices.wanted(entry.item.item)
-            self._forget_gone()
                 if wanted and entry.info.state is PluginState.DISABLED:
-                    await self._load(entry)
+                    to_load.append(entry)
                 elif not wanted and entry.info.state is not PluginState.DISABLED:
                     await self._switch_off(entry)
+            await self._load_these(to_load)
             self._write_list()
 
     async def follow_choices(self) -> None:
@@ -179,7 +184,7 @@ class PluginRegistry:
             entry = self._entry(plugin)
             self._choices.choose(entry.item.item, entry.info.key, wanted=True)
             await self._unload(entry)
-            await self._load(entry)
+            await self._load_these([entry])
             self._write_list()
         return entry.info
 
@@ -257,20 +262,38 @@ class PluginRegistry:
                         info = PluginInfo(item=item.item, state=PluginState.DISABLED, key=key)
                         self._entries[item.item] = Entry(item, info, self._owner_of(item), kind)
 
-    def _owner_of(self, item: Item) -> Owner:
-        return Owner(item=item.item, binding=self._binding, tasks=OwnedTasks(item.item))
     def _forget_gone(self) -> None:
         """Whose files were removed is no plugin any more, once it is off."""
         for item, entry in [*self._entries.items()]:
             if entry.plugin is None and not entry.item.path.exists():
                 del self._entries[item]
 
+    def _owner_of(self, item: Item) -> Owner:
+        return Owner(item=item.item, binding=self._binding, tasks=OwnedTasks(item.item))
 
     def _write_list(self) -> None:
         try:
             write_list(self._services.data_dir, self.plugins())
         except OSError as error:
             logger.error("the list of plugins cannot be written: {}", error)
+
+    async def _load_these(self, entries: Sequence[Entry]) -> None:
+        """Load plugins, and tell what installed ones did to functions that are not theirs."""
+        installed = {each.item.item: each for each in entries if not each.item.builtin}
+        look = partial(anyio.to_thread.run_sync, self._noted.changes)
+        if installed:
+            await look()
+        for entry in entries:
+            await self._load(entry)
+        found = await look() if installed else {}
+        for item, names in by_plugin(found, installed).items():
+            plugin = installed[item].plugin if item else None
+            if plugin is not None:
+                plugin.problems.append(patches(names, plugin.key))
+                self._describe(installed[item])
+            else:
+                what = ", ".join(installed)
+                logger.warning("{}", patches(names, item or f"the one of {what} that did it"))
 
     async def _load(self, entry: Entry) -> None:
         try:
