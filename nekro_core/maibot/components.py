@@ -1,0 +1,132 @@
+"""What a plugin offers, read from the dicts of `get_components`: plugins may write them by hand."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nekro_core.tools.problem import Problem, Severity
+
+MOST_COMPONENTS = 500
+"""Of one plugin. The largest that is known makes a tool of each of some dozens of skills."""
+
+_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "TOOL": (
+        "core_tool",
+        "visibility",
+        "timeout_ms",
+        "platforms",
+        "parameters",
+        "description",
+        "brief_description",
+        "detailed_description",
+    ),
+    "COMMAND": ("permission", "intercept_message_level", "aliases", "timeout_ms"),
+    "API": ("version", "public"),
+    "EVENT_HANDLER": ("event_type", "intercept_message", "weight"),
+    "HOOK_HANDLER": ("mode", "order", "timeout_ms", "error_policy"),
+    "MESSAGE_GATEWAY": ("platform", "protocol", "account_id", "scope"),
+}
+_ALIASES = {"ACTION": "TOOL"}
+_CLOSE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One of a plugin's. ``type`` is the SDK's word in capitals, ``handler`` the attribute that is
+    called, which need not be there: then `invoke_component` is."""
+
+    name: str
+    type: str
+    metadata: Mapping[str, Any]
+
+    @property
+    def handler(self) -> str:
+        """The attribute that is called."""
+        return str(self.metadata.get("handler_name") or self.name)
+
+    @property
+    def description(self) -> str:
+        """What it is, in its author's words."""
+        return str(self.metadata.get("description") or "")
+
+    def flag(self, key: str, *, default: bool = False) -> bool:
+        """A yes or no, also where it is written as a text."""
+        value = self.metadata.get(key, default)
+        if isinstance(value, str):
+            return value.strip().lower() in {"true", "1", "yes", "on"}
+        return bool(value)
+
+    def number(self, key: str, default: int = 0) -> int:
+        """A whole number; the default where it is none."""
+        try:
+            return int(self.metadata.get(key) or default)
+        except (TypeError, ValueError):
+            return default
+
+    def words(self, key: str) -> tuple[str, ...]:
+        """Texts, also where it is one alone."""
+        value = self.metadata.get(key) or ()
+        found = [value] if isinstance(value, str) else value
+        return tuple(str(each) for each in found) if isinstance(found, Iterable) else ()
+
+
+def components_of(declared: Iterable[Any], where: str) -> tuple[list[Component], list[Problem]]:
+    """The components that can be used, in their order, and what is wrong with the others."""
+    found: dict[tuple[str, str, str], Component] = {}
+    problems: list[Problem] = []
+
+    def refuse(message: str, remedy: str = "") -> None:
+        problems.append(
+            Problem(severity=Severity.ERROR, message=message, where=where, remedy=remedy)
+        )
+
+    for raw in declared:
+        if len(found) == MOST_COMPONENTS:
+            refuse(f"it has more than {MOST_COMPONENTS} components: the others are left out")
+            break
+        component = _component(raw)
+        if component is None:
+            refuse(f"a component of get_components() is {raw!r:.80}", "a dict with name and type")
+            continue
+        if typo := _typo(component):
+            refuse(*typo)
+            continue
+        version = str(component.metadata.get("version", "")) if component.type == "API" else ""
+        key = (component.type, component.name, version)
+        if key in found:
+            refuse(f"{component.type} {component.name!r} is there twice", "give one another name")
+            continue
+        if component.flag("enabled", default=True):
+            found[key] = component
+    return list(found.values()), problems
+
+
+def _component(raw: Any) -> Component | None:
+    if not isinstance(raw, Mapping):
+        return None
+    name = str(raw.get("name") or "").strip()
+    kind = str(getattr(raw.get("type"), "value", raw.get("type")) or "").strip().upper()
+    metadata = raw.get("metadata")
+    if not name or not kind or not isinstance(metadata, Mapping | None):
+        return None
+    merged = {
+        key: value
+        for key, value in raw.items()
+        if key not in ("name", "type", "metadata") and value is not None
+    }
+    return Component(name, _ALIASES.get(kind, kind), {**merged, **(metadata or {})})
+
+
+def _typo(component: Component) -> tuple[str, str] | None:
+    """An option that nobody knows and that looks like one that is known. Others are metadata of the
+    author's own, which the SDK lets through."""
+    known = _OPTIONS.get(component.type, ())
+    for name in component.metadata:
+        if name in known:
+            continue
+        close = difflib.get_close_matches(str(name), known, 1, _CLOSE)
+        if close and not component.metadata.get(close[0]):
+            message = f"{component.type} {component.name!r}: there is no option {name!r}"
+            return message, f"did you mean {close[0]!r}?"
+    return None

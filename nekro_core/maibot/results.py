@@ -1,0 +1,133 @@
+"""What a MaiBot tool returned, as an outcome of ours."""
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from nekro_core.tools.content import (
+    MAX_MEDIUM_BYTES,
+    Content,
+    ContentError,
+    ImageContent,
+    contents,
+)
+from nekro_core.tools.media import Medium
+from nekro_core.tools.outcome import Returned, ReturnedMedia, ToolFailure
+
+FAILED = "the tool of the plugin failed"
+_MEDIA = ("image", "audio", "resource_link", "resource", "binary")
+_DATA_URL = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)?[^,]*;base64,", re.ASCII)
+_MAX_ITEMS = 32
+
+
+def outcome(value: Any) -> Returned | ReturnedMedia:
+    """A dict, a text, a pair of success and words, or anything else.
+
+    A dict goes to the calling code whole; a model that calls natively is told its ``content``, then
+    ``message``, else all of it as JSON. Raises `ToolFailure` where the plugin says that it failed.
+    """
+    if isinstance(value, list | tuple) and value and isinstance(value[0], bool):
+        words = str(value[1]) if len(value) > 1 and value[1] is not None else ""
+        if not value[0]:
+            raise ToolFailure(words or FAILED)
+        return Returned(words)
+    if not isinstance(value, Mapping):
+        return Returned("" if value is None else value)
+    if not isinstance(value.get("stop_after_execution", False), bool):
+        came = type(value["stop_after_execution"]).__name__
+        raise ToolFailure(f"its result's 'stop_after_execution' must be true or false, got {came}")
+    words = str(value.get("content") or value.get("message") or "").strip()
+    if not bool(value.get("success", True)):
+        raise ToolFailure(str(value.get("error") or words or FAILED))
+    items = value.get("content_items")
+    if isinstance(items, list) and items:
+        return _with_items(value, words, items)
+    return Returned(dict(value), words or _json(value))
+
+
+def _with_items(value: Mapping[str, Any], words: str, items: list[Any]) -> Returned | ReturnedMedia:
+    media: list[Medium] = []
+    texts: list[str] = []
+    # An item's place is counted over all of them, texts too: plugins tell the model of it.
+    for place, item in enumerate(items[:_MAX_ITEMS], 1):
+        if not isinstance(item, Mapping):
+            continue
+        kind = str(item.get("type") or item.get("content_type") or "").lower()
+        if kind in _MEDIA:
+            media.append(_medium(place, kind, item))
+        elif text := str(item.get("text") or "").strip():
+            texts.append(text)
+    rest = {key: each for key, each in value.items() if key != "content_items"}
+    words = words or "\n".join(texts)
+    if not media:
+        return Returned(rest, words or _json(rest))
+    return ReturnedMedia(words or _json(rest), tuple(media))
+
+
+def _medium(place: int, kind: str, item: Mapping[str, Any]) -> Medium:
+    mime = str(item.get("mime_type") or "").lower()
+    uri = str(item.get("uri") or "")
+    encoded = str(item.get("data") or item.get("base64") or "")
+    if found := _DATA_URL.match(encoded) or _DATA_URL.match(uri):
+        encoded = (encoded if _DATA_URL.match(encoded) else uri)[found.end() :]
+        mime, uri = mime or found["mime"] or "", ""
+    notes = [str(item.get("description") or "").strip(), str(item.get("text") or "").strip()]
+    if uri and not uri.startswith("data:"):
+        notes.append(uri)
+    content = _content(kind, mime, encoded, uri)
+    if isinstance(content, str):
+        notes.append(content)
+    return Medium(
+        place=place,
+        type=kind,
+        mime=mime,
+        name=str(item.get("name") or ""),
+        note="\n".join(filter(None, notes)),
+        content=None if isinstance(content, str) else content,
+    )
+
+
+def _content(kind: str, mime: str, encoded: str, uri: str) -> Content | str | None:
+    """What can be shown; a text says why it cannot be."""
+    picture = kind == "image" or (kind == "binary" and mime.startswith("image/"))
+    if picture and not encoded and uri.startswith(("http://", "https://")):
+        return ImageContent(url=uri)
+    if not encoded or not (picture or kind == "audio"):
+        return None
+    data = decoded(encoded)
+    if data is None:
+        return "(its data cannot be read)"
+    plain = base64.b64encode(data).decode()
+    part: dict[str, Any]
+    if picture:
+        part = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{plain}"}}
+    else:
+        sound = "wav" if data[:4] == b"RIFF" else "mp3"
+        part = {"type": "input_audio", "input_audio": {"data": plain, "format": sound}}
+    try:
+        (shown,) = contents([part])
+    except ContentError as error:
+        return f"(it cannot be shown: {error})"
+    return shown
+
+
+def decoded(text: str) -> bytes | None:
+    """The bytes of base64 as plugins write it: with or without padding, line breaks or the head of
+    a data URL. Nothing where it is none, or too much."""
+    if head := _DATA_URL.match(text):
+        text = text[head.end() :]
+    text = text.removeprefix("base64://")
+    if len(text) > MAX_MEDIUM_BYTES * 4 // 3 + 4:
+        return None
+    plain = "".join(text.split()).rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True) or None
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str) if value else ""

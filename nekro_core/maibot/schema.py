@@ -1,0 +1,234 @@
+"""Parameters of a MaiBot tool as JSON Schema, and as parameters that arguments are checked by.
+
+Every form that plugins write comes to one object schema: a list of `ToolParameterInfo` or of dicts,
+a JSON Schema object, or the older map from names to properties. What is odd in one parameter never
+costs another, or another plugin, its place.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from keyword import iskeyword
+from typing import Any, Literal, NotRequired, Required
+
+from pydantic import ConfigDict
+from typing_extensions import TypedDict
+
+from nekro_core.tools.schema import TypeUnusable, converter, type_text
+from nekro_core.tools.tool import REQUIRED, Parameter
+
+HOST_NAMES = frozenset({"stream_id", "chat_id", "group_id", "user_id", "platform", "message"})
+"""Arguments that the host fills: no schema shows them, and no model can give them."""
+
+_TYPES = {
+    "string": "string",
+    "str": "string",
+    "text": "string",
+    "integer": "integer",
+    "int": "integer",
+    "number": "number",
+    "float": "number",
+    "double": "number",
+    "boolean": "boolean",
+    "bool": "boolean",
+    "array": "array",
+    "list": "array",
+    "object": "object",
+    "dict": "object",
+    "null": "null",
+}
+_PYTHON: Mapping[str, Any] = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "null": None,
+}
+_DEEPEST = 16
+"""Levels of objects and lists that are looked into; below, anything is taken."""
+_MOST_CHOICES = 200
+
+
+def object_schema(parameters: Any) -> dict[str, Any]:
+    """The object schema of a tool's parameters, in whatever form they came. Never raises.
+
+    ``properties`` and ``required`` are always there. A type that nobody knows is a string; a list
+    whose items are not described holds anything.
+    """
+    if isinstance(parameters, Mapping):
+        if parameters.get("type") == "object" or "properties" in parameters:
+            return _object(parameters, 0)
+        names = [str(name) for name, each in parameters.items() if _is_required(each)]
+        shown = {str(name): each for name, each in parameters.items() if isinstance(each, Mapping)}
+        return _object({"properties": shown, "required": names}, 0)
+    if isinstance(parameters, Sequence) and not isinstance(parameters, str | bytes):
+        listed = [each for each in parameters if isinstance(each, Mapping) and each.get("name")]
+        shown = {str(each["name"]): _of_listed(each) for each in listed}
+        names = [str(each["name"]) for each in listed if each.get("required", True)]
+        return _object({"properties": shown, "required": names}, 0)
+    return {"type": "object", "properties": {}, "required": []}
+
+
+def without_host_names(schema: Mapping[str, Any], kept: frozenset[str] = frozenset()) -> Any:
+    """The same schema without what the host fills, except for ``kept``."""
+    hidden = HOST_NAMES - kept
+    return {
+        **schema,
+        "properties": {k: v for k, v in schema["properties"].items() if k not in hidden},
+        "required": [name for name in schema["required"] if name not in hidden],
+    }
+
+
+def parameters_of(schema: Mapping[str, Any]) -> tuple[tuple[Parameter, ...], dict[str, str]]:
+    """Parameters of ours, those without a default first, and from each of their names to the
+    plugin's own: a name that is none in Python is written as one. The descriptions stay in the
+    schemas: the tool's details tell them once."""
+    found: list[Parameter] = []
+    names: dict[str, str] = {}
+    for name, each in schema["properties"].items():
+        python_name = _python_name(name, names)
+        names[python_name] = name
+        required = name in schema["required"]
+        annotation = _annotation(each, 0)
+        if not required and each.get("default") is None:
+            annotation = annotation | None if annotation is not Any else Any
+        found.append(
+            Parameter(
+                name=python_name,
+                annotation=annotation,
+                type_text="" if annotation is Any else type_text(annotation),
+                schema=each,
+                default=REQUIRED if required else each.get("default"),
+                convert=_converter(annotation),
+            )
+        )
+    found.sort(key=lambda each: not each.required)
+    return tuple(found), names
+
+
+def _of_listed(each: Mapping[str, Any]) -> dict[str, Any]:
+    """A `ToolParameterInfo` as it is dumped, or the like by hand."""
+    kind = _type(each.get("param_type", each.get("type")))
+    schema: dict[str, Any] = {"type": kind, "description": str(each.get("description") or "")}
+    if choices := each.get("enum_values") or each.get("enum"):
+        schema["enum"] = choices
+    if each.get("default") is not None:
+        schema["default"] = each["default"]
+    if kind == "array" and (items := each.get("items_schema", each.get("items"))) is not None:
+        schema["items"] = items
+    if kind == "object":
+        schema["properties"] = each.get("properties") or {}
+        schema["required"] = each.get("required_properties") or []
+        if each.get("additional_properties") is not None:
+            schema["additionalProperties"] = each["additional_properties"]
+    return schema
+
+
+def _object(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    raw = schema.get("properties")
+    raw = raw if isinstance(raw, Mapping) else {}
+    properties = {
+        str(name): _property(each, depth + 1)
+        for name, each in raw.items()
+        if isinstance(each, Mapping)
+    }
+    wanted = schema.get("required")
+    listed = [str(name) for name in wanted] if isinstance(wanted, list | tuple) else []
+    listed += [str(name) for name, each in raw.items() if _is_required(each)]
+    required = [name for name in dict.fromkeys(listed) if name in properties]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _property(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    if depth > _DEEPEST:
+        return {}
+    several = schema.get("type")
+    if isinstance(several, list | tuple):  # ["string", "null"]: what it is when it is there
+        named = [each for each in several if _type(each) != "null"]
+        schema = {**schema, "type": named[0] if named else "string"}
+    kind = _type(schema.get("type"))
+    made: dict[str, Any] = {"type": kind, "description": str(schema.get("description") or "")}
+    choices = schema.get("enum")
+    if isinstance(choices, list | tuple) and choices:
+        made["enum"] = [each for each in choices if _is_plain(each)] or None
+        if made["enum"] is None or len(made["enum"]) != len(choices):
+            del made["enum"]
+    if schema.get("default") is not None:
+        made["default"] = schema["default"]
+    for bound in ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"):
+        if isinstance(schema.get(bound), int | float):
+            made[bound] = schema[bound]
+    if kind == "array":
+        items = schema.get("items")
+        made["items"] = _property(items, depth + 1) if isinstance(items, Mapping) and items else {}
+    if kind == "object":
+        inner = _object(schema, depth)
+        made |= {"properties": inner["properties"], "required": inner["required"]}
+        if isinstance(extra := schema.get("additionalProperties"), bool):
+            made["additionalProperties"] = extra
+        elif isinstance(extra, Mapping):
+            made["additionalProperties"] = _property(extra, depth + 1)
+    return made
+
+
+def _type(value: Any) -> str:
+    plain = str(getattr(value, "value", value) or "").strip().lower()
+    return _TYPES.get(plain, "string")
+
+
+def _is_required(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and schema.get("required") is True
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _annotation(schema: Mapping[str, Any], depth: int) -> Any:
+    if not schema or depth > _DEEPEST:
+        return Any
+    choices = schema.get("enum")
+    # 1.0 and True are no Literal; a number among the choices is checked by its type alone.
+    if choices and len(choices) <= _MOST_CHOICES and not any(isinstance(e, float) for e in choices):
+        return Literal[tuple(choices)]
+    match schema.get("type"):
+        case "array":
+            items = _annotation(schema.get("items") or {}, depth + 1)
+            return list[items]  # type: ignore[valid-type] # made at run time
+        case "object":
+            return _object_type(schema, depth)
+        case kind:
+            return _PYTHON.get(str(kind), Any)
+
+
+def _object_type(schema: Mapping[str, Any], depth: int) -> Any:
+    properties = schema.get("properties") or {}
+    extra = schema.get("additionalProperties")
+    if not properties:
+        return dict[str, Any]
+    required = schema.get("required") or ()
+    fields = {}
+    for name, each in properties.items():
+        inner = _annotation(each, depth + 1)
+        fields[name] = Required[inner] if name in required else NotRequired[inner]
+    make: Any = TypedDict
+    made = make("dict", fields)  # its keys are data
+    made.__pydantic_config__ = ConfigDict(extra="forbid" if extra is False else "allow")
+    return made
+
+
+def _converter(annotation: Any) -> Any:
+    try:
+        return converter(annotation)
+    except TypeUnusable:
+        return None
+
+
+def _python_name(name: str, taken: Mapping[str, str]) -> str:
+    clean = re.sub(r"\W", "_", name) or "_"
+    if not clean.isidentifier() or clean.startswith("_ctx"):
+        clean = f"p_{clean}"
+    if iskeyword(clean):
+        clean = f"{clean}_"
+    while clean in taken:
+        clean = f"{clean}_"
+    return clean
