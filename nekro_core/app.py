@@ -25,6 +25,7 @@ from nekro_core.agent import (
 from nekro_core.catalogue import Catalogue
 from nekro_core.compat import Host as OlderHost
 from nekro_core.compat import hosted, provided_names
+from nekro_core.chat import ChatKey
 from nekro_core.delivery import (
     Adapter,
     Broadcast,
@@ -37,8 +38,10 @@ from nekro_core.delivery import (
 from nekro_core.llm.embedded import EmbeddedModel, Progress
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.maibot import MaiBotHost, MaiBotPorts
 from nekro_core.packages import PackageShelf
 from nekro_core.plugin import PluginRegistry, Services, loop_watched
+from nekro_core.plugin.commands.access import CommandPermission, standing
 from nekro_core.plugin.commands.book import CommandBook
 from nekro_core.plugin.commands.command import Command, CommandFamily
 from nekro_core.plugin.commands.desk import CommandDesk
@@ -165,38 +168,58 @@ class App:
             book = CommandBook(settings.nekro_plugin.order)
             packages = _shelf(settings, data)
             stack.enter_context(packages.on_path())
+            services = Services(
+                outgoing=outbox,
+                journal=journal,
+                media=media,
+                plugin_data=store.plugin_data,
+                speaker=speaker,
+                data_dir=data,
+                adapter_of=partial(_adapter_of, store),
+                may_send_elsewhere=settings.nekro_plugin.may_send_elsewhere,
+                editor=outbox,
+                boxes=LetOutBoxes(supply, egress),
+                pool_of=boxes.pool,
+                model=models.own,
+                fetcher=fetcher,
+                packages=packages,
+                older=older,
+                timers=timers,
+            )
+            maibot = await stack.enter_async_context(
+                MaiBotHost.open(
+                    MaiBotPorts(
+                        services=services,
+                        store=store,
+                        adapters=adapters,
+                        inbound=inbox.accept,
+                        names=settings.nekro_agent.names,
+                        persona=settings.nekro_agent.persona,
+                        tool_s=settings.nekro_plugin.tool_s,
+                        operator=partial(_is_operator, store, settings),
+                        wall=wall,
+                        online=outbox.nudge,
+                        hook_sends=outbox.hook,
+                    )
+                )
+            )
             plugins = await stack.enter_async_context(
                 PluginRegistry.open(
-                    Services(
-                        outgoing=outbox,
-                        journal=journal,
-                        media=media,
-                        plugin_data=store.plugin_data,
-                        speaker=speaker,
-                        data_dir=data,
-                        adapter_of=partial(_adapter_of, store),
-                        may_send_elsewhere=settings.nekro_plugin.may_send_elsewhere,
-                        editor=outbox,
-                        boxes=LetOutBoxes(supply, egress),
-                        pool_of=boxes.pool,
-                        model=models.own,
-                        fetcher=fetcher,
-                        packages=packages,
-                        older=older,
-                        timers=timers,
-                    ),
+                    services,
                     settings.nekro_plugin,
+                    kinds=[maibot],
                         models=models,
                     registrars={Command: book.put, CommandFamily: book.put_family},
                 )
             )
             older.plugins = plugins
+            maibot.attach(plugins)
             ports = Ports(
                 store=store,
                 inbox=inbox,
                 outbox=outbox,
                 activity=activity,
-                model=model,
+                model=maibot.staged(model),
                 plugins=plugins,
                 commands=CommandDesk(
                     book,
@@ -272,6 +295,12 @@ def _shelf(settings: Settings, data: Path) -> PackageShelf:
     return PackageShelf(
         data, index=chosen.package_index, builds=chosen.build_packages, limit_s=chosen.packages_s
     )
+
+
+def _is_operator(store: Store, settings: Settings, chat: ChatKey, user_id: str) -> bool:
+    adapter, instance = _adapter_of(store, chat.instance), chat.instance
+    known = standing(settings.nekro_command, adapter=adapter, instance=instance, user_id=user_id)
+    return known.allows(CommandPermission.SUPER_USER)
 
 
 def _adapter_of(store: Store, instance: str) -> str:
