@@ -6,12 +6,13 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run chat doctor test long check format bench crash attack stdlib koishi clean
+.PHONY: help run chat doctor kit test long check format bench crash attack stdlib koishi clean
 
 help:
 	@echo "make run      start the bot; prints the address of its page"
 	@echo "make chat     talk to it in this terminal"
 	@echo "make doctor   what works on this machine, what does not, how to mend it"
+	@echo "make kit      the environment for writing plugins: docs/plugins.md"
 	@echo "make test     the test suite, in a few minutes"
 	@echo "make long     the rest of it: containers, every attack, a broken world, whole programs"
 	@echo "make check    format, lint, types, import contracts"
@@ -28,6 +29,9 @@ chat: $(VENV)/.installed
 
 doctor: $(VENV)/.installed
 	@$(BIN)/nekro doctor
+
+kit: $(VENV)/.installed-kit
+	@echo "Here now: $(BIN)/nekro plugin new, check, run, install, and pytest for a plugin's tests"
 
 # Two at a time: half of the suite waits for processes. A file's tests stay together, and files keep
 # their order: by size the long ones with a single test would come last, one after the other.
@@ -90,6 +94,10 @@ $(VENV)/.made: scripts/preflight.sh
 $(VENV)/.installed: $(VENV)/.made pyproject.toml
 	@echo "Installing nekro-core and what it needs (about 690 MB, once) ..."
 	@$(PIP) install --quiet --editable .
+	@touch $@
+
+$(VENV)/.installed-kit: $(VENV)/.installed
+	@$(PIP) install --quiet --editable ".[kit]"
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

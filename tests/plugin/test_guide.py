@@ -1,9 +1,7 @@
 """What the guide and the README print is what runs."""
 
-import asyncio
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,7 +32,7 @@ async def test_every_plugin_on_the_page_loads_without_a_word(world: World, page:
 
 
 async def test_the_guides_plugins_do_what_it_says(world: World) -> None:
-    dice, greeter, test = blocks(ROOT / "docs" / "plugins.md")
+    dice, _test, greeter = blocks(ROOT / "docs" / "plugins.md")
     world.write("dice_cup.py", dice)
     world.write("greeter.py", greeter)
     async with world.bot() as registry:
@@ -53,6 +51,3 @@ async def test_the_guides_plugins_do_what_it_says(world: World) -> None:
         )
         assert world.outgoing.texts[1:] == ["Hello, Lin!"] * 2
         assert [example.language for example in shake.examples] == ["en", "zh"]
-        own: dict[str, Any] = {}
-        exec(test, own)
-        await asyncio.wait_for(own["test_shake"](shake.handler), 5)
