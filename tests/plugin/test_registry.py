@@ -230,7 +230,7 @@ async def test_a_command_beside_the_bot_switches_plugins(world: World) -> None:
         await until(lambda: names(registry) == {"f"})
         world.write("late.py", plugin_source("late", "g"))
         switch(world.data_dir, "local/late", wanted=True)
-        await until(lambda: names(registry) == {"f", "g"})
+        await until(lambda: names(registry) == {"f", "g"} and len(read_list(world.data_dir)) == 3)
         with pytest.raises(UnknownPlugin, match=r"'x'; there are ann\.a, local/b, ann\.late"):
             switch(world.data_dir, "x", wanted=True)
 
