@@ -47,6 +47,9 @@ from nekro_core.plugin.commands.command import Command, CommandFamily
 from nekro_core.plugin.commands.desk import CommandDesk
 from nekro_core.plugin.models.endpoints import PluginModels
 from nekro_core.plugin.models.metered import Ledger
+from nekro_core.plugin.web.pages import PluginPages
+from nekro_core.plugin.web.values import PluginRouter, Webhook
+from nekro_core.plugin.web.webhooks import Webhooks
 from nekro_core.sandbox.egress import Egress, EgressLimits, box_environment
 from nekro_core.sandbox.egress.overrides import OverridesFile
 from nekro_core.sandbox.egress.source import LetOutBoxes
@@ -55,6 +58,7 @@ from nekro_core.sandbox.supply import BoxSupply, owner_of
 from nekro_core.settings import Settings
 from nekro_core.speech.choose import open_speaker
 from nekro_core.store import DataFolderLock, Store
+from nekro_core.store.secrets import kept_secret
 from nekro_core.timers import Timers
 
 Report = Callable[[Progress], None]
@@ -138,11 +142,11 @@ class App:
             if model is None:
                 model = make_model(settings, data, report)
                 stack.push_async_callback(model.aclose)
-            fetcher = await stack.enter_async_context(Fetcher(settings.nekro_delivery.media))
             models = PluginModels(
                 model, settings.nekro_llm, settings.nekro_models, Ledger(store.model_uses, wall)
             )
             stack.push_async_callback(models.aclose)
+            fetcher = await stack.enter_async_context(Fetcher(settings.nekro_delivery.media))
             timers = await stack.enter_async_context(
                 Timers.open(
                     store,
@@ -166,6 +170,7 @@ class App:
             stack.enter_context(hosted(older))
             catalogue = Catalogue.load()
             book = CommandBook(settings.nekro_plugin.order)
+            pages, webhooks = PluginPages(), Webhooks(partial(kept_secret, data, "webhooks"))
             packages = _shelf(settings, data)
             stack.enter_context(packages.on_path())
             services = Services(
@@ -185,6 +190,7 @@ class App:
                 packages=packages,
                 older=older,
                 timers=timers,
+                models=models,
             )
             maibot = await stack.enter_async_context(
                 MaiBotHost.open(
@@ -208,8 +214,12 @@ class App:
                     services,
                     settings.nekro_plugin,
                     kinds=[maibot],
-                        models=models,
-                    registrars={Command: book.put, CommandFamily: book.put_family},
+                    registrars={
+                        Command: book.put,
+                        CommandFamily: book.put_family,
+                        PluginRouter: pages.put,
+                        Webhook: webhooks.put,
+                    },
                 )
             )
             older.plugins = plugins
@@ -252,6 +262,8 @@ class App:
                 busy=sessions.working,
                 online=outbox.nudge,
                 desk=ToolDesk(ports),
+                pages=pages,
+                webhooks=webhooks,
             )
             app = cls(
                 host=host, sessions=sessions, plugins=plugins, adapters=adapters, timers=timers

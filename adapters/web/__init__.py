@@ -14,7 +14,7 @@ from nekro_core.api.secrets import kept_secret
 from .adapter import WebAdapter
 from .door import Clock, Door
 from .entrance import entrance
-from .guard import PAGE, Guard
+from .guard import PAGE, PLUGINS, WEBHOOKS, Guard
 from .http_api import http_api
 from .late_page import LatePage
 from .posting import Poster
@@ -68,6 +68,8 @@ def add_api(
     poster = Poster(host, settings.web_bot_name, clock)
     app.include_router(entrance(door))
     app.include_router(http_api(host, door, poster, settings.web_bot_name, closing))
+    app.mount(PLUGINS, host.pages)
+    app.mount(WEBHOOKS, host.webhooks)
     app.add_middleware(Guard, door=door, allowed_hosts=settings.web_allowed_hosts)
     return WebAdapter(host, door, closing, page)
 

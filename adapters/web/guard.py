@@ -2,7 +2,7 @@
 
 DNS rebinding lets a stranger's page reach a server on loopback under the stranger's own name, so
 the ``Host`` header is checked for all of the application. ``Origin`` and login are checked for what
-is ours: ``/ui`` (page, assets and NiceGUI's socket) and ``/api/v1``.
+is ours: ``/ui`` (page, assets and NiceGUI's socket), ``/api/v1`` and ``/plugins``.
 """
 
 import ipaddress
@@ -20,6 +20,10 @@ from .login_page import login_page
 
 PAGE = "/ui"
 API = "/api/v1"
+PLUGINS = "/plugins"
+"""What plugins answer; it is the operator's, as the page is."""
+WEBHOOKS = "/api/webhook"
+"""Calls of other servers, which cannot log in: a secret in the address lets them in."""
 POLICY = (
     # Vue compiles the page's templates in the browser, which needs 'unsafe-eval'. What people write
     # is only ever put in as text, and nothing can be loaded from or sent to another host.
@@ -67,7 +71,7 @@ class Guard:
             return None
         if not origin_allowed(headers.get("origin"), host, self._allowed):
             return _json(403, "origin", "requests from other sites' pages are not taken")
-        if _within(path, PAGE) or _within(path, API):
+        if _within(path, PAGE) or _within(path, API) or _within(path, PLUGINS):
             return self._login_refusal(scope, headers, path)
         return None
 
@@ -75,7 +79,7 @@ class Guard:
         if self._door.is_session(session_cookie(headers, self._door.cookie)):
             return None
         scheme, _, offered = headers.get("authorization", "").partition(" ")
-        if _within(path, API) and scheme.lower() == "bearer":
+        if not _within(path, PAGE) and scheme.lower() == "bearer":
             return self._token_refusal(scope, offered.strip())
         if _within(path, API):
             return _json(
@@ -156,7 +160,7 @@ def client_address(scope: Scope) -> str:
 
 
 def _is_ours(path: str) -> bool:
-    return path in {"/", "/login"} or _within(path, PAGE) or _within(path, API)
+    return path in {"/", "/login"} or any(_within(path, each) for each in (PAGE, API, PLUGINS))
 
 
 def _within(path: str, folder: str) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from nekro_core.chat import ChatKey, ChatMessage, Media, Record, RunRecord
+from nekro_core.delivery.asgi import WebApplication
 from nekro_core.tools.offer import OfferedTool, ToolAnswer
 
 
@@ -67,6 +68,10 @@ class Host(Protocol):
     """NoneBot's configuration, lower-case names."""
     media: MediaKeeper
     desk: ToolDesk
+    pages: WebApplication
+    """What plugins answer, to be mounted at ``/plugins`` behind a login: it asks nobody for one."""
+    webhooks: WebApplication
+    """Their webhooks, to be mounted at ``/api/webhook`` before any: each has its own secret."""
 
     async def accept(self, message: ChatMessage) -> None:
         """Take an inbound message. The order of calls for one chat is the order kept: it is stamped

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nekro_core.chat import ChatKey, ChatMessage, Record, RunRecord
+from nekro_core.delivery.asgi import WebApplication
 from nekro_core.delivery.host import Activity, MediaKeeper, ToolDesk
 from nekro_core.delivery.inbox import Inbox
 from nekro_core.delivery.media import MediaStore
@@ -33,6 +34,8 @@ class LocalHost:
         busy: Callable[[ChatKey], bool],
         online: Callable[[], None],
         desk: ToolDesk,
+        pages: WebApplication,
+        webhooks: WebApplication,
     ) -> None:
         self.data_dir = data_dir
         self.settings = settings
@@ -45,6 +48,8 @@ class LocalHost:
         self._busy = busy
         self._online = online
         self.desk = desk
+        self.pages = pages
+        self.webhooks = webhooks
 
     async def accept(self, message: ChatMessage) -> None:
         """See `Host.accept` and `Inbox.accept`."""

@@ -29,6 +29,7 @@ class ListedPlugin(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     tools: list[str]
     problems: list[str]
+    addresses: list[str] = []
 
 
 class Choices:
@@ -95,6 +96,7 @@ def write_list(data_dir: Path, plugins: Iterable[PluginInfo]) -> None:
             version=info.version,
             state=info.state.value,
             tools=[tool.name for tool in info.tools],
+            addresses=list(info.addresses),
             problems=[f"{problem.severity.value}: {problem}" for problem in info.problems],
         )
         for info in plugins

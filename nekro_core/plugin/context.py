@@ -26,6 +26,7 @@ from nekro_core.plugin.mirror import CallFiles, Mirror
 from nekro_core.plugin.older_context import OlderNames
 from nekro_core.plugin.services import BoxFiles, Meter, Services
 from nekro_core.plugin.showing import Followed, Render, Showing
+from nekro_core.plugin.web.values import is_nowhere
 from nekro_core.sandbox.tools import handle_tool_call
 from nekro_core.tools.outcome import ToolFailure
 
@@ -57,9 +58,9 @@ class AgentCtx(OlderNames):
     """What this call has to do with files."""
     asked_in: ChatKey | None = None
     """The chat whose run made this context, where a run did."""
-
     meter: Meter | None = field(default=None, repr=False, compare=False)
     """What the turn may use of models, where one asks."""
+
     @property
     def chat_key(self) -> str:
         """The key of the chat as text."""
@@ -238,6 +239,10 @@ class AgentCtx(OlderNames):
         except ChatKeyError as error:
             raise ToolFailure(str(error)) from None
         home = self.asked_in or self.chat
+        if is_nowhere(home):  # The plugin itself speaks, and no chat's model through it.
+            if is_nowhere(key):
+                raise ToolFailure("a webhook has no chat: say which one, with chat_key=...")
+            return key
         if key != home and self.owner not in self.services.may_send_elsewhere:
             raise ToolFailure(
                 f"{key} is another chat than {home}: the operator has not allowed "

@@ -52,6 +52,7 @@ class Entry:
             author=plugin.author,
             description=plugin.description,
             tools=tuple(tools[: settings.most_tools]),
+            addresses=tuple(plugin.addresses),
             problems=tuple(problems),
         )
 

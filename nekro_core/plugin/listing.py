@@ -22,7 +22,8 @@ class PluginState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginInfo:
     """One line of the list. ``item`` is where it was found, ``builtin/chat`` or ``local/weather``;
-    ``key`` and the rest are known once it was loaded."""
+    ``key`` and the rest are known once it was loaded. ``addresses`` are where it is reached over
+    HTTP, for the operator alone: a webhook's holds its secret."""
 
     item: str
     state: PluginState
@@ -32,4 +33,5 @@ class PluginInfo:
     author: str = ""
     description: str = ""
     tools: tuple[Tool, ...] = ()
+    addresses: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()

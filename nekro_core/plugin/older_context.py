@@ -10,6 +10,7 @@ from nekro_core.chat import ChatKey
 from nekro_core.plugin.binding import current_binding
 from nekro_core.plugin.mirror import CallFiles
 from nekro_core.plugin.services import Older, Services
+from nekro_core.plugin.web.values import WebhookRequest, nowhere
 from nekro_core.tools.outcome import ToolFailure
 
 _calling: ContextVar[Any] = ContextVar("nekro_calling", default=None)
@@ -115,6 +116,11 @@ class OlderNames:
     ) -> Self:
         """The same, of a row (``DBChatChannel``)."""
         return cls._made(ChatKey.parse(db_chat_channel.chat_key), webhook_request)
+
+    @classmethod
+    async def create_by_webhook(cls, req: WebhookRequest) -> Self:
+        """The context of a webhook's handler: it is in no chat, so what is sent names one."""
+        return cls._made(nowhere(req.endpoint), req)
 
     @classmethod
     def _made(cls, chat: ChatKey, webhook_request: Any) -> Self:

@@ -88,6 +88,8 @@ class NekroPlugin(Mounting, Configured, MountsCommands, MountsTasks, MountsWeb):
         self.sandbox_methods: list[SandboxMethod] = []
         self.offered_tools: list[Tool] = []
         """Tools that are described already: another host's, for example."""
+        self.addresses: list[str] = []
+        """Where it is reached over HTTP, below the bot's address. A webhook's holds its secret."""
         self.problems: list[Problem] = []
         """What its operator should know, found while it was loaded."""
         self.declared: list[object] = []

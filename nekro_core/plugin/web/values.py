@@ -4,6 +4,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nekro_core.chat import ChatKey, ChatKind
+
+PAGES = "/plugins"
+"""Where plugins' pages are: ``/plugins/{key}/``."""
+WEBHOOKS = "/api/webhook"
+"""Where webhooks are: ``/api/webhook/{endpoint}/{secret}``."""
+
 RouterFactory = Callable[[], Any]
 """``() -> fastapi.APIRouter``. Named loosely: FastAPI is imported where there is one."""
 WebhookHandler = Callable[..., Awaitable[Any]]
@@ -14,7 +21,14 @@ WebhookHandler = Callable[..., Awaitable[Any]]
 class PluginRouter:
     """A plugin's pages, as `NekroPlugin.mount_router` declares them."""
 
-    factory: RouterFactory = field(repr=False)
+    factory: PAGES = "/plugins"
+
+
+"""Where plugins' pages are: ``/plugins/{key}/``."""
+WEBHOOKS = "/api/webhook"
+"""Where webhooks are: ``/api/webhook/{endpoint}/{secret}``."""
+
+RouterFactory = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,3 +57,17 @@ class WebhookRequest:
     raw: bytes = field(repr=False)
     client: str = ""
     """The address that it came from; behind a proxy, the proxy's."""
+
+
+_NO_ACCOUNT = "webhook"
+"""An instance that no account has."""
+
+
+def nowhere(endpoint: str) -> ChatKey:
+    """What stands where a chat would, in the context of a webhook's handler."""
+    return ChatKey(_NO_ACCOUNT, ChatKind.CHANNEL, endpoint)
+
+
+def is_nowhere(chat: ChatKey) -> bool:
+    """Whether it is that, and no chat."""
+    return chat.instance == _NO_ACCOUNT

@@ -41,6 +41,8 @@ from nekro_core.api.chat import (
     Text,
     Voice,
 )
+from nekro_core.plugin.web.pages import PluginPages
+from nekro_core.plugin.web.webhooks import Webhooks
 
 VOICE_S = 2.0
 SIGNATURES = {
@@ -91,6 +93,8 @@ class FakeHost:
 
     def __post_init__(self) -> None:
         self.media = MemoryKeeper(self.data_dir / "uploads")
+        self.pages = PluginPages()
+        self.webhooks = Webhooks(lambda: "a secret that only a test knows")
         self.history: dict[ChatKey, list[Record]] = defaultdict(list)
         self.code: dict[str, list[RunRecord]] = {}
         self.accepted: list[ChatMessage] = []
