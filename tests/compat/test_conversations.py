@@ -66,3 +66,44 @@ async def test_commands_ask_and_answer(bot_with: OpenBot) -> None:
         assert await chat.say("/count-down 2") == ["2", "1", "go"]
         (refused,) = await chat.say("/quiz.start rounds:9")
         assert "rounds" in refused
+
+
+async def test_a_personality_is_read_from_the_history(bot_with: OpenBot) -> None:
+    async with bot_with("personality") as bot:
+        chat = bot.chat("group_7")
+        for text in ("I love tea", "/nothing", "and cats"):
+            await chat.ask(text, reply="ok", by="Ann")
+        await chat.ask("hello", reply="hi", by="Bob")
+        assert await bot.chat("group_8").ask("I love war", reply="no", by="Ann") == ["no"]
+        bot.script.foresee(["She likes tea."])
+        found = json.loads(await chat.call("analyse_personality", "ann", focus="taste"))
+        assert found == {"user_id": "ann", "name": "Ann", "count": 2, "view": "She likes tea."}
+        assert bot.prompt.index("I love tea") < bot.prompt.index("and cats")
+        assert "war" not in bot.prompt
+        assert "/nothing" not in bot.prompt
+        assert "ann" in (await bot.plugin.store.get(user_key="ann", store_key="profile") or "")
+        assert "system: profile of Ann stored" in await chat.record()
+        assert (await chat.call("speakers"))["Ann"] == 3
+        assert "不存在" in await chat.call("analyse_personality", "nobody")
+
+
+async def test_timers_wake_the_agent(bot_with: OpenBot) -> None:
+    async with bot_with("reminder") as bot:
+        chat = bot.chat()
+        assert bot.module.events == ["init", "enabled"]
+        assert (bot.plugin.get_plugin_data_dir() / "log.txt").read_text() == "init"
+        assert "1 pending" in await chat.call("remind", 60, "tea")
+        assert (await chat.call("remind_daily", "30 8 * * *", "news")).endswith(": 1")
+        with pytest.raises(ToolFailure, match="cron"):
+            await chat.call("remind_daily", "nonsense", "news")
+        events = bot.module.events
+    assert events[-1] == "cleanup"
+
+
+async def test_tasks_pages_and_webhooks(bot_with: OpenBot) -> None:
+    async with bot_with("dashboard") as bot:
+        chat = bot.chat()
+        assert await chat.call("start_build", "site") == "running: True"
+        assert await chat.call("approve_build", "site") == "approved by lin"
+        with pytest.raises(ToolFailure, match="no build nothing"):
+            await chat.call("approve_build", "nothing")
