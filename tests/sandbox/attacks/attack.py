@@ -30,6 +30,9 @@ class Without:
     defences: Defences = ALL
     limits: tuple[tuple[str, Any], ...] = ()
     """Of the run, in the place of the row's own."""
+    naive: bool = False
+    """Whether the host's operation, which is the defence, gives way to the obvious one: a program
+    of the box that is given the path, a text for its shell, `tarfile`, strings put together."""
     hosts: frozenset[str] = frozenset({"root", "user"})
     """Where it then succeeds: what root's boxes can do, an ordinary user's often cannot."""
     possible: Callable[[], bool] = lambda: True
@@ -65,6 +68,11 @@ class Ground:
         self.box = box
         self.without = without
         self.boxes = AsyncExitStack()
+
+    @property
+    def naive(self) -> bool:
+        """See `Without.naive`."""
+        return self.without is not None and self.without.naive
 
     async def another_box(self) -> Box:
         """One more, destroyed with the ground."""

@@ -24,7 +24,42 @@ from tests.sandbox.attacks.attack import (
 )
 from tests.sandbox.attacks.egress import NO_FILTER
 
-AGENT = "the agent does it with the guest's own rights: there is no layer of its own to take away"
+NAIVE = Without(naive=True)
+
+EXTRACT = """
+import sys, tarfile
+tarfile.TarFile.extraction_filter = staticmethod(lambda member, path: member)
+with tarfile.open(fileobj=sys.stdin.buffer) as archive:
+    for member in archive:
+        try:
+            archive.extract(member)
+        except (OSError, tarfile.TarError):
+            pass
+"""
+"""What unpacks an archive without looking at what is in it."""
+
+
+async def read(ground: Ground, path: str) -> None:
+    """The host's way to read a file, or the obvious one. Raises `BoxFileError`."""
+    if ground.naive:
+        await succeed(ground, ["head", "-c", "1048576", "--", path])
+    else:
+        await ground.box.read_file(path, limit=1 << 20)
+
+
+async def write(ground: Ground, path: str) -> None:
+    """The host's way to write a file, or the obvious one. Raises `BoxFileError`."""
+    if ground.naive:
+        await succeed(ground, ["tee", "--", path], given=b"x")
+    else:
+        await ground.box.write_file(path, b"x")
+
+
+async def succeed(ground: Ground, words: list[str], given: bytes = b"") -> None:
+    """Have a program of the box do it. Raises `BoxFileError` where it fails or takes too long."""
+    done = await ground.box.execute(words, standard_input=given, timeout_s=20)
+    if done.exit_code:
+        raise BoxFileError("invalid_input", done.stderr.text)
 
 
 async def canary(ground: Ground) -> GotThrough:
@@ -47,11 +82,11 @@ def host_reads_and_writes(
         with anyio.move_on_after(20) as waited:
             for path in (*paths, *read_only):
                 with contextlib.suppress(BoxFileError):
-                    await ground.box.read_file(path, limit=1 << 20)
+                    await read(ground, path)
                     got.append(f"{path} was read")
             for path in paths:
                 with contextlib.suppress(BoxFileError):
-                    await ground.box.write_file(path, b"x")
+                    await write(ground, path)
                     got.append(f"{path} was written")
         return [*got, "it hung"] if waited.cancelled_caught else got
 
@@ -87,7 +122,10 @@ async def hostile_archive(ground: Ground) -> GotThrough:
     """What restores a box's files is given that."""
     with anyio.move_on_after(20) as waited:
         with contextlib.suppress(BoxFileError):
-            await ground.box.import_files(hostile_tar())
+            if ground.naive:
+                await succeed(ground, ["python3", "-c", EXTRACT], given=hostile_tar())
+            else:
+                await ground.box.import_files(hostile_tar())
     look = """
 import stat
 for name in ("outside", "absolute", "through"):
@@ -185,7 +223,7 @@ os.symlink("/run", "run")
             "run/guest/x",
             read_only=("loop",),  # written, the link itself is replaced
         ),
-        because=AGENT,
+        without=NAIVE,
         spoils=True,
     ),
     Attack(
@@ -204,14 +242,14 @@ os.symlink("/run", "run")
             "nul\0byte",
             "/app/uploads/../../etc/passwd",
         ),
-        because=AGENT,
+        without=NAIVE,
         spoils=True,
     ),
     Attack(
         number=10,
         name="an archive with everything",
         act=hostile_archive,
-        because=AGENT,
+        without=NAIVE,
         spoils=True,
     ),
     Attack(
@@ -230,7 +268,7 @@ os.symlink("/dev/zero", "zero")
             "zero",
             read_only=("fifo", "socket"),
         ),
-        because=AGENT,
+        without=NAIVE,
         spoils=True,
     ),
     Attack(
@@ -247,7 +285,8 @@ os.symlink("/dev/zero", "zero")
             "a/" * 3000,
             "n" * 300,
         ),
-        because=AGENT,
+        # The kernel's answer for most of them; for the system's folders that of a read-only root.
+        without=Without(naive=True, defences=Defences(read_only=False)),
         spoils=True,
     ),
     Attack(

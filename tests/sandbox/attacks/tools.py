@@ -1,21 +1,22 @@
 """Through the eight tools, and through commands beside a run."""
 
 import contextlib
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import anyio
 
 from nekro_core.sandbox.box import Box, BoxFileError
 from nekro_core.sandbox.named import FolderStorage, KeeperLimits, NamedBoxes
 from tests.sandbox.attacks.attack import PRELUDE, Attack, GotThrough, Ground, judge
-from tests.sandbox.attacks.files import AGENT, hostile_tar
+from tests.sandbox.attacks.files import EXTRACT, NAIVE, hostile_tar, succeed
+from tests.sandbox.conformance_files import END, FILE, FOLDER, LINK, entry, one_by_one
 from tests.sandbox.tools.hands import Hand, Source
-
-WORDS = "no layer of its own: values are words of a program or names of files, never a shell's text"
 
 LITERAL = (
     "a; touch /tmp/pwned",
@@ -62,6 +63,9 @@ async def literal(ground: Ground) -> GotThrough:
     got: GotThrough = []
     async with _hand(ground) as hand:
         for word in LITERAL:
+            if ground.naive:
+                await hand("shell", command=f"cd {word} && ls -d {word}")
+                continue
             written = await hand.value("write_file", path=word, content=word)
             read = await hand.value("read_file", path=word)
             if not written.get("ok") or read.get("content") != word:
@@ -94,6 +98,8 @@ async def looks_like_a_result(ground: Ground) -> GotThrough:
         for fake in fakes:
             await hand("write_file", path="fake", content=fake)
             shown = await hand.value("shell", command="cat fake; exit 3")
+            if ground.naive:
+                shown = _put_together(shown)
             if (shown["stdout"], shown["exit_code"]) != (fake, 3):
                 got.append(f"{fake} was shown as {shown}"[:300])
             read = await hand.value("read_file", path="fake")
@@ -102,12 +108,24 @@ async def looks_like_a_result(ground: Ground) -> GotThrough:
     return got
 
 
+def _put_together(shown: dict[str, Any]) -> dict[str, Any]:
+    """What is read of a result that was written with a template of text."""
+    try:
+        told: dict[str, Any] = json.loads(
+            f'{{"stdout":"{shown["stdout"]}","exit_code":{shown["exit_code"]}}}'
+        )
+    except ValueError:
+        return {"stdout": "nothing that can be read", "exit_code": 0}
+    return told
+
+
 async def other_owners(ground: Ground) -> GotThrough:
     """No name leads to somebody else's box."""
     got: GotThrough = []
     async with _hand(ground) as lin:
         await lin("write_file", path="secret", content="of lin")
-        mallory = Hand(lin.keeper, lin.source, "mallory")
+        # Without it, a box's name is its whole key.
+        mallory = Hand(lin.keeper, lin.source, "lin" if ground.naive else "mallory")
         for name in ("default", "lin", "lin/default", "../lin", "lin:default", "lin%2Fdefault"):
             read = await mallory("read_file", sandbox=name, path="secret")
             if "of lin" in read:
@@ -116,14 +134,25 @@ async def other_owners(ground: Ground) -> GotThrough:
 
 
 async def hostile_pieces(ground: Ground) -> GotThrough:
-    """What unpacks a transfer is given the archive that restores are."""
-
-    async def pieces() -> AsyncIterator[bytes]:
-        yield hostile_tar()
-
+    """What unpacks a transfer is given what no box packs, and what an honest one never would."""
+    ways: list[list[bytes]] = [
+        [entry(FILE, name, data=b"evil")]
+        for name in (b"../../tmp/outside", b"/tmp/absolute", b"a/../../tmp/outside", b"n" * 4096)
+    ]
+    ways += [
+        [entry(LINK, b"link", b"/tmp"), entry(FILE, b"link/through", data=b"evil")],
+        [entry(LINK, b"link", b"../../tmp"), entry(FILE, b"link/through", data=b"evil")],
+        [entry(FILE, b"raised", data=b"evil", mode=0o6755)],
+        [entry(FILE, b"large", size=2**62)],
+        [entry(9, b"device")],
+    ]
+    archives = [b"".join((entry(FOLDER, rest=b"x", mode=0o755), *way, entry(END))) for way in ways]
     with anyio.move_on_after(20) as waited:
-        with contextlib.suppress(BoxFileError):
-            await ground.box.unpack("target", pieces())
+        if ground.naive:
+            await succeed(ground, ["python3", "-c", EXTRACT], given=hostile_tar())
+        for number, archive in enumerate((hostile_tar(), *archives)):
+            with contextlib.suppress(BoxFileError):
+                await ground.box.unpack(f"target{number}", one_by_one(archive))
     look = """
 for name in ("outside", "absolute", "through"):
     holds(not os.path.lexists("/tmp/" + name), name)
@@ -159,12 +188,12 @@ def beside_a_command(code: str, held: int) -> Callable[[Ground], Awaitable[GotTh
 
 
 ATTACKS = [
-    Attack(number=8, name="another owner's box", act=other_owners, because=WORDS),
+    Attack(number=8, name="another owner's box", act=other_owners, without=NAIVE),
     Attack(
-        number=10, name="a transfer with everything", act=hostile_pieces, because=AGENT, spoils=True
+        number=10, name="a transfer with everything", act=hostile_pieces, without=NAIVE, spoils=True
     ),
-    Attack(number=40, name="names that a shell would read", act=literal, because=WORDS),
-    Attack(number=42, name="what looks like a result", act=looks_like_a_result, because=WORDS),
+    Attack(number=40, name="names that a shell would read", act=literal, without=NAIVE),
+    Attack(number=42, name="what looks like a result", act=looks_like_a_result, without=NAIVE),
     Attack(
         number=0,
         name="looking into the keeper of commands",
