@@ -40,11 +40,10 @@ class Visits:
         if _declared_length(scope) > self._body_bytes:
             await refuse(scope, send, 413, f"more than {self._body_bytes} bytes")
             return
-        begun = False
+        begun = anyio.Event()
 
         async def sending(message: Message) -> None:
-            nonlocal begun
-            begun = True
+            begun.set()
             await send(message)
 
         with anyio.CancelScope() as visit:
@@ -57,13 +56,13 @@ class Visits:
                 if passes_through(error):
                     raise
                 logger.exception("plugin {}: {} failed", self._plugin.key, self._what)
-                if not begun:
+                if not begun.is_set():
                     await refuse(scope, send, 500, "the plugin failed; the bot's log says why")
             finally:
                 self._open.discard(visit)
                 if self._closed and not self._open:
                     self._empty.set()
-        if visit.cancelled_caught and not begun:
+        if visit.cancelled_caught and not begun.is_set():
             await refuse(scope, send, 503, "the plugin was unloaded")
 
     async def close(self) -> None:

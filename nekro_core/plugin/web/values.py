@@ -21,14 +21,7 @@ WebhookHandler = Callable[..., Awaitable[Any]]
 class PluginRouter:
     """A plugin's pages, as `NekroPlugin.mount_router` declares them."""
 
-    factory: PAGES = "/plugins"
-
-
-"""Where plugins' pages are: ``/plugins/{key}/``."""
-WEBHOOKS = "/api/webhook"
-"""Where webhooks are: ``/api/webhook/{endpoint}/{secret}``."""
-
-RouterFactory = field(repr=False)
+    factory: RouterFactory = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
