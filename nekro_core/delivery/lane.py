@@ -42,7 +42,7 @@ class Lane:
 
     def __init__(self, chat_key: ChatKey, settings: DeliverySettings) -> None:
         self.chat_key = chat_key
-        self.door = anyio.Lock()
+        self.door = anyio.Lock(fast_acquire=True)  # a pause here would be one of each send
         self.window = Window(settings)
         self.parked: deque[Entry] = deque()
         self.users = 0
