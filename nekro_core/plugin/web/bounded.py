@@ -59,11 +59,14 @@ class Visits:
                 if not begun.is_set():
                     await refuse(scope, send, 500, "the plugin failed; the bot's log says why")
             finally:
-                self._open.discard(visit)
-                if self._closed and not self._open:
-                    self._empty.set()
+                self._leave(visit)
         if visit.cancelled_caught and not begun.is_set():
             await refuse(scope, send, 503, "the plugin was unloaded")
+
+    def _leave(self, visit: anyio.CancelScope) -> None:
+        self._open.discard(visit)
+        if self._closed and not self._open:
+            self._empty.set()
 
     async def close(self) -> None:
         """Cut off what is open, and wait for its end."""
