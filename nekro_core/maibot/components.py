@@ -27,6 +27,26 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "HOOK_HANDLER": ("mode", "order", "timeout_ms", "error_policy"),
     "MESSAGE_GATEWAY": ("platform", "protocol", "account_id", "scope"),
 }
+_FIELDS = frozenset(
+    {
+        "handler_name",
+        "enabled",
+        "parameters_raw",
+        "invoke_method",
+        "command_pattern",
+        "pattern",
+        "hook",
+        "route_type",
+        "action_parameters",
+        "action_prompt",
+        "action_require",
+        "activation_type",
+        "description",
+        "dynamic",
+        "version",
+    }
+)
+"""What the SDK itself writes into a component."""
 _ALIASES = {"ACTION": "TOOL"}
 _CLOSE = 0.8
 
@@ -123,7 +143,7 @@ def _typo(component: Component) -> tuple[str, str] | None:
     author's own, which the SDK lets through."""
     known = _OPTIONS.get(component.type, ())
     for name in component.metadata:
-        if name in known:
+        if name in known or name in _FIELDS:
             continue
         close = difflib.get_close_matches(str(name), known, 1, _CLOSE)
         if close and not component.metadata.get(close[0]):

@@ -39,8 +39,8 @@ LOOK_S = 1.0
 class MaiBotPorts:
     """What the host needs of the bot. ``adapters`` are the platforms, to which a plugin's gateway
     is added; ``inbound`` is where its messages go, ``online`` is called
-    when one connects; ``hook_sends`` gives a say in what is sent. ``operator`` tells whether somebody may run
-    commands that are for operators."""
+    when one connects; ``hook_sends`` gives a say in what is sent. ``operator`` tells whether
+    somebody may run commands that are for operators."""
 
     services: Services
     store: Store
@@ -77,12 +77,18 @@ class MaiBotHost:
     @asynccontextmanager
     async def open(cls, ports: MaiBotPorts) -> AsyncIterator[Self]:
         """Leave it after the registry."""
+        failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
             host = cls(ports, tasks)
-            yield host
+            try:
+                yield host
+            except Exception as error:  # noqa: BLE001 - raised below, not inside a group
+                failure = error
             if host._unhook is not None:
                 host._unhook()
             tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
 
     def attach(self, registry: "PluginRegistry") -> None:
         """The plugins of the bot, for those that load and list others."""

@@ -12,6 +12,7 @@ from nekro_core.maibot.live import LivePlugin
 from nekro_core.maibot.wire import event_message_of, host_arguments
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.faults import passes_through
+from nekro_core.plugin.heard import ChatMessage as HeardMessage
 from nekro_core.plugin.signal import MsgSignal
 from nekro_core.tools.outcome import ToolFailure
 
@@ -24,17 +25,17 @@ message does not wake the bot."""
 _BEFORE = ("chat.receive.before_process", "on_message_pre_process")
 _AFTER = ("chat.receive.after_process", "on_message")
 
-MessageMethod = Callable[[AgentCtx, ChatMessage], Awaitable[MsgSignal | None]]
+MessageMethod = Callable[[AgentCtx, HeardMessage], Awaitable[MsgSignal | None]]
 
 
 def heard(host: "MaiBotHost", live: LivePlugin) -> MessageMethod:
     """A plugin's message method. The first of the plugins speaks for all: an order of hooks, and
     one command, hold over all of them."""
 
-    async def method(ctx: AgentCtx, message: ChatMessage) -> MsgSignal | None:
+    async def method(ctx: AgentCtx, message: HeardMessage) -> MsgSignal | None:
         if next(iter(host.plugins.values()), None) is not live:
             return None
-        return await receive(host, ctx, message)
+        return await receive(host, ctx, message.source)
 
     return method
 
