@@ -65,6 +65,8 @@ class Knowledge:
         found = await store.messages.newest(self._task.chat_key, wanted)
         if not found or found[0].seq > self._task.asks.seq:
             found = [self._task.asks, *found]  # a flood came after what is to be answered
+        begun = max((place for place, each in enumerate(found) if each.begins_anew), default=-1)
+        found = found[begun + 1 :] or [self._task.asks]
         self.records = [record for record in found if record.seq not in self._task.hidden]
         self.through_seq = max(self.through_seq, found[-1].seq)
 

@@ -12,10 +12,13 @@ from nekro_core.agent.ports import Ports
 from nekro_core.agent.session import Session
 from nekro_core.agent.small_prompt import beginnings
 from nekro_core.chat import ChatKey, ChatKind, Record
+from nekro_core.delivery import Working
 from nekro_core.llm.model import ChatRequest, ModelError
 from nekro_core.store import StoreUnavailable
 
 _AFTER_FAULT_S = 1.0
+_TURN_ENDS_S = 10.0
+"""How long a chat that is to begin anew waits for the turn that it stopped."""
 
 
 class Sessions:
@@ -117,6 +120,22 @@ class Sessions:
         """Stop the chat's running turn and say so there. False where none runs."""
         session = self._sessions.get(chat_key)
         return session is not None and session.stop()
+
+    async def begin_anew(self, chat_key: ChatKey) -> None:
+        """Stop what runs, tell the plugins, remove the boxes, and forget what was said: the store
+        keeps it, no prompt shows it. Raises `OSError` and `StoreError`."""
+        ports = self._ports
+        async with ports.activity.watch(chat_key) as activities:
+            if await self.stop(chat_key):
+                with anyio.move_on_after(_TURN_ENDS_S):
+                    async for activity in activities:
+                        if activity == Working(chat_key, busy=False):
+                            break
+        await ports.plugins.on_channel_reset(ports.plugins.context_for(chat_key))
+        await ports.boxes.destroy(chat_key)
+        note = await ports.inbox.note(chat_key, "A new conversation begins.", begins_anew=True)
+        await ports.store.chats.mark_handled(chat_key, note.seq)
+        logger.info("{}: the conversation begins anew", chat_key)
 
     def working(self, chat_key: ChatKey) -> bool:
         """Whether a turn of the chat runs."""

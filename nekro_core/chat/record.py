@@ -7,7 +7,10 @@ import msgspec
 from nekro_core.chat.delivery import DeliveryState
 from nekro_core.chat.key import ChatKey
 from nekro_core.chat.message import Sender
-from nekro_core.chat.segments import Segments
+from nekro_core.chat.segments import Notice, Segments
+
+NEW_BEGINNING = "new_beginning"
+"""The kind of the framework's notice with which a chat's conversation begins anew."""
 
 
 class Author(StrEnum):
@@ -39,6 +42,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     recalled: bool = False
     run_id: str = ""
     state: DeliveryState = DeliveryState.SENT
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether what came before it in the chat is forgotten."""
+        match self.segments:
+            case (Notice(kind=kind), *_):
+                return self.author is Author.SYSTEM and kind == NEW_BEGINNING
+        return False
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 from loguru import logger
 
-from nekro_core.chat import Author, ChatKey, ChatMessage, Record, Text
+from nekro_core.chat import NEW_BEGINNING, Author, ChatKey, ChatMessage, Notice, Record, Text
 from nekro_core.delivery.clean import clean_message, clean_text
 from nekro_core.delivery.host import Recorded
 from nekro_core.delivery.watch import Broadcast
@@ -96,21 +96,24 @@ class Inbox:
         run_id: str = "",
         to_bot: bool = False,
         unique_id: str | None = None,
+        begins_anew: bool = False,
         beside: Callable[[int], Sequence[Statement]] = _nothing,
     ) -> Record:
         """Add a system line to a chat's history: for the model and the pages, not sent.
 
         One ``to_bot`` is for the agent to answer, after a restart as well. One whose ``unique_id``
-        the instance has is neither stored nor told again. ``beside`` makes of its number what is
+        the instance has is neither stored nor told again. One that ``begins_anew`` is where the
+        agent's memory of the chat begins. ``beside`` makes of its number what is
         written in the same transaction. Once the first await is reached it will be stored, also
         where the caller is cancelled. Raises `StoreUnavailable`.
         """
         store, begun = self._store, self._clock()
+        marks = (Notice(NEW_BEGINNING),) if begins_anew else ()
         record = Record(
             seq=store.messages.reserve(),
             chat_key=chat_key,
             author=Author.SYSTEM,
-            segments=(Text(clean_text(text)),),
+            segments=(*marks, Text(clean_text(text))),
             time=self._wall(),
             to_bot=to_bot,
             run_id=run_id,

@@ -1,0 +1,69 @@
+"""Somebody writes /reset: the chat begins anew, for the model, the boxes and the plugins."""
+
+from pathlib import Path
+
+import anyio
+from msgspec import structs
+
+from nekro_core.chat import NEW_BEGINNING, Author, ChatKey, Notice, Record, Text
+from nekro_core.llm.scripted import ScriptedModel
+from tests.agent.bot import GROUP, LIN, Bot, fence, running_bot
+from tests.agent.conftest import Shelf
+
+DONE = "A new conversation begins. I have forgotten what was said, and the files of my boxes."
+ONLY = "In a chat of many, only those whom the operator named may do this"
+WRITE = fence("open('kept.txt', 'w').write('x')\nsend_channel_message('written')")
+LOOK = fence("import os\nsend_channel_message(str(os.path.exists('kept.txt')))")
+
+
+async def told(bot: Bot, text: str, count: int, chat: ChatKey = LIN) -> str:
+    """A command answers without a turn."""
+    await bot.say(text, chat)
+    with anyio.fail_after(20):
+        while len(bot.said(chat)) < count:
+            await anyio.sleep(0.005)
+    return bot.said(chat)[-1]
+
+
+async def test_what_was_before_is_forgotten(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel([WRITE, LOOK, LOOK])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("my cat is called Mochi") == ["written"]
+        assert await told(bot, "/reset", 2) == DONE
+        assert bot.plugins.resets == [LIN]
+        assert await bot.ask("what is my cat called?") == ["False"]
+        assert "Mochi" not in bot.prompt()
+        assert "what is my cat called?" in bot.prompt()
+        records = await bot.store.messages.newest(LIN, 20)
+        assert "Mochi" in str(records[0].segments), "it is kept in the store"
+        assert [record.begins_anew for record in records].count(True) == 1
+    async with running_bot(folder, boxes, model, recover=True) as bot:
+        assert await bot.ask("and now?") == ["False"]
+        assert "Mochi" not in bot.prompt(), "after a restart as well"
+
+
+async def test_in_a_group_only_whom_the_operator_named(folder: Path, boxes: Shelf) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([])) as bot:
+        assert (await told(bot, "/reset", 1, GROUP)).startswith(ONLY)
+        assert bot.plugins.resets == []
+
+
+def test_nobody_but_the_framework_marks_a_beginning() -> None:
+    marks = (Notice(NEW_BEGINNING), Text("anew"))
+    for author in Author:
+        record = Record(seq=1, chat_key=LIN, author=author, segments=marks, time=0.0)
+        assert record.begins_anew is (author is Author.SYSTEM)
+        assert not structs.replace(record, segments=marks[1:]).begins_anew
+
+
+async def test_a_turn_that_runs_is_stopped_first(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel([fence("import time\ntime.sleep(60)"), LOOK])
+    async with running_bot(folder, boxes, model) as bot:
+        await bot.say("work for a minute")
+        with anyio.fail_after(20):
+            while not model.requests:
+                await anyio.sleep(0.005)
+        assert await told(bot, "/reset", 2) == DONE
+        assert bot.said()[0] == "Stopped."
+        assert not bot.sessions.working(LIN)
+        assert await bot.ask("hello") == ["False"]
