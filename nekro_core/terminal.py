@@ -10,8 +10,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import quote
 
@@ -55,14 +56,19 @@ async def talk(
     async with bot_at_hand(settings, out) as place:
         if place is None:
             return 1
-        room_path = quote(f"group_{room}" if room else f"private_{speaker}", safe="")
-        async with httpx.AsyncClient(
-            base_url=f"{place.address}/api/v1/rooms/{room_path}/",
-            headers={"Authorization": f"Bearer {place.token}"},
-            timeout=30.0,
-            trust_env=False,
-        ) as client:
-            return await _Conversation(client, speaker, out).run(lines)
+        return await converse(place, room=room, speaker=speaker, lines=lines, out=out)
+
+
+async def converse(place: Place, *, room: str, speaker: str, lines: TextIO, out: TextIO) -> int:
+    """The same with a bot that runs."""
+    room_path = quote(f"group_{room}" if room else f"private_{speaker}", safe="")
+    async with httpx.AsyncClient(
+        base_url=f"{place.address}/api/v1/rooms/{room_path}/",
+        headers={"Authorization": f"Bearer {place.token}"},
+        timeout=30.0,
+        trust_env=False,
+    ) as client:
+        return await _Conversation(client, speaker, out).run(lines)
 
 
 class _Conversation:
@@ -175,9 +181,16 @@ def _read_aloud(segment: Json) -> str:
 
 
 @asynccontextmanager
-async def bot_at_hand(settings: Settings, out: TextIO) -> AsyncIterator[Place | None]:
+async def bot_at_hand(
+    settings: Settings,
+    out: TextIO,
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> AsyncIterator[Place | None]:
     """The bot that runs, or one that is started for as long; ``out`` is told of that. Nothing where
-    it does not start."""
+    it does not start. ``environment`` and the working ``folder`` are this process's own, or what
+    that bot shall have."""
     if place := where_it_runs(settings.nekro_data_dir):
         yield place
         return
@@ -189,7 +202,8 @@ async def bot_at_hand(settings: Settings, out: TextIO) -> AsyncIterator[Place | 
     with log.open("ab") as file:
         process = await anyio.open_process(
             [sys.executable, "-m", "nekro_core", "run"],
-            env={**os.environ, "PORT": "0"},
+            env={"PORT": "0", **environment} if environment else {**os.environ, "PORT": "0"},
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,

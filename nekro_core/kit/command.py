@@ -13,6 +13,7 @@ from nekro_core.kit.install import Installer, InstallRefused
 from nekro_core.kit.installed import Records
 from nekro_core.kit.new import NewRefused, write_new
 from nekro_core.kit.sources import SourceRefused, parse
+from nekro_core.kit.telling import state_text
 from nekro_core.packages import NeedsUnreadable, PackageShelf, PackagesRefused
 from nekro_core.plugin import UnknownPlugin, read_list, switch
 from nekro_core.plugin.registry import LOCAL_FOLDER
@@ -30,9 +31,8 @@ async def _list(_: argparse.Namespace) -> int:
     for each in listed:
         if each.item not in installed and _is_gone(data, each.item):
             continue
-        print(f"{each.state:9} {each.key or each.item} {each.version}  {', '.join(each.tools)}")
-        for line in (*each.addresses, *each.problems):
-            print(f"{'':10}{line}")
+        for line in state_text(each):
+            print(line)
         _print_origin(records, each.item)
     for item in sorted(installed.keys() - {each.item for each in listed}):
         print(f"{'new':9} {installed[item].key or item} {installed[item].version}")
@@ -88,6 +88,18 @@ async def _check(options: argparse.Namespace) -> int:
 
     try:
         return await check(Path(options.path), sys.stdout)
+    except NoPlugin as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+async def _run(options: argparse.Namespace) -> int:
+    from nekro_core.kit.run import run_plugin  # noqa: PLC0415 - as above
+    from nekro_core.testing import NoPlugin  # noqa: PLC0415 - as above
+
+    path = Path(options.path)
+    try:
+        return await run_plugin(Settings.load(), path, lines=sys.stdin, out=sys.stdout)
     except NoPlugin as error:
         print(error, file=sys.stderr)
         return 1
@@ -150,6 +162,7 @@ ACTIONS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "off": _switching(wanted=False),
     "on": _switching(wanted=True),
     "remove": _remove,
+    "run": _run,
     "update": _update,
 }
 """By the word on the command line; each may raise `SettingsError`."""

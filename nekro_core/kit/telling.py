@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from nekro_core.kit.looking import Looked
+from nekro_core.plugin import ListedPlugin
 
 RIGHTS = (
     "Whatever stands here: a plugin runs in the bot's process, with all that the bot's user may do."
@@ -19,3 +20,11 @@ def abilities_text(looked: Looked) -> Iterator[str]:
         yield f"  {ability.text}, at {ability.where}"
     for text in looked.unreadable:
         yield f"  cannot be read: {text}"
+
+
+def state_text(plugin: ListedPlugin) -> Iterator[str]:
+    """A line of the list of plugins, and below it what is wrong."""
+    tools = ", ".join(plugin.tools)
+    yield f"{plugin.state:9} {plugin.key or plugin.item} {plugin.version}  {tools}"
+    for line in (*plugin.addresses, *plugin.problems):
+        yield f"{'':10}{line}"
