@@ -77,6 +77,8 @@ def _add_plugin_actions(plugin: argparse.ArgumentParser) -> None:
     new.add_argument("--folder", default=".", help="where its folder is made")
     check = actions.add_parser("check", help="what a model sees of it, its cost, what is wrong")
     check.add_argument("path", help="its file or folder")
+    run = actions.add_parser("run", help="talk to it; each saved file is loaded at once")
+    run.add_argument("path", help="its file or folder")
     install = actions.add_parser("install", help="install one; says before what it may do")
     install.add_argument("source", help="a folder, a .py, a .zip or a git address")
     update = actions.add_parser("update", help="install one again from where it came")

@@ -17,6 +17,7 @@ from nekro_core.plugin.builtin import builtin_folder
 from nekro_core.plugin.chat_hooks import AskingJournal, system_signal, tell_of_reset
 from nekro_core.plugin.choices import Choices, write_list
 from nekro_core.plugin.context import AgentCtx
+from nekro_core.plugin.edited import follow_files
 from nekro_core.plugin.entries import Entry
 from nekro_core.plugin.faults import passes_through
 from nekro_core.plugin.hooks import (
@@ -113,6 +114,8 @@ class PluginRegistry:
             failure: Exception | None = None
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self.follow_choices)
+                if self._settings.watch_files:
+                    tasks.start_soon(follow_files, self._folders["local"], self.reload)
                 try:
                     yield
                 except Exception as error:  # noqa: BLE001 - raised below, not inside a group
@@ -187,6 +190,16 @@ class PluginRegistry:
             await self._load_these([entry])
             self._write_list()
         return entry.info
+
+    async def reload(self, plugin: str) -> None:
+        """Load a plugin that is on again from its files; one that is off stays off."""
+        async with self._lock:
+            self._find()
+            entry = self._entries.get(plugin)
+            if entry is not None and self._choices.wanted(plugin):
+                await self._unload(entry)
+                await self._load(entry)
+                self._write_list()
 
     async def disable(self, plugin: str) -> PluginInfo:
         """Unload a plugin, and remember that it is not wanted. Raises `UnknownPlugin`."""

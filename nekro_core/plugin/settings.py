@@ -52,3 +52,6 @@ class PluginSettings(BaseModel):
 
     packages_s: float = Field(default=600.0, gt=0)
     """Longest run of pip."""
+
+    watch_files: bool = False
+    """Whether an installed plugin is loaded again as soon as one of its files changes."""
