@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Annotated, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nekro_core.plugin.commands.arguments import Arg, signature_of
@@ -80,6 +80,7 @@ def test_lines(handler: Callable[..., Any], line: str, expected: dict[str, Any])
     assert {name: read[name] for name in expected} == expected
 
 
+@settings(max_examples=60)
 @given(st.text())
 def test_no_line_is_an_error_of_ours(line: str) -> None:
     words = split(line)
@@ -94,6 +95,7 @@ def test_no_line_is_an_error_of_ours(line: str) -> None:
             read_arguments(signature_of(handler), line)
 
 
+@settings(max_examples=60)
 @given(st.text(), st.dictionaries(st.sampled_from(["place", "days", "other"]), st.integers()))
 def test_no_answer_is_an_error_of_ours(line: str, data: dict[str, int]) -> None:
     try:
