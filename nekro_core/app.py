@@ -251,6 +251,7 @@ class App:
                 discovery=Discovery(settings.nekro_agent.prompt.found_tools),
             )
             sessions = await stack.enter_async_context(Sessions(ports))
+            older.reset = sessions.begin_anew
             host = LocalHost(
                 data_dir=data,
                 settings=configuration,

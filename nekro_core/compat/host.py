@@ -111,6 +111,22 @@ class Host:
             raise ToolFailure(f"{ctx.chat_key} is no chat of OneBot v11: it has no such bot")
         return bot_of(account.account)
 
+    def keeps_silent(self, ctx: AgentCtx) -> bool:
+        """See `Older`."""
+        if not self.extra_chats.get(ctx.chat_key).get("is_active", True):
+            return True
+        known = self.extra_users.get(f"{ctx.chat.instance}:{ctx.from_user_id}")
+        return bool(known) and self.user(ctx).is_prevent_trigger
+
+    async def persona(self, ctx: AgentCtx) -> str:
+        """See `Older`."""
+        if not self.extra_chats.get(ctx.chat_key).get("preset_id"):
+            return ""
+        preset = await self.chat_channel(ctx).get_preset()
+        if preset.id <= 0:
+            return ""
+        return f"Who you are in this chat: {preset.name}.\n{preset.content}"
+
     async def preset(self, preset_id: int) -> Any:
         """See `Older`."""
         from nekro_core.compat.rows.presets import DBPreset  # noqa: PLC0415 - it needs this module

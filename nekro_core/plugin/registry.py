@@ -251,12 +251,19 @@ class PluginRegistry:
         """What plugins add to the prompt, in their order; who is late or fails adds nothing. Those
         whose keys are ``asleep`` are not asked."""
         plugins = [each for each in self._plugins_of(ctx) if each.key not in asleep]
-        return await prompt_injections(plugins, ctx, self._settings.prompt_s)
+        given = await prompt_injections(plugins, ctx, self._settings.prompt_s)
+        older = self._services.older
+        persona = await older.persona(ctx) if older else ""
+        return (PromptInjection("preset", persona), *given) if persona else given
 
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
         """Ask the message hooks, one after another; who is late or fails has no opinion."""
         plugins = self._plugins_of(ctx)
-        return await message_signal(plugins, ctx, message, self._settings.message_s)
+        signal = await message_signal(plugins, ctx, message, self._settings.message_s)
+        older = self._services.older
+        if older and older.keeps_silent(ctx) and signal is not MsgSignal.BLOCK_ALL:
+            return MsgSignal.BLOCK_TRIGGER
+        return signal
 
     async def on_channel_reset(self, ctx: AgentCtx) -> None:
         """Tell the plugins that a chat begins anew; who is late or fails is passed over."""

@@ -130,6 +130,12 @@ class Older(Protocol):
     async def current_preset(self, ctx: Any) -> Any:
         """The preset of the context's chat."""
 
+    def keeps_silent(self, ctx: Any) -> bool:
+        """Whether a plugin wants nobody answered in this chat, or not this person."""
+
+    async def persona(self, ctx: Any) -> str:
+        """Who the bot is in this chat, where a plugin gave it a preset; else an empty text."""
+
     async def set_preset(self, ctx: Any, preset_id: int | None) -> bool:
         """Give the chat another preset; None gives it the bot's own. False where there is none."""
 

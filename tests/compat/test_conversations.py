@@ -5,6 +5,8 @@ import json
 import pytest
 
 from nekro_core.chat import Image, Mention
+from nekro_core.plugin.commands.access import CommandSettings
+from nekro_core.testing.script import words_of
 from nekro_core.tools.outcome import ToolFailure
 from tests.compat.conftest import OpenBot
 
@@ -43,6 +45,7 @@ async def test_no_path_leads_out_of_the_box(bot_with: OpenBot, path: str) -> Non
             await bot.call("send_collage", "another-private_lin", [path])
 
 
+@pytest.mark.long
 async def test_a_whitelist_keeps_strangers_from_waking_the_bot(bot_with: OpenBot) -> None:
     async with bot_with("gatekeeper") as bot:
         chat = bot.chat("group_7")
@@ -57,6 +60,29 @@ async def test_a_whitelist_keeps_strangers_from_waking_the_bot(bot_with: OpenBot
         assert await private.ask("wake up!", reply="yes", by="Eve") == ["yes"]
 
 
+@pytest.mark.long
+async def test_operators_commands_change_whom_the_bot_answers(bot_with: OpenBot) -> None:
+    settings = {"nekro_command": CommandSettings(super_users=frozenset({"test:lin"}))}
+    async with bot_with("gatekeeper", settings=settings) as bot:
+        chat = bot.chat("group_7")
+        assert await chat.say("hello", by="Ann") == []
+        assert await chat.say("/gate_add ann") == ["已添加 ann"]
+        assert await chat.ask("hello", reply="Hi Ann", by="Ann") == ["Hi Ann"]
+        assert await chat.say("/gate_ban ann 5") == ["Ann 已封禁"]
+        assert await chat.say("hello?", by="Ann") == []
+        (refused,) = await chat.say("/gate_ban lin", by="Ann")
+        assert "已封禁" not in refused
+        assert await chat.say('/gate_play Pirate "You are a pirate."') == ["Pirate (True)"]
+        assert await chat.ask("who are you?", reply="Arr") == ["Arr"]
+        assert "You are a pirate." in words_of(bot.model.requests[-1])
+        assert await chat.say("/gate_close") == ["7: False"]
+        assert await chat.say("still there?") == []
+        assert await chat.say("/gate_close open_again:true") == ["7: True"]
+        assert await chat.ask("and now?", reply="yes") == ["yes"]
+        assert "still there?" not in words_of(bot.model.requests[-1])
+
+
+@pytest.mark.long
 async def test_commands_ask_and_answer(bot_with: OpenBot) -> None:
     async with bot_with("quiz") as bot:
         chat = bot.chat()
@@ -87,6 +113,7 @@ async def test_a_personality_is_read_from_the_history(bot_with: OpenBot) -> None
         assert "不存在" in await chat.call("analyse_personality", "nobody")
 
 
+@pytest.mark.long
 async def test_timers_wake_the_agent(bot_with: OpenBot) -> None:
     async with bot_with("reminder") as bot:
         chat = bot.chat()

@@ -2,6 +2,7 @@
 
 import json
 import time
+from datetime import datetime, timedelta
 from typing import Optional, Set
 
 from pydantic import Field
@@ -19,6 +20,8 @@ from nekro_agent.api.plugin import (
 from nekro_agent.api.schemas import AgentCtx
 from nekro_agent.api.signal import MsgSignal
 from nekro_agent.models.db_chat_channel import DBChatChannel
+from nekro_agent.models.db_preset import DBPreset
+from nekro_agent.models.db_user import DBUser
 from nekro_agent.schemas.chat_message import ChatMessageSegmentType
 
 plugin = NekroPlugin(
@@ -85,3 +88,31 @@ async def gate_add(context: CommandExecutionContext, user: str) -> CommandRespon
     cfg.ALLOWED_USERS = [*cfg.ALLOWED_USERS, user]
     plugin.save_config(cfg)
     return CmdCtl.success(f"已添加 {user}")
+
+
+@plugin.mount_command(name="gate_ban", description="封禁", permission=CommandPermission.SUPER_USER)
+async def gate_ban(context: CommandExecutionContext, user: str, minutes: int = 10):
+    found = await DBUser.get_by_union_id(context.adapter_key, user)
+    if not found:
+        return CmdCtl.failed(f"{user}?")
+    found.ban_until = datetime.now() + timedelta(minutes=minutes)
+    await found.save()
+    return CmdCtl.success(f"{found.username} 已封禁")
+
+
+@plugin.mount_command(name="gate_play", description="扮演", permission=CommandPermission.SUPER_USER)
+async def gate_play(context: CommandExecutionContext, name: str, content: str):
+    preset, created = await DBPreset.get_or_create(name=name, defaults={"content": content})
+    ctx = await AgentCtx.create_by_chat_key(context.chat_key)
+    assert await ctx.set_preset(preset.id)
+    effective = await ctx.get_effective_preset_by_id()
+    return CmdCtl.success(f"{effective.name} ({created})")
+
+
+@plugin.mount_command(name="gate_close", description="关闭", permission=CommandPermission.SUPER_USER)
+async def gate_close(context: CommandExecutionContext, open_again: bool = False):
+    channel = await DBChatChannel.get_channel(chat_key=context.chat_key)
+    await channel.set_active(open_again)
+    if open_again:
+        await channel.reset_channel()
+    return CmdCtl.success(f"{channel.channel_name}: {channel.is_active}")
