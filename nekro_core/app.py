@@ -39,6 +39,7 @@ from nekro_core.llm.embedded import EmbeddedModel, Progress
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.maibot import MaiBotHost, MaiBotPorts
+from nekro_core.mcp_servers import McpServers
 from nekro_core.packages import PackageShelf
 from nekro_core.plugin import PluginRegistry, Services, loop_watched
 from nekro_core.plugin.commands.access import CommandPermission, standing
@@ -224,6 +225,9 @@ class App:
             )
             older.plugins = plugins
             maibot.attach(plugins)
+            await stack.enter_async_context(
+                McpServers.open(data, plugins.offer, settings.nekro_mcp)
+            )
             ports = Ports(
                 store=store,
                 inbox=inbox,

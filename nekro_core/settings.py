@@ -22,6 +22,7 @@ from nekro_core.delivery import DeliverySettings
 from nekro_core.llm.embedded import EmbeddedSettings
 from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.settings import LLMSettings
+from nekro_core.mcp_servers import McpSettings
 from nekro_core.plugin import PluginSettings
 from nekro_core.plugin.commands.access import CommandSettings
 from nekro_core.sandbox.preview import PreviewSettings
@@ -68,6 +69,7 @@ class Settings(BaseSettings):
     nekro_delivery: DeliverySettings = DeliverySettings()
     nekro_speech: SpeechSettings = SpeechSettings()
     nekro_plugin: PluginSettings = PluginSettings()
+    nekro_mcp: McpSettings = McpSettings()
     nekro_timer: TimerSettings = TimerSettings()
     nekro_command: CommandSettings = CommandSettings()
 

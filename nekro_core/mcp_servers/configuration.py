@@ -1,0 +1,182 @@
+"""``mcp.json``: which servers there are, in the form of ``{"mcpServers": {name: {...}}}``."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from nekro_core.tools.tool import Visibility
+
+_VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}")
+_SECRET = re.compile(r"token|key|secret|password|passwd|auth|credential|cookie", re.IGNORECASE)
+_LEAST_SECRET = 8
+"""Shorter values are words like ``true``, which no result could do without."""
+_HTTP = ("http", "streamable-http", "streamable_http", "streamablehttp")
+_MAX_FILE = 1024 * 1024
+
+
+class ConfigurationError(ValueError):
+    """The file, or one server of it, is not what is expected. Never holds a value of it that may be
+    secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """One server: a command to start, or a URL to ask. ``secrets`` are values that nobody may see.
+    ``timeout_s`` bounds a call; 0 is the usual."""
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str = ""
+    url: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout_s: float = 0.0
+    visibility: Visibility = Visibility.DEFERRED
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+
+    @property
+    def place(self) -> str:
+        """Where it is, without anything secret."""
+        if self.command:
+            return self.command
+        parts = urlsplit(self.url)
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+    def without_secrets(self, text: str) -> str:
+        """The text with the server's secrets blacked out."""
+        for secret in sorted(self.secrets, key=len, reverse=True):
+            text = text.replace(secret, "[secret]")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What a file says. ``wrong`` says of other servers, by name, why they cannot be used."""
+
+    servers: tuple[ServerConfig, ...] = ()
+    wrong: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_configuration(text: str, environment: Mapping[str, str]) -> Configuration:
+    """Read a file's text. ``${NAME}`` and ``${NAME:-default}`` are filled from the environment.
+    A server with a fault does not keep the others out. Raises `ConfigurationError`."""
+    if len(text) > _MAX_FILE:
+        raise ConfigurationError(f"it is over {_MAX_FILE // 1024} KiB long")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"it is no JSON: {error}") from None
+    wanted = value.get("mcpServers") if isinstance(value, dict) else None
+    if not isinstance(wanted, dict):
+        raise ConfigurationError('expected {"mcpServers": {"name": {"command": ...}}}')
+    servers: list[ServerConfig] = []
+    wrong: dict[str, str] = {}
+    for name, entry in wanted.items():
+        try:
+            if isinstance(entry, dict) and _is_off(entry):
+                continue
+            servers.append(_server(str(name), entry, environment))
+        except ConfigurationError as error:
+            wrong[str(name)] = str(error)
+    return Configuration(tuple(servers), wrong)
+
+
+def _is_off(entry: Mapping[str, Any]) -> bool:
+    return entry.get("disabled") is True or entry.get("enabled") is False
+
+
+def _server(name: str, entry: object, environment: Mapping[str, str]) -> ServerConfig:
+    if not isinstance(entry, dict):
+        raise ConfigurationError(f"expected an object, got {type(entry).__name__}")
+    if not re.search(r"\w", name) or len(name) > 64:
+        raise ConfigurationError("a name needs a letter or digit, and at most 64 characters")
+    filled: set[str] = set()
+
+    def fill(text: str) -> str:
+        def value(found: re.Match[str]) -> str:
+            known = environment.get(found["name"], found["default"])
+            if known is None:
+                raise ConfigurationError(f"the environment has no {found['name']}")
+            if _SECRET.search(found["name"]) and found["name"] in environment:
+                filled.add(known)
+            return known
+
+        return _VARIABLE.sub(value, text)
+
+    url, command = _text(entry, "url", fill), _text(entry, "command", fill)
+    if bool(url) == bool(command):
+        raise ConfigurationError("expected either 'command' or 'url'")
+    kind = _text(entry, "type", fill).lower() or _text(entry, "transport", fill).lower()
+    if url and kind not in ("", *_HTTP):
+        raise ConfigurationError(f"type {kind!r}: expected 'http' (streamable HTTP)")
+    if command and kind not in ("", "stdio"):
+        raise ConfigurationError(f"type {kind!r}: expected 'stdio' beside a command")
+    if url and urlsplit(url).scheme not in ("http", "https"):
+        raise ConfigurationError("url: expected http(s)://...")
+    env, headers = _texts(entry, "env", fill), _texts(entry, "headers", fill)
+    return ServerConfig(
+        name=name,
+        command=command,
+        args=_list(entry, "args", fill),
+        env=env,
+        cwd=_text(entry, "cwd", fill),
+        url=url,
+        headers=headers,
+        timeout_s=_seconds(entry),
+        visibility=_visibility(entry),
+        secrets=_secrets({**env, **headers}, filled, url),
+    )
+
+
+def _text(entry: Mapping[str, Any], key: str, fill: Any) -> str:
+    value = entry.get(key, "")
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{key}: expected a text, got {type(value).__name__}")
+    if "\0" in value:
+        raise ConfigurationError(f"{key}: holds a NUL character")
+    return str(fill(value))
+
+
+def _list(entry: Mapping[str, Any], key: str, fill: Any) -> tuple[str, ...]:
+    value = entry.get(key, [])
+    if not isinstance(value, list):
+        raise ConfigurationError(f"{key}: expected a list of texts, got {type(value).__name__}")
+    return tuple(_text({key: each}, key, fill) for each in value)
+
+
+def _texts(entry: Mapping[str, Any], key: str, fill: Any) -> dict[str, str]:
+    value = entry.get(key) or {}
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"{key}: expected an object of texts, got {type(value).__name__}")
+    written = {str(n): str(v) if isinstance(v, int | float) else v for n, v in value.items()}
+    return {name: _text(written, name, fill) for name in written}
+
+
+def _seconds(entry: Mapping[str, Any]) -> float:
+    value = entry.get("timeout", 0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 86_400:
+        raise ConfigurationError("timeout: expected seconds, at most 86,400")
+    return float(value)
+
+
+def _visibility(entry: Mapping[str, Any]) -> Visibility:
+    value = entry.get("visibility", Visibility.DEFERRED)
+    try:
+        return Visibility(value)
+    except ValueError:
+        raise ConfigurationError(
+            f"visibility {value!r}: expected 'visible', 'deferred' or 'hidden'"
+        ) from None
+
+
+def _secrets(named: Mapping[str, str], filled: set[str], url: str) -> frozenset[str]:
+    found = {value for name, value in named.items() if _SECRET.search(name)} | filled
+    # "Bearer abc": what counts is the second word.
+    found |= {word for value in found for word in value.split()}
+    parts = urlsplit(url)
+    found |= {part for part in (parts.password or "", *re.split("[=&]", parts.query)) if part}
+    return frozenset(value for value in found if len(value) >= _LEAST_SECRET)

@@ -1,0 +1,24 @@
+"""How it stands with a server, for the operator."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """Where a server stands."""
+
+    CONNECTING = "connecting"
+    READY = "ready"
+    WAITING = "waiting"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """One server. ``reason`` says why it is not ready; nothing here is secret."""
+
+    name: str
+    phase: Phase
+    place: str = ""
+    tools: int = 0
+    reason: str = ""
