@@ -1,14 +1,20 @@
 """Plugins written as published ones are, each in a conversation."""
 
 import json
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
+from anyio.abc import SocketStream
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 from nekro_core.chat import Image, Mention
 from nekro_core.plugin.commands.access import CommandSettings
 from nekro_core.testing.script import words_of
 from nekro_core.tools.outcome import ToolFailure
 from tests.compat.conftest import OpenBot
+from tests.peers.listening import LoopbackServer, read_request
 
 
 async def test_pictures_go_between_box_and_host(bot_with: OpenBot) -> None:
@@ -34,6 +40,7 @@ async def test_pictures_go_between_box_and_host(bot_with: OpenBot) -> None:
         assert said[1].endswith("3 pictures")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "../../nekro.sqlite3", "/app/shared/../../etc/passwd", "/proc/self/mem"]
 )
@@ -94,6 +101,7 @@ async def test_commands_ask_and_answer(bot_with: OpenBot) -> None:
         assert "rounds" in refused
 
 
+@pytest.mark.long
 async def test_a_personality_is_read_from_the_history(bot_with: OpenBot) -> None:
     async with bot_with("personality") as bot:
         chat = bot.chat("group_7")
@@ -134,3 +142,61 @@ async def test_tasks_pages_and_webhooks(bot_with: OpenBot) -> None:
         assert await chat.call("approve_build", "site") == "approved by lin"
         with pytest.raises(ToolFailure, match="no build nothing"):
             await chat.call("approve_build", "nothing")
+        page, hook = bot.plugin.addresses
+        async with visitor(bot.app.host.pages) as visits:
+            own = page.removeprefix("/plugins")
+            assert (await visits.get(own)).json() == {"notes": 1}
+            written = await visits.post(f"{own}notes", json={"name": "a", "text": "b"})
+            assert written.json() == {"ok": True}
+            assert (await visits.get(f"{own}notes/a")).json()["text"] == "b"
+            assert (await visits.get(f"{own}notes/z")).status_code == 404
+            assert (await visits.post(f"{own}notes", json={"name": 1})).status_code == 422
+        async with visitor(bot.app.host.webhooks) as visits:
+            secret = hook.removeprefix("/api/webhook")
+            body = {"chat_key": str(chat.key), "version": "1.2"}
+            assert (await visits.post("/deploy", json=body)).status_code == 404
+            assert (await visits.post(secret, json=body)).is_success
+        assert await chat.gets() == ["deployed 1.2"]
+
+
+@pytest.mark.long
+async def test_a_search_is_read_by_the_model(bot_with: OpenBot) -> None:
+    async with Engine() as engine, bot_with("web_search") as bot:
+        chat = bot.chat()
+        assert await chat.call("搜索", "tea") == "[Error] 未配置 API 密钥"
+        config = bot.plugin.get_config()
+        config.BASE_URL, config.API_KEY = engine.base_url, "sk-1"
+        said = await chat.ask(
+            "look up tea", code="web_search(keyword='green tea')", reply="It is healthy."
+        )
+        assert said == ["It is healthy."]
+        assert "1. green tea - found" in bot.prompt
+        assert engine.asked == ["/v1/search?q=green+tea&key=sk-1"]
+        assert "Last keyword: green tea" in bot.prompt
+        config.BASE_URL = "http://127.0.0.1:1"
+        with pytest.raises(ToolFailure, match="搜索失败"):
+            await chat.call("搜索", "tea")
+
+
+class Engine(LoopbackServer):
+    """A search engine."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    async def serve(self, stream: SocketStream, reader: BufferedByteReceiveStream) -> bool:
+        request = await read_request(reader)
+        self.asked.append(request.path)
+        word = parse_qs(urlsplit(request.path).query)["q"][0]
+        body = json.dumps({"items": [{"title": word, "snippet": "found"}]}).encode()
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n"
+        await stream.send(head.encode() + body)
+        return True
+
+
+def visitor(application: Any) -> httpx.AsyncClient:
+    """Somebody who has passed the page's login."""
+    return httpx.AsyncClient(
+        transport=httpx.ASGITransport(application), base_url="http://bot.test", timeout=10
+    )
