@@ -63,25 +63,20 @@ class Schedule:
         """All times after ``moment`` within ten years, in order."""
         zone = zone_of(self.timezone)
         try:
-            start = datetime.fromtimestamp(moment, zone)
-            for found in self._candidates(start, zone):
+            times = CronSim(self.cron, datetime.fromtimestamp(moment, zone))
+            while (found := next(times, None)) is not None:
                 due = found.timestamp()
                 if due > moment + _HORIZON_S:
                     return
-                # Begun in an hour that happens twice, the search finds a time in its first one.
-                if due > moment:
+                if not is_meant(self.workdays, found.date()):
+                    # On to the next day at once: a minute of each would be thousands of steps.
+                    evening = datetime.combine(found.date(), time(23, 59, 59), zone)
+                    times = CronSim(self.cron, evening)
+                elif due > moment:
+                    # Begun in an hour that comes twice, the search finds a time of its first one.
                     yield due
         except (OverflowError, OSError, ValueError):
             return  # a clock beyond what a calendar has
-
-    def _candidates(self, start: datetime, zone: tzinfo) -> Iterator[datetime]:
-        times = CronSim(self.cron, start)
-        while (found := next(times, None)) is not None:
-            if is_meant(self.workdays, found.date()):
-                yield found
-            else:
-                # On to the next day at once: a minute of each would be thousands of steps.
-                times = CronSim(self.cron, datetime.combine(found.date(), time(23, 59, 59), zone))
 
 
 def parsed_cron(expression: str) -> str:

@@ -1,0 +1,134 @@
+"""What becomes of a timer over any life that a bot may have: each due time is told of once."""
+
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nekro_core.chat import ChatKey
+from nekro_core.store import TimerRow
+from nekro_core.timers.schedule import Schedule
+from nekro_core.timers.telling import after_telling, mended, schedule_of, sentence
+
+GROUP = ChatKey.parse("onebot_v11-group_30003")
+BEGIN = 1_795_000_000.0
+ROW = TimerRow(timer_id="t1", chat_key=GROUP, kind="recurring", state="active", text="tea")
+DAY = 86_400.0
+
+
+@dataclass
+class World:
+    """A disk, a clock, and a process that may die between any two lines."""
+
+    disk: TimerRow
+    now: float = BEGIN
+    told: list[tuple[float, float]] = field(default_factory=list)
+    """Due time and when it was told."""
+    seen: float = BEGIN
+
+    def look(self) -> None:
+        """As the watch does. The line's unique key is not counted on here."""
+        if self.now < self.seen:
+            self.disk = mended(self.disk, self.now)
+        self.seen = self.now
+        while self.disk.state == "active" and 0 < self.disk.due <= self.now:
+            due, self.disk = self.disk.due, after_telling(self.disk, self.now)
+            self.told.append((due, self.now))
+
+    def restart(self) -> None:
+        self.seen = self.now
+        self.disk = mended(self.disk, self.now)
+        self.look()
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("pass"), st.integers(1, 900)),
+        st.tuples(st.just("away"), st.integers(1, 200_000)),
+        st.tuples(st.just("back"), st.integers(1, int(DAY) // 12)),
+        st.tuples(st.just("kill"), st.just(0)),
+    ),
+    max_size=12,
+)
+CRONS = st.sampled_from(["* * * * *", "*/10 * * * *", "0 * * * *", "30 7 * * *", "0 0 1 * *"])
+
+
+@settings(max_examples=50)
+@given(CRONS, st.sampled_from(["UTC", "Europe/Berlin"]), STEPS)
+def test_each_due_time_is_told_of_once(cron: str, zone: str, steps: list[tuple[str, int]]) -> None:
+    schedule = Schedule(cron, zone)
+    due = schedule.next_after(BEGIN)
+    assert due is not None
+    world = World(replace(ROW, cron=cron, timezone=zone, due=due))
+    newest = BEGIN
+    for what, seconds in steps:
+        if what == "pass":
+            for _ in range(seconds // 90 + 1):
+                world.now += 90
+                world.look()
+        elif what == "away":
+            world.now += seconds
+            world.restart()
+        elif what == "back":
+            world.now -= seconds
+            world.look()
+        else:
+            world.restart()
+        newest = max(newest, world.now)
+        assert world.disk.state == "active"
+        assert world.disk.due > world.now
+    dues = [due for due, _ in world.told]
+    assert len(dues) == len(set(dues))
+    assert dues == sorted(dues)
+    assert all(due <= when for due, when in world.told)
+    assert all(schedule.next_after(due - 1) == due for due in dues)
+    # Nothing is lost: whatever time came is told of, or came while an earlier one was late.
+    for came in islice(schedule.times_after(BEGIN), 100):
+        if came > newest:
+            break
+        told = [pair for pair in world.told if pair[0] <= came]
+        assert told, came
+        assert max(when for _, when in told) >= came
+
+
+def test_a_clock_that_was_years_ahead_does_not_silence_a_timer() -> None:
+    world = World(replace(ROW, cron="0 * * * *", timezone="UTC", due=BEGIN + 10))
+    world.now += 5 * 365 * DAY
+    world.look()
+    assert len(world.told) == 1
+    world.now = BEGIN + 60
+    world.look()
+    assert world.disk.due <= BEGIN + 3700
+    world.now += 3600
+    world.look()
+    assert len(world.told) == 2
+
+
+def test_once_is_once() -> None:
+    row = replace(ROW, kind="once", due=BEGIN)
+    over = after_telling(row, BEGIN + 5)
+    assert (over.state, over.told_due, over.due) == ("over", BEGIN, 0.0)
+
+
+def test_a_schedule_without_another_time_is_over() -> None:
+    # 29 February at the end of what a calendar has.
+    row = replace(ROW, cron="0 0 29 2 *", timezone="UTC", due=BEGIN)
+    assert after_telling(row, 253_402_300_000.0).state == "over"
+
+
+def test_the_agent_is_told_how_late_it_is() -> None:
+    row = replace(ROW, cron="0 * * * *", timezone="UTC", due=BEGIN - BEGIN % 3600, title="pause")
+    assert sentence(row, row.due + 1) == 'The recurring timer "pause" (t1) is due: tea'
+    late = sentence(row, row.due + 3 * 3600 + 5)
+    assert "It was due at 2026-11-18 11:00, when the bot was not there." in late
+    assert "3 more of its times have passed since." in late
+    assert "One more of its times has" in sentence(row, row.due + 3605)
+    once = replace(row, kind="once", title="")
+    assert sentence(once, row.due) == "A timer that was set in this chat is due: tea"
+    assert "more" not in sentence(once, row.due + 10_000)
+
+
+def test_a_row_knows_its_schedule() -> None:
+    row = replace(ROW, cron="0 9 * * *", timezone="Asia/Tokyo", workdays="weekend")
+    assert schedule_of(row) == Schedule.parse("0 9 * * *", "Asia/Tokyo", "weekend")
