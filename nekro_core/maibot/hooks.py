@@ -104,10 +104,11 @@ class Stages:
         now = dict(kwargs)
         done: Outcome | None = None
         for live, each in handlers:
-            if _word(each, "mode") == "observe":
-                live.plugin.tasks.start(self._observe, live, each, kwargs, ctx, name=each.name)
-            elif done is None:
+            if done is None and _word(each, "mode") != "observe":
                 done = await self._block(live, each, now, ctx)
+        for live, each in handlers:
+            if _word(each, "mode") == "observe":
+                live.plugin.tasks.start(self._observe, live, each, dict(now), ctx, name=each.name)
         return done or Outcome(now)
 
     async def event(

@@ -1,0 +1,172 @@
+"""Every class and handler of the page about Tool, as printed (tests/maibot/seed.py)."""
+
+import ast
+import base64
+import inspect
+import io
+from pathlib import Path
+
+import pytest
+from maibot_sdk import Tool as SdkTool
+from PIL import Image
+
+from nekro_core.llm.model import ImagePart, TextPart
+from nekro_core.plugin import PluginState
+from nekro_core.testing import Bot
+from nekro_core.tools.content import ImageContent
+from nekro_core.tools.outcome import ReturnedMedia
+from nekro_core.tools.schema import function_schema
+from nekro_core.tools.tool import Tool, Visibility
+from tests.agent.native import NOTHING, TOOLS_MODE, call, calls, say
+from tests.maibot.plant import info_of, plant
+from tests.maibot.seed import blocks, wrapped
+
+
+def png() -> bytes:
+    held = io.BytesIO()
+    Image.new("RGB", (4, 4), "red").save(held, "PNG")
+    return held.getvalue()
+
+
+SIGNATURE, TTS, LISTED, MAPPED, GREET, DRAW, WITH_URI, COMPLETE = blocks()
+HEAD = "from maibot_sdk import MaiBotPlugin, Tool\nfrom maibot_sdk.types import *\n"
+FOUND = """
+    async def _do_search(self, query, limit):
+        return [f"{query} {n}" for n in range(limit)]
+"""
+
+
+def module(block: str, more: str = "", name: str = "Wrapped") -> str:
+    """A block as a plugin's module: what the page takes for granted around it."""
+    return "\n".join(
+        [
+            HEAD,
+            f"import base64\nPNG = base64.b64decode({base64.b64encode(png()).decode()!r})",
+            wrapped(block),
+            f"class Given({name}):{more or chr(10) + '    pass'}",
+            "def create_plugin():\n    return Given()",
+        ]
+    )
+
+
+def only_tool(bot: Bot, name: str = "seed") -> Tool:
+    info = info_of(bot, name)
+    assert info.state is PluginState.LOADED, info.problems
+    (tool,) = info.tools
+    return tool
+
+
+def test_the_signature_block_is_the_sdk_s() -> None:
+    text = SIGNATURE.replace("@Tool(", "def Tool(") + ": ..."
+    (printed,) = (each for each in ast.parse(text).body if isinstance(each, ast.FunctionDef))
+    names = [each.arg for each in printed.args.args]
+    defaults = [ast.literal_eval(each) for each in printed.args.defaults]
+    ours = inspect.signature(SdkTool).parameters
+    taken = [name for name in names if name in ours]
+    assert taken == names[:-1]
+    assert names[-1] == "core_tool"  # not in the signature: it is metadata, and read there
+    assert printed.args.kwarg is not None
+    assert ours[printed.args.kwarg.arg].kind is inspect.Parameter.VAR_KEYWORD
+    for name, default in zip(names[1:], defaults, strict=True):
+        if name in ours:
+            assert ours[name].default == default
+    assert defaults[-1] is False
+
+
+async def test_send_tts_voice_is_a_core_tool(tmp_path: Path) -> None:
+    plant(tmp_path, module(TTS))
+    async with Bot.open(tmp_path) as bot:
+        tool = only_tool(bot)
+        assert tool.visibility is Visibility.VISIBLE
+        code = "send_tts_voice(text='hi')\nprint('ok')"
+        assert await bot.chat().ask("say hi", code=code, reply="said") == ["said"]
+        # Two of the page's plugins have no lifecycle methods: they get empty ones, and are told.
+        assert "on_load, on_unload, on_config_update" in str(info_of(bot, "seed").problems[0])
+
+
+@pytest.mark.parametrize("block", [LISTED, MAPPED], ids=["list", "dict"])
+async def test_both_forms_of_parameters_search(tmp_path: Path, block: str) -> None:
+    plant(tmp_path, module(block, FOUND, "MyPlugin"))
+    async with Bot.open(tmp_path) as bot:
+        chat = bot.chat()
+        assert await chat.call("search", "cats", limit=2) == {"results": ["cats 0", "cats 1"]}
+        assert len((await chat.call("search", query="cats"))["results"]) == 5
+        code = "send_channel_message(str(len(search('cats', limit='3')['results'])))"
+        assert await chat.ask("look for cats", code=code) == ["3"]
+        tool = only_tool(bot)
+        assert tool.visibility is Visibility.DEFERRED
+        function = function_schema(tool)["function"]
+        limit = {
+            "type": "integer",
+            "description": "Maximum number of results to return",
+            "default": 5,
+        }
+        assert function["parameters"]["properties"]["limit"] == limit
+        assert function["parameters"]["required"] == (["query"] if block is LISTED else [])
+        query = "required" if block is LISTED else "optional"
+        details = (
+            "Parameter details:\n"
+            f"- query: string, {query}. Search keywords\n"
+            "- limit: integer, optional. Maximum number of results to return. Default: 5"
+        )
+        head, _, end = function["description"].rpartition("\n\n")
+        assert end == details
+        written = (
+            "Use a search engine" if block is LISTED else "Search the internet for information"
+        )
+        assert head.startswith(written)
+        assert "参数说明" not in function["description"]
+
+
+async def test_greet_sends_to_the_chat_that_asks(tmp_path: Path) -> None:
+    plant(tmp_path, module(GREET))
+    async with Bot.open(tmp_path) as bot:
+        assert await bot.chat().ask("greet me", code="greet()") == ["Hello!"]
+        assert only_tool(bot).parameters == ()
+        answer = await bot.chat("group_7").call("greet")
+        assert answer == {"success": True, "message": "Replied"}
+        assert bot.chat("group_7").texts == ["Hello!"]
+
+
+async def test_a_picture_is_an_index_in_words_and_the_picture_behind_it(tmp_path: Path) -> None:
+    plant(tmp_path, module(DRAW))
+    async with Bot.open(tmp_path, settings={"nekro_agent": TOOLS_MODE}) as bot:
+        search = calls(call("tool_search", query="draw"))
+        replies = [search, calls(call("draw", "call_x", prompt="cat")), say("look"), NOTHING]
+        tool = only_tool(bot)
+        assert tool.name == "draw"
+        await bot.chat().ask("draw", reply=replies)
+        answer, shown = bot.model.requests[2].messages[-2:]
+        assert answer.role == "tool"
+        (words,) = (part.text for part in answer.parts if isinstance(part, TextPart))
+        assert words.startswith("The image has been generated. Please inspect")
+        assert 'msg_id="tool_result:call_x:1"' in words
+        assert shown.role == "user"
+        said = "".join(part.text for part in shown.parts if isinstance(part, TextPart))
+        assert 'msg_id="tool_result:call_x:1"' in said
+        assert "Image generated from the prompt" in said
+        assert [part.data for part in shown.parts if isinstance(part, ImagePart)] == [png()]
+
+
+async def test_the_same_as_a_data_url_in_code_mode(tmp_path: Path) -> None:
+    plant(tmp_path, module(WITH_URI))
+    async with Bot.open(tmp_path) as bot:
+        outcome = await bot.chat().call("example")
+        assert isinstance(outcome, ReturnedMedia)
+        assert outcome.media[0].content == ImageContent(data=png(), mime="image/png")
+        code = "text = example()\nassert 'tool_result:' in text"
+        assert await bot.chat().ask("look", code=code, reply="red") == ["red"]
+        parts = [part for each in bot.model.requests[1].messages for part in each.parts]
+        assert [part.data for part in parts if isinstance(part, ImagePart)] == [png()]
+
+
+async def test_the_complete_example_runs_as_it_stands(tmp_path: Path) -> None:
+    plant(tmp_path, COMPLETE)
+    async with Bot.open(tmp_path) as bot:
+        info = info_of(bot, "seed")
+        assert info.state is PluginState.LOADED
+        assert not info.problems
+        assert sorted(tool.name for tool in info.tools) == ["get_weather", "search_web"]
+        chat = bot.chat()
+        assert await chat.call("search_web", "cats") == {"results": [], "count": 0}
+        assert await chat.call("get_weather", city="Oslo") == {"city": "Oslo", "weather": {}}
