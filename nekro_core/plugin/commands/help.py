@@ -61,7 +61,9 @@ def help_command(book: CommandBook, settings: CommandSettings, catalogue: Catalo
             shown = name[:40]
             return CmdCtl.failed(say("command.help.unknown", context.lang, name=shown))
         family = book.family(name)
-        head = [family.description] if family and family.description else []
+        # Nothing of ours begins as a command does: another bot of the group would run it.
+        title = family.description if family and family.description else ""
+        head = [title or say("command.help.one", context.lang)]
         return CmdCtl.message("\n".join([*head, *(one(entry, context) for entry in found)]))
 
     described = {lang.value: say("command.help.does", lang) for lang in SupportedLang}

@@ -138,7 +138,7 @@ async def test_the_operator_has_the_last_word(tmp_path: Path) -> None:
     async with talk_with(settings, tmp_path, guarded=GUARDED) as chat:
         assert await chat.say("/purge") == ["purged"]
         assert await chat.say("/known") == ["You may not use /known."]
-        assert await chat.say("/tune") == ["/tune is switched off."]
+        assert await chat.say("/tune") == ["The command /tune is switched off."]
         (shown,) = await chat.say("/help")
         assert "/purge" in shown
         assert "/known" not in shown
@@ -176,7 +176,7 @@ async def test_commands_of_a_group(tmp_path: Path) -> None:
         assert await chat.say("/sticker rename") == [shown]
         assert await chat.say("/sticker hidden") == [shown]
         (told,) = await chat.say("/help sticker add")
-        assert told == "/sticker add <name>: Keep one.\n  name (str): Its name."
+        assert told == "How it is used:\n/sticker add <name>: Keep one.\n  name (str): Its name."
         (told,) = await chat.say("/help sticker")
         assert told.startswith("Stickers.\n")
 
@@ -319,15 +319,32 @@ async def hang(context):
 
 async def test_a_command_that_goes_wrong_is_told_without_its_secrets(tmp_path: Path) -> None:
     settings = CommandSettings(command_s=0.05)
-    failed = "{} failed. The operator finds the reason in the log."
+    failed = "The command {} failed. The operator finds the reason in the log."
     async with talk_with(settings, tmp_path, bad=BAD) as chat:
         assert await chat.say("/break") == [failed.format("/break")]
-        assert await chat.say("/refuse") == ["/refuse: there is no such city"]
+        assert await chat.say("/refuse") == ["The command /refuse: there is no such city"]
         assert await chat.say("/odd") == [failed.format("/odd")]
         assert await chat.say("/half", replies=2) == ["first", failed.format("/half")]
         assert await chat.say("/lost") == [failed.format("/lost")]
-        assert await chat.say("/hang") == ["/hang took too long and was stopped."]
+        assert await chat.say("/hang") == ["The command /hang took too long and was stopped."]
         assert chat.desk.at_work == 0
+
+
+@pytest.mark.parametrize("language", ["en", "zh", "ja"])
+async def test_nothing_that_is_said_is_a_command_for_another_bot(
+    tmp_path: Path, language: str
+) -> None:
+    """Two bots of a group would answer each other for ever."""
+    settings = CommandSettings(command_s=0.05, off=frozenset({"lost"}))
+    code = BAD + SAME.format("bad")
+    async with talk_with(settings, tmp_path, bad=code, echo=ECHO, groups=GROUPS) as chat:
+        chat.world.journal.records = [chat.record({"en": "a", "zh": "中", "ja": "あ"}[language])]
+        for line in ["/break", "/refuse", "/hang", "/lost", "/help", "/help break", "/echo"]:
+            (said,) = await chat.say(line)
+            assert not chat.hear(said, by="20002"), said
+        for line in ["/sticker", "/help sticker", "/help no", "/roll-dice x", "/sticker add"]:
+            (said,) = await chat.say(line)
+            assert not chat.hear(said, by="20002"), said
 
 
 async def test_a_flood_of_commands_is_bounded(tmp_path: Path) -> None:
