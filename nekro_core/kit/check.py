@@ -37,8 +37,8 @@ async def check(plugin: Path, out: TextIO) -> int:
         with tempfile.TemporaryDirectory(prefix="nekro-check-") as folder:
             try:
                 async with Bot.open(Path(folder) / "data", plugin) as bot:
-                    tools = _own_tools(bot)
                     ctx = bot.app.plugins.context_for(_NOWHERE)
+                    tools = _own(await bot.app.plugins.tools_in(ctx), bot.info)
                     notes = [
                         each.text
                         for each in await bot.app.plugins.prompt_injections(ctx)
@@ -55,9 +55,8 @@ async def check(plugin: Path, out: TextIO) -> int:
     return 1 if broken or info.state is not PluginState.LOADED else 0
 
 
-def _own_tools(bot: Bot) -> ToolSet:
-    every = bot.app.plugins.tools_for(_NOWHERE)
-    return ToolSet(tuple(each for each in every.named if each.tool.owner == bot.info.key))
+def _own(tools: ToolSet, info: PluginInfo) -> ToolSet:
+    return ToolSet(tuple(each for each in tools.named if each.tool.owner == info.key))
 
 
 def _report(

@@ -214,11 +214,11 @@ class Chat:
         code would get. Raises `ToolFailure` with what the model would read, `LookupError` for a
         tool that there is none of."""
         plugins = self.bot.app.plugins
-        tools = plugins.tools_for(self.key)
+        ctx = plugins.context_for(self.key, user_id="lin", user_name="Lin", run_id="test")
+        tools = await plugins.tools_in(ctx)
         if (found := tools.resolve(tool)) is None:
             known = ", ".join(named.name for named in tools.named)
             raise LookupError(f"there is no tool {tool!r}; there are {known}")
-        ctx = plugins.context_for(self.key, user_id="lin", user_name="Lin", run_id="test")
         match await call(found, ctx, args, kwargs):
             case Failed(message):
                 raise ToolFailure(message)
