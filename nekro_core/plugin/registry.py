@@ -143,7 +143,8 @@ class PluginRegistry:
                     Problem(severity=Severity.WARNING, message=clash.message)
                     for clash in clashes
                     if entry.info.key in clash.owners
-                ),
+                )
+                + self._stale_packages(entry.item.item),
             )
             for entry in self._entries.values()
         )
@@ -151,6 +152,8 @@ class PluginRegistry:
     async def load_all(self) -> None:
         """Look into the folders; load what is on and unload what is off."""
         async with self._lock:
+            if self._services.packages is not None:
+                self._services.packages.refresh()  # a command may have installed some
             self._find()
             self._forget_gone()
             to_load = []
@@ -281,6 +284,11 @@ class PluginRegistry:
                         key = self._choices.key_of(item.item)
                         info = PluginInfo(item=item.item, state=PluginState.DISABLED, key=key)
                         self._entries[item.item] = Entry(item, info, self._owner_of(item), kind)
+
+    def _stale_packages(self, item: str) -> tuple[Problem, ...]:
+        packages = self._services.packages
+        stale = packages.stale_for(item) if packages is not None else ()
+        return tuple(Problem(severity=Severity.WARNING, message=str(each)) for each in stale)
 
     def _forget_gone(self) -> None:
         """Whose files were removed is no plugin any more, once it is off."""
