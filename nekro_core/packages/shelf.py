@@ -67,7 +67,9 @@ class PackageShelf:
         self._builds = builds
         self._limit_s = limit_s
         self._on_path = ""
-        self._running: dict[str, tuple[str, Path]] = {}
+        self._running: dict[str, str] = {}
+        self._stale: tuple[Stale, ...] = ()
+        self._needing: frozenset[str] = frozenset()
 
     @property
     def needs(self) -> Mapping[str, Sequence[str]]:
@@ -137,11 +139,17 @@ class PackageShelf:
                 sys.path.append(now)
             self._on_path = now
             importlib.invalidate_caches()
-        return tuple(
+        self._needing = frozenset(note.needs)
+        self._stale = tuple(
             Stale(name, version, note.held.get(name, ""))
-            for name, (version, _) in sorted(self._running.items())
+            for name, version in sorted(self._running.items())
             if note.held.get(name, "") != version
         )
+        return self._stale
+
+    def stale_for(self, plugin: str) -> tuple[Stale, ...]:
+        """What the last `refresh` found, for a plugin that needs packages at all."""
+        return self._stale if plugin in self._needing else ()
 
     def _remember_running(self, folder: str) -> None:
         """What was imported from a folder that is left; of two versions the first one runs."""
@@ -155,7 +163,7 @@ class PackageShelf:
         for info in Path(folder).glob("*.dist-info"):
             name, _, version = info.name.removesuffix(".dist-info").partition("-")
             if roots & _modules_of(info):
-                self._running.setdefault(canonicalize_name(name), (version, info))
+                self._running.setdefault(canonicalize_name(name), version)
 
     def _change(self, note: _Note, every: dict[str, list[str]]) -> dict[str, str]:
         needs = [Need(Requirement(text), who) for who, texts in every.items() for text in texts]

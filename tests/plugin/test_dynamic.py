@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.packages import PackageShelf
-from nekro_core.plugin import PluginState, call
+from nekro_core.packages import Need, PackageShelf, requirement
+from nekro_core.plugin import PluginState, call, read_list
 from nekro_core.tools.outcome import Failed, Returned
 from tests.packages.wheels import make_wheel, only_these
 from tests.plugin.world import GROUP, World, plugin_source
@@ -51,6 +51,24 @@ async def test_at_the_top_of_a_module_it_waits_and_the_limit_of_imports_stands_s
         (info,) = registry.plugins()
         assert (info.state, info.description) == (PluginState.LOADED, "1.5"), info.problems
     assert packages.needs == {"local/a": ["nk_dynamic>=1"]}
+
+
+@pytest.mark.long
+async def test_a_package_that_runs_changes_at_the_next_start_and_the_list_says_so(
+    world: World, packages: PackageShelf, tmp_path: Path
+) -> None:
+    world.write("a.py", plugin_source("a", "f", more=AT_IMPORT))
+    async with world.bot() as registry:
+        make_wheel(tmp_path / "index", "nk_dynamic", "2.0")
+        # As `nekro plugin install` does it, in a process of its own.
+        newer = [Need(requirement("nk_dynamic>=2"), "local/a")]
+        PackageShelf(world.data_dir).fulfil("local/a", newer)
+        await registry.load_all()
+        (info,) = registry.plugins()
+        assert [str(problem) for problem in info.problems] == [
+            "nk-dynamic 1.5 runs, 2.0 is there: it changes at the next start"
+        ]
+        assert "changes at the next start" in str(read_list(world.data_dir)[0].problems)
 
 
 @pytest.mark.long
