@@ -25,7 +25,9 @@ async def remote_server(
         httpx2.AsyncClient(
             headers=dict(server.headers), timeout=timeout, transport=transport, trust_env=False
         ) as client,
-        streamable_http_client(server.url, http_client=client) as streams,
+        streamable_http_client(
+            server.url, http_client=client, max_sse_event_size=max_bytes
+        ) as streams,
     ):
         yield streams
 
