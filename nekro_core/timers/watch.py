@@ -21,6 +21,7 @@ from nekro_core.timers.telling import RECURRING, after_telling, mended, sentence
 _AT_ONCE = 64
 """Timers told of at one time: they share a commit."""
 _STORE_PAUSE_S = 1.0
+"""How long until the store is tried again that could not write: a disk is full for minutes."""
 
 
 class Telling(Protocol):
@@ -66,7 +67,8 @@ class Watch:
                 wait = await self._look()
             except StoreUnavailable as error:
                 logger.error("timers wait until the store can write: {}", error)
-                wait = _STORE_PAUSE_S
+                await anyio.sleep(_STORE_PAUSE_S)
+                continue
             with anyio.move_on_after(wait):
                 await self._rows.news.wait()
 

@@ -1,0 +1,233 @@
+"""Timers with a store and an inbox, over restarts."""
+
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.chat import ChatKey, plain_text
+from nekro_core.delivery import Broadcast, Inbox
+from nekro_core.store import Statement, Store, StoreUnavailable
+from nekro_core.timers import Schedule, TimerRefused, Timers, TimerSettings
+
+GROUP = ChatKey.parse("onebot_v11-group_30003")
+OTHER = ChatKey.parse("web-private_lin")
+NOON = 1_795_003_200.0
+"""2026-11-18 12:00 UTC."""
+HOURLY = Schedule.parse("0 * * * *", "UTC")
+
+
+class Bot:
+    """What has timers. ``now`` is its clock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.now = NOON
+        self.url = f"sqlite://{folder}/nekro.sqlite3"
+        self.store: Store
+        self.inbox: Inbox
+        self.timers: Timers
+
+    def clock(self) -> float:
+        return self.now
+
+    @asynccontextmanager
+    async def up(self, *, started: bool = True, **settings: int) -> AsyncIterator["Bot"]:
+        """A process, from its start to its end."""
+        bounds = TimerSettings(look_s=0.01, **settings)
+        async with Store.open(self.url, clock=self.clock) as self.store:
+            self.inbox = Inbox(self.store, Broadcast(), wall=self.clock)
+            async with Timers.open(self.store, self.inbox, bounds, wall=self.clock) as self.timers:
+                if started:
+                    self.timers.start()
+                yield self
+
+    async def told(self, chat_key: ChatKey = GROUP) -> list[str]:
+        records = await self.store.messages.newest(chat_key, 500)
+        assert all(record.to_bot for record in records)
+        return [plain_text(record.segments) for record in records]
+
+    async def until(self, condition: Callable[[list[str]], bool]) -> list[str]:
+        with anyio.fail_after(10):
+            while not condition(told := await self.told()):
+                await anyio.sleep(0.01)
+        return told
+
+
+@pytest.fixture(scope="module")
+async def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty database: its tables take longer than any test here."""
+    folder = tmp_path_factory.mktemp("fresh")
+    async with Store.open(f"sqlite://{folder}/nekro.sqlite3"):
+        pass
+    return folder / "nekro.sqlite3"
+
+
+@pytest.fixture
+def bot(tmp_path: Path, fresh: Path) -> Bot:
+    shutil.copy(fresh, tmp_path)
+    return Bot(tmp_path)
+
+
+TEA = "A timer that was set in this chat is due: tea"
+
+
+async def test_a_timer_is_told_of_when_its_time_comes(bot: Bot) -> None:
+    async with bot.up():
+        await bot.timers.set_once(GROUP, NOON + 60, "tea")
+        await anyio.sleep(0.05)
+        assert await bot.told() == []
+        bot.now = NOON + 59.9
+        await anyio.sleep(0.05)
+        assert await bot.told() == []
+        bot.now = NOON + 60
+        assert await bot.until(bool) == [TEA]
+        bot.now = NOON + 1000
+        await anyio.sleep(0.05)
+        assert await bot.told() == [TEA]
+        assert bot.timers.of_chat(GROUP) == []
+        assert await bot.told(OTHER) == []
+
+
+async def test_timers_outlive_the_process_and_late_ones_say_so(bot: Bot) -> None:
+    async with bot.up():
+        await bot.timers.set_once(GROUP, NOON + 60, "tea")
+        await bot.timers.create(GROUP, HOURLY, "stretch", title="health")
+        await bot.timers.set_once(GROUP, NOON + 90_000, "tomorrow")
+    bot.now = NOON + 3 * 3600 + 600
+    async with bot.up():
+        first, second = await bot.until(lambda told: len(told) == 2)
+        assert first.startswith(f"{TEA}\nIt was due at 2026-11-18 ")
+        assert 'The recurring timer "health"' in second
+        assert "2 more of its times have passed since." in second
+        assert [row.text for row in bot.timers.of_chat(GROUP)] == ["tomorrow"]
+    async with bot.up():
+        await anyio.sleep(0.05)
+        assert len(await bot.told()) == 2
+
+
+async def test_a_process_that_dies_between_two_lines_tells_once(bot: Bot) -> None:
+    """The line and the row are one transaction: there is nothing between them. Even where the row
+    is put back by hand, the line's unique key keeps it from being told again."""
+    async with bot.up():
+        await bot.timers.set_once(GROUP, NOON, "tea")
+        await bot.until(bool)
+        reset = "UPDATE timers SET state = 'active', due = told_due"
+        await bot.store.timers._database.write(Statement(reset))
+    async with bot.up():
+        await anyio.sleep(0.1)
+        assert await bot.told() == [TEA]
+
+
+async def test_nothing_is_told_before_the_platforms_are_there(bot: Bot) -> None:
+    async with bot.up(started=False):
+        await bot.timers.set_once(GROUP, NOON, "tea")
+        await anyio.sleep(0.05)
+        assert await bot.told() == []
+        bot.timers.start()
+        assert await bot.until(bool) == [TEA]
+
+
+async def test_a_clock_that_is_set_is_followed(bot: Bot) -> None:
+    async with bot.up():
+        await bot.timers.create(GROUP, HOURLY, "stretch")
+        bot.now += 3600
+        await bot.until(lambda told: len(told) == 1)
+        bot.now -= 1800  # put back: 13:00 comes again, and was told of
+        await anyio.sleep(0.05)
+        bot.now += 1800
+        await anyio.sleep(0.05)
+        assert len(await bot.told()) == 1
+        bot.now += 3600
+        await bot.until(lambda told: len(told) == 2)
+
+
+async def test_a_hundred_at_one_moment_come_in_their_order(bot: Bot) -> None:
+    async with bot.up():
+        for number in range(100):
+            await bot.timers.set_once(GROUP, NOON + 1 + number / 1000, str(number))
+        bot.now += 5
+        told = await bot.until(lambda told: len(told) == 100)
+        assert [text.rpartition(" ")[2] for text in told] == [str(n) for n in range(100)]
+
+
+async def test_the_next_temporary_timer_takes_the_place_of_the_last(bot: Bot) -> None:
+    async with bot.up():
+        await bot.timers.set_once(GROUP, NOON + 60, "look", temporary=True)
+        await bot.timers.set_once(GROUP, NOON + 30, "tea")
+        await bot.timers.set_once(GROUP, NOON + 90, "look again", temporary=True)
+        assert [row.text for row in bot.timers.of_chat(GROUP)] == ["tea", "look again"]
+        assert await bot.timers.clear(GROUP, temporary=True) == 1
+        assert await bot.timers.clear(OTHER) == 0
+        assert [row.text for row in bot.timers.of_chat(GROUP)] == ["tea"]
+        assert await bot.timers.clear(GROUP) == 1
+    async with bot.up():
+        assert bot.timers.of_chat(GROUP) == []
+
+
+async def test_a_recurring_timer_rests_changes_and_goes(bot: Bot) -> None:
+    async with bot.up():
+        job = await bot.timers.create(GROUP, HOURLY, "stretch")
+        paused = await bot.timers.pause(job.timer_id)
+        assert (paused.state, paused.due) == ("paused", 0.0)
+        bot.now += 7200
+        await anyio.sleep(0.05)
+        assert await bot.told() == []
+        await bot.timers.run_now(job.timer_id)
+        assert await bot.told() == [f"The recurring timer ({job.timer_id}) is due: stretch"]
+        assert bot.timers.get(job.timer_id).state == "paused"
+        resumed = await bot.timers.resume(job.timer_id)
+        assert resumed.due == NOON + 3 * 3600
+        daily = Schedule.parse("0 9 * * *", "UTC")
+        changed = await bot.timers.update(job.timer_id, schedule=daily, text="wake", title="up")
+        assert (changed.text, changed.title, changed.due) == ("wake", "up", NOON + 21 * 3600)
+    async with bot.up():
+        assert bot.timers.recurring(GROUP) == [changed]
+        assert bot.timers.recurring(OTHER) == []
+        assert await bot.timers.delete(job.timer_id)
+        assert not await bot.timers.delete(job.timer_id)
+        for act in (bot.timers.pause, bot.timers.resume, bot.timers.run_now):
+            with pytest.raises(TimerRefused, match="there is no recurring timer"):
+                await act(job.timer_id)
+
+
+async def test_what_cannot_be_set_is_refused(bot: Bot) -> None:
+    async with bot.up():
+        for due in (NOON - 61, float("nan"), float("inf"), -float("inf")):
+            with pytest.raises(TimerRefused, match="is over"):
+                await bot.timers.set_once(GROUP, due, "tea")
+        for text in ("  ", "x" * 4001):
+            with pytest.raises(TimerRefused, match="expected 1 to 4000"):
+                await bot.timers.set_once(GROUP, NOON, text)
+
+
+async def test_a_model_that_runs_wild_comes_to_an_end(bot: Bot) -> None:
+    async with bot.up(per_chat=3, in_all=4):
+        await bot.timers.set_once(GROUP, NOON + 60, "0", temporary=True)
+        for number in range(2):
+            await bot.timers.set_once(GROUP, NOON + 60, str(number))
+        await bot.timers.set_once(GROUP, NOON + 70, "in its place", temporary=True)
+        with pytest.raises(TimerRefused, match="has 3 timers"):
+            await bot.timers.set_once(GROUP, NOON + 60, "one more")
+        await bot.timers.set_once(OTHER, NOON + 60, "4")
+        with pytest.raises(TimerRefused, match="there are 4 timers"):
+            await bot.timers.set_once(OTHER, NOON + 60, "5")
+
+
+async def test_what_cannot_be_kept_did_not_happen_and_what_is_due_waits(bot: Bot) -> None:
+    """The store refuses to write for a while, as on a full disk."""
+    async with bot.up():
+        row = await bot.timers.set_once(GROUP, NOON + 60, "tea")
+        await bot.store.timers._database.read("PRAGMA query_only = ON")
+        with pytest.raises(StoreUnavailable):
+            await bot.timers.set_once(GROUP, NOON + 90, "cake")
+        with pytest.raises(StoreUnavailable):
+            await bot.timers.clear(GROUP)
+        assert bot.timers.of_chat(GROUP) == [row]
+        bot.now = NOON + 61
+        await anyio.sleep(0.1)
+        assert bot.timers.of_chat(GROUP) == [row]
+        await bot.store.timers._database.read("PRAGMA query_only = OFF")
+        assert await bot.until(bool) == [TEA]
