@@ -69,7 +69,7 @@ class Guard:
         path = str(scope["path"])
         if not _is_ours(path):
             return None
-        if not origin_allowed(headers.get("origin"), host, self._allowed):
+        if not origin_allowed(headers.get("origin"), host, self._allowed) or _pulled_in(headers):
             return _json(403, "origin", "requests from other sites' pages are not taken")
         if _within(path, PAGE) or _within(path, API) or _within(path, PLUGINS):
             return self._login_refusal(scope, headers, path)
@@ -139,6 +139,16 @@ def origin_allowed(origin: str | None, host: str, allowed: AbstractSet[str]) -> 
         )
     except ValueError:
         return False
+
+
+def _pulled_in(headers: Headers) -> bool:
+    """Whether another site's page asks without saying so: a picture or a script of it comes without
+    ``Origin``, and from another port of this host with our cookie. Links are followed."""
+    return (
+        "origin" not in headers
+        and headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
+        and headers.get("sec-fetch-mode") != "navigate"
+    )
 
 
 def session_cookie(headers: Headers, name: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from loguru import logger
 
-from nekro_core.plugin.listing import PluginInfo, UnknownPlugin
+from nekro_core.plugin.listing import PluginInfo, PluginState, UnknownPlugin
 
 FILE_NAME = "plugins.json"
 LIST_NAME = "plugins.list.json"
@@ -96,7 +96,7 @@ def write_list(data_dir: Path, plugins: Iterable[PluginInfo]) -> None:
             version=info.version,
             state=info.state.value,
             tools=[tool.name for tool in info.tools],
-            addresses=list(info.addresses),
+            addresses=list(info.addresses) if info.state is PluginState.LOADED else [],
             problems=[f"{problem.severity.value}: {problem}" for problem in info.problems],
         )
         for info in plugins

@@ -190,6 +190,24 @@ class TestHostAndOrigin:
     def test_origin(self, origin: str | None, host: str, allowed: bool) -> None:
         assert origin_allowed(origin, host, {"bot.example.com"}) is allowed
 
+    @pytest.mark.parametrize(
+        ("site", "mode", "status"),
+        [
+            ("same-origin", "cors", 200),
+            ("none", "navigate", 200),
+            ("same-site", "navigate", 200),  # a link on another port's page
+            ("same-site", "no-cors", 403),  # a picture there
+            ("cross-site", "no-cors", 403),
+            ("cross-site", "websocket", 403),
+            ("nonsense", "", 403),
+        ],
+    )
+    async def test_another_sites_page_cannot_pull_ours_in(
+        self, table: Web, site: str, mode: str, status: int
+    ) -> None:
+        headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode}
+        assert (await table.client.get("/api/v1/rooms", headers=headers)).status_code == status
+
     async def test_a_rebound_name_reaches_nothing(self, table: Web) -> None:
         for path in ("/", "/login", "/ui/", "/api/v1/rooms", "/onebot/v11/http"):
             answer = await table.client.get(path, headers={"Host": "evil.example:8080"})
