@@ -17,6 +17,7 @@ from nekro_core.plugin.commands.access import CommandSettings
 from nekro_core.plugin.commands.book import CommandBook
 from nekro_core.plugin.commands.command import Command, CommandFamily
 from nekro_core.plugin.commands.desk import CommandDesk
+from nekro_core.plugin.registering import NO_REGISTRARS, Registrars
 from nekro_core.plugin.settings import PluginSettings
 from tests.plugin.world import GROUP, World
 
@@ -74,15 +75,27 @@ class Talk:
 
 
 @asynccontextmanager
-async def talk(folder: Path, *, order: tuple[str, ...] = (), **plugins: str) -> AsyncIterator[Talk]:
+async def talk(
+    folder: Path,
+    *,
+    order: tuple[str, ...] = (),
+    registrars: Registrars = NO_REGISTRARS,
+    **plugins: str,
+) -> AsyncIterator[Talk]:
     """A chat with these plugins, each the code behind its `NekroPlugin`."""
-    async with talk_with(CommandSettings(), folder, order=order, **plugins) as talking:
-        yield talking
+    settings = CommandSettings()
+    async with talk_with(settings, folder, order=order, registrars=registrars, **plugins) as chat:
+        yield chat
 
 
 @asynccontextmanager
 async def talk_with(
-    settings: CommandSettings, folder: Path, *, order: tuple[str, ...] = (), **plugins: str
+    settings: CommandSettings,
+    folder: Path,
+    *,
+    order: tuple[str, ...] = (),
+    registrars: Registrars = NO_REGISTRARS,
+    **plugins: str,
 ) -> AsyncIterator[Talk]:
     """The same under other settings."""
     world = World(folder)
@@ -94,7 +107,7 @@ async def talk_with(
             world.services,
             PluginSettings(),
             builtin=folder / "no-builtin",
-            registrars={Command: book.put, CommandFamily: book.put_family},
+            registrars={Command: book.put, CommandFamily: book.put_family, **registrars},
         ) as registry,
         anyio.create_task_group() as tasks,
     ):
