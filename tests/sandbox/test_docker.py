@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -146,6 +147,65 @@ async def main():
 
 anyio.run(main)
 """
+
+
+TWENTY = """
+import anyio, sys
+from nekro_core.sandbox.box import GuestFunction
+from nekro_core.sandbox.docker.backend import DockerBackend
+from nekro_core.sandbox.settings import SandboxSettings
+from pathlib import Path
+from tests.sandbox.conftest import SMALL
+from tests.sandbox.test_jail_life import BUSY
+
+async def main():
+    async with anyio.create_task_group() as tasks:
+        settings = SandboxSettings(docker_host=sys.argv[1], runtime_dir=Path(sys.argv[2]))
+        backend = DockerBackend(settings, tasks)
+        waiting = anyio.Semaphore(0)
+        async def handler(call):
+            waiting.release()
+            await anyio.sleep_forever()
+        for number in range(20):
+            box = await backend.create(SMALL)
+            await box.write_file("/app/uploads/a.txt", b"of a chat")
+            run = await box.start_run([GuestFunction(names=("ready",))], handler)
+            await run.feed(BUSY[number % len(BUSY)], 1)
+        for _ in range(20):
+            await waiting.acquire()
+        print("ready", flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(main)
+"""
+
+
+async def test_twenty_busy_boxes_are_gone_at_the_next_start_of_a_bot_that_is_killed(
+    docker_host: str, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o711)
+    known = {each["Id"] for each in containers(docker_host)}
+    words = [sys.executable, "-c", TWENTY, docker_host, str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as bot:
+        try:
+            assert bot.stdout is not None
+            assert await anyio.to_thread.run_sync(bot.stdout.readline) == b"ready\n"
+        finally:
+            began = time.monotonic()
+            bot.kill()
+    settings = SandboxSettings(docker_host=docker_host, runtime_dir=tmp_path)
+    async with anyio.create_task_group() as tasks:
+        next_start = DockerBackend(settings, tasks)
+        await next_start.images()
+        left = [each for each in containers(docker_host) if each["Id"] not in known]
+        seconds = time.monotonic() - began
+        await next_start.aclose()
+        tasks.cancel_scope.cancel()
+    assert left == []
+    assert not list(tmp_path.rglob("*"))
+    groups = [path.name for path in Path("/sys/fs/cgroup").glob("**/docker/*") if path.is_dir()]
+    assert not {name for name in groups if len(name) == 64} - known
+    print(f"the next start found and removed 20 busy boxes; {seconds:.1f} s after kill -9")
 
 
 async def test_of_a_bot_that_is_killed_nothing_is_left(docker_host: str) -> None:
