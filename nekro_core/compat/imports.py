@@ -37,7 +37,8 @@ class Facade(ModuleType):
         if inner in offers.table:
             return importlib.import_module(inner)
         if self.__name__ not in offers.table:
-            return offers.anywhere(self.__name__, name)
+            found = self.__dict__[name] = offers.anywhere(self.__name__, name)
+            return found
         offered = sorted(each for each in vars(self) if not each.startswith("_"))
         where = offers.where(name)
         hint = f"import it from {where}" if where else "see nekro_core.api for what plugins can use"

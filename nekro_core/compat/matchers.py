@@ -3,6 +3,7 @@
 from typing import Any
 
 import nonebot
+from loguru import logger
 from nonebot.adapters import Bot, Event, Message
 from nonebot.matcher import Matcher
 
@@ -14,12 +15,21 @@ __all__ = ["command_guard", "finish_with", "on_command", "reset_command_guard"]
 
 
 def on_command(cmd: str, *args: Any, **kwargs: Any) -> type[Matcher]:
-    """NoneBot's own, taken back when the plugin is unloaded."""
-    matcher = nonebot.on_command(cmd, *args, **kwargs)
+    """NoneBot's own, taken back when the plugin is unloaded. Where NoneBot does not run (a test,
+    `nekro plugin check`) the command is never heard."""
+    try:
+        matcher = nonebot.on_command(cmd, *args, **kwargs)
+    except ValueError:  # it has no configuration to read the beginning of commands from
+        logger.warning("/{} is not heard: NoneBot does not run here", cmd)
+        matcher = nonebot.on_message(rule=_never)
     owner = current_owner()
     if owner is not None:
         owner.effects.add(f"matcher of /{cmd}", matcher.destroy)
     return matcher
+
+
+async def _never() -> bool:
+    return False
 
 
 async def command_guard(

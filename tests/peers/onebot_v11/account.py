@@ -180,6 +180,9 @@ class Account:
             for user in dict.fromkeys(event["user_id"] for event in said)
         ]
 
+    def do_set_group_ban(self, _params: Json) -> Json:
+        return {}
+
     def do_get_stranger_info(self, params: Json) -> Json:
         return {"user_id": number(params["user_id"]), "nickname": f"name of {params['user_id']}"}
 
