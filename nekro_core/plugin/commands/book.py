@@ -41,6 +41,11 @@ class Entry:
         """The name that no other plugin's command has."""
         return f"{self.module}:{self.command.name}"
 
+    @property
+    def spoken(self) -> str:
+        """How people write it: ``group sub``."""
+        return self.command.name.replace(".", " ")
+
     def names(self) -> set[str]:
         """All short names, folded."""
         return {folded(name) for name in (self.command.name, *self.command.aliases)}

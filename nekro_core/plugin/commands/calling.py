@@ -77,7 +77,7 @@ class CommandCaller:
         """Run a command for who typed it, where they may."""
         entry = call.entry
         context = await self._context(call)
-        name = entry.command.name
+        name = entry.spoken
         wanted = rule_of(self._settings, entry.known_as(), entry.command.permission)
         if wanted is None:
             await self._say(context, "command.off", name=name)
@@ -125,7 +125,7 @@ class CommandCaller:
         self, call: Call, context: CommandExecutionContext, arguments: Mapping[str, Any]
     ) -> bool:
         """Run the handler and deliver what it answers. True at the end, whatever that was."""
-        name = call.entry.command.name
+        name = call.entry.spoken
         try:
             answered = call.entry.command.handler(context, **arguments)
             if inspect.isasyncgen(answered):
@@ -236,8 +236,7 @@ def usage_of(entry: Entry, prefix: str, lang: str) -> str:
     """How a command is written."""
     if given := entry.command.usage_in(lang):
         return given
-    name = entry.command.name.replace(".", " ")
-    return f"{prefix}{name} {entry.signature.usage}".strip()
+    return f"{prefix}{entry.spoken} {entry.signature.usage}".strip()
 
 
 def chosen(question: Question, line: str) -> str:
