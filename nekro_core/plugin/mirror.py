@@ -96,8 +96,9 @@ class Mirror:
         """The plugin's own file that a text names, where it is one.
 
         The model's words are never a path of the host: a text that stands in what the model wrote
-        is none, and beyond this chat's folders only the plugin's data and package and what it made
-        under the temporary folder during this call are looked at.
+        is none. A plugin may make a path of its folder and a name that the model chose, so beyond
+        this chat's folders only the plugin's data, without its configuration and databases, its
+        package, and what it made under the temporary folder during this call are looked at.
         """
         if not text.startswith("/") or "\0" in text or len(text) > 4096:
             return None
@@ -110,7 +111,7 @@ class Mirror:
             return None
         if self.box_path(real):
             return real
-        if any(text in said or path.name in said for said in _texts(self.call.given)):
+        if any(text in said for said in _texts(self.call.given)):
             return None
         return real if self._is_own(real) else None
 
