@@ -19,7 +19,7 @@ from nekro_core.kit.sources import Fetched, Source, fetch
 from nekro_core.kit.telling import RIGHTS, abilities_text
 from nekro_core.packages import Need, PackageShelf, PackagesRefused, needs_of
 from nekro_core.plugin import read_list
-from nekro_core.plugin.choices import Choices
+from nekro_core.plugin.choices import FILE_NAME, LIST_NAME, Choices
 from nekro_core.plugin.registry import LOCAL_FOLDER
 from nekro_core.store import data_folder_in_use
 
@@ -249,11 +249,15 @@ class Installer:
             choices.choose(item, key, wanted=wanted)
 
     def _await_end(self, item: str) -> None:
+        """Wait until a bot that runs has read the choice and written its list after it."""
+        chosen = (self.data_dir / FILE_NAME).stat().st_mtime_ns
         until = time.monotonic() + _FOLLOWS_S
         while data_folder_in_use(self.data_dir) and time.monotonic() < until:
-            state = {each.item: each.state for each in read_list(self.data_dir)}.get(item)
-            if state in (None, "disabled"):
-                return
+            listed = self.data_dir / LIST_NAME
+            if listed.exists() and listed.stat().st_mtime_ns > chosen:
+                state = {each.item: each.state for each in read_list(self.data_dir)}.get(item)
+                if state in (None, "disabled"):
+                    return
             time.sleep(0.1)
 
     def _follow(self, item: str, key: str) -> None:

@@ -155,7 +155,7 @@ class PluginRegistry:
             if self._services.packages is not None:
                 self._services.packages.refresh()  # a command may have installed some
             self._find()
-            self._forget_gone()
+            await self._forget_gone()
             to_load = []
             for entry in self._entries.values():
                 wanted = self._choices.wanted(entry.item.item)
@@ -290,10 +290,11 @@ class PluginRegistry:
         stale = packages.stale_for(item) if packages is not None else ()
         return tuple(Problem(severity=Severity.WARNING, message=str(each)) for each in stale)
 
-    def _forget_gone(self) -> None:
-        """Whose files were removed is no plugin any more, once it is off."""
+    async def _forget_gone(self) -> None:
+        """Whose files were removed is no plugin any more."""
         for item, entry in [*self._entries.items()]:
-            if entry.plugin is None and not entry.item.path.exists():
+            if not entry.item.path.exists():
+                await self._switch_off(entry)
                 del self._entries[item]
 
     def _owner_of(self, item: Item) -> Owner:
