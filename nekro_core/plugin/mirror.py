@@ -126,6 +126,8 @@ class Mirror:
             folders.append(self._data_dir / "plugin_data" / self._owner)
         if any(real.is_relative_to(folder.resolve()) for folder in folders):
             return True
+        if real.is_relative_to(self._data_dir.resolve()):
+            return False
         facts = real.stat()
         made_now = facts.st_mtime >= self.call.began - _CLOCK_S and facts.st_uid == os.geteuid()
         return made_now and real.is_relative_to(Path(tempfile.gettempdir()).resolve())
