@@ -61,6 +61,7 @@ from nekro_core.speech.choose import open_speaker
 from nekro_core.store import DataFolderLock, Store
 from nekro_core.store.secrets import kept_secret
 from nekro_core.timers import Timers
+from nekro_core.vectors import AsyncQdrantClient
 
 Report = Callable[[Progress], None]
 
@@ -147,6 +148,8 @@ class App:
                 model, settings.nekro_llm, settings.nekro_models, Ledger(store.model_uses, wall)
             )
             stack.push_async_callback(models.aclose)
+            vectors = AsyncQdrantClient(path=data / "vectors")
+            stack.push_async_callback(vectors.close)
             fetcher = await stack.enter_async_context(Fetcher(settings.nekro_delivery.media))
             timers = await stack.enter_async_context(
                 Timers.open(

@@ -15,6 +15,7 @@ from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.tools import SandboxPool
 from nekro_core.speech.speaker import Speaker
 from nekro_core.timers import Timers
+from nekro_core.vectors import AsyncQdrantClient
 
 if TYPE_CHECKING:
     from nekro_core.plugin.models.endpoints import PluginModels
@@ -151,7 +152,8 @@ class Services:
     sent, where that can be. ``boxes``, ``pool_of`` (a
     chat's boxes), ``model`` and ``fetcher`` are what cells work with (`nekro_core.reactive`);
     ``older`` is what existing plugins find in their context, ``tasks`` those that plugins run,
-    ``timers`` what wakes chats at a time, ``models`` what plugins may ask."""
+    ``timers`` what wakes chats at a time, ``models`` what plugins may ask,
+    ``vectors`` what they keep to find by nearness."""
 
     outgoing: Outgoing
     journal: Journal
@@ -171,3 +173,4 @@ class Services:
     tasks: TaskRunner = field(default_factory=TaskRunner)
     timers: Timers | None = None
     models: "PluginModels | None" = None
+    vectors: AsyncQdrantClient | None = None
