@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from nekro_core.plugin.binding import current_binding
 from nekro_core.plugin.services import Services
+from nekro_core.plugin.tasks.flag import Flag
 from nekro_core.plugin.tasks.handle import AsyncTaskHandle
 from nekro_core.plugin.tasks.runner import OnTerminal, TaskRunner
 from nekro_core.plugin.tasks.values import TaskCtl
@@ -47,11 +48,11 @@ class TaskFunctions:
         """See `TaskRunner.get_state`."""
         return self.runner().get_state(task_type, task_id)
 
-    def is_running(self, task_type: str = "", task_id: str = "") -> bool:
+    def is_running(self, task_type: str = "", task_id: str = "") -> Flag:
         """See `TaskRunner.is_running`."""
         return self.runner().is_running(task_type, task_id)
 
-    def cancel(self, task_type: str = "", task_id: str = "") -> bool:
+    def cancel(self, task_type: str = "", task_id: str = "") -> Flag:
         """See `TaskRunner.cancel`."""
         return self.runner().cancel(task_type, task_id)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 
 from nekro_core.chat import ChatKey
+from nekro_core.plugin.tasks.flag import Flag
 from nekro_core.plugin.tasks.values import TaskCtl
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class AsyncTaskHandle:
         self.task_type = task_type
         self.state: TaskCtl | None = None
         """Its newest word."""
-        self.is_cancelled = False
+        self.is_cancelled = Flag(False)
         """Whether it was called off."""
         self._journal = journal
         self._slots: dict[str, _Slot] = {}

@@ -13,6 +13,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.plugin.faults import passes_through
+from nekro_core.plugin.tasks.flag import Flag
 from nekro_core.plugin.tasks.handle import AsyncTaskHandle
 from nekro_core.plugin.tasks.values import TaskCtl, TaskType
 
@@ -104,20 +105,20 @@ class TaskRunner:
         key = self._find(task_type, task_id, self._ended)
         return self._ended[key][0] if key else None
 
-    def is_running(self, task_type: str = "", task_id: str = "") -> bool:
+    def is_running(self, task_type: str = "", task_id: str = "") -> Flag:
         """Whether it runs."""
-        return self._find(task_type, task_id, self._running) is not None
+        return Flag(self._find(task_type, task_id, self._running) is not None)
 
-    def cancel(self, task_type: str = "", task_id: str = "") -> bool:
+    def cancel(self, task_type: str = "", task_id: str = "") -> Flag:
         """Call a task off. False where it does not run."""
         key = self._find(task_type, task_id, self._running)
         if key is None:
-            return False
+            return Flag(False)
         entry = self._running[key]
-        entry.handle.is_cancelled = True
+        entry.handle.is_cancelled = Flag(True)
         if entry.task is not None:
             entry.task.cancel()
-        return True
+        return Flag(True)
 
     def stop_all(self) -> int:
         """Call off all tasks; how many those were."""

@@ -24,9 +24,9 @@ class Unreadable(Exception):
 
 async def read_request(endpoint: str, scope: Scope, receive: Receive) -> WebhookRequest:
     """The whole request, with its body read. Raises `Unreadable`."""
-    headers = {
-        name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
-    }
+    from starlette.datastructures import Headers  # noqa: PLC0415 - there is a server here
+
+    headers = Headers(scope=scope)  # names in any case: senders and plugins write them as they like
     raw = await _body(receive)
     client = scope.get("client")
     return WebhookRequest(

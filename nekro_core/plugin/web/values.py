@@ -39,8 +39,8 @@ class WebhookRequest:
     """A call of a webhook, ``ctx.webhook_request`` in its handler.
 
     ``body`` is the JSON or the form that came, else the text. ``raw`` are its bytes, over which
-    senders such as GitHub make their signatures. Names of ``headers`` are in lower case. Whoever
-    has the address can send anything: check what it says.
+    senders such as GitHub make their signatures. Names of ``headers`` are found in any case.
+    Whoever has the address can send anything: check what it says.
     """
 
     endpoint: str

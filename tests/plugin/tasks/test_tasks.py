@@ -78,7 +78,7 @@ async def begin(_ctx: AgentCtx, kind: str, name: str, ) -> str:
 @plugin.mount_sandbox_method(SandboxMethodType.TOOL, "off", "Call it off.")
 async def off(_ctx: AgentCtx, name: str) -> bool:
     """Call a task off."""
-    return task.cancel(task_id=name)
+    return await task.cancel(task_id=name)
 '''
 
 
@@ -165,9 +165,11 @@ async def test_a_task_is_called_off(tmp_path: Path) -> None:
         handle = at.tasks.get_handle(task_id="x")
         assert handle is not None
         assert not handle.is_cancelled
+        assert not handle.is_cancelled()
         assert await at.tool("off", "x") is True
         assert (await at.ended("x")).signal is TaskSignal.CANCEL
         assert handle.is_cancelled
+        assert handle.is_cancelled()
         assert at.told == ["swept", ("x", "cancel", "called off")]
         assert await at.tool("off", "x") is False
         await at.tool("begin", "endless", "y")

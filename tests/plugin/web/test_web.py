@@ -85,7 +85,7 @@ async def github(ctx: AgentCtx):
     if request.body == "home":
         await ctx.send_text("to whom?")
     await message.send_text("onebot_v11-group_30003", str(request.body), ctx)
-    return {"event": request.headers.get("x-github-event"), "bytes": len(request.raw)}
+    return {"event": request.headers.get("X-GitHub-Event"), "bytes": len(request.raw)}
 
 @plugin.mount_webhook_method("slow", "Slow")
 async def slow(ctx: AgentCtx):
