@@ -23,9 +23,9 @@ from nekro_core.agent import (
     ToolDesk,
 )
 from nekro_core.catalogue import Catalogue
+from nekro_core.chat import ChatKey
 from nekro_core.compat import Host as OlderHost
 from nekro_core.compat import hosted, provided_names
-from nekro_core.chat import ChatKey
 from nekro_core.delivery import (
     Adapter,
     Broadcast,
@@ -195,6 +195,7 @@ class App:
                 older=older,
                 timers=timers,
                 models=models,
+                vectors=vectors,
             )
             maibot = await stack.enter_async_context(
                 MaiBotHost.open(
