@@ -7,7 +7,7 @@ Nothing is pulled for the asking.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -150,15 +150,25 @@ class Images:
             try:
                 client.start(made["Id"])
                 socket_of(given).sendall(boot.compile_guest())
-                return read_output(socket_of(given))
+                return read_answer(socket_of(given), _is_whole)
             finally:
                 close_given(given)
         finally:
             client.remove_container(made["Id"], force=True, v=True)
 
 
-def read_output(sock: Any) -> bytes:
-    """What a container prints until it ends, at most 8 MB. Blocks, within the socket's timeout."""
+def _is_whole(answer: bytes | bytearray) -> bool:
+    """Whether the modules are there that `inside/compile_guest` announced. Raises ValueError."""
+    line, ended, modules = answer.partition(b"\n")
+    return bool(ended) and len(modules) >= json.loads(line)["size"]
+
+
+def read_answer(sock: Any, is_whole: Callable[[bytearray], bool]) -> bytes:
+    """What a program of ours prints, at most 8 MB. Blocks, within the socket's timeout.
+
+    It waits until this side closes: what an engine has not passed on two seconds after a program
+    ended is lost, which a busy machine sees.
+    """
     printed = bytearray()
 
     def take(stream: int, data: memoryview) -> None:
@@ -166,7 +176,7 @@ def read_output(sock: Any) -> bytes:
             printed.extend(data)
 
     blocks = Demultiplexer(take)
-    while len(printed) < _ANSWER_BYTES:
+    while len(printed) < _ANSWER_BYTES and not is_whole(printed):
         piece = sock.recv(65536)
         if not piece:
             break

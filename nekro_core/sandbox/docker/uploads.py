@@ -17,7 +17,7 @@ from typing import Any
 from nekro_core.sandbox.box import BackendUnavailable, BoxFileError, BoxLost
 from nekro_core.sandbox.docker import boot
 from nekro_core.sandbox.docker.engine import Engine
-from nekro_core.sandbox.docker.images import read_output
+from nekro_core.sandbox.docker.images import read_answer
 from nekro_core.sandbox.docker.relay import close_given, socket_of
 from nekro_core.sandbox.uploads import upload_parts
 
@@ -71,6 +71,6 @@ class ContainerUploads:
         try:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it said why
                 sock.sendall(data)
-            return read_output(sock)
+            return read_answer(sock, lambda printed: printed.endswith(b"\n"))
         finally:
             close_given(given)

@@ -38,6 +38,7 @@ def main() -> None:
     debian = "/usr/lib/python3/dist-packages"
     folders = map(Path, dict.fromkeys((paths["purelib"], paths["platlib"], debian)))
     found = {
+        "size": len(compiled),
         "executable": os.path.realpath(sys.executable),
         "version": list(sys.version_info[:3]),
         "packages": [str(path) for path in folders if path.is_dir() and any(path.iterdir())],
@@ -46,6 +47,8 @@ def main() -> None:
     os.write(1, json.dumps(found).encode() + b"\n")
     while compiled:
         compiled = compiled[os.write(1, compiled) :]
+    while os.read(0, 1):  # the host closes once it has read that
+        pass
 
 
 main()

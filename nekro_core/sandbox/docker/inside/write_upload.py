@@ -47,7 +47,9 @@ def main() -> None:
         write(UPLOADS, json.loads(sys.argv[1]), int(sys.argv[2]), 0)
     except OSError as failed:
         error = failed.errno or 5
-    os.write(1, json.dumps({"error": error}).encode())
+    os.write(1, json.dumps({"error": error}).encode() + b"\n")
+    while os.read(0, _PIECE):  # the host closes once it has read that
+        pass
 
 
 if __name__ == "__main__":
