@@ -1,14 +1,21 @@
 """The same boxes where the bot is an ordinary user, and what is left when a bot dies."""
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
 import pytest
 
-pytestmark = [pytest.mark.jail, pytest.mark.long]
+from tests.sandbox.as_ordinary_user import UID
+from tests.sandbox.docker_engine import NoEngine, give_image, running_engine
+
+pytestmark = pytest.mark.long
 
 HERE = Path(__file__).parent
 CHOSEN = (
@@ -17,6 +24,7 @@ CHOSEN = (
 )
 
 
+@pytest.mark.jail
 @pytest.mark.skipif(os.geteuid() != 0, reason="the tests run as an ordinary user already")
 def test_boxes_of_an_ordinary_user_hold_the_same() -> None:
     if shutil.which("unshare") is None:
@@ -32,3 +40,42 @@ def test_boxes_of_an_ordinary_user_hold_the_same() -> None:
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
+
+
+IN_CONTAINERS = (
+    "self_check or whole_tree or files_pass or connect or uploads_are or nothing_is_left_of_boxes "
+    "or killed_nothing or 02-a-server or 06-a-file or 15-40 or 41-a-port"
+)
+
+
+@pytest.mark.docker
+@pytest.mark.skipif(os.geteuid() != 0, reason="the tests run as an ordinary user already")
+async def test_containers_of_an_ordinary_user_in_the_engines_group_do_the_same() -> None:
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        Path(name).chmod(0o711)
+        try:
+            host = stack.enter_context(running_engine(Path(name) / "engine"))
+        except NoEngine as reason:
+            pytest.skip(str(reason))
+        await give_image(host)
+        address = Path(host.removeprefix("unix://"))
+        pytest_command = [
+            *("/usr/bin/env", f"NEKRO_TEST_DOCKER_HOST={host}"),
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "docker"),
+            *("-k", IN_CONTAINERS, str(HERE / "test_docker.py")),
+        ]
+        become = ["unshare", "-m", sys.executable, str(HERE / "as_ordinary_user.py")]
+
+        def run() -> "subprocess.CompletedProcess[str]":
+            return subprocess.run(
+                [*become, *pytest_command], capture_output=True, text=True, timeout=100, check=False
+            )
+
+        refused = await anyio.to_thread.run_sync(run)
+        assert refused.returncode != 0
+        assert "Permission denied" in refused.stdout
+        os.chown(address, 0, UID)
+        address.chmod(0o660)
+        done = await anyio.to_thread.run_sync(run)
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+        assert " passed" in done.stdout
