@@ -12,8 +12,8 @@ from nekro_core.agent.run_calls import tools_text
 from nekro_core.agent.small_prompt import small_tools
 from nekro_core.chat import ChatKey
 from nekro_core.kit.lint import blocking_calls, tool_advice
-from nekro_core.kit.looking import look
-from nekro_core.kit.telling import abilities_text
+from nekro_core.kit.looking import MANIFEST, look
+from nekro_core.kit.telling import abilities_text, at_home
 from nekro_core.kit.tokens import Counter, token_counter
 from nekro_core.plugin import PluginInfo, PluginState
 from nekro_core.testing import Bot, PluginNotLoaded
@@ -46,11 +46,12 @@ async def check(plugin: Path, out: TextIO) -> int:
                     ]
                     info = bot.info
             except PluginNotLoaded as error:
-                out.write(f"{error}\n")
+                out.write(f"{at_home(str(error), Path(folder) / 'data', plugin)}\n")
                 return 1
     finally:
         logger.enable("nekro_core")
-    out.write("\n".join(_report(plugin, info, tools, notes, counter)) + "\n")
+    report = "\n".join(_report(plugin, info, tools, notes, counter)) + "\n"
+    out.write(at_home(report, Path(folder) / "data", plugin))
     broken = [each for each in info.problems if each.severity is Severity.ERROR]
     return 1 if broken or info.state is not PluginState.LOADED else 0
 
@@ -114,7 +115,9 @@ def _findings(
     found: list[Problem] = [
         *info.problems,
         *blocking_calls(plugin.resolve()),
-        *tool_advice([each.tool for each in visible], costs),
+        *tool_advice(
+            [each.tool for each in visible], costs, can_teach=not (plugin / MANIFEST).exists()
+        ),
     ]
     for problem in found:
         yield f"{problem.severity.value}: {problem}"

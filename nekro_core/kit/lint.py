@@ -54,12 +54,20 @@ def _calls_of(function: ast.AsyncFunctionDef) -> Iterator[ast.Call]:
         waiting.extend(ast.iter_child_nodes(node))
 
 
-def tool_advice(tools: Sequence[Tool], costs: Sequence[int]) -> Iterator[Problem]:
-    """What makes a tool hard to use or dear. ``costs`` are its tokens in a prompt."""
+def tool_advice(
+    tools: Sequence[Tool], costs: Sequence[int], *, can_teach: bool = True
+) -> Iterator[Problem]:
+    """What makes a tool hard to use or dear. ``costs`` are its tokens in a prompt; a plugin that
+    was written for another host has no place for examples, and cannot teach."""
     for tool, cost in zip(tools, costs, strict=True):
         taught = {example.language for example in tool.examples}
         missing = [language for language in LANGUAGES if language not in taught]
-        if tool.visibility is Visibility.VISIBLE and tool.for_small_models and missing:
+        if (
+            can_teach
+            and tool.visibility is Visibility.VISIBLE
+            and tool.for_small_models
+            and missing
+        ):
             yield Problem(
                 severity=Severity.WARNING,
                 message=f"{tool.name}: no worked example in {', '.join(missing)}: the built-in "
@@ -75,7 +83,9 @@ def tool_advice(tools: Sequence[Tool], costs: Sequence[int]) -> Iterator[Problem
                 where=tool.where,
                 remedy="shorten its docstring",
             )
+        told = f"{tool.description} {tool.summary} {tool.details}"
         bare = [each.name for each in tool.parameters if not each.description]
+        bare = [name for name in bare if name not in told]
         if bare:
             yield Problem(
                 severity=Severity.WARNING,

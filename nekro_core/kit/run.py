@@ -8,7 +8,7 @@ from typing import TextIO
 
 import anyio
 
-from nekro_core.kit.telling import state_text
+from nekro_core.kit.telling import at_home, state_text
 from nekro_core.plugin import read_list
 from nekro_core.plugin.choices import LIST_NAME
 from nekro_core.settings import Settings, written_settings
@@ -36,13 +36,13 @@ async def run_plugin(settings: Settings, plugin: Path, *, lines: TextIO, out: Te
         if link := _LINK.findall((own / "chat.log").read_text(errors="replace")):
             out.write(f"its page: {link[-1]}\n")
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_tell_changes, own, item, out)
+            tasks.start_soon(_tell_changes, own, item, plugin, out)
             status = await converse(place, room="", speaker="you", lines=lines, out=out)
             tasks.cancel_scope.cancel()
     return status
 
 
-async def _tell_changes(data: Path, item: str, out: TextIO) -> None:
+async def _tell_changes(data: Path, item: str, plugin: Path, out: TextIO) -> None:
     """Say what became of the plugin, now and after each time that it was loaded."""
     seen = 0
     while True:
@@ -51,7 +51,7 @@ async def _tell_changes(data: Path, item: str, out: TextIO) -> None:
             seen = stamp
             for each in read_list(data):
                 if each.item == item:
-                    out.write("\n".join(state_text(each)) + "\n")
+                    out.write(at_home("\n".join(state_text(each)), data, plugin) + "\n")
             out.flush()
         await anyio.sleep(_LOOK_S)
 

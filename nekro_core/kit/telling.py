@@ -1,9 +1,12 @@
 """What was found in a plugin's files, in lines for an operator to read."""
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from nekro_core.kit.looking import Looked
 from nekro_core.plugin import ListedPlugin
+from nekro_core.plugin.registry import LOCAL_FOLDER
 
 RIGHTS = (
     "Whatever stands here: a plugin runs in the bot's process, with all that the bot's user may do."
@@ -28,3 +31,9 @@ def state_text(plugin: ListedPlugin) -> Iterator[str]:
     yield f"{plugin.state:9} {plugin.key or plugin.item} {plugin.version}  {tools}"
     for line in (*plugin.addresses, *plugin.problems):
         yield f"{'':10}{line}"
+
+
+def at_home(text: str, data_dir: Path, plugin: Path) -> str:
+    """A text with the places where its author knows a plugin's files, not the link in a data
+    folder behind which a bot sees them."""
+    return re.sub(rf"{re.escape(str(data_dir / LOCAL_FOLDER))}/[^/:\s]+", str(plugin), text)

@@ -22,6 +22,7 @@ from nekro_core.testing.clock import FakeClock
 from nekro_core.testing.link import link_plugin
 from nekro_core.testing.platform import ACCOUNT, NAME, Sent, TestPlatform
 from nekro_core.testing.script import Script, fenced, newest_words, words_of
+from nekro_core.timers.settings import TimerSettings
 from nekro_core.tools.outcome import (
     Failed,
     Observation,
@@ -35,6 +36,8 @@ _LONGEST_S = 60.0
 """Of one turn, on a machine that is busy with other things."""
 _BEGIN_S = 10.0
 """Until a turn begins: longer, and a hook has kept the message from the bot."""
+_LOOK_S = 0.05
+"""How soon a timer notices that the clock was set."""
 _QUIET_S = 0.5
 """A bot that has begun nothing by then does not answer."""
 
@@ -71,7 +74,11 @@ class Bot:
         `PluginNotLoaded`.
         """
         item = link_plugin(plugin, data_dir) if plugin else ""
-        chosen = {"nekro_trigger": TriggerSettings(debounce_s=0), **(settings or {})}
+        chosen: dict[str, Any] = {
+            "nekro_trigger": TriggerSettings(debounce_s=0),
+            "nekro_timer": TimerSettings(look_s=_LOOK_S),
+            **(settings or {}),
+        }
         known = Settings(_env_file=None, nekro_data_dir=data_dir, **chosen)  # type: ignore[call-arg]  # NoneBot's own
         clock, platform, script = clock or FakeClock(), TestPlatform(), Script()
         async with App.open(
@@ -88,6 +95,15 @@ class Bot:
     def chat(self, key: str = "private_lin") -> "Chat":
         """A chat by its kind and name: ``private_lin``, ``group_30003``."""
         return Chat(self, ChatKey.parse(key if "-" in key else f"{NAME}-{key}"))
+
+    def foresee(
+        self, *, code: str | Sequence[str] = (), reply: str | Sequence[ScriptedReply] = ()
+    ) -> None:
+        """What the model answers to its next requests, as for `Chat.ask`: where it is not a person
+        that wakes it, but a timer, a task or a webhook."""
+        codes = [code] if isinstance(code, str) else code
+        replies = [reply] if isinstance(reply, str) else reply
+        self.script.foresee([*map(fenced, codes), *replies])
 
     async def call(self, tool: str, /, *args: Any, **kwargs: Any) -> Any:
         """`Chat.call` in the private chat with Lin."""
@@ -172,9 +188,7 @@ class Chat:
         Raises `AssertionError` where the model was asked more often than that, with what it was
         shown then (the traceback of failed code, for example), or less often.
         """
-        codes = [code] if isinstance(code, str) else list(code)
-        replies = [reply] if isinstance(reply, str) else list(reply)
-        self.bot.script.foresee([*map(fenced, codes), *replies])
+        self.bot.foresee(code=code, reply=reply)
         before = len(self.sent)
         async with self.bot.app.host.watch(self.key) as activities:
             await self._accept(text, by)

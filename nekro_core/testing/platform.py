@@ -56,14 +56,15 @@ class Sent:
 
 
 class TestPlatform:
-    """An `Adapter`. ``refuses`` is what the platform answers to every send, once it is set."""
+    """An `Adapter`. Once ``answer`` is set, the platform gives it to every send, and nobody sees
+    anything: a refusal, an account that is offline, no answer at all."""
 
     __test__ = False  # a class of pytest's own by its name alone
 
     def __init__(self) -> None:
         self.name = NAME
         self.sent: list[Sent] = []
-        self.refuses = ""
+        self.answer: Receipt | None = None
         self._numbers = itertools.count(1)
         self._news = anyio.Event()
 
@@ -74,7 +75,9 @@ class TestPlatform:
 
     async def send(self, delivery: Delivery) -> Receipt:
         """See `Adapter.send`."""
-        if problem := self.refuses or _missing(delivery.segments):
+        if self.answer is not None:
+            return self.answer
+        if problem := _missing(delivery.segments):
             return Receipt(state=DeliveryState.REJECTED, reason=problem)
         sent = Sent(
             chat_key=str(delivery.chat_key),

@@ -73,7 +73,8 @@ async def test_check_tells_what_is_wrong(tmp_path: Path) -> None:
         "no worked example in en, zh, ja",
         "nothing says what seconds means",
     ):
-        assert f"warning: {tmp_path}" in text
+        assert f"warning: {tmp_path / 'bad.py'}:" in text
+        assert "nekro-check-" not in text
         assert finding in text
     (tmp_path / "bad.py").write_text(FAULTY.replace("async def", "def"))
     status, text = await checked(tmp_path / "bad.py")

@@ -13,6 +13,7 @@ from tests.plugin.world import HEADER
 DICE = (
     HEADER.format(name="cup", author="ann")
     + '''
+from nekro_core.api import timer
 from nekro_core.api.signal import MsgSignal
 
 @plugin.mount_sandbox_method(SandboxMethodType.TOOL, "shake", "Roll dice.")
@@ -38,6 +39,12 @@ async def rules(_ctx: AgentCtx) -> str:
 async def note(_ctx: AgentCtx, text: str) -> str:
     """Take a note."""
     return f"noted {text}"
+
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "remind", "Set a timer.")
+async def remind(_ctx: AgentCtx, due: int) -> bool:
+    """Set a timer."""
+    return await timer.set_timer(_ctx.chat_key, due, "tea")
 
 
 @plugin.mount_on_user_message()
@@ -87,7 +94,7 @@ async def test_tools_alone(bot: Bot) -> None:
         await bot.call("shake", count="many")
     with pytest.raises(LookupError, match=r"no tool 'shuffle'.*shake"):
         await bot.call("shuffle")
-    assert [tool.name for tool in bot.info.tools] == ["shake", "rules", "note"]
+    assert [tool.name for tool in bot.info.tools] == ["shake", "rules", "note", "remind"]
     assert bot.module.plugin is bot.plugin
 
 
@@ -99,6 +106,16 @@ async def test_an_edited_plugin_is_loaded_again(bot: Bot, tmp_path: Path) -> Non
     (tmp_path / "cup.py").write_text("def broken(:")
     with pytest.raises(PluginNotLoaded, match=r"cup\.py:1: SyntaxError"):
         await bot.reload()
+
+
+async def test_a_timer_is_due_when_the_clock_is_set(bot: Bot) -> None:
+    chat = bot.chat()
+    due = int(bot.clock.wall()) + 3600
+    assert await bot.call("remind", due=due)
+    bot.foresee(reply="Your tea is ready.")
+    bot.clock.advance(3700)
+    assert await chat.gets(1) == ["Your tea is ready."]
+    assert "tea" in bot.prompt
 
 
 async def test_a_broken_plugin_says_why(tmp_path: Path) -> None:
