@@ -10,22 +10,24 @@ Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from nekro_core.tools.discovery.lexicon import Lexicon, lexicon
-from nekro_core.tools.discovery.words import folded, pairs, runs, words
+from nekro_core.tools.discovery.words import folded
 from nekro_core.tools.names import NamedTool
 
 _NAME = 2.0
-_BRIEF = 1.2
-_PLUGIN = 0.5
+_BRIEF = 1.0
+_PLUGIN = 0.3
 _REST = 0.5
 """Weights of the places in which a term may stand."""
-_WORD = 0.6
+_WORD = 0.4
 _PAIR = 0.4
 _CONCEPT = 1.0
 """Weights of the kinds of terms; a word of Chinese is about two pairs."""
+_AGAIN = 0.25
+"""How much it adds that a word is met in a second way: as it stands and by what it means."""
 _EXACT = 100.0
 """For the name itself: nobody who knows it wants another tool."""
 _MAX_QUERY = 400
@@ -55,22 +57,31 @@ class ToolIndex:
     def search(self, query: str, limit: int = 5) -> list[Hit]:
         """The tools that fit best, best first; none that has nothing of the query."""
         plain = folded(query[:_MAX_QUERY])
-        wanted = self._of_text(plain)
+        wanted = list(self._parts(plain))
         exact = "_".join(plain.split())
         hits = [
-            Hit(named, score)
+            (-score, len(terms), named)
             for named, terms in zip(self._tools, self._terms, strict=True)
             if (score := self._score(wanted, terms) + _named(named, exact)) > 0
         ]
-        hits.sort(key=lambda hit: (-hit.score, hit.named.name))
-        return hits[:limit]
+        # Of equals the one that is about least else.
+        hits.sort(key=lambda hit: (*hit[:2], hit[2].name))
+        return [Hit(named, -score) for score, _, named in hits[:limit]]
 
-    def _score(self, wanted: Mapping[_Term, float], terms: Mapping[_Term, float]) -> float:
-        return sum(
-            weight * terms[term] * self._rarity(term)
-            for term, weight in wanted.items()
-            if term in terms
-        )
+    def _score(
+        self, wanted: Sequence[Mapping[_Term, float]], terms: Mapping[_Term, float]
+    ) -> float:
+        total = 0.0
+        for part in wanted:
+            found = [
+                weight * terms[term] * self._rarity(term)
+                for term, weight in part.items()
+                if term in terms
+            ]
+            if found:
+                best = max(found)
+                total += best + _AGAIN * (sum(found) - best)
+        return total
 
     def _rarity(self, term: _Term) -> float:
         having = self._having[term]
@@ -92,14 +103,19 @@ class ToolIndex:
         return found
 
     def _of_text(self, plain: str) -> Mapping[_Term, float]:
-        terms: dict[_Term, float] = dict.fromkeys(words(plain), _WORD)
-        for run in runs(plain):
-            terms |= dict.fromkeys(pairs(run), _PAIR)
-        terms |= {concept: _CONCEPT * sure for concept, sure in self._sure(plain)}
+        terms: dict[_Term, float] = {}
+        for part in self._parts(plain):
+            for term, weight in part.items():
+                terms[term] = max(terms.get(term, 0.0), weight)
         return terms
 
-    def _sure(self, plain: str) -> Sequence[tuple[int, float]]:
-        return tuple(self._lexicon.concepts(plain).items())
+    def _parts(self, plain: str) -> Iterator[dict[_Term, float]]:
+        for written, concepts in self._lexicon.parts(plain):
+            terms: dict[_Term, float] = {
+                each: _WORD if each.isascii() else _PAIR for each in written
+            }
+            terms |= {concept: _CONCEPT * sure for concept, sure in concepts.items()}
+            yield terms
 
 
 def _named(named: NamedTool, exact: str) -> float:

@@ -1,11 +1,13 @@
 """What tools of chat bots are about, in English, Chinese and Japanese."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
-from nekro_core.tools.discovery.words import folded, runs, words
+from nekro_core.tools.discovery.words import all_words, folded, pairs, runs, says_nothing
 
+Part = tuple[tuple[str, ...], Mapping[int, float]]
+"""The stems or pairs of characters of a word, and the concepts that it may mean."""
 _INSIDE = 0.5
 """How surely a word is meant that is only a part of a longer one."""
 
@@ -28,35 +30,48 @@ class Lexicon:
         self._longest = max(map(len, self._english), default=0)
         self._widest = max(map(len, self._eastern), default=0)
 
-    def concepts(self, plain: str) -> Mapping[int, float]:
-        """The concepts of a folded text, with how much each counts.
+    def parts(self, plain: str) -> Iterator[Part]:
+        """A folded text in parts: what stands there, and the concepts that it may mean with how
+        much each counts.
 
         A longer form comes before the shorter ones that it is made of: "local time" is a little
         about time, but a character of a Chinese word alone is about nothing.
         """
-        found: dict[int, float] = {}
-        stems = words(plain)
+        stems = all_words(plain)
         at = 0
         while at < len(stems):
-            length = self._note_english(tuple(stems[at : at + self._longest]), found)
-            for part in stems[at : at + length] if length > 1 else ():
-                self._note(self._english.get((part,), ()), found, _INSIDE)
+            found: dict[int, float] = {}
+            length = self._note_english(stems, at, found)
+            telling = [each for each in stems[at : at + length] if not says_nothing(each)]
+            for inner in telling if length > 1 else ():
+                self._note(self._english.get((inner,), ()), found, _INSIDE)
+            if telling or found:
+                yield tuple(telling), found
             at += length
         for run in runs(plain):
             at = 0
             while at < len(run):
+                found = {}
                 length = self._note_eastern(run[at : at + self._widest], found)
                 for start in range(at, at + length - 1) if length > 2 else ():
-                    inner = run[start : start + 2]
-                    self._note(self._eastern.get(inner, ()), found, _INSIDE)
+                    self._note(self._eastern.get(run[start : start + 2], ()), found, _INSIDE)
+                yield tuple(pairs(run[at : at + max(length, 2)])), found
                 at += length
-        return found
 
-    def _note_english(self, stems: tuple[str, ...], found: dict[int, float]) -> int:
-        for length in range(len(stems), 0, -1):
-            if known := self._english.get(stems[:length]):
+    def _note_english(self, stems: Sequence[str], at: int, found: dict[int, float]) -> int:
+        """Note the longest form that stands there, and say how many words it takes. What says
+        nothing may stand between its words: "identify the song"."""
+        for length in range(min(self._longest, len(stems) - at), 0, -1):
+            known = self._english.get(tuple(stems[at : at + length]))
+            if known and (length > 1 or not says_nothing(stems[at])):
                 self._note(known, found)
                 return length
+            near = range(at, min(at + 2 * length, len(stems)))
+            telling = [place for place in near if not says_nothing(stems[place])][:length]
+            known = self._english.get(tuple(stems[place] for place in telling))
+            if known and length > 1 and telling[0] == at:
+                self._note(known, found)
+                return telling[-1] + 1 - at
         return 1
 
     def _note_eastern(self, text: str, found: dict[int, float]) -> int:
@@ -70,7 +85,7 @@ class Lexicon:
         eastern = runs(form)
         if eastern and eastern[0] == form:
             known = self._eastern.setdefault(form, [])
-        elif stems := tuple(words(form)):
+        elif stems := tuple(all_words(form)):
             known = self._english.setdefault(stems, [])
         else:
             return

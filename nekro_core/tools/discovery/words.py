@@ -23,7 +23,7 @@ _ENDINGS = (
     ("ization", "ize"), ("ational", "ate"), ("isation", "ize"), ("fulness", "ful"),
     ("iveness", "ive"), ("ations", "ate"), ("ation", "ate"), ("ators", "ate"), ("ator", "ate"),
     ("ments", ""), ("ment", ""), ("ness", ""), ("ions", ""), ("ion", ""), ("ings", ""),
-    ("ening", ""), ("ened", ""), ("ing", ""), ("en", ""), ("ies", "y"), ("ied", "y"),
+    ("ening", ""), ("ened", ""), ("ing", ""), ("en", ""), ("able", ""), ("ies", "y"), ("ied", "y"),
     ("ed", ""), ("ers", ""), ("er", ""), ("ors", ""),
     ("or", ""), ("ly", ""), ("es", ""), ("s", ""),
 )  # fmt: skip
@@ -39,7 +39,17 @@ def folded(text: str) -> str:
 def words(plain: str) -> list[str]:
     """The stems of the English words of a folded text, in their order. What says nothing, such as
     "the", is left out."""
-    return [stem(word) for word in _WORD.findall(plain) if word not in _STOP]
+    return [each for each in all_words(plain) if not says_nothing(each)]
+
+
+def all_words(plain: str) -> list[str]:
+    """The same with what says nothing: in a phrase it does."""
+    return [word if word in _STOP else stem(word) for word in _WORD.findall(plain)]
+
+
+def says_nothing(word: str) -> bool:
+    """Whether a word alone tells nothing of what somebody wants."""
+    return word in _STOP
 
 
 def runs(plain: str) -> list[str]:
@@ -72,7 +82,8 @@ def stem(word: str) -> str:
             break
     if len(bare) > 3 and bare[-1] == bare[-2] and bare[-1] not in "aeiouls":
         bare = bare[:-1]
-    return bare.removesuffix("e") if len(bare) > 3 else bare
+    short = bare.removesuffix("e") if len(bare) > 3 else bare
+    return bare if says_nothing(short) else short  # a note is not "not"
 
 
 @cache
