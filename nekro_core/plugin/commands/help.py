@@ -12,6 +12,9 @@ from nekro_core.plugin.commands.command import Command, CommandExecutionContext
 from nekro_core.plugin.commands.response import CmdCtl, CommandResponse
 from nekro_core.plugin.i18n import SupportedLang
 
+_MANY = 40
+"""More commands than this are listed by their names alone: nobody reads ten messages of them."""
+
 
 def help_command(book: CommandBook, settings: CommandSettings, catalogue: Catalogue) -> Command:
     """The command, to be put into the book that it tells of."""
@@ -37,7 +40,10 @@ def help_command(book: CommandBook, settings: CommandSettings, catalogue: Catalo
         for plugin, mine in groupby(entries, key=lambda entry: entry.plugin):
             if plugin is not None:
                 lines += ["", plugin.name]
-            lines += [line(entry, lang) for entry in mine]
+            if len(entries) > _MANY:
+                lines.append(", ".join(f"{settings.prefixes[0]}{each.spoken}" for each in mine))
+            else:
+                lines += [line(entry, lang) for entry in mine]
         return "\n".join(lines)
 
     def one(entry: Entry, context: CommandExecutionContext) -> str:

@@ -202,6 +202,19 @@ async def test_help_shows_what_there_is(tmp_path: Path) -> None:
         ]
 
 
+async def test_many_commands_are_listed_by_name(tmp_path: Path) -> None:
+    code = (
+        "for number in range(50):\n"
+        "    @plugin.mount_command(f'c{number}', 'Does something.')\n"
+        "    async def run(context, number: int): ...\n"
+    )
+    async with talk(tmp_path, many=code, stickers=GROUPS) as chat:
+        (shown,) = await chat.say("/帮助")
+        assert shown.splitlines()[-1] == "/sticker add, /sticker list"
+        assert "/c0, /c1, /c10" in shown
+        assert "Does" not in shown
+
+
 SAME = """
 @plugin.mount_command("echo", "From {0}.")
 async def echo(context):
