@@ -32,7 +32,8 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """A message must not steer the terminal: escape sequences move the cursor and set the title."""
 
 _SILENCE_S = 15.0
-"""Longest that a line from a file waits for a turn to begin: some lines, ``/stop``, bring none."""
+"""Longest that a line from a file waits for a turn to begin, a command (``/help``) for an answer:
+some lines bring neither."""
 
 Json = dict[str, Any]
 
@@ -78,6 +79,7 @@ class _Conversation:
         self._out = out
         self._busy = False
         self._turns = 0
+        self._answers = 0
         self._changed = anyio.Event()
         self._listening = anyio.Event()
 
@@ -97,7 +99,7 @@ class _Conversation:
         return status
 
     async def _say(self, text: str, *, wait: bool) -> None:
-        turns = self._turns
+        turns, answers = self._turns, self._answers
         answer = await self._client.post(
             "messages", json={"speaker": self._speaker, "text": text, "to_bot": True}
         )
@@ -105,7 +107,9 @@ class _Conversation:
             self._print(f"refused: {_reason(answer)}")
         elif wait:
             with anyio.move_on_after(_SILENCE_S):
-                while self._turns == turns:
+                while self._turns == turns and not (
+                    text.startswith("/") and self._answers > answers
+                ):
                     await self._changed.wait()
             while self._busy:
                 await self._changed.wait()
@@ -129,11 +133,12 @@ class _Conversation:
             self._turns += bool(data["busy"]) and not self._busy
             self._busy = bool(data["busy"])
             self._listening.set()
-            self._changed.set()
-            self._changed = anyio.Event()
         elif name == "message" and data["author"] != "person":
             text = " ".join(map(_read_aloud, data["segments"])).strip()
             self._print(f"{data['name'] or data['author']}: {text}")
+            self._answers += 1
+        self._changed.set()
+        self._changed = anyio.Event()
 
     def _print(self, text: str) -> None:
         self._out.write(_CONTROLS.sub("", text) + "\n")
