@@ -111,7 +111,7 @@ class AgentBox:
 
     def open_door(self, door: socket.socket) -> None:
         """Take connections as descriptors through ``door``, the other end of what its agent has as
-        DOOR (`guest.__main__`); without one they are relayed over the channel.
+        DOOR (`guest.guest_main`); without one they are relayed over the channel.
 
         Before the channel is opened: the agent may say at once that it is ready, and whether it
         has a door must agree with this.

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
+import _signal
+import _socket
 import gc
-import importlib
-import json
 import select
-import signal
-import socket
 
-import guest_files
-import guest_meter
 import guest_wire as wire
+from guest_lean import dumps, loads, suppress
 from guest_runs import TICK_S, Runs
 from guest_streams import Streams
 
@@ -22,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     import guest_changes
+    import guest_meter
     from guest_steward import Steward
 
 # What code often needs, imported while nobody waits: each run then has it for nothing.
@@ -45,7 +42,7 @@ class Agent:
         self,
         host: wire.Channel,
         limits: dict[str, Any],
-        door: socket.socket | None = None,
+        door: _socket.socket | None = None,
         meter: guest_meter.Meter | None = None,
     ) -> None:
         self.host = host
@@ -88,8 +85,8 @@ class Agent:
 
     def _idle(self) -> None:
         if self.unloaded:
-            with contextlib.suppress(ImportError):
-                importlib.import_module(self.unloaded.pop(0))
+            with suppress(ImportError):
+                __import__(self.unloaded.pop(0))
             if not self.unloaded:
                 gc.collect()
                 gc.freeze()  # so that no collection in a run writes to what it shares with others
@@ -130,13 +127,13 @@ class Agent:
                 if self.runs.current:
                     self.runs.end(self.runs.current, text)
             elif kind == wire.FILE:
-                self._file(number, json.loads(text))
+                self._file(number, loads(text))
             elif kind == wire.WORK:
                 self._work(number, text, body)
             elif kind == wire.STOP:
                 self._stop(number, text)
             elif kind == wire.OPEN:
-                self.streams.open(number, json.loads(text))
+                self.streams.open(number, loads(text))
             elif kind in _FOR_A_STREAM:
                 self.streams.take(kind, number, text, body)
             else:
@@ -150,7 +147,9 @@ class Agent:
             self._refuse(number, "limit", "the box has no process left for this")
             return
         stream = None
-        if json.loads(text)["operation"] in ("pack", "unpack"):
+        if loads(text)["operation"] in ("pack", "unpack"):
+            import socket
+
             stream, ours = socket.socketpair()
             for end in (stream, ours):
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _STREAM_BUFFER)
@@ -194,10 +193,12 @@ class Agent:
         self._watch_steward(steward)
 
     def _refuse(self, number: int, code: str, message: str) -> None:
-        text = json.dumps({"code": code, "message": message})
+        text = dumps({"code": code, "message": message})
         self.host.send(wire.WORK_DONE, number, text.encode())
 
     def _file(self, number: int, wanted: dict[str, Any]) -> None:
+        import guest_files
+
         operation = wanted.pop("operation")
         pieces = self._pieces(number) if operation in _TAKING else iter(())
         reply: dict[str, Any] = {}
@@ -209,7 +210,7 @@ class Agent:
             reply = {"code": "too_large", "message": "the box has not enough memory for this"}
         for _ in pieces:  # an operation that failed has not taken them all
             pass
-        self.host.send(wire.FILE_DONE, number, json.dumps(reply).encode("utf-8", "replace"))
+        self.host.send(wire.FILE_DONE, number, dumps(reply).encode("utf-8", "replace"))
 
     def _file_operation(
         self, number: int, pieces: Iterator[bytes], operation: str, **wanted: Any
@@ -229,6 +230,8 @@ class Agent:
             if operation == "note":
                 return self.changes.note()
             return self.changes.send(send=send, **wanted)
+        import guest_files
+
         if operation == "read":
             return guest_files.read(send=send, **wanted)
         if operation == "piece":
@@ -252,8 +255,12 @@ class Agent:
 
 def serve(limits: dict[str, Any], host: wire.Channel, door: int | None) -> None:
     """Be the agent until the host is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the only signal that Python would act on
-    meter = guest_meter.Meter() if limits.get("metered") else None
-    agent = Agent(host, limits, None if door is None else socket.socket(fileno=door), meter)
-    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # the only signal that Python would act on
+    meter = None
+    if limits.get("metered"):
+        import guest_meter
+
+        meter = guest_meter.Meter()
+    agent = Agent(host, limits, None if door is None else _socket.socket(fileno=door), meter)
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         agent.serve()

@@ -6,15 +6,14 @@ import __future__
 import builtins
 import io
 import itertools
-import json
 import os
 import sys
-import threading
-import types
+from _thread import allocate_lock
 
 import guest_packages
 import guest_tools
 import guest_values
+from guest_lean import dumps, loads
 from guest_wire import DONE, END, Channel
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
@@ -28,6 +27,7 @@ _ERROR_LIMIT = 8000
 
 # Of `ast` and `inspect`, which cost 20 ms to import.
 _ONLY_AST, _TOP_LEVEL_AWAIT, _COROUTINE = 0x400, 0x2000, 0x80
+_GENERATOR = type(_ for _ in ())
 _FUTURE = 0
 for _name in __future__.all_feature_names:
     _FUTURE |= getattr(__future__, _name).compiler_flag
@@ -49,7 +49,7 @@ def _awaitable(value: Any) -> Any:
 
 
 def _can_be_awaited(value: Any) -> bool:
-    return hasattr(value, "__await__") or isinstance(value, types.GeneratorType)
+    return hasattr(value, "__await__") or isinstance(value, _GENERATOR)
 
 
 def _await_anything(tree: Any) -> Any:
@@ -93,7 +93,7 @@ class Program:
 
     def __init__(self, conversation: guest_tools.Conversation) -> None:
         self.conversation = conversation
-        self.module = types.ModuleType("__main__")
+        self.module = type(sys)("__main__")
         self.bindings = guest_tools.Bindings(conversation, vars(self.module))
         self.filename = FILENAME
         self.lines: list[str] = []
@@ -166,7 +166,18 @@ class Program:
             self.loop = asyncio.new_event_loop()
 
 
+def _wait_for_the_end() -> None:
+    """The agent ends this process, and with it every thread."""
+    never = allocate_lock()
+    never.acquire()
+    while True:
+        never.acquire()
+
+
 def _join_threads() -> None:
+    threading = sys.modules.get("threading")
+    if threading is None:  # then there is no other one
+        return
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
@@ -249,10 +260,10 @@ def become_run(channel: Channel) -> None:
         guest_packages.settle(settings["environment"])
         program.bindings.bind(described)
         stop, error = program.run()
-        ended = json.dumps({"stop": stop, "error": error})
+        ended = dumps({"stop": stop, "error": error})
         conversation.send(END, 0, ended.encode("utf-8", "replace"))
         if not settings["keep"]:
-            threading.Event().wait()  # the agent ends this process, and with it every thread
+            _wait_for_the_end()
         settings, described = conversation.start()
         program.turn_page(number)
 
@@ -273,4 +284,4 @@ def _get_warm() -> None:
             exec(compile(type(tree)([statement], []), FILENAME, "exec"), module)
     guest_values.encode_call("name", ("text", 1, 2.5, ["x"]), {"key": {"a": None}}, 10_000)
     guest_values.load(b"\x80\x04]\x94(K\x01\x8c\x04text\x94e.")
-    json.loads(json.dumps({"names": ["a"] * 50, "value": 1}))
+    loads(dumps({"names": ["a"] * 50, "value": 1}))

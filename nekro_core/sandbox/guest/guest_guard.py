@@ -7,19 +7,18 @@ inside end or stop it, and it is not dumpable, so nobody of its own user id look
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
 import resource
 
+from guest_lean import prctl, suppress
+
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def set_dumpable(dumpable: bool) -> None:
     """Whether processes of the same user may look into this one's memory and descriptors."""
-    _libc.prctl(_PR_SET_DUMPABLE, int(dumpable), 0, 0, 0)
+    prctl(_PR_SET_DUMPABLE, int(dumpable))
 
 
 def adopt_orphans() -> None:
@@ -27,7 +26,7 @@ def adopt_orphans() -> None:
 
     It stays so when this process executes another program; no child inherits it.
     """
-    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def set_limits(memory: int, processes: int, files: int = 512) -> None:
@@ -60,5 +59,5 @@ def give_way(nice: int) -> None:
     them can take that back without a privilege.
     """
     os.nice(nice)
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("500")

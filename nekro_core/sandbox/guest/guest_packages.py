@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
+
+from guest_lean import suppress
 
 _PACKAGES = "/home/user/.local/lib/python{}.{}/site-packages".format(*sys.version_info[:2])
 
@@ -18,7 +19,7 @@ def settle(environment: dict[str, str]) -> None:
     if environment:
         os.environ.update(environment)
     if "PIP_USER" in environment:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             os.makedirs(_PACKAGES, exist_ok=True)
     if _PACKAGES not in sys.path and os.path.isdir(_PACKAGES):
         sys.path.append(_PACKAGES)

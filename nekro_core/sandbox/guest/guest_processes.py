@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
+from _signal import SIGCONT, SIGKILL, SIGSTOP
+
+from guest_lean import suppress
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def table() -> Table:
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
-            with contextlib.suppress(OSError, IndexError, ValueError):
+            with suppress(OSError, IndexError, ValueError):
                 file = os.open(f"/proc/{name}/stat", os.O_RDONLY | os.O_CLOEXEC)
                 try:
                     line = os.read(file, 1024)
@@ -60,11 +61,11 @@ def kill(find: Callable[[Table], set[int]]) -> set[int]:
         new = _alive(find) - stopped
         if not new:
             break
-        _signal_all(new, signal.SIGSTOP)
+        _signal_all(new, SIGSTOP)
         stopped |= new
     else:
         stopped |= _stop_everyone(find)
-    _signal_all(stopped, signal.SIGKILL)
+    _signal_all(stopped, SIGKILL)
     return stopped
 
 
@@ -75,15 +76,15 @@ def _alive(find: Callable[[Table], set[int]]) -> set[int]:
 
 def _stop_everyone(find: Callable[[Table], set[int]]) -> set[int]:
     before = {pid for pid, (_, state) in table().items() if state == b"T"}
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(-1, signal.SIGSTOP)
+    with suppress(ProcessLookupError):
+        os.kill(-1, SIGSTOP)
     listed = table()
     found = find(listed)
-    _signal_all(set(listed) - found - before - {1, os.getpid()}, signal.SIGCONT)
+    _signal_all(set(listed) - found - before - {1, os.getpid()}, SIGCONT)
     return found
 
 
 def _signal_all(pids: set[int], number: int) -> None:
     for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)

@@ -23,7 +23,8 @@ def start_anew(limits: dict[str, Any], host: wire.Channel, door: socket.socket |
     told = json.dumps({**limits, "nice": 0, "rested": True})
     descriptors = [host.incoming, host.outgoing] + ([door.fileno()] if door else [])
     here = os.path.dirname(os.path.abspath(__file__))
-    words = [sys.executable, "-I", "-S", here, told, f"{host.incoming},{host.outgoing}"]
+    begin = f"import sys; sys.path.insert(0, {here!r}); from guest_main import main; main()"
+    words = [sys.executable, "-I", "-S", "-c", begin, told, f"{host.incoming},{host.outgoing}"]
     words += [str(door.fileno())] if door else []
     for number in descriptors:
         os.set_inheritable(number, True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
+import _signal
+import _socket
 import fcntl
 import os
-import signal
-import socket
 import time
 
 import guest_code
 import guest_guard
 import guest_wire as wire
+from guest_lean import suppress
 
 _PIECE = 65536
 _STOP_TRIES = 200
@@ -33,7 +33,7 @@ class Run:
         self.truncated = False
         self.received = bytearray()
         self.outgoing = bytearray()
-        ours, theirs = socket.socketpair()
+        ours, theirs = _socket.socketpair()
         read_end, write_end = os.pipe()
         try:
             self.pid = os.fork()
@@ -75,7 +75,7 @@ class Run:
 
     def flush(self) -> None:
         """Send what the run has not taken yet."""
-        with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
+        with suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
             while self.outgoing:
                 del self.outgoing[: self.sock.send(self.outgoing)]
 
@@ -102,7 +102,7 @@ class Run:
         Waiting for the stop to be complete is what makes sure that no thread of it forks any more.
         """
         for _ in range(_STOP_TRIES):
-            os.kill(self.pid, signal.SIGSTOP)
+            os.kill(self.pid, _signal.SIGSTOP)
             found = os.waitid(
                 os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT
             )
@@ -113,7 +113,7 @@ class Run:
 
     def thaw(self) -> bool:
         """Let it go on; False if it has died meanwhile."""
-        os.kill(self.pid, signal.SIGCONT)
+        os.kill(self.pid, _signal.SIGCONT)
         return self.lives
 
     @property
@@ -128,10 +128,10 @@ class Run:
         os.close(self.process)
 
 
-def _become_run(channel: socket.socket, output: int) -> None:
+def _become_run(channel: _socket.socket, output: int) -> None:
     """In the forked child: let go of all that is the agent's, then be the run."""
     os.setsid()
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     os.dup2(output, 1)
     os.dup2(output, 2)
     number = fcntl.fcntl(channel.fileno(), fcntl.F_DUPFD_CLOEXEC, 4)  # it may be 3 itself
@@ -144,6 +144,8 @@ def _become_run(channel: socket.socket, output: int) -> None:
 def describe_status(status: int) -> str:
     """How a process ended, in words."""
     if os.WIFSIGNALED(status):
+        import signal
+
         number = os.WTERMSIG(status)
         try:
             name = signal.Signals(number).name

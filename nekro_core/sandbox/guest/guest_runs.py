@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import select
-import signal
 import time
+from _signal import SIGKILL
 
-import guest_files
-import guest_meter
 import guest_processes
 import guest_wire as wire
+from guest_lean import dumps, loads, suppress
 from guest_run import Run, describe_status
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
     from typing import Any
 
+    import guest_meter
     from guest_steward import Steward
 
 TICK_S = 0.2
@@ -49,7 +47,7 @@ class Runs:
 
     def start(self, text: bytes, described: bytes) -> None:
         """Start the next run."""
-        settings = json.loads(text)
+        settings = loads(text)
         run = self._take_kept() if settings.get("keep") else None
         if run is None:
             run = self._take_spare() or self._fork_at_any_cost()
@@ -96,6 +94,8 @@ class Runs:
         now = time.monotonic()
         if now < self._next_tick:
             return
+        import guest_files
+
         self._next_tick = now + TICK_S
         self.reap_orphans()
         before, self._file_count = self._file_count, guest_files.count()
@@ -114,7 +114,7 @@ class Runs:
         kept = bool(flags & wire.SAID_BY_RUN) and run.keeps_globals and self._keep(run)
         status = 0 if kept else self._end_all(run)
         for number in (run.sock, run.pipe, run.process):
-            with contextlib.suppress(KeyError):
+            with suppress(KeyError):
                 self._poll.unregister(number)
         run.take_output(1024)  # nobody is left who could write: the pipe's own size bounds it
         if text is None:
@@ -191,6 +191,8 @@ class Runs:
             self.spare = self.spare.close()
 
     def _measure(self, run: Run, meter: guest_meter.Meter) -> None:
+        import guest_meter
+
         steward = self.steward
         spent, over = meter.look(steward.pid if steward else 0)
         if over == guest_meter.Over.RUN:
@@ -212,7 +214,7 @@ class Runs:
         except ConnectionResetError:
             received = b""
         if not received:
-            with contextlib.suppress(KeyError):
+            with suppress(KeyError):
                 self._poll.unregister(run.sock)
             return
         run.received += received
@@ -264,7 +266,7 @@ class Runs:
     def _fork_at_any_cost(self) -> Run | None:
         """Fork a run's process; where commands left none for it, they end."""
         for _ in range(_FORK_TRIES):
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 return Run(self._nice)
             self.end_commands()
             self.end_strangers()
@@ -275,7 +277,7 @@ class Runs:
         """End the run that waits, and reap whoever is left to be reaped."""
         run, self.spare = self.spare, None
         if run is not None:
-            os.kill(run.pid, signal.SIGKILL)
+            os.kill(run.pid, SIGKILL)
             self._bury(run)
         self.reap_orphans()
 
@@ -287,15 +289,15 @@ class Runs:
     def _end_all(self, run: Run) -> int:
         """End the run and whatever it left; the status of its own process."""
         if self.steward is None and self.kept is None and self.spare is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(-1, SIGKILL)
             return self._reap_all(run)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(run.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(run.pid, SIGKILL)
         _, status = os.waitpid(run.pid, 0)
         self.end_strangers()
         if self.kept and not self.kept.freeze():
-            os.kill(self.kept.pid, signal.SIGKILL)
+            os.kill(self.kept.pid, SIGKILL)
             self.kept = self._bury(self.kept)
         return status
 
@@ -313,7 +315,7 @@ class Runs:
 
 
 def _ended(stop: str, error: str) -> bytes:
-    return json.dumps({"stop": stop, "error": error}).encode("utf-8", "replace")
+    return dumps({"stop": stop, "error": error}).encode("utf-8", "replace")
 
 
 _STARVED = _ended("out_of_memory", "the code used more memory than its box has")

@@ -6,16 +6,17 @@ and gives it away. See `guest_wire` for what passes where there is no door.
 
 from __future__ import annotations
 
-import contextlib
+import _socket
 import errno
 import os
 import select
-import socket
 
 import guest_wire as wire
+from guest_lean import suppress
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
+    import socket
     from typing import Any
 
 _PIECE = 65536
@@ -63,6 +64,8 @@ class Streams:
 
     def open(self, number: int, wanted: dict[str, int]) -> None:
         """Connect to a port of the box, or listen there."""
+        import socket
+
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         sock.setblocking(False)
         try:
@@ -130,6 +133,8 @@ class Streams:
         if self._door is None:
             return False
         with sock:
+            import socket
+
             socket.send_fds(self._door, [wire.DOOR.pack(number)], [sock.fileno()])
         return True
 
@@ -145,7 +150,7 @@ class Streams:
     def _connected(self, descriptor: int) -> None:
         number, sock = self._connecting.pop(descriptor)
         self._poll.unregister(descriptor)
-        failed = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        failed = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_ERROR)
         if failed:
             sock.close()
             self._refuse(number, OSError(failed, os.strerror(failed)))
@@ -153,7 +158,7 @@ class Streams:
             self.give(number, sock)
 
     def _accept(self, listener: int, sock: socket.socket) -> None:
-        with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
+        with suppress(BlockingIOError, ConnectionAbortedError):
             accepted, _ = sock.accept()
             if len(self._relayed) >= _MOST:
                 accepted.close()
@@ -174,7 +179,7 @@ class Streams:
         if stream.events:
             self._poll.register(stream.sock, stream.events)
         else:
-            with contextlib.suppress(KeyError):
+            with suppress(KeyError):
                 self._poll.unregister(stream.sock)
 
     def _read(self, stream: _Relayed) -> None:
@@ -207,8 +212,8 @@ class Streams:
             self._host.send(wire.CREDIT, stream.number, str(stream.passed_on).encode())
             stream.passed_on = 0
         if stream.host_ended and not stream.outgoing:
-            with contextlib.suppress(OSError):
-                stream.sock.shutdown(socket.SHUT_WR)
+            with suppress(OSError):
+                stream.sock.shutdown(_socket.SHUT_WR)
             self._end_if_over(stream)
 
     def _end_if_over(self, stream: _Relayed) -> None:
@@ -232,6 +237,6 @@ class Streams:
                     self._forget(sock)
 
     def _forget(self, sock: socket.socket) -> None:
-        with contextlib.suppress(KeyError):
+        with suppress(KeyError):
             self._poll.unregister(sock)
         sock.close()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import collections
-import json
 import sys
-import threading
-import types
+from _collections import deque
+from _thread import allocate_lock
 
 import guest_values as values
+from guest_lean import loads
 from guest_wire import ANSWER, CALL, FEED, FINISH, START, Channel
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
@@ -31,24 +30,24 @@ class Conversation:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._value_limit = 0
-        self._lock = threading.Lock()
-        self._sending = threading.Lock()
+        self._lock = allocate_lock()
+        self._sending = allocate_lock()
         self._reading = False
-        self._waiting: list[threading.Lock] = []
+        self._waiting: list[Any] = []
         self._calls = 0
         self._answers: dict[int, tuple[bytes, bytes]] = {}
-        self._source: collections.deque[tuple[Any]] = collections.deque()
-        self._starts: collections.deque[tuple[bytes, bytes]] = collections.deque()
+        self._source: deque[tuple[Any]] = deque()
+        self._starts: deque[tuple[bytes, bytes]] = deque()
         self._described = b""
         self._functions: list[tuple[list[str], str, str]] = []
 
     def start(self) -> tuple[dict[str, Any], list[tuple[list[str], str, str]]]:
         """Wait to be started: the run's settings, and the functions that it is given."""
         text, described = self._wait(lambda: self._starts.popleft() if self._starts else None)
-        settings = json.loads(text)
+        settings = loads(text)
         self._value_limit = settings["value"]
         if described != self._described:
-            self._described, self._functions = described, json.loads(described)
+            self._described, self._functions = described, loads(described)
         return settings, self._functions
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -60,7 +59,7 @@ class Conversation:
             self._channel.send(CALL, number, text, body)
         text, body = self._wait(lambda: self._answers.pop(number, None))
         if text:
-            raise ToolError(json.loads(text)["error"])
+            raise ToolError(loads(text)["error"])
         return values.load(body)
 
     def source(self) -> tuple[int, int, str] | None:
@@ -81,7 +80,7 @@ class Conversation:
                 if found is not None:
                     return found
                 if self._reading:
-                    turn = threading.Lock()
+                    turn = allocate_lock()
                     turn.acquire()
                     self._waiting.append(turn)
                 self._reading = True
@@ -104,7 +103,7 @@ class Conversation:
         if kind == ANSWER:
             self._answers[number] = (text, body)
         elif kind == FEED:
-            self._source.append(((number, json.loads(text)["line"], body.decode()),))
+            self._source.append(((number, loads(text)["line"], body.decode()),))
         elif kind == FINISH:
             self._source.append((None,))
         elif kind == START:
@@ -125,7 +124,7 @@ def _function(
     return call
 
 
-class Namespace(types.ModuleType):
+class Namespace(type(sys)):
     """Functions under a dotted name: ``chat`` of ``chat.send_image``."""
 
     def __getattr__(self, name: str) -> Any:

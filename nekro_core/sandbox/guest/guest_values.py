@@ -9,12 +9,11 @@ It runs in the run's own process: a guest can only hurt itself with it.
 from __future__ import annotations
 
 import io
-import json
 import math
 import os
-import pickle
 import sys
 
+from guest_lean import dumps_unescaped
 from guest_wire import TEXT_LIMIT
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 _LONG_TEXT = 4096
 _DEPTH = 60
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 class _Body:
@@ -121,7 +119,7 @@ def encode_call(
     if len(named) == 1 and next(iter(named)).startswith("$"):
         raise TypeError(f"{name}() got an unexpected keyword argument")
     plain = [name, [_plain(value, body, 0) for value in args], named]
-    text = _encode(plain).encode("utf-8", "replace")
+    text = dumps_unescaped(plain).encode("utf-8", "replace")
     if len(text) > TEXT_LIMIT or body.length + len(text) > limit:
         raise ValueError(
             f"the arguments of {name}() are {body.length + len(text)} bytes; "
@@ -199,21 +197,31 @@ def make_view(module: str, name: str) -> View:
     return view_class(module, name)()
 
 
-class _Loader(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if module == "nekro_core.sandbox.handover" and name == "make_view":
-            return make_view
-        home = module
-        while True:
-            try:
-                return super().find_class(home, name)
-            except (ImportError, AttributeError):
-                # Another Python version may keep it one package higher (pathlib._local).
-                home, dot, _ = home.rpartition(".")
-                if not dot:
-                    return view_class(module, name)
+_loaders: list[Any] = []
+
+
+def _make_loader() -> Any:
+    from pickle import Unpickler  # with what it imports it is the longest wait of a cold start
+
+    class Loader(Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            if module == "nekro_core.sandbox.handover" and name == "make_view":
+                return make_view
+            home = module
+            while True:
+                try:
+                    return super().find_class(home, name)
+                except (ImportError, AttributeError):
+                    # Another Python version may keep it one package higher (pathlib._local).
+                    home, dot, _ = home.rpartition(".")
+                    if not dot:
+                        return view_class(module, name)
+
+    return Loader
 
 
 def load(body: bytes) -> Any:
     """The value of an answer."""
-    return _Loader(io.BytesIO(body)).load()
+    if not _loaders:
+        _loaders.append(_make_loader())
+    return _loaders[0](io.BytesIO(body)).load()

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import os
 import select
-import struct
+from struct import Struct
 
-HEAD = struct.Struct("!IIII")
-DOOR = struct.Struct("!I")
+HEAD = Struct("!IIII")
+DOOR = Struct("!I")
 """What goes through the door beside a descriptor: the number of its stream."""
 
 # From the host.

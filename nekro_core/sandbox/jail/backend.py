@@ -26,7 +26,7 @@ from nekro_core.sandbox.channel import Channel
 from nekro_core.sandbox.check import check_box
 from nekro_core.sandbox.jail import process_tree, remedies
 from nekro_core.sandbox.jail.cgroups import CGroups
-from nekro_core.sandbox.jail.command import GUEST, View, box_arguments
+from nekro_core.sandbox.jail.command import AGENT, View, box_arguments
 from nekro_core.sandbox.jail.defences import ALL, Defences
 from nekro_core.sandbox.jail.interpreter import Identity
 from nekro_core.sandbox.jail.layout import Layout, lay_out
@@ -192,7 +192,7 @@ class JailBackend:
         arguments_file = _anonymous_file("\0".join((*arguments, "")).encode())
         numbers = [end.fileno() for end in ends]  # the agent's ends of its channel and its door
         told = _told(layout, template, spec, rest_s=self._settings.rest_seconds)
-        agent = (template.interpreter.executable, "-I", "-S", GUEST, told)
+        agent = (template.interpreter.executable, "-I", "-S", "-c", AGENT, told)
         try:
             processes = JailProcesses.start(
                 [

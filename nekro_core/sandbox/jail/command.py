@@ -11,6 +11,8 @@ from nekro_core.sandbox.jail.runtime_folder import RuntimeFolder
 from nekro_core.sandbox.jail.templates import Template
 
 GUEST = "/run/guest"
+AGENT = f"import sys; sys.path.insert(0, {GUEST!r}); from guest_main import main; main()"
+"""What its interpreter is told by ``-c``: to run a folder it would first import `runpy`."""
 
 _ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin:/home/user/.local/bin",

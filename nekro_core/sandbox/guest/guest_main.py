@@ -1,6 +1,6 @@
 """The agent of a box: stands between the host and all that runs here.
 
-Started once per box as ``python3 -I -S <this folder> LIMITS CHANNEL [DOOR]``. LIMITS is JSON.
+`main` is called once per box, with ``sys.argv`` as LIMITS CHANNEL [DOOR]. LIMITS is JSON.
 CHANNEL is the number of the descriptor that is the host's channel, or two, ``0,1``, where it comes
 as pipes. DOOR is the number of a socket (SOCK_SEQPACKET) through which descriptors are passed;
 without it connections are relayed in frames (`guest_wire`).
@@ -14,12 +14,12 @@ namespace the agent inherits the orphans of a run.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 
 import guest_guard
 import guest_wire as wire
+from guest_lean import dumps, loads
 
 
 def _open_channel(told: str) -> wire.Channel:
@@ -42,7 +42,7 @@ def main() -> None:
     """Confine this process, say that it is there, and serve the host."""
     if os.getpid() != 1:
         raise SystemExit("the agent ends every process it can see: start it in a box of its own")
-    limits = json.loads(sys.argv[1])
+    limits = loads(sys.argv[1])
     guest_guard.give_way(limits.get("nice", 0))  # its file is not ours once we are not dumpable
     guest_guard.set_dumpable(False)
     os.umask(0o022)
@@ -54,11 +54,8 @@ def main() -> None:
     if door is not None:
         os.set_inheritable(door, False)
     ready = {"python": ".".join(map(str, sys.version_info[:3])), "door": door is not None}
-    host.send(wire.READY, 1, json.dumps(ready).encode())
+    host.send(wire.READY, 1, dumps(ready).encode())
     # The host makes ready what it has to while the larger part of the agent is imported.
     import guest_agent
 
     guest_agent.serve(limits, host, door)
-
-
-main()

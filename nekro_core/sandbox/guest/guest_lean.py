@@ -1,0 +1,96 @@
+"""A little of the standard library without what it imports: a cold start waits for every module.
+
+`contextlib`, `json` and `ctypes` bring `collections`, `enum`, `functools` and `re` with them, which
+together cost as much again as the interpreter's own start. Once a box has nothing to do the agent
+imports all of them, so that code finds them ready.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Any
+
+
+class suppress:  # noqa: N801 - it stands for `contextlib.suppress`
+    """Leave a block without a word where it raises one of these."""
+
+    def __init__(self, *errors: type[BaseException]) -> None:
+        self._errors = errors
+
+    def __enter__(self) -> None:
+        """Nothing is made ready."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        return kind is not None and issubclass(kind, self._errors)
+
+
+class _Reading:
+    """What `json.JSONDecoder` tells the scanner."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = float
+
+
+def _make_json() -> tuple[Callable[[str | bytes], Any], Callable[[Any], str], Callable[[Any], str]]:
+    """The interpreter's own scanner and encoders, as `json` uses them: loads, dumps, and a dumps
+    that leaves every character as it is.
+
+    They have no public name. Where they are not what they are in CPython 3.9 to 3.14, `json`.
+    """
+    try:
+        import _json
+
+        scan = _json.make_scanner(_Reading)
+        loads, dumps, dumps_unescaped = (
+            lambda text: scan(text if isinstance(text, str) else text.decode(), 0)[0],
+            _encoder(_json.make_encoder, _json.encode_basestring_ascii),
+            _encoder(_json.make_encoder, _json.encode_basestring),
+        )
+        value = {"a": [1, 0.5, None, True, "\u00e9"]}
+        as_expected = loads(dumps(value)) == value == loads(dumps_unescaped(value))
+    except Exception:  # whatever another interpreter makes of it
+        as_expected = False
+    if as_expected:
+        return loads, dumps, dumps_unescaped
+    import json
+
+    unescaped = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return json.loads, json.dumps, unescaped.encode
+
+
+def _encoder(make_encoder: Any, of_text: Any) -> Callable[[Any], str]:
+    encode = make_encoder(None, _refuse, of_text, None, ":", ",", False, False, False)
+    return lambda value: "".join(encode(value, 0))
+
+
+def _refuse(value: Any) -> Any:
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+loads, dumps, dumps_unescaped = _make_json()
+
+
+def prctl(option: int, value: int) -> None:
+    """The system call, as ``ctypes.CDLL(None).prctl``."""
+    try:
+        from _ctypes import call_function, dlopen, dlsym
+
+        function = dlsym(dlopen(None, 0), "prctl")
+    except ImportError:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    else:
+        call_function(function, (option, value, 0, 0, 0))
