@@ -14,6 +14,10 @@ _SEGMENTS = "nekro_core.plugin.agent_segments"
 _HEARD = "nekro_core.plugin.heard_segments"
 _COMMANDS = "nekro_core.plugin.commands"
 _CORE_CONFIG = (f"{_COMPAT}.core_config", f"{_API}.llm:ModelConfigGroup")
+_VECTOR_CLIENT = (
+    f"{_API}.vectors:get_qdrant_client",
+    f"{_API}.vectors:get_qdrant_config",
+)
 _PLATFORM_NAMES = ("PlatformUser", "OlderAdapter as BaseAdapter")
 _AGENT_SEGMENTS = tuple(
     f"{_SEGMENTS}:{name}"
@@ -52,7 +56,12 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "nekro_agent": (),
         "nekro_agent.api": (),
-        "nekro_agent.api.core": (f"{_API}.core", *_CORE_CONFIG, f"{_COMPAT}.loggers"),
+        "nekro_agent.api.core": (
+            f"{_API}.core",
+            *_CORE_CONFIG,
+            f"{_COMPAT}.loggers",
+            *_VECTOR_CLIENT,
+        ),
         "nekro_agent.api.i18n": (f"{_API}.i18n",),
         "nekro_agent.api.message": (
             f"{_API}.message",
@@ -74,6 +83,7 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.core.core_utils": (f"{_API}.plugin:ConfigBase", f"{_API}.plugin:ExtraField"),
         "nekro_agent.core.logger": (f"{_COMPAT}.loggers",),
         "nekro_agent.core.os_env": (f"{_COMPAT}.os_env",),
+        "nekro_agent.core.vector_db": _VECTOR_CLIENT,
         "nekro_agent.schemas": (),
         "nekro_agent.schemas.agent_ctx": (
             f"{_API}.schemas:AgentCtx",
@@ -175,5 +185,13 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.tools.file_utils": (f"{_COMPAT}.tools.file_utils",),
         "nekro_agent.tools.onebot_util": (f"{_COMPAT}.onebot_util",),
         "nekro_agent.tools.path_convertor": (f"{_COMPAT}.tools.path_convertor",),
+        # Our own store behind the names of Qdrant's client. Where the real package is installed, it
+        # goes first: our store takes its objects too.
+        "qdrant_client": (f"{_API}.vectors:AsyncQdrantClient", f"{_API}.vectors:models"),
+        "qdrant_client.async_qdrant_client": (f"{_API}.vectors:AsyncQdrantClient",),
+        "qdrant_client.http": (f"{_API}.vectors:models",),
+        "qdrant_client.http.exceptions": (f"{_API}.vectors:VectorError as UnexpectedResponse",),
+        "qdrant_client.http.models": ("nekro_core.vectors.models",),
+        "qdrant_client.models": ("nekro_core.vectors.models",),
     }
 )

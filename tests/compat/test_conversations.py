@@ -16,6 +16,11 @@ from nekro_core.tools.outcome import ToolFailure
 from tests.compat.conftest import OpenBot
 from tests.peers.listening import LoopbackServer, read_request
 
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
+    "rkJggg=="
+)
+
 
 async def test_pictures_go_between_box_and_host(bot_with: OpenBot) -> None:
     async with bot_with("picture_lab") as bot:
@@ -176,6 +181,37 @@ async def test_a_search_is_read_by_the_model(bot_with: OpenBot) -> None:
         config.BASE_URL = "http://127.0.0.1:1"
         with pytest.raises(ToolFailure, match="搜索失败"):
             await chat.call("搜索", "tea")
+
+
+@pytest.mark.long
+async def test_stickers_are_found_by_what_they_show(bot_with: OpenBot) -> None:
+    async with bot_with("sticker_store") as bot:
+        chat = bot.chat()
+        await chat.ask(
+            "keep these",
+            code=f"import base64\npixel = base64.b64decode('{PIXEL}')\n"
+            "for color, words in (('red', 'an angry cat shouts'), ('blue', 'a sad dog cries')):\n"
+            "    open(f'{color}.png', 'wb').write(pixel + color.encode())\n"
+            "    number = collect_sticker(f'{color}.png', words, [color, 'pet'])\n"
+            "send_sticker(number)",
+        )
+        (sent,) = chat.sent
+        assert isinstance(sent.segments[0], Image)
+        words, picture, *_ = await chat.call("search_sticker", "angry cat")
+        assert words.text == "#1: an angry cat shouts"
+        assert picture.mime == "image/png"
+        found = await chat.call("search_sticker", "angry cat", tag="blue")
+        assert [part.text for part in found if hasattr(part, "text")] == ["#2: a sad dog cries"]
+        assert await chat.say("/sticker_stats") == ["2 / 2"]
+        await bot.reload()
+        await chat.ask(
+            "again",
+            code="path = get_sticker_path(2)\nassert open(path, 'rb').read(4) == b'\\x89PNG'\n"
+            "send_sticker(1)",
+        )
+        assert "You keep 2 stickers." in words_of(bot.model.requests[-1])
+        with pytest.raises(ToolFailure, match="no sticker 9"):
+            await chat.call("get_sticker_path", 9)
 
 
 class Engine(LoopbackServer):
