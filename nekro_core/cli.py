@@ -24,7 +24,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("doctor", help="what works here, what does not, how to mend it")
     commands.add_parser("fetch", help="download the embedded model's weights now")
     _add_plugin_actions(commands.add_parser("plugin", help="write, try, install, list plugins"))
-    mcp = commands.add_parser("mcp", help="offer sandboxes and tools to other agents over MCP")
+    mcp = commands.add_parser("mcp", help="offer tools to other agents over MCP, or use theirs")
+    mcp.add_argument(
+        "action",
+        nargs="?",
+        choices=("serve", "servers"),
+        default="serve",
+        help="serve: offer sandboxes and tools. servers: how those of data/mcp.json do",
+    )
     mcp.add_argument(
         "--chat",
         default="",

@@ -10,6 +10,7 @@ from nekro_core.doctor import examine
 from nekro_core.kit.command import ACTIONS
 from nekro_core.llm.embedded import WeightsError, ensure_weights
 from nekro_core.logs import Redactor, kept_secrets
+from nekro_core.mcp_servers import told_of_servers
 from nekro_core.progress import ProgressLine
 from nekro_core.sandbox.box import SandboxError
 from nekro_core.settings import Settings
@@ -58,6 +59,9 @@ async def _plugin(options: argparse.Namespace) -> int:
 
 
 async def _mcp(options: argparse.Namespace) -> int:
+    if options.action == "servers":
+        print(told_of_servers(Settings.load().nekro_data_dir))
+        return 0
     if find_spec("mcp") is None:
         print("nekro mcp needs the package mcp: pip install 'nekro-core[mcp]'", file=sys.stderr)
         return 1

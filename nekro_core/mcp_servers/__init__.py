@@ -18,8 +18,8 @@ log hold them. The package ``mcp`` takes a second to import, so only `connection
 it do, when there is a server.
 """
 
-from nekro_core.mcp_servers.servers import McpServers, read_states
+from nekro_core.mcp_servers.servers import McpServers, read_states, told_of_servers
 from nekro_core.mcp_servers.settings import McpSettings
 from nekro_core.mcp_servers.state import Phase, ServerState
 
-__all__ = ["McpServers", "McpSettings", "Phase", "ServerState", "read_states"]
+__all__ = ["McpServers", "McpSettings", "Phase", "ServerState", "read_states", "told_of_servers"]

@@ -192,6 +192,19 @@ def read_states(data_dir: Path) -> list[Mapping[str, Any]]:
     return found
 
 
+def told_of_servers(data_dir: Path) -> str:
+    """A line for each server, for the operator to read. The bot of the folder wrote them last."""
+    states = read_states(data_dir)
+    if not states:
+        return f"there are no MCP servers; they are named in {data_dir / FILE}"
+    lines = []
+    for each in states:
+        tools = f", {each['tools']} tools" if each["phase"] == Phase.READY else ""
+        why = f": {each['reason']}" if each["reason"] else ""
+        lines.append(f"{each['name']}  {each['phase']}{tools}{why}  ({each['place']})")
+    return "\n".join(lines)
+
+
 def _stamp(path: Path) -> tuple[int, int]:
     try:
         status = path.stat()

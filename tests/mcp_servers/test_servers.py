@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.mcp_servers import McpSettings, Phase, read_states
+from nekro_core.mcp_servers import McpSettings, Phase, read_states, told_of_servers
 from nekro_core.tools.content import ImageContent
 from nekro_core.tools.outcome import Failed, Returned, ReturnedMedia
 from nekro_core.tools.stub import signature_text
@@ -95,7 +95,8 @@ async def test_while_it_is_away_its_tools_say_so(tmp_path: Path) -> None:
         away = await bot.call("peer.echo", text="hi")
         assert isinstance(away, Failed)
         assert "the MCP server 'peer' is not connected (its process has ended" in away.message
-        assert read_states(tmp_path)[0]["phase"] == "waiting"
+        told = told_of_servers(tmp_path)
+        assert told.startswith("peer  waiting: its process has ended")
 
 
 async def test_changed_tools_are_known_at_once(tmp_path: Path) -> None:
@@ -162,6 +163,7 @@ async def test_the_file_is_followed_while_the_bot_runs(tmp_path: Path) -> None:
         await bot.ready("two")
         assert [*bot.offered] == ["mcp.two"]
         assert bot.tools.resolve("two.echo").visibility is Visibility.VISIBLE
+        assert told_of_servers(tmp_path).startswith("two  ready, 9 tools  (")
         bot.write()
         await bot.until(lambda: not bot.offered and not bot.servers.states())
     assert read_states(tmp_path) == []
