@@ -195,6 +195,7 @@ class Session:
         """Nothing that was heard asks for an answer, nor will it."""
         self._heard.clear()
         self._forced.clear()
+        self._passed.clear()
         self._ready = None
 
     async def _answer(self, record: Record, why: str) -> None:
