@@ -145,7 +145,7 @@ async def test_an_api_and_who_calls_it(tmp_path: Path) -> None:
         assert "replyer" in told["models"]
         assert told["own"]["style"] == {"prefix": "☯ "}
         assert told["others"].get("success") is False  # another's may hold keys
-        with pytest.raises(ToolFailure, match="RuntimeError"):
+        with pytest.raises(ToolFailure, match="CapabilityDenied"):
             await chat.call("whisper")
         assert await chat.call("elsewhere", where=str(group.key)) == {"sent": False}
         before = len(group.texts)
