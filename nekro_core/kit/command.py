@@ -72,7 +72,7 @@ async def _new(options: argparse.Namespace) -> int:
     folder = Path(options.folder)
     try:
         written = write_new(folder, options.name, options.author)
-    except NewRefused as error:
+    except (NewRefused, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     for path in written:
@@ -127,7 +127,7 @@ async def _changing(change: Callable[[], str], done: str) -> int:
     try:
         item = await anyio.to_thread.run_sync(change)
     except (
-        FilesRefused, InstallRefused, NeedsUnreadable, PackagesRefused, SourceRefused
+        FilesRefused, InstallRefused, NeedsUnreadable, OSError, PackagesRefused, SourceRefused
     ) as error:  # fmt: skip
         print(error, file=sys.stderr)
         return 1

@@ -165,6 +165,7 @@ class Installer:
         return self._plugins / name, f"local/{fetched.name}"
 
     def _taken(self, place: Path) -> bool:
+        """Whether a file or a folder has the name already."""
         stem = place.stem if place.suffix == ".py" else place.name
         return any((self._plugins / each).exists() for each in (stem, f"{stem}.py"))
 
@@ -194,8 +195,14 @@ class Installer:
     def _get(self, item: str, needs: tuple[Need, ...]) -> None:
         if not needs and item not in self.shelf.needs:
             return
-        for package, version in self.shelf.fulfil(item, needs).items():
+        gone = [other for other in self.shelf.needs if other != item and self._is_gone(other)]
+        for package, version in self.shelf.fulfil(item, needs, gone=gone).items():
             self.say(f"  got {package} {version}")
+
+    def _is_gone(self, item: str) -> bool:
+        """Whether somebody removed its files by hand."""
+        source, _, name = item.partition("/")
+        return source == "local" and not self._taken(self._plugins / name)
 
     def _move(self, ready: Path, place: Path) -> None:
         """Put files in their place. The old ones are aside until the new are there."""

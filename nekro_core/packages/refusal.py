@@ -35,6 +35,8 @@ def in_words(error: PipFailed | TimeoutError, needs: Sequence[Need], *, builds: 
     """What pip said, told by plugins."""
     if isinstance(error, TimeoutError):
         return f"{error}; set NEKRO_PLUGIN__PACKAGES_S if the network is slow"
+    if "No module named pip" in error.said:
+        return "this Python has no pip to get packages with: run python -m ensurepip once"
     if cause := _CAUSE.search(error.said):
         return "; ".join([*_sides(cause["lines"].splitlines(), needs)])
     if missing := _NONE.search(error.said):

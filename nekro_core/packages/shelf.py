@@ -10,13 +10,14 @@ import importlib
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 import msgspec
+from loguru import logger
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -89,8 +90,16 @@ class PackageShelf:
             version = self.held.get(canonicalize_name(wanted.name), "")
         return bool(version) and wanted.specifier.contains(version, prereleases=True)
 
-    def fulfil(self, plugin: str, needs: Iterable[Need], *, more: bool = False) -> dict[str, str]:
-        """See to it that a plugin has what it needs, and everybody else too.
+    def fulfil(
+        self,
+        plugin: str,
+        needs: Iterable[Need],
+        *,
+        more: bool = False,
+        gone: Collection[str] = (),
+    ) -> dict[str, str]:
+        """See to it that a plugin has what it needs, and everybody else too but those who are
+        ``gone``.
 
         What it needed before is forgotten, or with ``more`` still needed. Gives the packages that
         came or changed, with their versions. Where it cannot be, nothing has changed. Raises
@@ -102,6 +111,7 @@ class PackageShelf:
             if more:
                 wanted = [*dict.fromkeys([*note.needs.get(plugin, ()), *wanted])]
             every = {**note.needs, plugin: wanted}
+            every = {who: texts for who, texts in every.items() if who not in gone}
             if not wanted:
                 del every[plugin]
             return self._change(note, every)
@@ -114,7 +124,7 @@ class PackageShelf:
     def on_path(self) -> Iterator[None]:
         """While this is open the packages can be imported, behind the bot's own. For the one
         process that holds the data folder: what earlier ones left is removed."""
-        note = self._note()
+        note = self._readable_note()
         for old in self._folder.glob("[0-9]*"):
             if old.name != str(note.number):
                 shutil.rmtree(old, ignore_errors=True)
@@ -129,7 +139,7 @@ class PackageShelf:
     def refresh(self) -> tuple[Stale, ...]:
         """Look whether another process has changed the shelf, and follow. Gives what runs in
         another version than is there now."""
-        note = self._note()
+        note = self._readable_note()
         now = str(self._folder / str(note.number)) if note.number else ""
         if now != self._on_path:
             self._remember_running(self._on_path)
@@ -181,12 +191,20 @@ class PackageShelf:
         except (PipFailed, TimeoutError) as error:
             shutil.rmtree(target, ignore_errors=True)
             raise PackagesRefused(in_words(error, needs, builds=self._builds)) from None
+        except OSError as error:
+            shutil.rmtree(target, ignore_errors=True)
+            raise PackagesRefused(f"packages cannot be written: {error}") from None
         digests = {each.name: each.digest for each in pinned}
         self._write(_Note(number=number, needs=every, held=held, digests=digests))
         return {name: version for name, version in held.items() if note.held.get(name) != version}
 
     def _resolved(self, needs: Sequence[Need]) -> list[Pinned]:
-        if not needs:
+        own = own_versions()
+        # Neither side stands against the other here: that was looked at before.
+        if all(
+            canonicalize_name(need.requirement.name) in own and not need.requirement.extras
+            for need in needs
+        ):
             return []
         texts = dict.fromkeys(str(need.requirement) for need in needs)
         return resolve(texts, index=self._index, builds=self._builds, limit_s=self._limit_s)
@@ -204,6 +222,14 @@ class PackageShelf:
                 f"{self._folder / _NOTE}: cannot be read ({error}); remove the folder "
                 f"{self._folder} and install the plugins again"
             ) from None
+
+    def _readable_note(self) -> _Note:
+        """For a bot, which goes on without packages rather than not at all."""
+        try:
+            return self._note()
+        except PackagesRefused as error:
+            logger.error("plugins find no packages: {}", error)
+            return _Note()
 
     def _write(self, note: _Note) -> None:
         fresh = self._folder / f".{_NOTE}.new"

@@ -14,7 +14,13 @@ from nekro_core.kit.install import Installer, InstallRefused
 from nekro_core.kit.installed import Records
 from nekro_core.kit.sources import SourceRefused, parse
 from nekro_core.kit.unpack import unpack
-from nekro_core.packages import NeedsUnreadable, PackageShelf, PackagesRefused
+from nekro_core.packages import (
+    Need,
+    NeedsUnreadable,
+    PackageShelf,
+    PackagesRefused,
+    requirement,
+)
 from nekro_core.plugin import read_list
 from nekro_core.store import DataFolderLock
 from tests.packages.wheels import make_wheel, only_these
@@ -187,6 +193,27 @@ def test_a_zip_as_code_hosts_make_them(operator: Operator, tmp_path: Path, data:
     assert operator.install(around) == "local/cup"
 
 
+def test_a_plugin_for_maibot(operator: Operator, tmp_path: Path, data: Path) -> None:
+    manifest = """{"id": "ann.mai-demo", "name": "Demo", "version": "1.0",
+        "dependencies": [{"type": "python_package", "name": "httpx", "version_spec": ">=0.20"}],
+        "capabilities": ["send.text"]}"""
+    code = """
+from maibot_sdk import Tool
+class Demo:
+    @Tool("hello", description="Say hello.")
+    async def hello(self, **kwargs): ...
+"""
+    packed = zipped(
+        tmp_path / "mai.zip", ("mai-main/_manifest.json", manifest), ("mai-main/plugin.py", code)
+    )
+    assert operator.install(packed) == "local/mai_demo"
+    assert files_of(data) == {"mai_demo/_manifest.json", "mai_demo/plugin.py"}
+    assert operator.heard.startswith("ann.mai-demo 1.0: Demo")
+    assert "tools for the AI: hello" in operator.heard
+    assert "may use send.text, at _manifest.json" in operator.heard
+    assert "needs packages: httpx>=0.20 (all there)" in operator.heard
+
+
 SOURCE = ("__init__.py", plugin_source("cup", "shake"))
 
 
@@ -266,6 +293,7 @@ def test_its_packages_come_with_it_or_it_does_not_come(
             operator.install(cup)
         assert files_of(data) == set()
     (cup / "requirements.txt").write_text("nk_cup>=1  # for cups\n\nhttpx\n")
+    operator.installer.shelf.fulfil("local/gone", [Need(requirement("httpx"), "local/gone")])
     operator.install(cup)
     assert "needs packages: nk_cup>=1, httpx" in operator.heard
     assert "got nk-cup 1.0" in operator.heard

@@ -39,6 +39,7 @@ async def checked(path: Path) -> tuple[int, str]:
     return status, out.getvalue()
 
 
+@pytest.mark.long
 async def test_check_shows_what_the_model_sees(tmp_path: Path) -> None:
     write_new(tmp_path, "dice_cup", "you")
     status, text = await checked(tmp_path / "dice_cup")

@@ -46,6 +46,17 @@ def test_a_package_is_there_behind_the_bots_own(shelf: PackageShelf) -> None:
     assert sys.path == before
 
 
+def test_a_note_that_cannot_be_read_stops_no_bot(tmp_path: Path) -> None:
+    shelf = PackageShelf(tmp_path)
+    (tmp_path / "plugin_packages").mkdir()
+    (tmp_path / "plugin_packages" / "shelf.json").write_text("{")
+    before = list(sys.path)
+    with shelf.on_path():
+        assert sys.path == before
+    with pytest.raises(PackagesRefused, match="remove the folder"):
+        shelf.fulfil("ann.a", needs("ann.a", "httpx"))
+
+
 @pytest.mark.long
 def test_one_copy_for_all_and_nothing_of_the_bots_own(shelf: PackageShelf, tmp_path: Path) -> None:
     assert shelf.fulfil("ann.a", needs("ann.a", "nk_low", "pydantic>=2")) == {"nk-low": "2.0"}

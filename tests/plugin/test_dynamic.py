@@ -43,6 +43,7 @@ def packages(
     sys.modules.pop("nk_dynamic", None)
 
 
+@pytest.mark.long
 async def test_at_the_top_of_a_module_it_waits_and_the_limit_of_imports_stands_still(
     world: World, packages: PackageShelf
 ) -> None:

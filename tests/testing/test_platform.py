@@ -1,4 +1,4 @@
-"""The kit's platform passes what every adapter must pass: a test that uses it is worth something."""
+"""The kit's platform passes what every adapter must pass, so tests on it are worth something."""
 
 import pytest
 
