@@ -141,7 +141,7 @@ def _part(part: Any) -> Part:
             case "input_audio":
                 sound = part["input_audio"]
                 form = cast(Literal["wav", "mp3"], sound.get("format", "wav"))
-                return AudioPart(base64.b64decode(sound["data"]), form)
+                return AudioPart(_decoded(sound["data"]), form)
     except (KeyError, TypeError, AttributeError, binascii.Error) as error:
         raise ValueError(f"a part of type {kind!r} without its content: {error!r}") from None
     raise ValueError(f"a part of type {kind!r}: expected text, image_url or input_audio")
@@ -151,7 +151,11 @@ def _image(url: str) -> ImagePart:
     if not url.startswith("data:"):
         return ImagePart(url=url)
     head, _, data = url.partition(",")
-    return ImagePart(base64.b64decode(data), mime=head[5:].partition(";")[0] or "image/png")
+    return ImagePart(_decoded(data), mime=head[5:].partition(";")[0] or "image/png")
+
+
+def _decoded(text: str) -> bytes:
+    return base64.b64decode("".join(text.split()), validate=True)
 
 
 def _image_type(data: bytes) -> str:
