@@ -4,6 +4,7 @@ Nothing else builds a room's objects. NoneBot and the web server are not here (`
 has them), so a test opens an `App` of its own in a temporary folder, several in one process.
 """
 
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -230,7 +231,7 @@ class App:
             older.plugins = plugins
             maibot.attach(plugins)
             await stack.enter_async_context(
-                McpServers.open(data, plugins.offer, settings.nekro_mcp)
+                McpServers.open(data, plugins.offer, settings.nekro_mcp, _variables(configuration))
             )
             ports = Ports(
                 store=store,
@@ -302,6 +303,12 @@ class App:
     def adapters(self) -> Mapping[str, Adapter]:
         """Those that were added, by name."""
         return self._adapters
+
+
+def _variables(configuration: Mapping[str, Any]) -> dict[str, str]:
+    """What the operator wrote into ``.env`` and the environment, under its names there."""
+    written = {name.upper(): text for name, text in configuration.items() if isinstance(text, str)}
+    return {**written, **os.environ}
 
 
 def make_model(settings: Settings, data: Path, report: Report) -> ChatModel:

@@ -4,6 +4,7 @@ A prompt has a line for each deferred tool, and one for each plugin that sleeps.
 them; what was found stays with the chat, and what was found longest ago makes room.
 """
 
+import itertools
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from nekro_core.tools.discovery import (
 )
 from nekro_core.tools.names import NamedTool, ToolSet
 from nekro_core.tools.outcome import ToolFailure
+from nekro_core.tools.stub import doc
 from nekro_core.tools.tool import Tool, ToolKind
 
 MOST_HITS = 10
@@ -33,6 +35,8 @@ MOST_HITS = 10
 _CHATS = 1000
 """Chats whose finds are remembered; over it those of the one silent longest go."""
 _MODULE = "discovery"
+_FOUND_CHARS = 60_000
+"""Of what was found before, told with every prompt: about 15,000 tokens."""
 _NAMED = 40
 """Plugins that an answer names where nothing fits."""
 
@@ -62,7 +66,10 @@ class Discovery:
             (each.tool.owner, each.tool.python_name): (each,) for each in shelf.single
         }
         by_key |= {(owner, ""): awake for owner, awake in shelf.asleep.items()}
-        return tuple(each for key in keys for each in by_key.get(key, ()))
+        found = [each for key in keys for each in by_key.get(key, ())]
+        sizes = itertools.accumulate(_size(each.tool) for each in reversed(found))
+        fitting = sum(1 for size in sizes if size <= _FOUND_CHARS)
+        return tuple(found[len(found) - fitting :])
 
     def asleep(self, chat_key: ChatKey, tools: ToolSet) -> frozenset[str]:
         """The keys of the plugins that sleep in this chat."""
@@ -192,6 +199,10 @@ def _fitted(tool: Tool, tools: ToolSet) -> Tool:
         needs_chat=all(each.needs_chat for each in deferred),
         for_small_models=any(each.for_small_models for each in deferred),
     )
+
+
+def _size(tool: Tool) -> int:
+    return len(doc(tool)) + sum(len(repr(each.schema)) for each in tool.parameters)
 
 
 def _as_stubs(hits: Sequence[NamedTool]) -> str:

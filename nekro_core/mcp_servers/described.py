@@ -5,6 +5,7 @@ import keyword
 import re
 import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mcp_types import Tool as RemoteTool
@@ -21,8 +22,10 @@ Call = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 
 _MAX_TEXT = 4000
 """Characters of a description; longer ones are manuals."""
-_MAX_SCHEMA = 32_000
-"""Characters of a tool's schema; a larger one is told as "any object"."""
+_LEAST_TEXT = 80
+"""Characters of each parameter's description, however many there are."""
+_MAX_SCHEMA = 16_000
+"""Characters of a tool's schema; of a longer one the parameters are taken without theirs."""
 _MAX_PARAMETERS = 64
 _MAX_CHOICES = 12
 _PLAIN: Mapping[str, tuple[str, Any]] = {
@@ -120,10 +123,15 @@ def _parameters(
     shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
     made: list[Parameter] = []
     names: dict[str, str] = {}
-    for own, told in list(properties.items())[:_MAX_PARAMETERS]:
+    taken = list(properties.items())[:_MAX_PARAMETERS]
+    for own, told in taken:
         name = _unique(_identifier(own, "argument"), names)
         names[name] = own
-        made.append(_parameter(name, own, _object(told), shared, own in required))
+        each = _parameter(name, own, _object(told), shared, own in required)
+        most = max(_MAX_TEXT // len(taken), _LEAST_TEXT)
+        made.append(replace(each, description=_bounded(each.description, most)))
+    if sum(len(json.dumps(each.schema)) for each in made) > _MAX_SCHEMA:
+        made = [replace(each, schema={}) for each in made]
     made.sort(key=lambda each: not each.required)
     return tuple(made), names
 
@@ -136,8 +144,6 @@ def _parameter(
     schema = {key: value for key, value in told.items() if key != "description"}
     if "$ref" in json.dumps(schema):
         schema |= shared
-    if len(json.dumps(schema)) > _MAX_SCHEMA:
-        schema = {}
     described = str(told.get("description") or "")
     if name != own:
         described = f"{described} ({own!r} to the server)".strip()
@@ -146,7 +152,7 @@ def _parameter(
         annotation=annotation,
         type_text=text if required or text in ("", "Any") or "None" in text else f"{text} | None",
         schema=schema,
-        description=_bounded(described, _MAX_TEXT // 4),
+        description=described,
         default=REQUIRED if required else default,
         convert=_convert(annotation, required=required),
     )

@@ -37,12 +37,18 @@ class McpServers:
     """Made by `open`."""
 
     def __init__(
-        self, data_dir: Path, offer: Offer, settings: McpSettings, tasks: TaskGroup
+        self,
+        data_dir: Path,
+        offer: Offer,
+        settings: McpSettings,
+        environment: Mapping[str, str],
+        tasks: TaskGroup,
     ) -> None:
         self._file = data_dir / FILE
         self._state_file = data_dir / STATE_FILE
         self._offer = offer
         self._settings = settings
+        self._environment = environment
         self._tasks = tasks
         self._running: dict[str, _Running] = {}
         self._states: dict[str, ServerState] = {}
@@ -52,13 +58,18 @@ class McpServers:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, data_dir: Path, offer: Offer, settings: McpSettings | None = None
+        cls,
+        data_dir: Path,
+        offer: Offer,
+        settings: McpSettings | None = None,
+        environment: Mapping[str, str] = os.environ,
     ) -> AsyncIterator[Self]:
-        """Follow ``mcp.json`` of the folder. Nobody waits for a server; leaving ends them all. What
-        is wrong with one is logged and in its state."""
+        """Follow ``mcp.json`` of the folder, whose ``${NAME}`` are filled from ``environment``.
+        Nobody waits for a server; leaving ends them all. What is wrong with one is logged and in
+        its state."""
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
-            servers = cls(data_dir, offer, settings or McpSettings(), tasks)
+            servers = cls(data_dir, offer, settings or McpSettings(), environment, tasks)
             tasks.start_soon(servers.follow, name="MCP servers")
             try:
                 yield servers
@@ -75,7 +86,7 @@ class McpServers:
     async def follow(self) -> None:
         """Do what the file says, whenever somebody writes it. Runs until cancelled."""
         while True:
-            stamp = await anyio.to_thread.run_sync(_stamp, self._file)
+            stamp = _stamp(self._file)  # microseconds
             if stamp != self._seen:
                 self._seen = stamp
                 await self._apply(await anyio.to_thread.run_sync(self._read))
@@ -90,7 +101,7 @@ class McpServers:
             logger.error("{} cannot be read: {}", FILE, error)
             return None
         try:
-            return read_configuration(text, os.environ)
+            return read_configuration(text, self._environment)
         except ConfigurationError as error:
             logger.error("{}: {}; the servers stay as they are", FILE, error)
             return None

@@ -241,6 +241,15 @@ async def test_the_oldest_go_first_and_finding_again_keeps() -> None:
     assert names_of(discovery.found(LIN, tools)) == []
 
 
+async def test_what_was_found_fits_a_prompt() -> None:
+    discovery, tools = Discovery(), deferred(["apple", "banana"])
+    long = [replace(tool, details="x" * 50_000) for tool in tools.tools]
+    tools = tool_set(long)
+    for query in ("apple", "banana"):
+        await find(discovery, tools, query)
+    assert names_of(discovery.found(LIN, tools)) == ["banana"]
+
+
 async def test_chats_without_number_are_not_remembered_for_ever() -> None:
     discovery, tools = Discovery(), deferred(["apple"])
     for number in range(1001):
