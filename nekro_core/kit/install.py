@@ -24,6 +24,7 @@ from nekro_core.plugin.registry import LOCAL_FOLDER
 from nekro_core.store import data_folder_in_use
 
 _STAGING = ".installing"
+_LEFT_S = 86_400.0
 _FOLLOWS_S = 15.0
 """How long a running bot may take to switch a plugin off: its look, its cleanup, its tasks."""
 
@@ -137,6 +138,9 @@ class Installer:
     def _staging(self) -> Iterator[Path]:
         """A folder on the same disk, so that what is ready is moved at once."""
         self.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for left in self.data_dir.glob(f"{_STAGING}*"):  # by a command that was killed
+            if time.time() - left.stat().st_mtime > _LEFT_S:
+                shutil.rmtree(left, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=_STAGING, dir=self.data_dir) as folder:
             yield Path(folder)
 

@@ -51,7 +51,7 @@ def parse(text: str) -> Source:
         address, _, ref = text.partition("#")
         address = address.removeprefix("git+")
         if ref.startswith("-") or not re.fullmatch(r"[\w./-]*", ref):
-            raise SourceRefused(f"{ref!r} is no branch, tag or commit")
+            raise SourceRefused(f"{ref!r} is no branch or tag")
         return Source("git", address, ref)
     path = Path(text).expanduser().absolute()
     if path.is_dir():

@@ -18,18 +18,24 @@ and the clock are the test's. No network is needed.
 
 from nekro_core.testing.bot import Bot, Chat, PluginNotLoaded
 from nekro_core.testing.clock import BEGINNING, FakeClock
-from nekro_core.testing.fixtures import (
-    bot,
-    bot_settings,
-    chat,
-    clock,
-    plugin_path,
-    pytest_addoption,
-    pytest_collect_directory,
-    pytest_configure,
-)
 from nekro_core.testing.link import NoPlugin
 from nekro_core.testing.platform import Sent, TestPlatform
+
+try:
+    from nekro_core.testing.fixtures import (
+        bot,
+        bot_settings,
+        chat,
+        clock,
+        plugin_path,
+        pytest_addoption,
+        pytest_collect_directory,
+        pytest_configure,
+    )
+except ModuleNotFoundError as error:
+    # `nekro plugin check` and `run` need the bot alone, and work where pytest is not installed.
+    if error.name != "pytest":
+        raise
 
 __all__ = [
     "BEGINNING",

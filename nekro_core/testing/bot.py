@@ -119,7 +119,8 @@ class Bot:
         """The plugin's own module, for tests of its parts. A reload makes a new one."""
         folder = self.app.host.data_dir / "plugins"
         name = self._item.partition("/")[2]
-        places = {str(folder / name / "__init__.py"), str(folder / f"{name}.py")}
+        inner = (folder / name / "__init__.py", folder / name / "plugin.py")
+        places = {str(folder / f"{name}.py"), *map(str, inner)}
         for module in tuple(sys.modules.values()):
             if getattr(module, "__file__", None) in places:
                 return module

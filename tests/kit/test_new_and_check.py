@@ -1,6 +1,8 @@
 """``nekro plugin new`` and ``check``: what is written works, and what is wrong is told."""
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,29 @@ async def test_check_shows_what_the_model_sees(tmp_path: Path) -> None:
     assert '{"name": "dice_cup_greet", "description": "Greet somebody in the chat.", ' in text
     assert "of every prompt in code mode" in text
     assert text.endswith("nothing to mend\n")
+
+
+NO_PYTEST = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class NoPytest(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in ("pytest", "_pytest"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, NoPytest())
+from nekro_core.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.long
+def test_check_needs_no_pytest(tmp_path: Path) -> None:
+    write_new(tmp_path, "dice_cup", "you")
+    command = [sys.executable, "-c", NO_PYTEST, "plugin", "check", "dice_cup"]
+    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert (done.returncode, "nothing to mend" in done.stdout) == (0, True), done.stderr
 
 
 FAULTY = (
