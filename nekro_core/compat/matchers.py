@@ -3,7 +3,6 @@
 from typing import Any
 
 import nonebot
-from loguru import logger
 from nonebot.adapters import Bot, Event, Message
 from nonebot.matcher import Matcher
 
@@ -15,21 +14,13 @@ __all__ = ["command_guard", "finish_with", "on_command", "reset_command_guard"]
 
 
 def on_command(cmd: str, *args: Any, **kwargs: Any) -> type[Matcher]:
-    """NoneBot's own, taken back when the plugin is unloaded. Where NoneBot does not run (a test,
-    `nekro plugin check`) the command is never heard."""
-    try:
-        matcher = nonebot.on_command(cmd, *args, **kwargs)
-    except ValueError:  # it has no configuration to read the beginning of commands from
-        logger.warning("/{} is not heard: NoneBot does not run here", cmd)
-        matcher = nonebot.on_message(rule=_never)
+    """NoneBot's own, taken back when the plugin is unloaded. Raises `ValueError` where NoneBot does
+    not run; whoever loads plugins then sees to it."""
+    matcher = nonebot.on_command(cmd, *args, **kwargs)
     owner = current_owner()
     if owner is not None:
         owner.effects.add(f"matcher of /{cmd}", matcher.destroy)
     return matcher
-
-
-async def _never() -> bool:
-    return False
 
 
 async def command_guard(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -24,6 +25,7 @@ from nekro_core.plugin.binding import Owner, acting
 from nekro_core.plugin.builtin import NAMESPACE, items_in, namespace
 from nekro_core.plugin.caches import forget_types
 from nekro_core.plugin.faults import passes_through
+from nekro_core.plugin.nonebot_there import drop_matchers, made_up_for
 from nekro_core.plugin.places import LOCAL_NAMESPACE, plugin_of_module
 from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.tools.problem import Problem, Severity
@@ -110,9 +112,15 @@ async def imported(item: Item, owner: Owner, limit_s: float) -> ModuleType:
     """A plugin's module, which its owner's effects forget again. Raises `LoadFailed`."""
     module_name = f"{_namespace(item)}.{item.name}"
     owner.effects.add(f"import of {item.item}", _forgetting(module_name, item.folder))
+    owner.effects.add(f"matchers of {item.item}", partial(drop_matchers, module_name))
 
     def work() -> ModuleType:
         with acting(owner):
+            try:
+                return _import(module_name, item)
+            except ValueError as error:
+                if not made_up_for(error):
+                    raise
             return _import(module_name, item)
 
     try:
