@@ -7,11 +7,13 @@ from nekro_core.sandbox.box import Box, GuestFunction, RunLimits, RunResult, Sto
 from tests.sandbox.play import QUICK, Tools, play
 
 
-async def cell(box: Box, code: str, limits: RunLimits = QUICK, **answers: object) -> RunResult:
-    """Run code as a notebook's next cell."""
+async def cell(
+    box: Box, code: str, limits: RunLimits = QUICK, *, keep: bool = True, **answers: object
+) -> RunResult:
+    """Run code as a notebook's next cell, or with ``keep`` false as a program of its own."""
     tools = Tools(answers)
     functions = [GuestFunction(names=(name, f"room.{name}")) for name in answers]
-    run = await box.start_run(functions, tools.handle, limits, keep_globals=True)
+    run = await box.start_run(functions, tools.handle, limits, keep_globals=keep)
     await run.feed(code, 1)
     return await run.finish()
 
@@ -42,6 +44,18 @@ class GlobalsConformance:
         assert (await cell(box, "two = 'mine'\nprint(two)", two=2)).output == "mine\n"
         assert (await cell(box, "print(two, room.two())", two=2)).output == "mine 2\n"
         assert (await cell(box, "old()", two=2)).stop is StopReason.PROTOCOL_ERROR
+
+    async def test_each_run_has_its_own_tools_and_none_of_the_last(self, box: Box) -> None:
+        look = "print(sorted(set(globals()) & {'one', 'two', 'room'}))"
+        for name in ("one", "one", "two", "one"):
+            result = await cell(
+                box, f"import room\nprint({name}(), room.{name}())\n{look}", keep=False, **{name: 7}
+            )
+            assert result.output == f"7 7\n{sorted((name, 'room'))}\n", result
+            await anyio.sleep(0.05)  # the next one is forked meanwhile
+        result = await cell(box, f"{look}\nimport room", keep=False)
+        assert result.output == "[]\n"
+        assert "No module named 'room'" in result.error
 
     @pytest.mark.parametrize(
         ("code", "stop"),

@@ -232,7 +232,7 @@ def _show_line(part: Any) -> None:
         part.text = linecache.getline(part.filename, int(part.lineno))
 
 
-def become_run(channel: Channel) -> None:
+def become_run(channel: Channel, known: tuple[bytes, Any]) -> None:
     """The whole life of a run's process: get warm, wait to be started, run; never returns.
 
     One that keeps its globals waits to be started again.
@@ -252,9 +252,11 @@ def become_run(channel: Channel) -> None:
     builtins.help = _help
     if not channel.waits():  # one that is wanted at once has no time to get warm
         _get_warm()
-    conversation = guest_tools.Conversation(channel)
-    settings, described = conversation.start()
+    conversation = guest_tools.Conversation(channel, known)
     program = Program(conversation)
+    if conversation.functions is not None:
+        program.bindings.bind(conversation.functions)
+    settings, described = conversation.start()
     sys.modules["__main__"] = program.module
     for number in itertools.count(2):
         guest_packages.settle(settings["environment"])

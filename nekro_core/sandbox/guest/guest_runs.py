@@ -38,6 +38,9 @@ class Runs:
         self.kept: Run | None = None
         self.steward: Steward | None = None
         self.fork_failed = False
+        self._known: tuple[bytes, Any] = (b"", None)
+        """The functions that the last run was given, as the host wrote them and read: the next one
+        is most likely given the same, and is forked knowing them."""
         self._host = host
         self._poll = poll
         self._meter = meter
@@ -55,6 +58,8 @@ class Runs:
             self._host.send(wire.RESULT, 0, _ended("died", "the box has no process for a run"))
             return
         self.fork_failed = False
+        if described != self._known[0]:
+            self._known = (described, None)
         run.begin(settings, text, described)
         self.current = run
         self._poll.register(run.sock, select.POLLIN | (select.POLLOUT if run.outgoing else 0))
@@ -64,8 +69,11 @@ class Runs:
     def fork_ahead(self) -> None:
         """Have a run's process ready; where the box has none left, the next run sees to that."""
         self.reap_orphans()
+        described, functions = self._known
+        if described and functions is None:
+            self._known = (described, loads(described))
         try:
-            self.spare = Run(self._nice)
+            self.spare = Run(self._nice, self._known)
         except OSError:
             self.fork_failed = True
 
@@ -267,7 +275,7 @@ class Runs:
         """Fork a run's process; where commands left none for it, they end."""
         for _ in range(_FORK_TRIES):
             with suppress(OSError):
-                return Run(self._nice)
+                return Run(self._nice, self._known)
             self.end_commands()
             self.end_strangers()
             time.sleep(_DEATH_S)

@@ -27,7 +27,8 @@ class Conversation:
     queue from which the main thread takes it.
     """
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, known: tuple[bytes, Any]) -> None:
+        """``known`` are functions as the host writes them, and read."""
         self._channel = channel
         self._value_limit = 0
         self._lock = allocate_lock()
@@ -38,17 +39,16 @@ class Conversation:
         self._answers: dict[int, tuple[bytes, bytes]] = {}
         self._source: deque[tuple[Any]] = deque()
         self._starts: deque[tuple[bytes, bytes]] = deque()
-        self._described = b""
-        self._functions: list[tuple[list[str], str, str]] = []
+        self._described, self.functions = known
 
     def start(self) -> tuple[dict[str, Any], list[tuple[list[str], str, str]]]:
         """Wait to be started: the run's settings, and the functions that it is given."""
         text, described = self._wait(lambda: self._starts.popleft() if self._starts else None)
         settings = loads(text)
         self._value_limit = settings["value"]
-        if described != self._described:
-            self._described, self._functions = described, loads(described)
-        return settings, self._functions
+        if described != self._described or self.functions is None:
+            self._described, self.functions = described, loads(described)
+        return settings, self.functions
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of the host and give its value, or raise `ToolError`."""
@@ -141,6 +141,7 @@ class Bindings:
         self._conversation = conversation
         self._namespace = namespace
         self._bound: list[tuple[dict[str, Any], str, Any]] = []
+        self._made: list[tuple[dict[str, Any], str, Namespace]] = []
         self._described: Any = None
 
     def bind(self, described: list[tuple[list[str], str, str]]) -> None:
@@ -157,7 +158,12 @@ class Bindings:
         for holder, name, function in self._bound:
             if holder.get(name) is function:
                 del holder[name]
+        for holder, name, namespace in self._made:
+            for where in (holder, sys.modules):
+                if where.get(name) is namespace:
+                    del where[name]
         self._bound.clear()
+        self._made.clear()
         for names, signature, doc in described:
             function = _function(self._conversation, names[0], signature, doc)
             for dotted in names:
@@ -169,6 +175,7 @@ class Bindings:
             inner = holder.get(part)
             if inner is None:
                 inner = holder[part] = Namespace(".".join(parts[: depth + 1]))
+                self._made.append((holder, part, inner))
                 if depth == 0:
                     _offer_import(part, inner)
             if not hasattr(inner, "__dict__"):  # a variable of the code's hides it
