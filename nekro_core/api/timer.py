@@ -2,10 +2,24 @@
 
 from nekro_core.plugin.timers import (
     TimerTask,
+    clear_timer,
     clear_timers,
     get_timers,
+    local_time_of,
+    moment_of,
+    now,
     set_temp_timer,
     set_timer,
 )
 
-__all__ = ["TimerTask", "clear_timers", "get_timers", "set_temp_timer", "set_timer"]
+__all__ = [
+    "TimerTask",
+    "clear_timer",
+    "clear_timers",
+    "get_timers",
+    "local_time_of",
+    "moment_of",
+    "now",
+    "set_temp_timer",
+    "set_timer",
+]

@@ -7,15 +7,26 @@ own, or one that the operator allows the plugin (`ToolFailure`).
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from loguru import logger
 
 from nekro_core.plugin.serving import allowed_chat, current_services
-from nekro_core.timers import TimerRefused, Timers
+from nekro_core.timers import TimerRefused, Timers, parsed_zone, zone_of
 from nekro_core.tools.outcome import ToolFailure
 
-__all__ = ["TimerTask", "clear_timers", "get_timers", "set_temp_timer", "set_timer"]
+__all__ = [
+    "TimerTask",
+    "clear_timer",
+    "clear_timers",
+    "get_timers",
+    "local_time_of",
+    "moment_of",
+    "now",
+    "set_temp_timer",
+    "set_timer",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +100,32 @@ def get_timers(chat_key: str) -> list[TimerTask]:
         )
         for row in timers().of_chat(allowed_chat(chat_key))
     )
+
+
+async def clear_timer(chat_key: str, timer_id: str) -> bool:
+    """Forget one timer of a chat, a recurring one too; False where the chat has none of the id."""
+    return await timers().forget(allowed_chat(chat_key), timer_id)
+
+
+def now() -> float:
+    """Seconds since 1970, by the clock that timers go by."""
+    return timers().now()
+
+
+def moment_of(local_time: str, timezone: str = "") -> float:
+    """A date and time of day (``2026-11-23 07:30``) as seconds since 1970, in a zone of the IANA's;
+    without one the operator's, or the machine's. Raises `ValueError`."""
+    zone = zone_of(parsed_zone(timezone or timers().timezone))
+    try:
+        moment = datetime.fromisoformat(local_time.strip())
+    except ValueError:
+        raise TimerRefused(
+            f"the time {local_time[:40]!r}: expected a form such as 2026-11-23 07:30"
+        ) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
+
+
+def local_time_of(moment: float, timezone: str = "") -> str:
+    """The reverse of `moment_of`."""
+    zone = zone_of(parsed_zone(timezone or timers().timezone))
+    return datetime.fromtimestamp(moment, zone).strftime("%Y-%m-%d %H:%M")

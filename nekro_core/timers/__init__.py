@@ -1,7 +1,7 @@
 """Timers that wake a chat's agent: once, or again and again. They outlive the process."""
 
 from nekro_core.timers.keeper import TimerRefused, Timers
-from nekro_core.timers.schedule import BadSchedule, Schedule, parsed_cron, parsed_zone
+from nekro_core.timers.schedule import BadSchedule, Schedule, parsed_cron, parsed_zone, zone_of
 from nekro_core.timers.settings import TimerSettings
 from nekro_core.timers.workdays import WorkdayMode
 
@@ -14,4 +14,5 @@ __all__ = [
     "WorkdayMode",
     "parsed_cron",
     "parsed_zone",
+    "zone_of",
 ]

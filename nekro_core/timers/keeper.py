@@ -89,6 +89,10 @@ class Timers:
         if failure is not None:
             raise failure
 
+    def now(self) -> float:
+        """Seconds since 1970, by the clock that timers go by."""
+        return self._wall()
+
     def start(self) -> None:
         """Tell of what is due, from now on."""
         self._begun.set()
@@ -129,6 +133,14 @@ class Timers:
         for row in found:
             await self._rows.forget(row)
         return len(found)
+
+    async def forget(self, chat_key: ChatKey, timer_id: str) -> bool:
+        """Forget one timer of a chat, whatever its kind; False where it has none of the id."""
+        row = self._rows.get(timer_id)
+        if row is None or row.chat_key != chat_key:
+            return False
+        await self._rows.forget(row)
+        return True
 
     # ---- again and again
 
