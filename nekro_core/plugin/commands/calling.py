@@ -19,10 +19,10 @@ from nekro_core.plugin.commands.access import (
 )
 from nekro_core.plugin.commands.book import CommandBook, Entry
 from nekro_core.plugin.commands.command import CommandExecutionContext
-from nekro_core.plugin.commands.delivering import deliver
+from nekro_core.plugin.commands.delivering import deliver, numbered
 from nekro_core.plugin.commands.reading import BadArgument, read_answer, read_arguments
 from nekro_core.plugin.commands.response import CommandResponse, Question
-from nekro_core.plugin.commands.waits import TooManyWaits, Waits
+from nekro_core.plugin.commands.waits import TooManyWaits, Wait, Waits
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.faults import passes_through
 from nekro_core.plugin.hooks import asked
@@ -45,12 +45,12 @@ class ContextMaker(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A command that somebody typed, or with ``question`` the answer to one that asked."""
+    """A command that somebody typed, or with ``wait`` the answer to one that asked."""
 
     entry: Entry
     record: Record
     line: str
-    question: Question | None = None
+    wait: Wait | None = None
 
 
 class CommandCaller:
@@ -88,7 +88,7 @@ class CommandCaller:
         try:
             arguments = self._arguments(call)
         except BadArgument as error:
-            await self._say_fault(context, entry, error)
+            await self._say_fault(context, call, error)
             return
         logger.info("{}: {} by {}", context.chat_key, entry.long_name, context.user_id or "nobody")
         work = partial(self._work, call, context, arguments)
@@ -117,9 +117,9 @@ class CommandCaller:
 
     def _arguments(self, call: Call) -> Mapping[str, Any]:
         signature = call.entry.signature
-        if call.question is None:
+        if call.wait is None:
             return read_arguments(signature, call.line)
-        return read_answer(signature, call.line, call.question.context_data)
+        return read_answer(signature, call.line, call.wait.question.context_data)
 
     async def _work(
         self, call: Call, context: CommandExecutionContext, arguments: Mapping[str, Any]
@@ -195,7 +195,7 @@ class CommandCaller:
             is_advanced_user=person.allows(CommandPermission.ADVANCED),
             lang=await self._lang(ctx, record),
             text=call.line,
-            context_data=call.question.context_data if call.question else {},
+            context_data=call.wait.question.context_data if call.wait else {},
             ctx=ctx,
             record=record,
         )
@@ -209,7 +209,7 @@ class CommandCaller:
         return LANGS[language]
 
     async def _say_fault(
-        self, context: CommandExecutionContext, entry: Entry, error: BadArgument
+        self, context: CommandExecutionContext, call: Call, error: BadArgument
     ) -> None:
         fault = self._catalogue.say(
             f"command.argument.{error.fault}",
@@ -218,7 +218,11 @@ class CommandCaller:
             came=error.came,
             expected=error.expected,
         )
-        usage = usage_of(entry, self._settings.prefixes[0], context.lang)
+        if call.wait is not None:
+            self._waits.open_again(call.wait)
+            await self._send(context, fault + numbered(call.wait.question.options))
+            return
+        usage = usage_of(call.entry, self._settings.prefixes[0], context.lang)
         await self._say(context, "command.usage", fault=fault, usage=usage)
 
     async def _say(self, context: CommandExecutionContext, key: str, **values: object) -> None:

@@ -1,5 +1,6 @@
 """A command's answer on its way to the chat."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from nekro_core.chat import File, Image, Segment, Text
@@ -18,12 +19,15 @@ async def deliver(ctx: AgentCtx, response: CommandResponse, lang: str) -> None:
     if text := get_text(response.message, "", lang).strip():
         segments.append(Text(text))
     segments += [await _segment(ctx, part) for part in response.output_segments]
-    options = response.question.options if response.question else ()
-    if options:
-        listed = "\n".join(f"{number}. {option}" for number, option in enumerate(options, 1))
-        segments.append(Text(f"\n{listed}" if segments else listed))
+    if response.question and (listed := numbered(response.question.options)):
+        segments.append(Text(listed if segments else listed.strip()))
     if segments:
         await ctx.send(segments)
+
+
+def numbered(options: Sequence[str]) -> str:
+    """Options as people see them, each in its line, with a line break before the first."""
+    return "".join(f"\n{number}. {option}" for number, option in enumerate(options, 1))
 
 
 async def _segment(ctx: AgentCtx, part: CommandOutputSegment) -> Segment:

@@ -80,8 +80,7 @@ class CommandDesk:
         if (wait := self._waits.take(record.chat_key, user)) is None:
             return False
         line = chosen(wait.question, line_of(record))
-        call = Call(entry=wait.entry, record=record, line=line, question=wait.question)
-        self._begin(call, start)
+        self._begin(Call(entry=wait.entry, record=record, line=line, wait=wait), start)
         return True
 
     def is_command(self, record: Record) -> bool:

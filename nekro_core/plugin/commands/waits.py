@@ -1,7 +1,7 @@
 """Commands that wait for a person's next message."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 
@@ -11,16 +11,21 @@ from nekro_core.plugin.commands.response import Question
 
 MAX_WAITS = 1000
 """In all chats together; each is a task."""
+Late = Callable[[], Awaitable[None]]
 _Key = tuple[ChatKey, str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wait:
-    """One question to one person in one chat. ``entry`` is the command that gets the answer."""
+    """One question to one person in one chat. ``entry`` is the command that gets the answer,
+    ``until`` when nobody waits any more, on the event loop's clock, and ``late`` what is done
+    then."""
 
     key: _Key
     entry: Entry = field(repr=False)
     question: Question
+    until: float
+    late: Late = field(repr=False)
     over: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -44,32 +49,39 @@ class Waits:
         user_id: str,
         entry: Entry,
         question: Question,
-        late: Callable[[], Awaitable[None]],
-    ) -> Wait:
+        late: Late,
+    ) -> None:
         """Wait from now on, as long as the plugin is loaded. ``late`` is run where no answer came
         in time. Raises `TooManyWaits`."""
-        plugin = entry.plugin
+        until = anyio.current_time() + min(question.timeout, self._longest_s)
+        self._wait(Wait((chat_key, user_id), entry, question, until, late))
+
+    def open_again(self, wait: Wait) -> None:
+        """What came was no answer: wait for another one, no longer than for the first. Raises
+        `TooManyWaits`."""
+        self._wait(replace(wait, over=anyio.Event()))
+
+    def _wait(self, wait: Wait) -> None:
+        key, plugin = wait.key, wait.entry.plugin
         assert plugin is not None, "the bot's own commands ask nothing"
-        key = (chat_key, user_id)
         self.close(key)
         if len(self._open) >= MAX_WAITS:
             raise TooManyWaits(f"{MAX_WAITS} commands wait for an answer already")
-        wait = self._open[key] = Wait(key, entry, question)
+        self._open[key] = wait
         # One whose task is cancelled before its first step never comes to its own ``finally``.
         forget = plugin.effects.add("a question to a person", lambda: self._drop(wait))
 
         async def watch() -> None:
             try:
-                with anyio.move_on_after(min(question.timeout, self._longest_s)):
+                with anyio.CancelScope(deadline=wait.until):
                     await wait.over.wait()
             finally:
                 forget()
                 self._drop(wait)
             if not wait.over.is_set():
-                await late()
+                await wait.late()
 
-        plugin.tasks.start(watch, name=f"{plugin.key}: question to {user_id} in {chat_key}")
-        return wait
+        plugin.tasks.start(watch, name=f"{plugin.key}: question to {key[1]} in {key[0]}")
 
     def take(self, chat_key: ChatKey, user_id: str) -> Wait | None:
         """What this person's message answers; it is over with that."""

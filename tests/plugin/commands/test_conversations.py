@@ -272,6 +272,24 @@ async def test_a_question_waits_for_the_persons_next_message(tmp_path: Path) -> 
         assert not chat.hear("/confirm yes"), "an internal command is nobody's to type"
 
 
+async def test_what_is_no_answer_is_asked_again_within_the_same_time(tmp_path: Path) -> None:
+    code = ASKING.replace("answer: str", 'answer: Literal["yes", "no"]')
+    async with talk(tmp_path, asking="TIME = 60.0\n" + code) as chat:
+        await chat.say("/delete cat")
+        again = "answer: “maybe” does not fit, expected yes | no.\n1. yes\n2. no"
+        assert await chat.say("maybe") == [again]
+        assert await chat.say("maybe") == [again]
+        assert await chat.say("2") == ["no: cat (10001)"]
+        assert not chat.hear("2")
+    async with talk(tmp_path, asking="TIME = 0.2\n" + code) as chat:
+        await chat.say("/delete cat")
+        await chat.say("maybe")
+        with anyio.fail_after(5):
+            while chat.texts[-1] != "Never mind.":
+                await anyio.sleep(0.01)
+        assert chat.desk.at_work == 0
+
+
 async def test_a_new_question_or_command_ends_the_old_one(tmp_path: Path) -> None:
     async with talk(tmp_path, asking="TIME = 60.0\n" + ASKING) as chat:
         await chat.say("/delete cat")
