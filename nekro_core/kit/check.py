@@ -17,6 +17,7 @@ from nekro_core.kit.telling import abilities_text, at_home
 from nekro_core.kit.tokens import Counter, token_counter
 from nekro_core.plugin import PluginInfo, PluginState
 from nekro_core.testing import Bot, PluginNotLoaded
+from nekro_core.tools.discovery import deferred_lines
 from nekro_core.tools.names import NamedTool, ToolSet
 from nekro_core.tools.problem import Problem, Severity
 from nekro_core.tools.schema import function_schema
@@ -77,13 +78,12 @@ def _report(
     if small := small_tools(tools):
         yield "\nWhat the built-in small model is offered:\n"
         yield from (signature_text(each.tool, each.name) for each in small)
-    if deferred:
-        yield "\nFound by searching (tool_search), one line of the prompt each:\n"
-        yield from (
-            f"{each.name}: {each.tool.summary or each.tool.description}" for each in deferred
-        )
+    lines = deferred_lines([(each.name, each) for each in deferred])
+    if lines:
+        yield "\nWhat a model reads of those that it finds by searching (tool_search):\n"
+        yield from lines
     yield f"\nWhat it costs in tokens ({counter.name}):\n"
-    yield from _costs(visible, notes, counter)
+    yield from _costs(visible, notes, lines, counter)
     yield ""
     yield from _findings(plugin, info, visible, counter)
 
@@ -96,16 +96,20 @@ def _code_cost(named: NamedTool, counter: Counter) -> int:
     return counter.count(tools_text(ToolSet((named,))))
 
 
-def _costs(visible: Sequence[NamedTool], notes: Sequence[str], counter: Counter) -> Iterator[str]:
-    added = sum(map(counter.count, notes))
+def _costs(
+    visible: Sequence[NamedTool], notes: Sequence[str], lines: Sequence[str], counter: Counter
+) -> Iterator[str]:
+    noted, listed = sum(map(counter.count, notes)), counter.count("\n".join(lines))
     as_code = [_code_cost(each, counter) for each in visible]
     as_function = [counter.count(json.dumps(_function(each))) for each in visible]
     for each, code, function in zip(visible, as_code, as_function, strict=True):
         yield f"{code:6} as Python, {function:6} as a function: {each.name}"
-    if added:
-        yield f"{added:6} what it adds to every prompt"
-    total_code, total_function = sum(as_code) + added, sum(as_function) + added
-    yield f"{total_code:6} of every prompt in code mode, {total_function} in tool mode"
+    if noted:
+        yield f"{noted:6} what it adds to every prompt"
+    if lines:
+        yield f"{listed:6} the lines of those that are found by searching"
+    code, function = sum(as_code) + noted + listed, sum(as_function) + noted + listed
+    yield f"{code:6} of every prompt in code mode, {function} in tool mode"
 
 
 def _findings(

@@ -110,6 +110,8 @@ class PackageShelf:
             wanted = [str(need.requirement) for need in needs]
             if more:
                 wanted = [*dict.fromkeys([*note.needs.get(plugin, ()), *wanted])]
+            if not wanted and plugin not in note.needs:
+                return {}
             every = {**note.needs, plugin: wanted}
             every = {who: texts for who, texts in every.items() if who not in gone}
             if not wanted:

@@ -53,6 +53,32 @@ async def test_check_shows_what_the_model_sees(tmp_path: Path) -> None:
     assert text.endswith("nothing to mend\n")
 
 
+DEFERRED = (
+    HEADER.format(name="many", author="ann").replace('"ann")', '"ann", allow_sleep=True)')
+    + '''
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "weather", "Say what the weather is. Today.")
+async def weather(_ctx: AgentCtx, city: str) -> str:
+    """Say what the weather is."""
+    return city
+
+
+@plugin.mount_prompt_inject_method("many")
+async def notes(_ctx: AgentCtx) -> str:
+    return "It rains a lot."
+'''
+)
+
+
+@pytest.mark.long
+async def test_check_counts_what_is_found_by_searching_and_what_is_added(tmp_path: Path) -> None:
+    (tmp_path / "many.py").write_text(DEFERRED)
+    _, text = await checked(tmp_path / "many.py")
+    assert "(tool_search):\n\nweather: Say what the weather is" in text
+    assert "What it adds to every prompt:\n\nIt rains a lot." in text
+    assert "5 what it adds to every prompt" in text
+    assert "the lines of those that are found by searching" in text
+
+
 NO_PYTEST = """
 import sys
 from importlib.abc import MetaPathFinder

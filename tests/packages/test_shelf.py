@@ -32,6 +32,7 @@ def shelf(tmp_path: Path, index: Path) -> PackageShelf:
     return PackageShelf(tmp_path / "data")
 
 
+@pytest.mark.long
 def test_a_package_is_there_behind_the_bots_own(shelf: PackageShelf) -> None:
     assert not shelf.has(requirement("nk_low"))
     assert shelf.fulfil("ann.a", needs("ann.a", "nk_low", "pydantic>=2")) == {"nk-low": "2.0"}
