@@ -1,9 +1,14 @@
 """Caches of libraries that would hold the classes of a plugin that is gone."""
 
 import importlib
+import sys
 import typing
 from collections.abc import Callable, MutableMapping
 from typing import Any
+
+
+_MEMORIES = ("fastapi.dependencies.models", "fastapi._compat.v2")
+"""Modules whose functions remember what they were asked about, 4,096 routes' functions long."""
 
 
 def forget_types(gone: Callable[[str], bool]) -> None:
@@ -12,6 +17,10 @@ def forget_types(gone: Callable[[str], bool]) -> None:
     # typing keeps the newest 128 of each of its forms (List[Place]); they are made again at once.
     for clean in getattr(typing, "_cleanups", ()):
         clean()
+    for module in filter(None, map(sys.modules.get, _MEMORIES)):
+        for each in [*vars(module).values()]:
+            if callable(clear := getattr(each, "cache_clear", None)):
+                clear()
     # pydantic's cache has weak values, but the key of a generic model that holds itself is itself.
     cache = _pydantic_cache()
     for key in [*cache]:

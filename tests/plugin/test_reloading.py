@@ -1,6 +1,6 @@
 """A plugin comes and goes a hundred times, and the process is as it was.
 
-Whoever writes plugins for a test adds their folder to `PLUGINS`.
+Whoever writes plugins for a test adds the folder that they lie in to `FOLDERS`.
 """
 
 import shutil
@@ -11,24 +11,39 @@ import pytest
 
 from nekro_core.chat import ChatKey, ChatMessage, Sender, Text
 from nekro_core.plugin import PluginRegistry, call
+from nekro_core.plugin.builtin import builtin_folder, items_in
+from nekro_core.sandbox.settings import SandboxSettings
+from nekro_core.testing import Bot
+from nekro_core.testing.link import link_plugin
 from nekro_core.tools.outcome import Observation, Returned
-from tests.plugin.reloading import LONG, SHORT, grown_by_reloads
+from tests.plugin.reloading import LONG, SHORT, bytes_kept, grown_by_reloads
 from tests.plugin.world import GROUP, World
 
-EVERYTHING = Path(__file__).parent / "everything"
+TESTS = Path(__file__).parent.parent
+EVERYTHING = TESTS / "plugin" / "everything"
+FOLDERS = (TESTS / "compat" / "plugins", TESTS / "maibot" / "plugins")
+"""Where plugins of other tests lie, a file or a folder each."""
+WRITTEN = [
+    each
+    for folder in FOLDERS
+    for each in sorted(folder.glob("[!_.]*"))
+    if each.is_dir() or each.suffix == ".py"
+]
 OTHER = ChatKey.parse("web-private_lin")
+QUIET = {"nekro_sandbox": SandboxSettings(pool_size=0)}
+"""No box is made ready meanwhile."""
+MESSAGE = ChatMessage(
+    chat_key=GROUP,
+    message_id="1",
+    sender=Sender("10001"),
+    segments=(Text("hello"),),
+    time=1.0,
+    account="20002",
+)
 
 
 def use(registry: PluginRegistry, world: World) -> Callable[[], Awaitable[None]]:
     """What a chat does with the plugin that has everything."""
-    message = ChatMessage(
-        chat_key=GROUP,
-        message_id="1",
-        sender=Sender("10001"),
-        segments=(Text("hello"),),
-        time=1.0,
-        account="20002",
-    )
 
     async def talk() -> None:
         ctx = registry.context_for(GROUP)
@@ -42,7 +57,7 @@ def use(registry: PluginRegistry, world: World) -> Callable[[], Awaitable[None]]
         assert isinstance(await call(think, ctx), Observation)
         assert await call(hidden, ctx, ({"number": 3},)) == Returned("number=3")
         assert await registry.prompt_injections(ctx)
-        await registry.on_user_message(ctx, message)
+        await registry.on_user_message(ctx, MESSAGE)
         await ctx.push_system("line")
         await registry.on_channel_reset(ctx)
         assert len((await registry.tools_in(registry.context_for(OTHER))).named) == 1
@@ -60,3 +75,57 @@ async def test_a_plugin_with_everything_leaves_nothing(world: World, first: int,
             registry, "local/everything", first=first, last=last, use=use(registry, world)
         )
     assert grown == {}
+
+
+@pytest.mark.long
+async def test_nor_does_its_memory_grow(world: World) -> None:
+    shutil.copytree(EVERYTHING, world.data_dir / "plugins" / "everything")
+    async with world.bot() as registry:
+        talk = use(registry, world)
+
+        async def reload() -> None:
+            await registry.enable("local/everything")
+            await talk()
+
+        kept = await bytes_kept(reload, *LONG)
+    # In 45 reloads, each of which makes some 300 kB of modules and classes.
+    assert kept < 50_000
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("plugin", [EVERYTHING, *WRITTEN], ids=lambda path: path.name)
+async def test_in_a_whole_bot_it_leaves_nothing(tmp_path: Path, plugin: Path) -> None:
+    for other in WRITTEN:  # One may need another.
+        if other.parent == plugin.parent and other != plugin:
+            link_plugin(other, tmp_path)
+    async with Bot.open(tmp_path, plugin, settings=QUIET) as bot:
+        grown = await grown_by_reloads(
+            bot.app.plugins, bot.info.item, first=LONG[0], last=LONG[1], use=heard(bot)
+        )
+    assert grown == {}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", items_in(builtin_folder("plugins")))
+async def test_a_builtin_one_leaves_nothing(tmp_path: Path, name: str) -> None:
+    async with Bot.open(tmp_path, settings=QUIET) as bot:
+        grown = await grown_by_reloads(
+            bot.app.plugins, f"builtin/{name}", first=LONG[0], last=LONG[1], use=heard(bot)
+        )
+    assert grown == {}
+
+
+def heard(bot: Bot) -> Callable[[], Awaitable[None]]:
+    """Every hook of every plugin is asked once."""
+    plugins = bot.app.plugins
+
+    async def talk() -> None:
+        ctx = plugins.context_for(OTHER, user_id="10001")
+        await plugins.tools_in(ctx)
+        await plugins.prompt_injections(ctx)
+        await plugins.on_user_message(ctx, MESSAGE)
+        await plugins.on_channel_reset(ctx)
+
+    return talk
