@@ -3,13 +3,16 @@
 import asyncio
 import importlib
 import threading
+from functools import partial
 from types import ModuleType
 
+from anyio import to_thread
 from loguru import logger
 
 from nekro_core.packages import Need, PackageShelf, PackagesRefused, requirement
 from nekro_core.plugin.binding import Owner, current_owner
 from nekro_core.plugin.loader import waiting_for
+from nekro_core.plugin.waiting import can_wait, wait_for
 from nekro_core.tools.outcome import ToolFailure
 
 
@@ -29,11 +32,12 @@ def dynamic_import_pkg(
     """Import a package, and get it first where neither the bot nor a plugin has it.
 
     ``package_spec`` is a requirement (``humanize>=4``), ``import_name`` the module where its name
-    is another. At the top of a plugin's module, and in any thread, this waits. On the event loop,
-    inside a handler, it does not: the package is fetched in the background and `PackageWanted` is
-    raised until it is there. It comes from the operator's index: ``mirror``, ``trusted_host``,
-    ``timeout`` and ``repo_dir`` are taken because existing plugins give them. Raises
-    `PackagesRefused` with both sides, `NeedsUnreadable`, and `ImportError` from the package itself.
+    is another. At the top of a plugin's module, in a handler's own coroutine and in any thread,
+    this waits, and the event loop does not. In a task that a handler started it cannot wait: the
+    package is fetched in the background and `PackageWanted` is raised until it is there. It comes
+    from the operator's index: ``mirror``, ``trusted_host``, ``timeout`` and ``repo_dir`` are taken
+    because existing plugins give them. Raises `PackagesRefused` with both sides,
+    `NeedsUnreadable`, and `ImportError` from the package itself.
     """
     del mirror, trusted_host, repo_dir
     wanted = requirement(package_spec)
@@ -44,13 +48,17 @@ def dynamic_import_pkg(
         return importlib.import_module(module)  # a test, or a script: what is there is there
     if not shelf.has(wanted):
         need = Need(wanted, owner.item)
-        if _on_the_loop():
+        if can_wait():
+            fetch = partial(shelf.fulfil, owner.item, [need], more=True)
+            wait_for(to_thread.run_sync(fetch, abandon_on_cancel=True))
+        elif _on_the_loop():
             _fetch_behind(shelf, owner, need)
             raise PackageWanted(
                 f"{wanted} is being fetched for {owner.item}: the same call works in a moment"
             )
-        with waiting_for(timeout):
-            shelf.fulfil(owner.item, [need], more=True)
+        else:
+            with waiting_for(timeout):
+                shelf.fulfil(owner.item, [need], more=True)
     for stale in shelf.refresh():
         logger.warning("plugin {}: {}", owner.item, stale)
     return importlib.import_module(module)

@@ -47,6 +47,7 @@ from nekro_core.plugin.services import BoxFiles, Services
 from nekro_core.plugin.settings import PluginSettings
 from nekro_core.plugin.signal import MsgSignal
 from nekro_core.plugin.toolsets import ToolSets
+from nekro_core.plugin.waiting import bridged
 from nekro_core.tools.describe import place_of
 from nekro_core.tools.names import ToolSet
 from nekro_core.tools.problem import Problem, Severity
@@ -399,7 +400,7 @@ class PluginRegistry:
             return
         try:
             with anyio.fail_after(self._settings.init_s), plugin.acting():
-                await awaited(plugin.init_method())
+                await bridged(awaited(plugin.init_method()))
         except TimeoutError as error:
             text = f"its init method took over {self._settings.init_s:g} s"
             problem = problem_of(error, entry.item, text)

@@ -63,6 +63,11 @@ def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     )
 
 
+def can_wait() -> bool:
+    """Whether `wait_for` works here, on the event loop."""
+    return isinstance(getcurrent(), _Inner)
+
+
 def outer_frame(innermost: FrameType) -> FrameType | None:
     """Where the code waits that called through `bridged`, for a stack that ends in the bridge."""
     bridge = innermost.f_locals.get("self")

@@ -21,12 +21,20 @@ low = dynamic_import_pkg("nk_dynamic>=1", mirror="https://example.invalid/simple
 plugin.description = low.VERSION
 """
 IN_HANDLER = '''
+import asyncio
+
 from nekro_core.api.plugin import dynamic_import_pkg
 
 @plugin.mount_sandbox_method(SandboxMethodType.TOOL, "version", "Say.")
 async def version(_ctx: AgentCtx) -> str:
     """Say."""
     return dynamic_import_pkg("nk-dynamic", "nk_dynamic").VERSION
+
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "apart", "Say.")
+async def apart(_ctx: AgentCtx) -> str:
+    """Say, in a task."""
+    return await asyncio.create_task(version(_ctx))
 '''
 
 
@@ -73,10 +81,33 @@ async def test_a_package_that_runs_changes_at_the_next_start_and_the_list_says_s
 
 
 @pytest.mark.long
-async def test_in_a_handler_nobody_waits(world: World, packages: PackageShelf) -> None:
+async def test_a_handler_waits_and_the_event_loop_does_not(
+    world: World, packages: PackageShelf
+) -> None:
     world.write("a.py", plugin_source("a", more=IN_HANDLER))
     async with world.bot() as registry:
         tool = registry.tools_for(GROUP).resolve("version")
+        assert tool is not None
+        beats = 0
+        async with anyio.create_task_group() as tasks:
+
+            async def beat() -> None:
+                nonlocal beats
+                while True:
+                    await anyio.sleep(0.01)
+                    beats += 1
+
+            tasks.start_soon(beat)
+            assert await call(tool, world.ctx()) == Returned("1.5")
+            tasks.cancel_scope.cancel()
+        assert beats > 5
+
+
+@pytest.mark.long
+async def test_in_a_task_of_a_handler_nobody_waits(world: World, packages: PackageShelf) -> None:
+    world.write("a.py", plugin_source("a", more=IN_HANDLER))
+    async with world.bot() as registry:
+        tool = registry.tools_for(GROUP).resolve("apart")
         assert tool is not None
         first = await call(tool, world.ctx())
         assert isinstance(first, Failed)
