@@ -53,6 +53,8 @@ from nekro_core.tools.names import ToolSet
 from nekro_core.tools.problem import Problem, Severity
 from nekro_core.tools.tool import Tool
 
+_MOST_TOLD = 1000
+"""Findings that are told once; a plugin may find another wording at each reload."""
 LOCAL_FOLDER = "plugins"
 """Below the data folder: where the operator puts plugins."""
 
@@ -446,6 +448,8 @@ class PluginRegistry:
                 self._describe(entry)
 
     def _tell(self, text: str, severity: Severity) -> None:
+        if len(self._told) >= _MOST_TOLD:
+            self._told.clear()
         if text not in self._told:
             self._told.add(text)
             logger.log(severity.name, "{}", text)
