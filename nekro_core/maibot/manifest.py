@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from keyword import iskeyword
 from pathlib import Path
@@ -163,9 +164,15 @@ def _check_range(raw: Mapping[str, Any], key: str, ours: str) -> None:
         )
 
 
+@cache
+def _sdk_version() -> str:
+    """Looked up once: the import system remembers every look at a folder that changed."""
+    return version("maibot-plugin-sdk")
+
+
 def _sdk_warning(raw: Mapping[str, Any]) -> list[Problem]:
     try:
-        ours = version("maibot-plugin-sdk")
+        ours = _sdk_version()
     except PackageNotFoundError:
         raise ManifestError("the package maibot-plugin-sdk is not installed") from None
     try:

@@ -5,8 +5,8 @@ a JSON Schema object, or the older map from names to properties. What is odd in 
 costs another, or another plugin, its place.
 """
 
-import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Container, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, Literal, NotRequired, Required
 
@@ -85,15 +85,15 @@ def parameters_of(schema: Mapping[str, Any]) -> tuple[tuple[Parameter, ...], dic
     found: list[Parameter] = []
     names: dict[str, str] = {}
     for name, each in schema["properties"].items():
-        python_name = _python_name(name, names)
-        names[python_name] = name
+        own = python_name(name, names)
+        names[own] = name
         required = name in schema["required"]
         annotation = _annotation(each, 0)
         if not required and each.get("default") is None:
             annotation = annotation | None if annotation is not Any else Any
         found.append(
             Parameter(
-                name=python_name,
+                name=own,
                 annotation=annotation,
                 type_text="" if annotation is Any else type_text(annotation),
                 schema=each,
@@ -223,12 +223,15 @@ def _converter(annotation: Any) -> Any:
         return None
 
 
-def _python_name(name: str, taken: Mapping[str, str]) -> str:
-    clean = re.sub(r"\W", "_", name) or "_"
+def python_name(name: str, taken: Container[str], prefix: str = "p") -> str:
+    """A name of Python's that nobody of ``taken`` has, as near to the plugin's own as may be."""
+    normal = unicodedata.normalize("NFKC", name)  # as Python reads names
+    clean = "".join(each if f"a{each}".isidentifier() else "_" for each in normal) or "_"
     if not clean.isidentifier() or clean.startswith("_ctx"):
-        clean = f"p_{clean}"
+        clean = f"{prefix}_{clean}"
     if iskeyword(clean):
         clean = f"{clean}_"
-    while clean in taken:
-        clean = f"{clean}_"
-    return clean
+    unique, number = clean, 2
+    while unique in taken:
+        unique, number = f"{clean}_{number}", number + 1
+    return unique

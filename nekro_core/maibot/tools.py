@@ -1,15 +1,18 @@
 """A MaiBot tool or action as a `Tool` of ours."""
 
-import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from keyword import iskeyword
 from typing import Any
 
 from nekro_core.maibot.components import Component
 from nekro_core.maibot.describing import authors_text, details_block
 from nekro_core.maibot.live import LivePlugin
 from nekro_core.maibot.results import outcome
-from nekro_core.maibot.schema import object_schema, parameters_of, without_host_names
+from nekro_core.maibot.schema import (
+    object_schema,
+    parameters_of,
+    python_name,
+    without_host_names,
+)
 from nekro_core.maibot.wire import adapter_of, host_arguments
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.tools.describe import place_of
@@ -63,7 +66,7 @@ def tool_of(
     brief = str(metadata.get("brief_description") or component.description or component.name)
     tool = Tool(
         name=component.name,
-        python_name=_python_name(component.name, taken),
+        python_name=python_name(component.name, taken, "tool"),
         module=live.plugin.module_name,
         owner=live.plugin.key,
         kind=ToolKind.TOOL,
@@ -116,15 +119,3 @@ def _warnings(
         )
         for name in sorted(about)
     ]
-
-
-def _python_name(name: str, taken: Collection[str]) -> str:
-    clean = re.sub(r"\W", "_", name) or "_"
-    if not clean.isidentifier():
-        clean = f"tool_{clean}"
-    if iskeyword(clean):
-        clean = f"{clean}_"
-    unique, number = clean, 2
-    while unique in taken:
-        unique, number = f"{clean}_{number}", number + 1
-    return unique

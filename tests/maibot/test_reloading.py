@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 NEEDED = {"fortune-teller": ("fortune-api",)}
 CALLS = {
-    "fortune-teller": ("groups",),
+    "fortune-teller": ("try_to_rig",),
     "picture-maker": ("make_picture",),
     "tts-voice": ("speak_aloud",),
 }

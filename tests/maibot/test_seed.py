@@ -6,7 +6,6 @@ import inspect
 import io
 from pathlib import Path
 
-import pytest
 from maibot_sdk import Tool as SdkTool
 from PIL import Image
 
@@ -73,59 +72,84 @@ def test_the_signature_block_is_the_sdk_s() -> None:
     assert defaults[-1] is False
 
 
-async def test_send_tts_voice_is_a_core_tool(tmp_path: Path) -> None:
-    plant(tmp_path, module(TTS))
+async def test_the_page_in_a_conversation(tmp_path: Path) -> None:
+    plant(tmp_path, module(TTS), plugin_id="ann.tts")
+    plant(tmp_path, module(LISTED, FOUND, "MyPlugin"), plugin_id="ann.listed")
+    plant(tmp_path, module(MAPPED, FOUND, "MyPlugin"), plugin_id="ann.mapped")
+    plant(tmp_path, module(GREET), plugin_id="ann.greet")
+    plant(tmp_path, module(WITH_URI), plugin_id="ann.uri")
+    plant(tmp_path, COMPLETE, plugin_id="ann.complete")
     async with Bot.open(tmp_path) as bot:
-        tool = only_tool(bot)
-        assert tool.visibility is Visibility.VISIBLE
-        code = "send_tts_voice(text='hi')\nprint('ok')"
-        assert await bot.chat().ask("say hi", code=code, reply="said") == ["said"]
-        # Two of the page's plugins have no lifecycle methods: they get empty ones, and are told.
-        assert "on_load, on_unload, on_config_update" in str(info_of(bot, "seed").problems[0])
+        await _speaks(bot)
+        for name in ("listed", "mapped"):
+            await _searches(bot, name)
+        await _greets(bot)
+        await _shows(bot)
+        await _is_complete(bot)
 
 
-@pytest.mark.parametrize("block", [LISTED, MAPPED], ids=["list", "dict"])
-async def test_both_forms_of_parameters_search(tmp_path: Path, block: str) -> None:
-    plant(tmp_path, module(block, FOUND, "MyPlugin"))
-    async with Bot.open(tmp_path) as bot:
-        chat = bot.chat()
-        assert await chat.call("search", "cats", limit=2) == {"results": ["cats 0", "cats 1"]}
-        assert len((await chat.call("search", query="cats"))["results"]) == 5
-        code = "send_channel_message(str(len(search('cats', limit='3')['results'])))"
-        assert await chat.ask("look for cats", code=code) == ["3"]
-        tool = only_tool(bot)
-        assert tool.visibility is Visibility.DEFERRED
-        function = function_schema(tool)["function"]
-        limit = {
-            "type": "integer",
-            "description": "Maximum number of results to return",
-            "default": 5,
-        }
-        assert function["parameters"]["properties"]["limit"] == limit
-        assert function["parameters"]["required"] == (["query"] if block is LISTED else [])
-        query = "required" if block is LISTED else "optional"
-        details = (
-            "Parameter details:\n"
-            f"- query: string, {query}. Search keywords\n"
-            "- limit: integer, optional. Maximum number of results to return. Default: 5"
-        )
-        head, _, end = function["description"].rpartition("\n\n")
-        assert end == details
-        written = (
-            "Use a search engine" if block is LISTED else "Search the internet for information"
-        )
-        assert head.startswith(written)
-        assert "参数说明" not in function["description"]
+async def _speaks(bot: Bot) -> None:
+    assert only_tool(bot, "tts").visibility is Visibility.VISIBLE
+    code = "send_tts_voice(text='hi')\nprint('ok')"
+    assert await bot.chat().ask("say hi", code=code, reply="said") == ["said"]
+    # Two of the page's plugins have no lifecycle methods: they get empty ones, and are told.
+    assert "on_load, on_unload, on_config_update" in str(info_of(bot, "tts").problems[0])
 
 
-async def test_greet_sends_to_the_chat_that_asks(tmp_path: Path) -> None:
-    plant(tmp_path, module(GREET))
-    async with Bot.open(tmp_path) as bot:
-        assert await bot.chat().ask("greet me", code="greet()") == ["Hello!"]
-        assert only_tool(bot).parameters == ()
-        answer = await bot.chat("group_7").call("greet")
-        assert answer == {"success": True, "message": "Replied"}
-        assert bot.chat("group_7").texts == ["Hello!"]
+async def _searches(bot: Bot, name: str) -> None:
+    """Both forms of parameters."""
+    chat, listed = bot.chat(), name == "listed"
+    assert await chat.call(f"{name}.search", "cats", limit=2) == {"results": ["cats 0", "cats 1"]}
+    assert len((await chat.call(f"{name}.search", query="cats"))["results"]) == 5
+    code = f"send_channel_message(str(len({name}.search('cats', limit='3')['results'])))"
+    assert await chat.ask("look for cats", code=code) == ["3"]
+    tool = only_tool(bot, name)
+    assert tool.visibility is Visibility.DEFERRED
+    function = function_schema(tool)["function"]
+    about = "Maximum number of results to return"
+    limit = {"type": "integer", "description": about, "default": 5}
+    assert function["parameters"]["properties"]["limit"] == limit
+    assert function["parameters"]["required"] == (["query"] if listed else [])
+    details = (
+        "Parameter details:\n"
+        f"- query: string, {'required' if listed else 'optional'}. Search keywords\n"
+        "- limit: integer, optional. Maximum number of results to return. Default: 5"
+    )
+    head, _, end = function["description"].rpartition("\n\n")
+    assert end == details
+    written = "Use a search engine" if listed else "Search the internet for information"
+    assert head.startswith(written)
+    assert "参数说明" not in function["description"]
+
+
+async def _greets(bot: Bot) -> None:
+    """The stream is the chat that asks, and no argument of the model's."""
+    assert await bot.chat().ask("greet me", code="greet()") == ["Hello!"]
+    assert only_tool(bot, "greet").parameters == ()
+    answer = await bot.chat("group_7").call("greet")
+    assert answer == {"success": True, "message": "Replied"}
+    assert bot.chat("group_7").texts == ["Hello!"]
+
+
+async def _shows(bot: Bot) -> None:
+    """A picture as a data URL, in code mode."""
+    outcome = await bot.chat().call("example")
+    assert isinstance(outcome, ReturnedMedia)
+    assert outcome.media[0].content == ImageContent(data=png(), mime="image/png")
+    code = "text = example()\nassert 'tool_result:' in text"
+    asked = len(bot.model.requests)
+    assert await bot.chat().ask("look", code=code, reply="red") == ["red"]
+    parts = [part for each in bot.model.requests[asked + 1].messages for part in each.parts]
+    assert [part.data for part in parts if isinstance(part, ImagePart)] == [png()]
+
+
+async def _is_complete(bot: Bot) -> None:
+    info, chat = info_of(bot, "complete"), bot.chat()
+    assert info.state is PluginState.LOADED
+    assert not info.problems
+    assert sorted(tool.name for tool in info.tools) == ["get_weather", "search_web"]
+    assert await chat.call("search_web", "cats") == {"results": [], "count": 0}
+    assert await chat.call("get_weather", city="Oslo") == {"city": "Oslo", "weather": {}}
 
 
 async def test_a_picture_is_an_index_in_words_and_the_picture_behind_it(tmp_path: Path) -> None:
@@ -133,8 +157,7 @@ async def test_a_picture_is_an_index_in_words_and_the_picture_behind_it(tmp_path
     async with Bot.open(tmp_path, settings={"nekro_agent": TOOLS_MODE}) as bot:
         search = calls(call("tool_search", query="draw"))
         replies = [search, calls(call("draw", "call_x", prompt="cat")), say("look"), NOTHING]
-        tool = only_tool(bot)
-        assert tool.name == "draw"
+        assert only_tool(bot).name == "draw"
         await bot.chat().ask("draw", reply=replies)
         answer, shown = bot.model.requests[2].messages[-2:]
         assert answer.role == "tool"
@@ -146,27 +169,3 @@ async def test_a_picture_is_an_index_in_words_and_the_picture_behind_it(tmp_path
         assert 'msg_id="tool_result:call_x:1"' in said
         assert "Image generated from the prompt" in said
         assert [part.data for part in shown.parts if isinstance(part, ImagePart)] == [png()]
-
-
-async def test_the_same_as_a_data_url_in_code_mode(tmp_path: Path) -> None:
-    plant(tmp_path, module(WITH_URI))
-    async with Bot.open(tmp_path) as bot:
-        outcome = await bot.chat().call("example")
-        assert isinstance(outcome, ReturnedMedia)
-        assert outcome.media[0].content == ImageContent(data=png(), mime="image/png")
-        code = "text = example()\nassert 'tool_result:' in text"
-        assert await bot.chat().ask("look", code=code, reply="red") == ["red"]
-        parts = [part for each in bot.model.requests[1].messages for part in each.parts]
-        assert [part.data for part in parts if isinstance(part, ImagePart)] == [png()]
-
-
-async def test_the_complete_example_runs_as_it_stands(tmp_path: Path) -> None:
-    plant(tmp_path, COMPLETE)
-    async with Bot.open(tmp_path) as bot:
-        info = info_of(bot, "seed")
-        assert info.state is PluginState.LOADED
-        assert not info.problems
-        assert sorted(tool.name for tool in info.tools) == ["get_weather", "search_web"]
-        chat = bot.chat()
-        assert await chat.call("search_web", "cats") == {"results": [], "count": 0}
-        assert await chat.call("get_weather", city="Oslo") == {"city": "Oslo", "weather": {}}
