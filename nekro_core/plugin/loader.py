@@ -232,7 +232,8 @@ def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
     paths = [*sys.path]
 
     def taken() -> dict[str, ModuleType]:
-        own = [each for each in sys.modules if each == name or each.startswith(f"{name}.")]
+        # A copy: another bot may import in its own thread meanwhile.
+        own = [each for each in [*sys.modules] if each == name or each.startswith(f"{name}.")]
         return {each: sys.modules.pop(each) for each in own}
 
     before = taken()
