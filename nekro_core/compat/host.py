@@ -15,7 +15,7 @@ from nekro_core.agent import AgentSettings, TriggerSettings
 from nekro_core.chat import ChatKey
 from nekro_core.compat.kept_file import KeptFile
 from nekro_core.llm.settings import LLMSettings
-from nekro_core.plugin.binding import current_binding
+from nekro_core.plugin.binding import meant_binding
 from nekro_core.plugin.commands.access import CommandSettings
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.services import Services
@@ -61,7 +61,7 @@ class Host:
     @property
     def reach(self) -> Services:
         """What plugins can reach. Raises `NoBot` before the bot is put together."""
-        binding = current_binding()
+        binding = meant_binding()
         if binding is not None and binding.services is not None:
             return binding.services
         if self.plugins is None:
@@ -159,7 +159,7 @@ def hosted(host: Host) -> Iterator[Host]:
 
 def current_host() -> Host:
     """The bot that is meant here. Raises `NoBot`."""
-    binding = current_binding()
+    binding = meant_binding()
     older = binding.services.older if binding and binding.services else None
     if isinstance(older, Host):
         return older

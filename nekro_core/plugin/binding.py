@@ -71,6 +71,26 @@ def loading(binding: Binding, item: str = "local/by_hand") -> Iterator[None]:
         yield
 
 
+_serving: list[Binding] = []
+"""The bots of this process, for code of a plugin that no bot has called: a matcher of NoneBot's, a
+callback of a library. An entry is there while its `serving` is open."""
+
+
+@contextmanager
+def serving(binding: Binding) -> Iterator[None]:
+    """In here this bot runs."""
+    _serving.append(binding)
+    try:
+        yield
+    finally:
+        _serving.remove(binding)
+
+
+def meant_binding() -> Binding | None:
+    """The bot whose plugin's code runs right now, else the one that was started last."""
+    return current_binding() or (_serving[-1] if _serving else None)
+
+
 def current_owner() -> Owner | None:
     """Whose code runs right now, if a plugin's does."""
     return _acting.get()

@@ -31,7 +31,7 @@ from nekro_core.chat import (
     plain_text,
 )
 from nekro_core.delivery.host import Expected
-from nekro_core.plugin.binding import current_binding
+from nekro_core.plugin.binding import meant_binding
 from nekro_core.tools.outcome import ToolFailure
 
 
@@ -286,7 +286,7 @@ def _suffixed(name: str, suffix: str) -> str:
 
 
 def _keeper() -> Any:
-    binding = current_binding()
+    binding = meant_binding()
     if binding is None or binding.services is None:
         raise RuntimeError("no bot is known here: call this in a function that the bot calls")
     return binding.services.media

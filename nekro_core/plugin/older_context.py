@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any, Self, cast
 
 from nekro_core.chat import ChatKey
-from nekro_core.plugin.binding import current_binding
+from nekro_core.plugin.binding import meant_binding
 from nekro_core.plugin.mirror import CallFiles
 from nekro_core.plugin.services import Older, Services
 from nekro_core.plugin.web.values import WebhookRequest, nowhere
@@ -124,11 +124,11 @@ class OlderNames:
 
     @classmethod
     def _made(cls, chat: ChatKey, webhook_request: Any) -> Self:
-        binding = current_binding()
+        binding = meant_binding()
         if binding is None or binding.services is None:
             raise RuntimeError(
-                "no bot is known here: make a context in a function that the bot calls (a tool, a "
-                "hook, a command, a task), not at import or in a thread of your own"
+                "no bot runs here: make a context in a function that a bot calls (a tool, a hook, "
+                "a command, a task)"
             )
         make = cast(Any, cls)
         calls = calling_context()

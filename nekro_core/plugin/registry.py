@@ -12,7 +12,7 @@ from loguru import logger
 
 from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.plugin.adopting import tasks_adopted
-from nekro_core.plugin.binding import Binding, Owner, acting
+from nekro_core.plugin.binding import Binding, Owner, acting, serving
 from nekro_core.plugin.builtin import builtin_folder
 from nekro_core.plugin.chat_hooks import AskingJournal, system_signal, tell_of_reset
 from nekro_core.plugin.choices import Choices, write_list
@@ -106,7 +106,7 @@ class PluginRegistry:
         host, ``registrars`` put in force what plugins declare. No plugin's fault is raised."""
         folder = builtin or builtin_folder("plugins")
         registry = cls(services, settings or PluginSettings(), folder, kinds, registrars)
-        with reading_fresh(), tasks_adopted():
+        with reading_fresh(), tasks_adopted(), serving(registry._binding):
             async with registry._open():
                 yield registry
 

@@ -1,7 +1,7 @@
 """What functions without a context work with: the bot and the call in which they are called."""
 
 from nekro_core.chat import ChatKey, ChatKeyError
-from nekro_core.plugin.binding import current_owner
+from nekro_core.plugin.binding import meant_binding
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.older_context import calling_context
 from nekro_core.plugin.services import Services
@@ -14,12 +14,12 @@ class NoBot(RuntimeError):
 
 def current_services() -> Services:
     """The bot's. Raises `NoBot`."""
-    owner = current_owner()
-    if owner is None or owner.binding.services is None:
+    binding = meant_binding()
+    if binding is None or binding.services is None:
         raise NoBot(
             "this works inside a running bot alone: in a plugin's tools, hooks, commands and tasks"
         )
-    return owner.binding.services
+    return binding.services
 
 
 def current_call() -> AgentCtx | None:

@@ -37,3 +37,4 @@ async def test_the_older_commands_answer_super_users_alone(whole: WholeBot) -> N
     await whole.peer.say_in_group(group, 10002, "/mod_state x")
     await whole.peer.say_in_group(group, 10001, "/mod-state y")
     assert await whole.answers(group) == [f"onebot_v11-group_{group} group y"]
+    await whole.logged("messages of Nekro")
