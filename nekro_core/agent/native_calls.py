@@ -48,6 +48,8 @@ class Answered:
     text: str
     media: tuple[Part, ...] = ()
     failed: bool = False
+    ends: bool = False
+    """Nothing need be said after it, if it sent something."""
 
 
 class NativeCalls:
@@ -111,7 +113,7 @@ class NativeCalls:
         match outcome:
             case Returned(bytes() | bytearray() as data):
                 return await self._kept_bytes(position, call, bytes(data))
-            case Returned(value, told):
+            case Returned(value, told, _):
                 text = told or value_text(value)
             case ReturnedMedia(words, shown):
                 text = indexed_text(words, shown, call.call_id)
@@ -127,7 +129,9 @@ class NativeCalls:
                 return _error(call, message)
             case _:
                 assert_never(outcome)
-        return Answered(call=call, text=await self._bounded(position, text), media=media)
+        ends = isinstance(outcome, Returned) and outcome.ends
+        text = await self._bounded(position, text)
+        return Answered(call=call, text=text, media=media, ends=ends)
 
     async def _bounded(self, position: int, text: str) -> str:
         """At most about ``result_chars``: beginning and end, and where the box has all of it."""

@@ -57,6 +57,8 @@ class NativeTurn(Turn):
         sent = await self._book.sent_by(asking.run_id)
         if any(row.state in LEFT for row in sent):
             self._sent = True
+            if all(each.ends for each in answered):
+                return "finished"
             told = native_report(reply, ())
         else:
             told = native_report(reply, await self._say_beside(reply.prose))

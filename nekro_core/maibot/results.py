@@ -42,10 +42,11 @@ def outcome(value: Any) -> Returned | ReturnedMedia:
     words = str(value.get("content") or value.get("message") or "").strip()
     if not bool(value.get("success", True)):
         raise ToolFailure(str(value.get("error") or words or FAILED))
+    ends = value.get("stop_after_execution") is True
     items = value.get("content_items")
     if isinstance(items, list) and items:
         return _with_items(value, words, items)
-    return Returned(dict(value), words or _json(value))
+    return Returned(dict(value), words or _json(value), ends)
 
 
 def _with_items(value: Mapping[str, Any], words: str, items: list[Any]) -> Returned | ReturnedMedia:

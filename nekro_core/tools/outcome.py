@@ -12,10 +12,12 @@ from nekro_core.tools.tool import Tool, ToolKind
 @dataclass(frozen=True, slots=True)
 class Returned:
     """A ``TOOL`` worked: the calling code gets the value, the turn is untouched. ``text`` is what a
-    model that calls natively is told, where that is not the value as text."""
+    model that calls natively is told, where that is not the value as text. ``ends``: the tool has
+    answered the chat, and such a model need not be asked again."""
 
     value: Any
     text: str = ""
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,13 @@ async def test_tts_speaks_and_follows_its_configuration(tmp_path: Path) -> None:
         assert schema["sections"]["voice"]["fields"]["pitch"]["label"] == "音高"
 
 
+async def test_a_tool_may_end_the_turn(tmp_path: Path) -> None:
+    async with bot_with(tmp_path, "tts-voice", nekro_agent=TOOLS_MODE) as bot:
+        chat = bot.chat()
+        await chat.ask("say hi", reply=[calls(call("speak_aloud", text="hi"))])
+        assert len(bot.model.requests) == len(chat.sent) == 1
+
+
 async def test_a_picture_for_the_model_and_an_older_action(tmp_path: Path) -> None:
     with pytest.warns(DeprecationWarning, match="Action"):
         await _pictures(tmp_path)

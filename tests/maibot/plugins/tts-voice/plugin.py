@@ -79,6 +79,7 @@ class TTSPlugin(MaiBotPlugin):
             await self.ctx.send.text(text, stream_id)
         return {
             "success": True,
+            "stop_after_execution": sent,
             "content": f"said {len(text)} characters at {self.config.voice.pitch}",
         }
 
