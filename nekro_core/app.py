@@ -41,7 +41,6 @@ from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.maibot import MaiBotHost, MaiBotPorts
 from nekro_core.mcp_servers import McpServers
-from nekro_core.packages import PackageShelf
 from nekro_core.plugin import PluginRegistry, Services, loop_watched
 from nekro_core.plugin.commands.access import CommandPermission, standing
 from nekro_core.plugin.commands.book import CommandBook
@@ -176,7 +175,7 @@ class App:
             catalogue = Catalogue.load()
             book = CommandBook(settings.nekro_plugin.order)
             pages, webhooks = PluginPages(), Webhooks(partial(kept_secret, data, "webhooks"))
-            packages = _shelf(settings, data)
+            packages = settings.nekro_plugin.shelf(data)
             stack.enter_context(packages.on_path())
             services = Services(
                 outgoing=outbox,
@@ -316,13 +315,6 @@ def make_model(settings: Settings, data: Path, report: Report) -> ChatModel:
     if settings.nekro_llm.configured:
         return OpenAIChatModel(settings.nekro_llm)
     return EmbeddedModel(settings.nekro_embedded, data / "models", report=report)
-
-
-def _shelf(settings: Settings, data: Path) -> PackageShelf:
-    chosen = settings.nekro_plugin
-    return PackageShelf(
-        data, index=chosen.package_index, builds=chosen.build_packages, limit_s=chosen.packages_s
-    )
 
 
 def _is_operator(store: Store, settings: Settings, chat: ChatKey, user_id: str) -> bool:

@@ -11,11 +11,13 @@ from loguru import logger
 from nekro_core.agent.run_calls import tools_text
 from nekro_core.agent.small_prompt import small_tools
 from nekro_core.chat import ChatKey
+from nekro_core.kit.fetching import fetch_packages
 from nekro_core.kit.lint import blocking_calls, tool_advice
 from nekro_core.kit.looking import MANIFEST, look
 from nekro_core.kit.telling import abilities_text, at_home
 from nekro_core.kit.tokens import Counter, token_counter
-from nekro_core.plugin import PluginInfo, PluginState
+from nekro_core.packages import NeedsUnreadable, PackagesRefused
+from nekro_core.plugin import PluginInfo, PluginSettings, PluginState
 from nekro_core.testing import Bot, PluginNotLoaded
 from nekro_core.tools.discovery import deferred_lines
 from nekro_core.tools.names import NamedTool, ToolSet
@@ -27,7 +29,7 @@ from nekro_core.tools.tool import Visibility
 _NOWHERE = ChatKey.parse("test-private_check")
 
 
-async def check(plugin: Path, out: TextIO) -> int:
+async def check(plugin: Path, out: TextIO, settings: PluginSettings | None = None) -> int:
     """Load a plugin in a bot of its own with nothing in it, and print what there is to know.
 
     Gives 0, or 1 where the plugin or one of its tools cannot be used. Raises `NoPlugin`.
@@ -36,8 +38,10 @@ async def check(plugin: Path, out: TextIO) -> int:
     logger.disable("nekro_core")  # what it would say is printed below, once
     try:
         with tempfile.TemporaryDirectory(prefix="nekro-check-") as folder:
+            data = Path(folder) / "data"
             try:
-                async with Bot.open(Path(folder) / "data", plugin) as bot:
+                await fetch_packages(plugin, data, settings or PluginSettings(), out)
+                async with Bot.open(data, plugin) as bot:
                     ctx = bot.app.plugins.context_for(_NOWHERE)
                     tools = _own(await bot.app.plugins.tools_in(ctx), bot.info)
                     notes = [
@@ -46,13 +50,13 @@ async def check(plugin: Path, out: TextIO) -> int:
                         if each.plugin == bot.info.key
                     ]
                     info = bot.info
-            except PluginNotLoaded as error:
-                out.write(f"{at_home(str(error), Path(folder) / 'data', plugin)}\n")
+            except (PluginNotLoaded, PackagesRefused, NeedsUnreadable) as error:
+                out.write(f"{at_home(str(error), data, plugin)}\n")
                 return 1
     finally:
         logger.enable("nekro_core")
     report = "\n".join(_report(plugin, info, tools, notes, counter)) + "\n"
-    out.write(at_home(report, Path(folder) / "data", plugin))
+    out.write(at_home(report, data, plugin))
     broken = [each for each in info.problems if each.severity is Severity.ERROR]
     return 1 if broken or info.state is not PluginState.LOADED else 0
 

@@ -14,7 +14,7 @@ from nekro_core.kit.installed import Records
 from nekro_core.kit.new import NewRefused, write_new
 from nekro_core.kit.sources import SourceRefused, parse
 from nekro_core.kit.telling import state_text
-from nekro_core.packages import NeedsUnreadable, PackageShelf, PackagesRefused
+from nekro_core.packages import NeedsUnreadable, PackagesRefused
 from nekro_core.plugin import UnknownPlugin, read_list, switch
 from nekro_core.plugin.registry import LOCAL_FOLDER
 from nekro_core.settings import Settings
@@ -87,7 +87,7 @@ async def _check(options: argparse.Namespace) -> int:
     from nekro_core.testing import NoPlugin  # noqa: PLC0415 - as above
 
     try:
-        return await check(Path(options.path), sys.stdout)
+        return await check(Path(options.path), sys.stdout, Settings.load().nekro_plugin)
     except NoPlugin as error:
         print(error, file=sys.stderr)
         return 1
@@ -100,18 +100,15 @@ async def _run(options: argparse.Namespace) -> int:
     path = Path(options.path)
     try:
         return await run_plugin(Settings.load(), path, lines=sys.stdin, out=sys.stdout)
-    except NoPlugin as error:
+    except (NoPlugin, NeedsUnreadable, PackagesRefused) as error:
         print(error, file=sys.stderr)
         return 1
 
 
 def _installer(options: argparse.Namespace) -> Installer:
     settings = Settings.load()
-    chosen = settings.nekro_plugin
     data = settings.nekro_data_dir.absolute()
-    shelf = PackageShelf(
-        data, index=chosen.package_index, builds=chosen.build_packages, limit_s=chosen.packages_s
-    )
+    shelf = settings.nekro_plugin.shelf(data)
 
     def ask(question: str) -> bool:
         if options.yes:

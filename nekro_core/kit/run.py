@@ -8,6 +8,7 @@ from typing import TextIO
 
 import anyio
 
+from nekro_core.kit.fetching import fetch_packages
 from nekro_core.kit.telling import at_home, state_text
 from nekro_core.plugin import read_list
 from nekro_core.plugin.choices import LIST_NAME
@@ -23,11 +24,13 @@ _LOOK_S = 0.2
 
 async def run_plugin(settings: Settings, plugin: Path, *, lines: TextIO, out: TextIO) -> int:
     """Talk to a bot that has a plugin, in the terminal and on its page, and tell what becomes of
-    each saved file. Gives an exit status. Raises `NoPlugin`.
+    each saved file. Gives an exit status. Raises `NoPlugin`, `NeedsUnreadable` and
+    `PackagesRefused`.
 
     It has data of its own and the model of this folder's settings; it connects to no platform.
     """
     own, item = _lay_out(settings.nekro_data_dir.absolute(), plugin)
+    await fetch_packages(plugin, own, settings.nekro_plugin, out)
     known = settings.model_copy(update={"nekro_data_dir": own})
     environment = {**_environment(), "NEKRO_DATA_DIR": str(own)}
     async with bot_at_hand(known, out, environment=environment, folder=own) as place:

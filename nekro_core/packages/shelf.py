@@ -179,12 +179,13 @@ class PackageShelf:
 
     def _change(self, note: _Note, every: dict[str, list[str]]) -> dict[str, str]:
         needs = [Need(Requirement(text), who) for who, texts in every.items() for text in texts]
-        if clash := against_the_bot(needs, own_versions()):
+        own = own_versions()
+        if clash := against_the_bot(needs, own):
             raise PackagesRefused(clash)
         number = max([note.number, *self._numbers()]) + 1
         target = self._folder / str(number)
         try:
-            pinned = self._resolved(needs)
+            pinned = self._resolved(needs, own)
             held = {each.name: each.version for each in pinned}
             if held == dict(note.held):
                 self._write(msgspec.structs.replace(note, needs=every))
@@ -200,8 +201,7 @@ class PackageShelf:
         self._write(_Note(number=number, needs=every, held=held, digests=digests))
         return {name: version for name, version in held.items() if note.held.get(name) != version}
 
-    def _resolved(self, needs: Sequence[Need]) -> list[Pinned]:
-        own = own_versions()
+    def _resolved(self, needs: Sequence[Need], own: Mapping[str, str]) -> list[Pinned]:
         # Neither side stands against the other here: that was looked at before.
         if all(
             canonicalize_name(need.requirement.name) in own and not need.requirement.extras

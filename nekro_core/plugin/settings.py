@@ -1,6 +1,10 @@
 """The plugins' settings, under ``NEKRO_PLUGIN__``."""
 
+from pathlib import Path
+
 from pydantic import BaseModel, ConfigDict, Field
+
+from nekro_core.packages import PackageShelf
 
 
 class PluginSettings(BaseModel):
@@ -55,3 +59,12 @@ class PluginSettings(BaseModel):
 
     watch_files: bool = False
     """Whether an installed plugin is loaded again as soon as one of its files changes."""
+
+    def shelf(self, data_dir: Path) -> PackageShelf:
+        """The packages of a data folder, had as the operator wants them had."""
+        return PackageShelf(
+            data_dir,
+            index=self.package_index,
+            builds=self.build_packages,
+            limit_s=self.packages_s,
+        )

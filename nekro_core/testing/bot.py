@@ -15,6 +15,7 @@ from nekro_core.app import App
 from nekro_core.chat import ChatKey, ChatMessage, Sender, Text, plain_text
 from nekro_core.delivery.host import Activity, Working
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
+from nekro_core.packages import NeedsUnreadable, PackageShelf, needs_of
 from nekro_core.plugin import PluginInfo, PluginState, call
 from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.settings import Settings
@@ -74,6 +75,8 @@ class Bot:
         `PluginNotLoaded`.
         """
         item = link_plugin(plugin, data_dir) if plugin else ""
+        if plugin:
+            _refuse_without_packages(plugin, item, PackageShelf(data_dir))
         chosen: dict[str, Any] = {
             "nekro_trigger": TriggerSettings(debounce_s=0),
             "nekro_timer": TimerSettings(look_s=_LOOK_S),
@@ -153,6 +156,17 @@ class Bot:
         if self.info.state is not PluginState.LOADED:
             problems = "\n".join(map(str, self.info.problems))
             raise PluginNotLoaded(f"the plugin is {self.info.state.value}:\n{problems}")
+
+
+def _refuse_without_packages(plugin: Path, item: str, shelf: PackageShelf) -> None:
+    """A test fetches nothing; it says what is missing."""
+    try:
+        missing = [need for need in needs_of(plugin, item) if not shelf.has(need.requirement)]
+    except NeedsUnreadable as error:
+        raise PluginNotLoaded(str(error)) from None
+    if missing:
+        wanted = " ".join(f"'{need.requirement}'" for need in missing)
+        raise PluginNotLoaded(f"the plugin needs what is not here: pip install {wanted}")
 
 
 class Chat:

@@ -11,6 +11,7 @@ from nekro_core.kit.check import check
 from nekro_core.kit.looking import look
 from nekro_core.kit.new import NewRefused, write_new
 from nekro_core.testing import NoPlugin
+from tests.packages.wheels import make_wheel, only_these
 from tests.plugin.world import HEADER
 
 
@@ -92,6 +93,24 @@ sys.meta_path.insert(0, NoPytest())
 from nekro_core.cli import main
 sys.exit(main(sys.argv[1:]))
 """
+
+
+@pytest.mark.long
+async def test_check_gets_the_packages_of_a_plugin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_these(tmp_path / "index", monkeypatch)
+    make_wheel(tmp_path / "index", "nk_checked", "1.0")
+    write_new(tmp_path, "dice_cup", "you")
+    init = tmp_path / "dice_cup" / "__init__.py"
+    init.write_text(f"import nk_checked\n{init.read_text()}")
+    (tmp_path / "dice_cup" / "requirements.txt").write_text("nk_checked")
+    status, text = await checked(tmp_path / "dice_cup")
+    assert (status, text.splitlines()[0]) == (0, "got nk-checked 1.0")
+    sys.modules.pop("nk_checked")
+    (tmp_path / "dice_cup" / "requirements.txt").write_text("nk_checked>=2")
+    status, text = await checked(tmp_path / "dice_cup")
+    assert (status, "local/dice_cup needs nk_checked>=2, and the package" in text) == (1, True)
 
 
 @pytest.mark.long

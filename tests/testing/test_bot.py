@@ -125,6 +125,15 @@ async def test_a_broken_plugin_says_why(tmp_path: Path) -> None:
             pass
 
 
+async def test_a_package_that_is_not_here_is_named_and_not_fetched(tmp_path: Path) -> None:
+    (tmp_path / "cup.py").write_text(
+        '# /// script\n# dependencies = ["nk-nowhere>=1", "httpx"]\n# ///\n' + DICE
+    )
+    with pytest.raises(PluginNotLoaded, match=r"is not here: pip install 'nk-nowhere>=1'$"):
+        async with Bot.open(tmp_path / "data", tmp_path / "cup.py"):
+            pass
+
+
 def test_the_clock_goes_forward_only() -> None:
     clock = FakeClock()
     assert abs(clock.now - BEGINNING) < timedelta(seconds=5)
