@@ -5,6 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from nekro_core.held_folder import HeldFolder
 from nekro_core.sandbox.box import Backend, Box, BoxSpec
 from nekro_core.sandbox.jail.interpreter import Identity, Interpreter
 from nekro_core.sandbox.jail.runtime_folder import RuntimeFolder
@@ -83,13 +84,13 @@ def test_what_boxes_cannot_reach_is_copied_whole_and_once(tmp_path: Path) -> Non
     (closed / "package" / "inner" / "code.py").write_text("")
     (closed / "program").write_text("#!/bin/sh\n")
     closed.chmod(0o700)
-    laid_out = tmp_path / "runtime"
-    laid_out.mkdir()
+    held = HeldFolder(tmp_path, "runtime-")
+    laid_out = held.path
     template = Template(
         interpreter=Interpreter("/usr/bin/python3", "/usr", (3, 11), "3.11.2", ()),
         binds=((closed / "package", "/run/packages/package"), (closed / "program", "/opt/x")),
     )
-    folder = RuntimeFolder(laid_out, -1)
+    folder = RuntimeFolder(held)
     assert make_reachable(template, folder, Identity()) == template
     reached = make_reachable(template, folder, Identity(uid=54_321))
     (package, inside), (program, _) = reached.binds
@@ -98,3 +99,4 @@ def test_what_boxes_cannot_reach_is_copied_whole_and_once(tmp_path: Path) -> Non
     assert (package / "__init__.py").read_text() == "found = True"
     assert (package / "inner" / "code.py").exists()
     assert program.stat().st_mode & 0o777 == 0o755
+    held.remove()

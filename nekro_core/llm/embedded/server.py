@@ -5,15 +5,16 @@ import os
 import secrets
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import anyio
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from nekro_core.held_folder import HeldFolder
 from nekro_core.llm.embedded.openmp import library_path
 from nekro_core.llm.embedded.settings import EmbeddedSettings
-from nekro_core.llm.embedded.short_folder import ShortFolder
 from nekro_core.llm.model import ModelUnreachable
 
 SLOTS = 3
@@ -34,7 +35,8 @@ class ModelServer:
     def __init__(self, settings: EmbeddedSettings, readings: Path) -> None:
         self._settings = settings
         self._readings = readings
-        self._folder = ShortFolder()
+        # A socket is in it, whose path must be short.
+        self._folder = HeldFolder(Path(tempfile.gettempdir()), "nekro-model-")
         self._lock = anyio.Lock()
         self._process: Process | None = None
         self.socket = self._folder.path / "model.sock"

@@ -15,8 +15,8 @@ import struct
 import tempfile
 from pathlib import Path
 
+from nekro_core.held_folder import HeldFolder
 from nekro_core.sandbox.box import BackendUnavailable
-from nekro_core.sandbox.held_folder import make_held_folder
 
 INSIDE = "/run/nekro"
 """The folder, as a box sees it."""
@@ -28,25 +28,23 @@ _CREDENTIALS = struct.Struct("3i")
 class Doors:
     """A folder of this process's, with one below it for each box that is being made or lives."""
 
-    def __init__(self, folder: Path, lock: int) -> None:
+    def __init__(self, folder: HeldFolder) -> None:
         self._folder = folder
-        self._lock = lock
 
     @classmethod
     def open(cls, wanted: Path | None) -> "Doors":
         """Make the folder. Raises `OSError`."""
-        folder, lock = make_held_folder(wanted or Path(tempfile.gettempdir()), "nekro-doors-")
-        folder.chmod(0o711)  # nothing to list: a box's folder is found by who knows its name
-        return cls(folder, lock)
+        folder = HeldFolder(wanted or Path(tempfile.gettempdir()), "nekro-doors-")
+        folder.path.chmod(0o711)  # nothing to list: a box's folder is found by who knows its name
+        return cls(folder)
 
     def make(self, box_id: str) -> "DoorWay":
         """Listen for the agent of a box. Raises `OSError`."""
-        return DoorWay(self._folder / box_id)
+        return DoorWay(self._folder.path / box_id)
 
     def close(self) -> None:
         """Delete it all."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-        os.close(self._lock)
+        self._folder.remove()
 
 
 class DoorWay:

@@ -18,9 +18,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from nekro_core.held_folder import HeldFolder
 from nekro_core.sandbox import guest
 from nekro_core.sandbox.box import BackendUnavailable
-from nekro_core.sandbox.held_folder import make_held_folder
 from nekro_core.sandbox.jail.interpreter import Interpreter
 
 _PREFIX = "nekro-boxes-"
@@ -32,8 +32,12 @@ _GROUPS = "user:x:1000:\n"
 class RuntimeFolder:
     """An open runtime folder."""
 
-    path: Path
-    lock: int
+    held: HeldFolder
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self.held.path
 
     @property
     def guest(self) -> Path:
@@ -46,8 +50,7 @@ class RuntimeFolder:
 
     def remove(self) -> None:
         """Delete it all."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self.lock)
+        self.held.remove()
 
 
 def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
@@ -56,14 +59,15 @@ def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
     ``shared`` says that other users run what is in it. Raises `BackendUnavailable`.
     """
     parent = _choose_parent(wanted, shared=shared)
-    path, lock = make_held_folder(parent, _PREFIX)
+    held = HeldFolder(parent, _PREFIX)
+    path = held.path
     path.chmod(0o711 if shared else 0o700)
     (path / "uploads").mkdir(mode=0o711)
     (path / "uploads").chmod(0o711)
     for name, content in (("empty", ""), ("passwd", _USERS), ("group", _GROUPS)):
         (path / name).write_text(content)
         (path / name).chmod(0o444)
-    return RuntimeFolder(path, lock)
+    return RuntimeFolder(held)
 
 
 def _choose_parent(wanted: Path | None, *, shared: bool) -> Path:

@@ -13,9 +13,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from nekro_core.held_folder import HeldFolder
 from nekro_core.llm.embedded import EmbeddedModel, EmbeddedSettings, ensure_weights
 from nekro_core.llm.embedded.server import SLOTS
-from nekro_core.llm.embedded.short_folder import ShortFolder
 from nekro_core.llm.grammar import call_grammar
 from nekro_core.llm.model import ChatModel, Finished, ModelUnreachable, TextDelta, Usage
 from tests.llm.conformance import ChatModelConformance, ask, listen, words_of
@@ -126,7 +126,7 @@ anyio.run(main)
         assert bot.stdout is not None
         child = int(await bot.stdout.receive())
         (folder,) = short.glob("nekro-model-*")
-        living = ShortFolder(short)
+        living = HeldFolder(short, "nekro-model-")
         assert folder.exists(), "its owner lives"
         bot.kill()
         await bot.wait()
@@ -134,7 +134,7 @@ anyio.run(main)
         while _alive(child):
             await anyio.sleep(0.05)
     # What the dead bot left goes with the next start; what belongs to a living one stays.
-    ShortFolder(short).remove()
+    HeldFolder(short, "nekro-model-").remove()
     assert [*short.iterdir()] == [living.path]
     living.remove()
     short.rmdir()

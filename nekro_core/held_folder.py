@@ -1,8 +1,8 @@
-"""A folder whose path is short enough for a socket in it, gone at the latest with the next start.
+"""Temporary folders that are swept once whoever made them is gone, however that came about.
 
-A socket's path may have 107 characters at most, so the folder is not in the data folder. A process
-that was killed leaves it behind; whether its owner lives is told by a lock that the system takes
-back with the process.
+Who has to leave the data folder (a socket's path has 107 characters at most, other users must reach
+what they run) leaves something behind when it is killed. Whether an owner lives is told by a lock,
+which the system takes back with the process.
 """
 
 import fcntl
@@ -11,30 +11,30 @@ import shutil
 import tempfile
 from pathlib import Path
 
-_PREFIX = "nekro-model-"
 
+class HeldFolder:
+    """A new folder, for this user alone. Raises `OSError`.
 
-class ShortFolder:
-    """A folder that only this user may enter. Making one removes those whose owners are dead."""
+    What earlier processes left behind under the same prefix is removed first.
+    """
 
-    def __init__(self, parent: Path | None = None) -> None:
-        parent = parent or Path(tempfile.gettempdir())
-        _sweep(parent)
-        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    def __init__(self, parent: Path, prefix: str) -> None:
+        _sweep(parent, prefix)
+        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         self._lock = os.open(self.path / "new", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         (self.path / "new").rename(self.path / "lock")  # held before anyone who sweeps can see it
 
     def remove(self) -> None:
-        """Delete it. May be called again."""
+        """Delete it with all that is in it. May be called again."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
 
-def _sweep(parent: Path) -> None:
-    for path in parent.glob(f"{_PREFIX}*"):
+def _sweep(parent: Path, prefix: str) -> None:
+    for path in parent.glob(f"{prefix}*"):
         try:
             lock = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
