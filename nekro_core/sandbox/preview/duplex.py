@@ -4,8 +4,7 @@ from contextlib import suppress
 
 import anyio
 from anyio import CancelScope
-from anyio.abc import ByteStream
-from starlette.types import Message, Scope, Send
+from starlette.types import Message
 from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidState
 from websockets.frames import Frame, Opcode
@@ -15,10 +14,8 @@ from websockets.uri import WebSocketURI
 
 from nekro_core.sandbox.end_to_end import Header
 from nekro_core.sandbox.preview import headers
-from nekro_core.sandbox.preview.body import Body
-from nekro_core.sandbox.preview.names import Opened
 from nekro_core.sandbox.preview.problems import Problem
-from nekro_core.sandbox.preview.settings import PreviewSettings
+from nekro_core.sandbox.preview.visit import Visit
 
 _READ_BYTES = 64 * 1024
 _MIB = 1024 * 1024
@@ -29,27 +26,19 @@ _CLOSE_S = 5.0
 class Duplex:
     """A WebSocket that a browser asked for, and the one to the box that answers it."""
 
-    def __init__(
-        self,
-        scope: Scope,
-        body: Body,
-        send: Send,
-        stream: ByteStream,
-        opened: Opened,
-        settings: PreviewSettings,
-    ) -> None:
-        self._scope = scope
-        self._body = body
-        self._send = send
-        self._stream = stream
-        self._port = opened.port
-        self._settings = settings
-        query = scope["query_string"].decode("ascii")
-        path = (scope.get("raw_path") or b"/").decode("ascii")
+    def __init__(self, visit: Visit) -> None:
+        self._scope = visit.scope
+        self._body = visit.body
+        self._send = visit.send
+        self._stream = visit.stream
+        self._visit = visit
+        self._settings = visit.settings
+        query = visit.scope["query_string"].decode("ascii")
+        path = visit.path.decode("ascii")
         self._box = ClientProtocol(
             WebSocketURI(secure=False, host="localhost", port=80, path=path, query=query),
-            subprotocols=scope["subprotocols"] or None,
-            max_size=settings.message_mb * _MIB,
+            subprotocols=visit.scope["subprotocols"] or None,
+            max_size=visit.settings.message_mb * _MIB,
         )
         self._writing = anyio.Lock()
         self._early: list[Event] = []
@@ -68,7 +57,7 @@ class Duplex:
             return Problem.BROKEN_ANSWER
         if response is None:
             return Problem.BROKEN_ANSWER
-        passed = headers.answered_by_box(_raw(response), self._port)
+        passed = headers.answered_by_box(_raw(response), self._visit.port)
         if self._box.state is not State.OPEN:
             return await self._pass_refusal(response, passed)
         await self._send(

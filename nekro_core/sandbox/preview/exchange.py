@@ -10,14 +10,10 @@ from contextlib import contextmanager
 import anyio
 import h11
 from anyio import CancelScope
-from anyio.abc import ByteStream
-from starlette.types import Scope, Send
 
 from nekro_core.sandbox.preview import headers
-from nekro_core.sandbox.preview.body import Body
-from nekro_core.sandbox.preview.names import Opened
 from nekro_core.sandbox.preview.problems import Problem
-from nekro_core.sandbox.preview.settings import PreviewSettings
+from nekro_core.sandbox.preview.visit import Visit
 
 _HEAD_BYTES = 64 * 1024
 """Of an answer's head, as the web server's own bound of a request's."""
@@ -30,21 +26,13 @@ _MIB = 1024 * 1024
 class Exchange:
     """A request on its way, and its answer on the way back."""
 
-    def __init__(
-        self,
-        scope: Scope,
-        body: Body,
-        send: Send,
-        stream: ByteStream,
-        opened: Opened,
-        settings: PreviewSettings,
-    ) -> None:
-        self._scope = scope
-        self._body = body
-        self._send = send
-        self._stream = stream
-        self._port = opened.port
-        self._settings = settings
+    def __init__(self, visit: Visit) -> None:
+        self._scope = visit.scope
+        self._body = visit.body
+        self._send = visit.send
+        self._stream = visit.stream
+        self._visit = visit
+        self._settings = visit.settings
         self._box = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD_BYTES)
         self._may_upload = anyio.Event()
         self._answering = False
@@ -69,7 +57,6 @@ class Exchange:
         return None if self._answering else self._problem
 
     def _request(self) -> h11.Request:
-        path = self._scope.get("raw_path") or b"/"
         query = self._scope["query_string"]
         passed = headers.asked_of_box(self._scope["headers"], scheme=self._settings.scheme)
         if any(name == b"transfer-encoding" for name, _ in self._scope["headers"]):
@@ -78,7 +65,7 @@ class Exchange:
         self._expects = any(name == b"expect" for name, _ in passed)
         return h11.Request(
             method=self._scope["method"],
-            target=path + (b"?" + query if query else b""),
+            target=self._visit.path + (b"?" + query if query else b""),
             headers=[*passed, (b"connection", b"close")],
         )
 
@@ -161,7 +148,7 @@ class Exchange:
                 self._may_upload.set()
 
     async def _pass_head(self, head: h11.Response) -> None:
-        passed = headers.answered_by_box(list(head.headers), self._port)
+        passed = headers.answered_by_box(list(head.headers), self._visit.port)
         chunked = any(name == b"transfer-encoding" for name, _ in head.headers)
         if chunked or head.status_code in {204, 304}:
             # 304 tells the length of what it does not send, which the web server would wait for.

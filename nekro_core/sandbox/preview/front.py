@@ -13,6 +13,7 @@ from nekro_core.sandbox.preview.names import Opened, Preview
 from nekro_core.sandbox.preview.problems import Problem, Say, tell
 from nekro_core.sandbox.preview.slots import NoSlot, Slots
 from nekro_core.sandbox.preview.target import TargetState
+from nekro_core.sandbox.preview.visit import Visit
 
 _HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{0,5})?")
 
@@ -70,9 +71,16 @@ class PreviewFront:
                 from nekro_core.sandbox.preview.exchange import Exchange  # noqa: PLC0415
 
                 async with stream:
-                    kind = Duplex if scope["type"] == "websocket" else Exchange
-                    shown = kind(scope, body, send, stream, opened, self._preview.settings)
-                    return await shown.run()
+                    visit = Visit(
+                        scope=scope,
+                        body=body,
+                        send=send,
+                        stream=stream,
+                        port=opened.port,
+                        settings=self._preview.settings,
+                    )
+                    carrier = Duplex if scope["type"] == "websocket" else Exchange
+                    return await carrier(visit).run()
         except NoSlot:
             return Problem.BUSY
 
