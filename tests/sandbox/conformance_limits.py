@@ -1,0 +1,100 @@
+"""What bounds the code of a run. Part of `tests.sandbox.conformance`."""
+
+import time
+
+import anyio
+
+from nekro_core.sandbox.box import (
+    Answer,
+    Box,
+    GuestCall,
+    GuestFunction,
+    RunLimits,
+    StopReason,
+    Value,
+)
+from tests.sandbox.play import Tools, play
+
+
+class LimitConformance:
+    """Needs the fixtures ``box``, a fresh one."""
+
+    async def test_a_loop_is_stopped_in_time(self, box: Box) -> None:
+        began = time.monotonic()
+        result = await play(box, "print('on')\nwhile True: pass", RunLimits(seconds=0.3))
+        assert (result.stop, result.output) == (StopReason.TIMEOUT, "on\n")
+        assert "0.3 s" in result.error
+        assert result.seconds > 0.25
+        assert time.monotonic() - began < 5
+
+    async def test_waiting_for_source_and_for_tools_is_free(self, box: Box) -> None:
+        async def slow(call: GuestCall) -> Answer:
+            await anyio.sleep(0.4)
+            return Value(None)
+
+        limits = RunLimits(seconds=0.35)
+        run = await box.start_run([GuestFunction(names=("slow",))], slow, limits)
+        await run.feed("x = 1\n", 1)
+        await anyio.sleep(0.4)
+        await run.feed("slow()\n", 2)
+        result = await run.finish()
+        assert result.stop is StopReason.FINISHED, result
+        assert result.seconds < 0.35
+
+    async def test_too_many_calls_end_the_run(self, box: Box) -> None:
+        tools = Tools({"tool": None})
+        result = await play(box, "while True: tool()", RunLimits(calls=10), tools)
+        assert (result.stop, result.calls, len(tools.calls)) == (StopReason.TOO_MANY_CALLS, 10, 10)
+        assert "10 tool calls" in result.error
+
+    async def test_output_is_capped_and_marked(self, box: Box) -> None:
+        limits = RunLimits(output_bytes=1000, seconds=20)
+        result = await play(box, "for _ in range(100000): print('x' * 99)", limits)
+        assert (result.stop, len(result.output)) == (StopReason.FINISHED, 1000)
+        assert result.output_truncated
+        result = await play(box, "print('x' * 999)", limits)
+        assert (len(result.output), result.output_truncated) == (1000, False)
+
+    async def test_stdout_and_stderr_and_children_interleave(self, box: Box) -> None:
+        code = """
+            import os, subprocess, sys
+            print("one")
+            print("two", file=sys.stderr)
+            subprocess.run(["/bin/sh", "-c", "echo three; echo four >&2"])
+            os.write(1, b"\\xff\\x00five\\n")
+        """
+        assert (await play(box, code)).output == "one\ntwo\nthree\nfour\n\ufffd\x00five\n"
+
+    async def test_memory_of_one_process_is_bounded(self, box: Box) -> None:
+        result = await play(box, "x = bytearray(10**11)")
+        assert result.stop is StopReason.OUT_OF_MEMORY
+        caught = "try:\n    x = bytearray(10**10)\nexcept MemoryError:\n    print('caught')"
+        assert (await play(box, caught)).output == "caught\n"
+
+    async def test_memory_of_the_whole_tree_is_bounded(self, box: Box) -> None:
+        code = """
+            import os, time
+            for _ in range(6):
+                if not os.fork():
+                    break
+            x = bytearray(b"x") * (100 * 1024 * 1024)
+            time.sleep(30)
+        """
+        with anyio.fail_after(20):
+            result = await play(box, code, RunLimits(seconds=15))
+        assert result.stop is StopReason.OUT_OF_MEMORY, result
+        assert (await play(box, "print('still here')")).output == "still here\n"
+
+    async def test_the_disk_is_bounded(self, box: Box) -> None:
+        code = """
+            for path in ("/home/user/big", "/tmp/big", "/dev/shm/big"):
+                try:
+                    with open(path, "wb") as file:
+                        for _ in range(64):
+                            file.write(b"x" * 1024 * 1024)
+                            file.flush()
+                    print("no bound on", path)
+                except OSError as error:
+                    print(error.errno)
+        """
+        assert (await play(box, code)).output == "28\n28\n28\n"

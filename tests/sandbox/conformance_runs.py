@@ -1,0 +1,275 @@
+"""What code in a box and the bot say to each other, and how a run ends.
+
+Part of `tests.sandbox.conformance`.
+"""
+
+import anyio
+import pytest
+
+from nekro_core.sandbox.box import (
+    Answer,
+    Box,
+    EndRun,
+    GuestCall,
+    GuestFunction,
+    Raise,
+    StopReason,
+    Value,
+)
+from tests.sandbox.play import QUICK, Tools, play
+
+
+class RunConformance:
+    """Needs the fixtures ``box`` (fresh) and ``used_box`` (one for many tests)."""
+
+    # Conversations
+
+    async def test_code_calls_a_tool_and_goes_on_with_its_value(self, box: Box) -> None:
+        tools = Tools({"roll": 17, "say": None})
+        result = await play(
+            box, "number = roll(sides=20)\nsay(f'You rolled {number}')", tools=tools
+        )
+        assert result.stop is StopReason.FINISHED, result
+        assert tools.calls == [
+            GuestCall(name="roll", args=(), kwargs={"sides": 20}),
+            GuestCall(name="say", args=("You rolled 17",), kwargs={}),
+        ]
+        assert (result.calls, result.statements) == (2, 2)
+
+    async def test_statements_run_as_they_are_fed(self, box: Box) -> None:
+        said = anyio.Event()
+
+        async def handler(call: GuestCall) -> Answer:
+            said.set()
+            return Value(None)
+
+        run = await box.start_run([GuestFunction(names=("say",))], handler, QUICK)
+        await run.feed("say('hello')\n", 1)
+        with anyio.fail_after(10):
+            await said.wait()
+        await run.feed("print('and more')\n", 2)
+        result = await run.finish()
+        assert (result.stop, result.output) == (StopReason.FINISHED, "and more\n")
+        assert await run.finish() == await run.wait() == result
+
+    async def test_a_tool_that_cannot_raises_tool_error(self, box: Box) -> None:
+        code = """
+            try:
+                send("x")
+            except ToolError as error:
+                print("no:", error)
+            send("y")
+        """
+        result = await play(box, code, send=Raise("the chat is closed"))
+        assert result.output == "no: the chat is closed\n"
+        assert result.stop is StopReason.ERROR
+        assert result.error.endswith("ToolError: the chat is closed")
+        assert 'File "<reply>", line 6, in <module>\n    send("y")' in result.error
+
+    async def test_an_ended_run_cannot_go_on_whatever_it_catches(self, box: Box) -> None:
+        code = """
+            import threading, time
+            def more():
+                while True:
+                    time.sleep(0.01)
+                    send("from the thread")
+            threading.Thread(target=more).start()
+            while True:
+                try:
+                    look()
+                except BaseException:
+                    pass
+                finally:
+                    send("after the end")
+        """
+        tools = Tools({"look": lambda call: EndRun(), "send": None})
+        with anyio.fail_after(10):
+            result = await play(box, code, tools=tools)
+        assert result.stop is StopReason.ENDED_BY_CALL
+        assert ("after the end",) not in tools.asked
+        seen = len(tools.calls)
+        await anyio.sleep(0.1)
+        assert len(tools.calls) == seen
+
+    async def test_an_error_names_the_line_of_the_whole_reply(self, box: Box) -> None:
+        tools = Tools({})
+        run = await box.start_run([], tools.handle, QUICK)
+        await run.feed("def broken(x):\n    return 1 / x\n", 41)
+        await run.feed("broken(0)\n", 50)
+        result = await run.finish()
+        assert result.stop is StopReason.ERROR
+        assert result.statements == 1
+        assert "line 50, in <module>\n    broken(0)" in result.error
+        assert "line 42, in broken\n    return 1 / x" in result.error
+        assert result.error.endswith("ZeroDivisionError: division by zero")
+        assert "guest_" not in result.error
+
+    async def test_a_syntax_error_shows_its_line(self, box: Box) -> None:
+        run = await box.start_run([], Tools({}).handle, QUICK)
+        await run.feed("x = 1\n", 1)
+        await run.feed("y = = 2\n", 7)
+        result = await run.finish()
+        assert result.stop is StopReason.ERROR
+        assert 'File "<reply>", line 7\n    y = = 2\n' in result.error
+        assert "SyntaxError" in result.error
+
+    @pytest.mark.parametrize(
+        "code",
+        [
+            "print(await tool(1))",
+            "print(tool(1))",
+            "import asyncio\nprint(await asyncio.gather(tool(1), tool(1)))",
+            "import asyncio\nasync def f():\n    return await tool(1)\nprint(asyncio.run(f()))",
+            "import asyncio\nprint(asyncio.run(tool(1)))",
+            "import asyncio\nprint(await asyncio.wait_for(tool(1), 5))",
+            "from asyncio import *\nasync def f():\n    print(await shield(tool(1)))\nawait f()",
+            "async def f():\n    return await tool(1)\nprint([await f() for _ in range(2)])",
+            "if __name__ == '__main__':\n    print(await tool(1))",
+        ],
+    )
+    async def test_tools_may_be_awaited_or_not(self, used_box: Box, code: str) -> None:
+        result = await play(used_box, code, tool="ok")
+        assert result.stop is StopReason.FINISHED, result.error
+        assert "ok" in result.output
+
+    async def test_tools_have_dotted_names_and_help(self, box: Box) -> None:
+        function = GuestFunction(
+            names=("send_image", "chat.send_image"), signature="(path: str)", doc="Send a picture."
+        )
+        tools = Tools({"send_image": "sent"})
+        run = await box.start_run([function], tools.handle, QUICK)
+        code = (
+            "print(chat.send_image('a'), send_image('b'))\n"
+            "from chat import send_image as other\nprint(other('c'))\nhelp(send_image)\n"
+            "try:\n    chat.nothing\nexcept AttributeError as error:\n    print(error)\n"
+        )
+        await run.feed(code, 1)
+        result = await run.finish()
+        assert [call.name for call in tools.calls] == ["send_image"] * 3
+        assert "sent sent\nsent\n" in result.output
+        assert "send_image(path: str)" in result.output
+        assert "Send a picture." in result.output
+        assert "chat has no function 'nothing'; it has: send_image" in result.output
+
+    async def test_threads_call_at_the_same_time(self, box: Box) -> None:
+        both = anyio.Event()
+        waiting = 0
+
+        async def handler(call: GuestCall) -> Answer:
+            nonlocal waiting
+            waiting += 1
+            if waiting == 2:
+                both.set()
+            await both.wait()
+            return Value(call.args[0] * 2)
+
+        code = (
+            "from concurrent.futures import ThreadPoolExecutor\n"
+            "with ThreadPoolExecutor(2) as pool:\n    print(list(pool.map(double, [1, 2])))\n"
+        )
+        run = await box.start_run([GuestFunction(names=("double",))], handler, QUICK)
+        await run.feed(code, 1)
+        with anyio.fail_after(10):
+            result = await run.finish()
+        assert result.output == "[2, 4]\n"
+
+    async def test_runs_take_turns_and_share_files_but_not_globals(self, box: Box) -> None:
+        first = await box.start_run([], Tools({}).handle, QUICK)
+        order: list[str] = []
+
+        async def second() -> None:
+            result = await play(box, "print(open('note').read(), 'x' in globals())")
+            order.append(result.output)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(second)
+            await first.feed("x = 1\nopen('note', 'w').write('kept')\n", 1)
+            await anyio.sleep(0.05)
+            order.append("first ends")
+            await first.finish()
+        assert order == ["first ends", "kept False\n"]
+
+    async def test_a_handler_that_fails_is_a_tool_error_without_our_secrets(
+        self, box: Box, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def fail(call: GuestCall) -> Answer:
+            raise RuntimeError("host secret")
+
+        result = await play(box, "tool()", tool=fail)
+        assert result.stop is StopReason.ERROR
+        assert "host secret" not in result.error
+        assert "host secret" in caplog.text
+
+    async def test_feeding_a_run_that_is_over_does_nothing(self, box: Box) -> None:
+        run = await box.start_run([], Tools({}).handle, QUICK)
+        await run.feed("1/0\n", 1)
+        result = await run.wait()
+        await run.feed("print('late')\n", 2)
+        assert await run.finish() == result
+        assert await run.cancel() == result
+
+    async def test_cancel_ends_the_run_and_its_open_calls(self, box: Box) -> None:
+        started, cancelled = anyio.Event(), anyio.Event()
+
+        async def handler(call: GuestCall) -> Answer:
+            started.set()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                cancelled.set()
+            raise AssertionError
+
+        run = await box.start_run([GuestFunction(names=("slow",))], handler, QUICK)
+        await run.feed("print('before')\nslow()\n", 1)
+        await started.wait()
+        with anyio.fail_after(5):
+            result = await run.cancel()
+            await cancelled.wait()
+        assert (result.stop, result.output) == (StopReason.CANCELLED, "before\n")
+        assert (await play(box, "print('next')")).output == "next\n"
+
+    # Ends
+
+    @pytest.mark.parametrize(
+        ("code", "words"),
+        [
+            ("import os\nos._exit(3)", "exit code 3"),
+            ("import os\nos.abort()", "SIGABRT"),
+            ("import ctypes\nctypes.string_at(0)", "SIGSEGV"),
+            ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"),
+        ],
+    )
+    async def test_a_process_that_dies_says_how_and_the_next_run_works(
+        self, used_box: Box, code: str, words: str
+    ) -> None:
+        result = await play(used_box, f"print('last words')\n{code}")
+        assert (result.stop, result.output) == (StopReason.DIED, "last words\n")
+        assert words in result.error
+        assert (await play(used_box, "print('next')")).output == "next\n"
+
+    @pytest.mark.parametrize(
+        ("code", "stop"),
+        [
+            ("exit()", StopReason.FINISHED),
+            ("import sys\nsys.exit(0)", StopReason.FINISHED),
+            ("import sys\nsys.exit('why')", StopReason.ERROR),
+            ("raise KeyboardInterrupt", StopReason.ERROR),
+            ("# nothing but a comment", StopReason.FINISHED),
+            ("", StopReason.FINISHED),
+        ],
+    )
+    async def test_ways_to_end(self, used_box: Box, code: str, stop: StopReason) -> None:
+        assert (await play(used_box, code)).stop is stop
+
+    async def test_threads_are_waited_for_and_daemons_are_not(self, box: Box) -> None:
+        code = """
+            import threading, time
+            threading.Thread(target=lambda: (time.sleep(0.2), print("joined"))).start()
+            threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+        """
+        with anyio.fail_after(10):
+            assert (await play(box, code)).output == "joined\n"
+
+    async def test_a_run_that_was_never_fed_ends(self, box: Box) -> None:
+        run = await box.start_run([], Tools({}).handle, QUICK)
+        assert (await run.finish()).stop is StopReason.FINISHED
