@@ -21,7 +21,7 @@ def main(rooms: list[str]) -> int:
     known = [
         info.name
         for info in pkgutil.iter_modules(bench.__path__)
-        if info.name not in {"__main__", "figure"}
+        if info.name not in {"__main__", "engine", "figure"}
     ]
     if unknown := set(rooms) - set(known):
         print(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(known)}")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import anyio
 
+from bench.engine import docker_exec, docker_run, some_engine
 from bench.figure import Figure, percentiles
 from nekro_core.sandbox.box import (
     Answer,
@@ -30,6 +31,7 @@ from nekro_core.sandbox.box import (
 from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.pool import BoxPool
 from nekro_core.sandbox.settings import SandboxSettings
+from tests.sandbox.docker_engine import NoEngine
 
 _FUNCTIONS = [
     GuestFunction(names=(f"tool_{number}", f"room.tool_{number}"), doc="What a tool does. " * 20)
@@ -62,6 +64,20 @@ async def figures() -> list[Figure]:
         finally:
             await backend.aclose()
             tasks.cancel_scope.cancel()
+    return [*found, *await _neighbours()]
+
+
+async def _neighbours() -> list[Figure]:
+    """What others take for less: a program that does nothing, and no call of anything."""
+    name, forked = await asyncio.to_thread(_fork)
+    found = [Figure(name=f"beside it: {name}, a program that does nothing", unit="ms", p50=forked)]
+    try:
+        async with some_engine() as host:
+            for measure in (docker_exec, docker_run):
+                figure = await asyncio.to_thread(measure, host)
+                found.append(replace(figure, name=f"beside it: {figure.name}, the same"))
+    except NoEngine as reason:
+        print(f"no docker run and docker exec beside it: {reason}")
     return found
 
 
