@@ -3,9 +3,9 @@
 import inspect
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
+import msgspec
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
 REQUIRED: Final = inspect.Parameter.empty
@@ -13,8 +13,7 @@ REQUIRED: Final = inspect.Parameter.empty
 _LISTS = (list, set, frozenset, tuple)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArgInfo:
+class ArgInfo(msgspec.Struct, frozen=True, kw_only=True):
     """See `Arg`."""
 
     description: str = ""
@@ -59,14 +58,13 @@ class BadSignature(TypeError):
     """A handler cannot be a command; says why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     """One argument of a command. ``kind`` is how its type is told to people."""
 
     name: str
     kind: str
     info: ArgInfo
-    adapter: TypeAdapter[Any] = field(repr=False, compare=False)
+    adapter: TypeAdapter[Any]
     many: bool = False
     """Whether it is a list, written with commas."""
 
@@ -86,8 +84,7 @@ class Parameter:
         return f"[{shown}:{default}]" if plain else f"[{shown}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(msgspec.Struct, frozen=True):
     """What a handler takes. ``open`` is a handler with ``**kwargs``, which takes any name."""
 
     parameters: tuple[Parameter, ...]

@@ -1,8 +1,9 @@
 """Every command there is, found by what people type."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
+
+import msgspec
 
 from nekro_core.plugin.commands.arguments import BadSignature, Signature, signature_of
 from nekro_core.plugin.commands.command import Command, CommandFamily
@@ -18,13 +19,12 @@ CORE = "nekro"
 _ALIASES = 16
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, eq=False):
     """A command in force. ``plugin`` is whose it is; nobody's are the bot's own."""
 
     command: Command
     signature: Signature
-    plugin: NekroPlugin | None = field(default=None, repr=False)
+    plugin: NekroPlugin | None = None
 
     @property
     def owner(self) -> str:
@@ -67,6 +67,7 @@ class CommandBook:
         self._order = tuple(order)
         self._entries: dict[Entry, None] = {}
         self._by_name: dict[str, list[Entry]] = {}
+        self._by_group: dict[str, list[Entry]] = {}
         self._families: dict[str, list[tuple[str, CommandFamily]]] = {}
 
     def add_own(self, command: Command) -> Callable[[], None]:
@@ -131,10 +132,8 @@ class CommandBook:
 
     def members(self, group: str, adapter: str) -> list[Entry]:
         """The commands ``group.sub``, in the order of their names."""
-        start = f"{folded(group)}."
-        return [
-            each for each in self.listed(adapter) if folded(each.command.name).startswith(start)
-        ]
+        found = [each for each in self._by_group.get(folded(group), ()) if each.serves(adapter)]
+        return sorted(found, key=lambda entry: (entry.module, entry.command.name))
 
     def family(self, name: str) -> CommandFamily | None:
         """What is known of a group."""
@@ -165,16 +164,20 @@ class CommandBook:
 
     def _add(self, entry: Entry) -> Callable[[], None]:
         self._entries[entry] = None
-        names = set() if entry.command.internal else entry.names()
-        for name in names:
-            self._by_name.setdefault(name, []).append(entry)
+        indexed: list[tuple[dict[str, list[Entry]], str]] = []
+        if not entry.command.internal:
+            group, dot, _ = folded(entry.command.name).rpartition(".")
+            indexed = [(self._by_name, name) for name in entry.names()]
+            indexed += [(self._by_group, group)] if dot else []
+        for table, name in indexed:
+            table.setdefault(name, []).append(entry)
 
         def drop() -> None:
             del self._entries[entry]
-            for name in names:
-                self._by_name[name].remove(entry)
-                if not self._by_name[name]:
-                    del self._by_name[name]
+            for table, name in indexed:
+                table[name].remove(entry)
+                if not table[name]:
+                    del table[name]
 
         return drop
 

@@ -3,10 +3,10 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+import msgspec
 from loguru import logger
 
 from nekro_core.catalogue import Catalogue, language_of
@@ -43,8 +43,7 @@ class ContextMaker(Protocol):
         """The context of one message."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, kw_only=True):
     """A command that somebody typed, or with ``wait`` the answer to one that asked."""
 
     entry: Entry

@@ -1,8 +1,9 @@
 """A command as its plugin describes it, and what its handler is given."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from nekro_core.chat import Record
 from nekro_core.plugin.commands.access import CommandPermission
@@ -13,8 +14,7 @@ Handler = Callable[..., Awaitable[Any] | Any]
 """``async (context, **arguments) -> CommandResponse``, or an async generator of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandExecutionContext:
+class CommandExecutionContext(msgspec.Struct, frozen=True, kw_only=True):
     """Who runs a command, and where; nothing of it but the name is a person's own word.
 
     ``ctx`` is the way to the chat and ``record`` the whole message, pictures included; both are
@@ -30,9 +30,9 @@ class CommandExecutionContext:
     is_advanced_user: bool = False
     lang: str = SupportedLang.EN_US
     text: str = ""
-    context_data: Mapping[str, Any] = field(default_factory=dict)
-    ctx: AgentCtx | None = field(default=None, repr=False, compare=False)
-    record: Record | None = field(default=None, repr=False, compare=False)
+    context_data: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    ctx: AgentCtx | None = None
+    record: Record | None = None
 
     @property
     def standing(self) -> CommandPermission:
@@ -44,13 +44,12 @@ class CommandExecutionContext:
         return CommandPermission.USER if self.user_id else CommandPermission.PUBLIC
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(msgspec.Struct, frozen=True, kw_only=True):
     """One command, as `NekroPlugin.mount_command` declares it. An ``internal`` one is nobody's to
     type: it gets the answers that another one waits for."""
 
     name: str
-    handler: Handler = field(repr=False)
+    handler: Handler
     description: str = ""
     aliases: tuple[str, ...] = ()
     permission: CommandPermission = CommandPermission.PUBLIC
@@ -71,8 +70,7 @@ class Command:
         return get_text(self.i18n_usage, self.usage, lang)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandFamily:
+class CommandFamily(msgspec.Struct, frozen=True, kw_only=True):
     """What several commands ``name.sub`` have in common, as a group declares it."""
 
     name: str

@@ -1,11 +1,11 @@
 """Commands on the message's way: known among all messages, and run for who typed them."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import anyio
+import msgspec
 from loguru import logger
 
 from nekro_core.catalogue import Catalogue
@@ -24,8 +24,7 @@ Errand = Callable[[], Coroutine[Any, Any, None]]
 Start = Callable[[Errand], object]
 
 
-@dataclass(slots=True)
-class _Lane:
+class _Lane(msgspec.Struct):
     """The commands of one chat."""
 
     limiter: anyio.CapacityLimiter

@@ -1,9 +1,10 @@
 """What a command answers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 from nekro_core.plugin.i18n import I18nDict
 
@@ -16,8 +17,7 @@ class CommandOutputType(StrEnum):
     FILE = "file"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandOutputSegment:
+class CommandOutputSegment(msgspec.Struct, frozen=True, kw_only=True):
     """One piece of an answer. ``file_path`` is a file of the plugin's own on the host, never made
     of what somebody wrote; ``web_url`` is fetched where there is no such file."""
 
@@ -42,8 +42,7 @@ class CommandStatus(StrEnum):
     WAITING = "waiting"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What a command waits for: the person's next message goes to ``callback_cmd``, or after
     ``timeout`` seconds ``on_timeout_message`` to the chat."""
 
@@ -51,11 +50,10 @@ class Question:
     options: tuple[str, ...] = ()
     timeout: float = 60.0
     on_timeout_message: str | I18nDict = ""
-    context_data: Mapping[str, Any] = field(default_factory=dict)
+    context_data: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandResponse:
+class CommandResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One answer; made by `CmdCtl`. ``data`` is for whoever called the command by program."""
 
     status: CommandStatus = CommandStatus.MESSAGE

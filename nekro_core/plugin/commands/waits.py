@@ -1,9 +1,9 @@
 """Commands that wait for a person's next message."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
 
 import anyio
+import msgspec
 
 from nekro_core.chat import ChatKey
 from nekro_core.plugin.commands.book import Entry
@@ -15,18 +15,17 @@ Late = Callable[[], Awaitable[None]]
 _Key = tuple[ChatKey, str]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Wait:
+class Wait(msgspec.Struct, frozen=True, eq=False):
     """One question to one person in one chat. ``entry`` is the command that gets the answer,
     ``until`` when nobody waits any more, on the event loop's clock, and ``late`` what is done
     then."""
 
     key: _Key
-    entry: Entry = field(repr=False)
+    entry: Entry
     question: Question
     until: float
-    late: Late = field(repr=False)
-    over: anyio.Event = field(default_factory=anyio.Event)
+    late: Late
+    over: anyio.Event = msgspec.field(default_factory=anyio.Event)
 
 
 class TooManyWaits(Exception):
@@ -59,7 +58,7 @@ class Waits:
     def open_again(self, wait: Wait) -> None:
         """What came was no answer: wait for another one, no longer than for the first. Raises
         `TooManyWaits`."""
-        self._wait(replace(wait, over=anyio.Event()))
+        self._wait(msgspec.structs.replace(wait, over=anyio.Event()))
 
     def _wait(self, wait: Wait) -> None:
         key, plugin = wait.key, wait.entry.plugin

@@ -1,7 +1,8 @@
 """The words of a line: split as a shell does, but nothing that a person types is an error."""
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 _QUOTES = {'"': '"', "'": "'", "“": "”"}
 _BLANK = re.compile(r"\s+")
@@ -11,8 +12,7 @@ _ENDS = {quote: re.compile(rf"(?<!\\){re.escape(quote)}(?=\s|\Z)") for quote in 
 _ESCAPED = re.compile(r"\\([\\\"'”])")
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(msgspec.Struct, frozen=True):
     """One word. ``start`` and ``end`` are where it stands in the line. ``text`` is what it says
     without its quotes; where it is ``name:value``, ``name`` and ``value`` are set too."""
 

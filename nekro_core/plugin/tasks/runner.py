@@ -5,11 +5,11 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import msgspec
 from loguru import logger
 
 from nekro_core.plugin.faults import passes_through
@@ -36,10 +36,9 @@ class TaskRefused(Exception):
     """The task is not started; says why."""
 
 
-@dataclass(slots=True)
-class _Running:
+class _Running(msgspec.Struct):
     handle: AsyncTaskHandle
-    task: "asyncio.Task[None] | None" = field(default=None)
+    task: "asyncio.Task[None] | None" = None
 
 
 class TaskRunner:

@@ -1,9 +1,10 @@
 """What a task of a plugin says of itself."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
+
+import msgspec
 
 
 class TaskSignal(StrEnum):
@@ -20,8 +21,7 @@ class TaskSignal(StrEnum):
         return self is not TaskSignal.PROGRESS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskCtl:
+class TaskCtl(msgspec.Struct, frozen=True, kw_only=True):
     """One word of a task: it yields them, and the last one says how it ended. ``percent`` is 0 to
     100."""
 
@@ -61,9 +61,8 @@ Work = Callable[..., Any]
 """``async def f(handle, ...)`` that yields `TaskCtl`, or returns one."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskType:
+class TaskType(msgspec.Struct, frozen=True):
     """A kind of task, as `NekroPlugin.mount_async_task` declares it."""
 
     name: str
-    work: Work = field(repr=False)
+    work: Work

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from nekro_core.chat import ChatKey, ChatKind
 
 PAGES = "/plugins"
@@ -17,21 +19,19 @@ WebhookHandler = Callable[..., Awaitable[Any]]
 """``async (ctx) -> ...``; a dict or list that it gives is the answer, as JSON."""
 
 
-@dataclass(frozen=True, slots=True)
-class PluginRouter:
+class PluginRouter(msgspec.Struct, frozen=True):
     """A plugin's pages, as `NekroPlugin.mount_router` declares them."""
 
-    factory: RouterFactory = field(repr=False)
+    factory: RouterFactory
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Webhook:
+class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     """A webhook, as `NekroPlugin.mount_webhook_method` declares it."""
 
     endpoint: str
     name: str
     description: str
-    handler: WebhookHandler = field(repr=False)
+    handler: WebhookHandler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

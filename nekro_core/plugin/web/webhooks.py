@@ -9,10 +9,10 @@ import base64
 import hmac
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 
 import anyio
+import msgspec
 
 from nekro_core.delivery.asgi import Receive, Scope, Send
 from nekro_core.plugin.context import AgentCtx
@@ -34,12 +34,11 @@ MAX_AT_ONCE = 16
 _ENDPOINT = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Hook:
-    plugin: NekroPlugin = field(repr=False)
+class _Hook(msgspec.Struct, frozen=True, eq=False):
+    plugin: NekroPlugin
     webhook: Webhook
-    secret: bytes = field(repr=False)
-    visits: Visits = field(repr=False)
+    secret: bytes
+    visits: Visits
 
 
 class Webhooks:
