@@ -11,6 +11,7 @@ from nekro_core.plugin.loader import Item
 from nekro_core.plugin.methods import SandboxMethod
 from nekro_core.plugin.mounting import Collected
 from nekro_core.plugin.plugin import NekroPlugin
+from nekro_core.plugin.registering import Refused
 from nekro_core.plugin.settings import PluginSettings
 from nekro_core.tools.describe import Described, describe
 from nekro_core.tools.problem import Problem, Severity
@@ -120,6 +121,16 @@ def _method(each: Callable[..., Any] | SandboxMethod) -> SandboxMethod:
         return each
     kind = getattr(each, "_method_type", ToolKind.TOOL)
     return SandboxMethod(kind, getattr(each, "__name__", "function"), "", each)
+
+
+def refuse_flood(plugin: NekroPlugin, value: object, most: int) -> None:
+    """Raises `Refused` for what a plugin declares after it declared as much as one may."""
+    declared = plugin.declared
+    if len(declared) > most and not any(each is value for each in declared[:most]):
+        raise Refused(
+            f"it declares more than {most} commands and the like, the rest is refused",
+            remedy="declare fewer, or raise NEKRO_PLUGIN__MOST_TOOLS",
+        )
 
 
 def _flood(what: str, wanted: int, most: int) -> Problem:

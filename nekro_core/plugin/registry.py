@@ -12,33 +12,28 @@ from loguru import logger
 
 from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.plugin.adopting import tasks_adopted
-from nekro_core.plugin.binding import Binding, Owner, acting, serving
+from nekro_core.plugin.binding import Binding, Owner, serving
 from nekro_core.plugin.builtin import builtin_folder
 from nekro_core.plugin.chat_hooks import AskingJournal, system_signal, tell_of_reset
 from nekro_core.plugin.choices import Choices, write_list
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.edited import follow_files
-from nekro_core.plugin.entries import Entry
-from nekro_core.plugin.faults import passes_through
+from nekro_core.plugin.entries import Entry, refuse_flood
 from nekro_core.plugin.hooks import (
     PromptInjection,
-    asked,
-    awaited,
     message_signal,
     prompt_injections,
 )
 from nekro_core.plugin.kinds import PluginKind
+from nekro_core.plugin.life import Life
 from nekro_core.plugin.listing import PluginInfo, PluginState, UnknownPlugin
 from nekro_core.plugin.loader import (
     Item,
     LoadFailed,
     SwitchedOff,
     items,
-    load,
-    problem_of,
     reading_fresh,
 )
-from nekro_core.plugin.mounting import Lifecycle
 from nekro_core.plugin.owned import OwnedTasks
 from nekro_core.plugin.patches import Noted, by_plugin, patches
 from nekro_core.plugin.plugin import NekroPlugin
@@ -47,8 +42,6 @@ from nekro_core.plugin.services import BoxFiles, Services
 from nekro_core.plugin.settings import PluginSettings
 from nekro_core.plugin.signal import MsgSignal
 from nekro_core.plugin.toolsets import ToolSets
-from nekro_core.plugin.waiting import bridged
-from nekro_core.tools.describe import place_of
 from nekro_core.tools.names import ToolSet
 from nekro_core.tools.problem import Problem, Severity
 from nekro_core.tools.tool import Tool
@@ -88,6 +81,7 @@ class PluginRegistry:
         self._sets = ToolSets(self._loaded, settings)
         self._told: set[str] = set()
         self._noted = Noted()
+        self._life = Life(settings)
         self._lock = anyio.Lock()
 
     @classmethod
@@ -183,7 +177,7 @@ class PluginRegistry:
         """Unload every plugin, all at once; each has its cleanup."""
         async with self._lock, anyio.create_task_group() as tasks:
             for entry in self._entries.values():
-                tasks.start_soon(self._unload, entry)
+                tasks.start_soon(self._life.end, entry)
 
     async def enable(self, plugin: str) -> PluginInfo:
         """Load a plugin by key or item, and remember that it is wanted. A loaded one is loaded
@@ -192,7 +186,7 @@ class PluginRegistry:
             self._find()
             entry = self._entry(plugin)
             self._choices.choose(entry.item.item, entry.info.key, wanted=True)
-            await self._unload(entry)
+            await self._life.end(entry)
             await self._load_these([entry])
             self._write_list()
         return entry.info
@@ -203,7 +197,7 @@ class PluginRegistry:
             self._find()
             entry = self._entries.get(plugin)
             if entry is not None and self._choices.wanted(plugin):
-                await self._unload(entry)
+                await self._life.end(entry)
                 await self._load(entry)
                 self._write_list()
 
@@ -329,11 +323,11 @@ class PluginRegistry:
 
     async def _load(self, entry: Entry) -> None:
         try:
-            plugin = await self._imported(entry)
+            plugin = await self._life.imported(entry)
             self._refuse_twin(entry, plugin)
-            await self._init(entry, plugin)
+            await self._life.begin(entry, plugin)
         except LoadFailed as failure:
-            await self._undo(entry)
+            await self._life.undo(entry)
             off = isinstance(failure, SwitchedOff)
             entry.info = replace(
                 entry.info,
@@ -354,31 +348,20 @@ class PluginRegistry:
         for value in tuple(plugin.declared):
             self._put(plugin, value)
         self._describe(entry)
-        await self._tell_life(plugin, "an on_enabled method", plugin.enabled_methods)
-
-    async def _tell_life(
-        self, plugin: NekroPlugin, what: str, methods: Sequence[Lifecycle]
-    ) -> None:
-        for method in methods:
-            await asked(plugin, what, method, self._settings.cleanup_s)
-
-    async def _imported(self, entry: Entry) -> NekroPlugin:
-        limit_s = self._settings.import_s
-        if entry.kind is None:
-            return await load(entry.item, entry.owner, limit_s)
-        with acting(entry.owner):
-            return await entry.kind.load(entry.item, entry.owner.effects, limit_s)
+        await self._life.enabled(plugin)
 
     def _put(self, plugin: NekroPlugin, value: object) -> None:
         """Put something that a plugin declares in force."""
         if (registrar := self._registrars.get(type(value))) is None:
             return
         try:
+            refuse_flood(plugin, value, self._settings.most_tools)
             with plugin.acting():
                 registrar(plugin, value)
         except Refused as error:
-            plugin.problems.append(error.problem)
-            self._describe_all()
+            if error.problem not in plugin.problems:
+                plugin.problems.append(error.problem)
+                self._describe_all()
         except Exception as error:  # noqa: BLE001 - it may run the plugin's code: anything
             logger.exception("plugin {}: {} is not put in force", plugin.key, type(value).__name__)
             text = f"{type(value).__name__} is not in force: {type(error).__name__}: {error}"
@@ -397,37 +380,8 @@ class PluginRegistry:
                     )
                 )
 
-    async def _init(self, entry: Entry, plugin: NekroPlugin) -> None:
-        if plugin.init_method is None:
-            return
-        try:
-            with anyio.fail_after(self._settings.init_s), plugin.acting():
-                await bridged(awaited(plugin.init_method()))
-        except TimeoutError as error:
-            text = f"its init method took over {self._settings.init_s:g} s"
-            problem = problem_of(error, entry.item, text)
-            where, remedy = place_of(plugin.init_method), "give what it waits for a time limit"
-            raise LoadFailed(replace(problem, where=where, remedy=remedy)) from None
-        except BaseException as error:
-            if passes_through(error):
-                raise
-            raise LoadFailed(problem_of(error, entry.item)) from error
-
-    async def _unload(self, entry: Entry) -> None:
-        plugin = entry.plugin
-        if plugin is not None:
-            ends = [plugin.cleanup_method] if plugin.cleanup_method else []
-            await self._tell_life(plugin, "an on_disabled method", plugin.disabled_methods)
-            await self._tell_life(plugin, "its cleanup method", ends)
-        await self._undo(entry)
-
-    async def _undo(self, entry: Entry) -> None:
-        """Take back what the plugin did; its tasks end first, while what they use is there."""
-        await entry.owner.tasks.end(self._settings.cleanup_s)
-        await entry.owner.effects.undo(self._settings.cleanup_s)
-
     async def _switch_off(self, entry: Entry) -> None:
-        await self._unload(entry)
+        await self._life.end(entry)
         entry.info = replace(entry.info, state=PluginState.DISABLED, problems=())
 
     def _drop(self, entry: Entry) -> None:

@@ -68,6 +68,18 @@ async def test_a_plugin_that_does_not_start_leaves_nothing(world: World, board: 
         assert board.held == {}
 
 
+async def test_a_flood_of_declarations_is_cut_and_told_once(world: World, board: Board) -> None:
+    more = "for number in range(500):\n    plugin.declare(str(number))\n"
+    world.write("a.py", plugin_source("a", "f", more=more))
+    async with world.bot(registrars={str: board.put}, most_tools=20) as registry:
+        (info,) = registry.plugins()
+        assert len(board.held) == 20
+        assert len(info.tools) == 1
+        assert "it declares more than 20 commands and the like" in str(info.problems[0])
+        assert len(info.problems) == 1
+    assert board.held == {}
+
+
 async def test_undone_in_reverse_whatever_one_step_does(world: World) -> None:
     world.write("a.py", plugin_source("a", more='plugin.declare("x")\n'))
     said: list[str] = []
