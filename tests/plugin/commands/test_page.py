@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import httpx
+import pytest
 
 from nekro_core.plugin.commands.access import CommandSettings
 from nekro_core.plugin.web.pages import PluginPages
@@ -11,13 +12,22 @@ from nekro_core.plugin.web.values import PluginRouter, Webhook
 from nekro_core.plugin.web.webhooks import Webhooks
 from tests.plugin.commands.talk import talk_with
 
-PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
+DOCS = Path(__file__).parents[3] / "docs"
+_BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def printed(page: str) -> str:
+    (code,) = _BLOCK.findall((DOCS / page).read_text("utf-8"))
+    return str(code)
+
+
+@pytest.mark.parametrize("language", ["zh", "ja"])
+def test_the_library_is_the_same_in_every_language(language: str) -> None:
+    assert printed(f"commands.{language}.md") == printed("commands.md")
 
 
 async def test_the_library(tmp_path: Path) -> None:
-    (code,) = re.findall(
-        r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE
-    )
+    code = printed("commands.md")
     pages, hooks = PluginPages(), Webhooks(lambda: "secret")
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "library.py").write_text(code, "utf-8")
