@@ -89,16 +89,16 @@ def parameters_of(schema: Mapping[str, Any]) -> tuple[tuple[Parameter, ...], dic
         names[own] = name
         required = name in schema["required"]
         annotation = _annotation(each, 0)
-        if not required and each.get("default") is None:
-            annotation = annotation | None if annotation is not Any else Any
+        default = each.get("default")
         found.append(
             Parameter(
                 name=own,
                 annotation=annotation,
                 type_text="" if annotation is Any else type_text(annotation),
                 schema=each,
-                default=REQUIRED if required else each.get("default"),
-                convert=_converter(annotation),
+                # What is left out is left to the handler: the stub writes `...` for it.
+                default=REQUIRED if required else (... if default is None else default),
+                convert=_converter(annotation if required else _or_none(annotation)),
             )
         )
     found.sort(key=lambda each: not each.required)
@@ -146,7 +146,9 @@ def _property(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
         named = [each for each in several if _type(each) != "null"]
         schema = {**schema, "type": named[0] if named else "string"}
     kind = _type(schema.get("type"))
-    made: dict[str, Any] = {"type": kind, "description": str(schema.get("description") or "")}
+    made: dict[str, Any] = {"type": kind}
+    if schema.get("description") is not None:
+        made["description"] = str(schema["description"])
     choices = schema.get("enum")
     if isinstance(choices, list | tuple) and choices:
         made["enum"] = [each for each in choices if _is_plain(each)] or None
@@ -214,6 +216,10 @@ def _object_type(schema: Mapping[str, Any], depth: int) -> Any:
     made = make("dict", fields)  # its keys are data
     made.__pydantic_config__ = ConfigDict(extra="forbid" if extra is False else "allow")
     return made
+
+
+def _or_none(annotation: Any) -> Any:
+    return Any if annotation is Any else annotation | None
 
 
 def _converter(annotation: Any) -> Any:

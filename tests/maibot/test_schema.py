@@ -1,5 +1,6 @@
 """Every form of parameters comes to one schema; its block is written once, at the end."""
 
+import json
 from typing import Any
 
 import pytest
@@ -83,13 +84,34 @@ def test_the_list_form() -> None:
     assert schema["properties"]["geo"] == {
         "type": "object",
         "description": "g",
-        "properties": {"lat": {"type": "number", "description": ""}},
+        "properties": {"lat": {"type": "number"}},
         "required": ["lat"],
         "additionalProperties": False,
     }
     assert schema["properties"]["r"]["type"] == "number"
     assert details_block(schema) == TEXT
     assert authors_text(metadata) == "Extra text."
+
+
+def test_the_schema_is_what_maibot_s_models_read() -> None:
+    """The example of the specification, to the letter."""
+    properties = without_host_names(object_schema(metadata_of(parameters=LISTED)["parameters"]))
+    assert json.dumps(properties["properties"]) == json.dumps(
+        {
+            "query": {"type": "string", "description": "query text"},
+            "limit": {"type": "integer", "description": "max", "default": 5},
+            "kind": {"type": "string", "description": "", "enum": ["a", "b"]},
+            "tags": {"type": "array", "description": "t", "items": {"type": "string"}},
+            "geo": {
+                "type": "object",
+                "description": "g",
+                "properties": {"lat": {"type": "number"}},
+                "required": ["lat"],
+                "additionalProperties": False,
+            },
+            "r": {"type": "number", "description": "f"},
+        }
+    )
 
 
 def test_the_dict_forms() -> None:
