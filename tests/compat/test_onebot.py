@@ -27,7 +27,7 @@ async def test_it_acts_by_the_platforms_own_calls(whole: WholeBot) -> None:
     )
     whole.model.replies["onebot_v11-group_30003"].append(fence(code))
     await whole.peer.say_in_group(30003, 10001, "mute them", at_me=True)
-    ban = await whole.peer.next_call("set_group_ban")
+    ban = await whole.peer.next_call("set_group_ban", timeout=60)
     assert ban.params == {"group_id": 30003, "user_id": 10002, "duration": 600}
     assert await whole.answers(30003, 2) == [" be kind", "True"]
 
