@@ -4,6 +4,7 @@ import json
 import keyword
 import re
 import sys
+import unicodedata
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,8 +27,10 @@ _LEAST_TEXT = 80
 """Characters of each parameter's description, however many there are."""
 _MAX_SCHEMA = 16_000
 """Characters of a tool's schema; of a longer one the parameters are taken without theirs."""
+_MAX_NAME = 64
 _MAX_PARAMETERS = 64
 _MAX_CHOICES = 12
+_MAX_DEPTH = 4
 _PLAIN: Mapping[str, tuple[str, Any]] = {
     "string": ("str", str),
     "integer": ("int", int),
@@ -35,13 +38,13 @@ _PLAIN: Mapping[str, tuple[str, Any]] = {
     "boolean": ("bool", bool),
     "object": ("dict", dict[str, Any]),
     "array": ("list", list[Any]),
-    "null": ("None", None),
+    "null": ("None", Any),
 }
 
 
 def module_of(name: str, taken: Collection[str] = ()) -> str:
     """The short name under which a server's tools are called: an identifier that hides nothing."""
-    module = re.sub(r"\W+", "_", name).strip("_") or "server"
+    module = _identifier(name, "server")
     if not is_free_name(module) or module in sys.stdlib_module_names:
         module = f"mcp_{module}"
     return _unique(module, taken)
@@ -93,6 +96,7 @@ def _tool(
         return await call(name, given)
 
     told = server.without_secrets(_bounded(remote.description or remote.title or "", _MAX_TEXT))
+    told = _printable(told)
     first, _, rest = told.strip().partition("\n")
     return Tool(
         name=f"{module}.{python_name}",
@@ -101,8 +105,8 @@ def _tool(
         owner=f"mcp.{module}",
         kind=ToolKind.TOOL,
         handler=handler,
-        description=first or remote.name,
-        summary=first or remote.name,
+        description=first or python_name,
+        summary=first or python_name,
         details=rest.strip(),
         parameters=parameters,
         visibility=server.visibility,
@@ -129,7 +133,7 @@ def _parameters(
         names[name] = own
         each = _parameter(name, own, _object(told), shared, own in required)
         most = max(_MAX_TEXT // len(taken), _LEAST_TEXT)
-        made.append(replace(each, description=_bounded(each.description, most)))
+        made.append(replace(each, description=_printable(_bounded(each.description, most))))
     if sum(len(json.dumps(each.schema)) for each in made) > _MAX_SCHEMA:
         made = [replace(each, schema={}) for each in made]
     made.sort(key=lambda each: not each.required)
@@ -164,22 +168,24 @@ def _convert(annotation: Any, *, required: bool) -> Callable[[Any], Any] | None:
     return converter(annotation if required else annotation | None)
 
 
-def _type(schema: Mapping[str, Any]) -> tuple[str, Any]:
+def _type(schema: Mapping[str, Any], depth: int = 0) -> tuple[str, Any]:
     """A JSON Schema as Python: how it is written, and what is checked here. The server checks the
     rest."""
+    if depth > _MAX_DEPTH:
+        return "Any", Any
     choices = schema.get("enum")
     if isinstance(choices, list) and choices and len(choices) <= _MAX_CHOICES:
         return f"Literal[{', '.join(map(repr, choices))}]", Any
     several = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(several, list) and several:
-        texts = dict.fromkeys(_type(_object(each))[0] for each in several[:_MAX_CHOICES])
+        texts = dict.fromkeys(_type(_object(each), depth + 1)[0] for each in several[:_MAX_CHOICES])
         return " | ".join(texts), Any
     kind = schema.get("type")
     if isinstance(kind, list):
-        known = [_PLAIN[each][0] for each in kind if each in _PLAIN]
+        known = [_PLAIN[each][0] for each in kind if isinstance(each, str) and each in _PLAIN]
         return " | ".join(known) or "Any", Any
     if kind == "array":
-        inner = _type(_object(schema.get("items")))[0]
+        inner = _type(_object(schema.get("items")), depth + 1)[0]
         return ("list" if inner == "Any" else f"list[{inner}]"), list[Any]
     return _PLAIN.get(kind, ("Any", Any)) if isinstance(kind, str) else ("Any", Any)
 
@@ -189,10 +195,12 @@ def _object(value: object) -> dict[str, Any]:
 
 
 def _identifier(name: str, instead: str) -> str:
-    clean = re.sub(r"\W+", "_", name).strip("_") or instead
-    if not clean.isidentifier():
-        clean = f"{instead}_{clean}"
-    return f"{clean}_" if keyword.iskeyword(clean) else clean
+    # Python reads names in this form: another one would be bound to what nobody can write.
+    clean = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", name)).strip("_")[:_MAX_NAME]
+    for fitting in (clean, f"{instead}_{clean}"):
+        if fitting.isidentifier():
+            return f"{fitting}_" if keyword.iskeyword(fitting) else fitting
+    return instead
 
 
 def _unique(name: str, taken: Collection[str]) -> str:
@@ -200,6 +208,10 @@ def _unique(name: str, taken: Collection[str]) -> str:
     while unique in taken:
         unique, number = f"{name}_{number}", number + 1
     return unique
+
+
+def _printable(text: str) -> str:
+    return "".join(each for each in text if each.isprintable() or each in "\n\t")
 
 
 def _bounded(text: str, most: int) -> str:

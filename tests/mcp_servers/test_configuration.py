@@ -91,7 +91,8 @@ def test_a_wrong_file_is_an_error(text: str) -> None:
         ("my-server", "my_server"),
         ("time", "mcp_time"),  # Python's own module
         ("print", "mcp_print"),
-        ("1st", "mcp_1st"),
+        ("class", "class_"),
+        ("1st", "server_1st"),
         ("天気", "天気"),
         ("@scope/pkg", "scope_pkg"),
     ],
