@@ -50,7 +50,6 @@ class NekroPlugin(Mounting, Configured, MountsCommands, MountsTasks, MountsWeb):
         author: str = "unknown",
         url: str = "",
         support_adapter: list[str] | None = None,
-        *,
         is_builtin: bool = False,
         is_package: bool = False,
         i18n_name: dict[str, str] | None = None,
@@ -58,6 +57,7 @@ class NekroPlugin(Mounting, Configured, MountsCommands, MountsTasks, MountsWeb):
         allow_sleep: bool | None = None,
         sleep_brief: str = "",
         webui_path: str | None = None,
+        *,
         for_small_models: bool = True,
     ) -> None:
         Mounting.__init__(self)
