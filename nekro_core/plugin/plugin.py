@@ -41,7 +41,7 @@ class NekroPlugin(Mounting, Configured, MountsCommands, MountsTasks, MountsWeb):
     what they give back. Raises `ValueError` for a name that cannot stand in a key.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - existing plugins may give them by position
         self,
         name: str,
         module_name: str,
