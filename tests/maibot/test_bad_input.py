@@ -99,6 +99,7 @@ async def test_a_broken_plugin_is_named_and_stops_nobody(tmp_path: Path) -> None
     for number, (source, changes, _) in enumerate(PLUGINS):
         plant(tmp_path, source, plugin_id=f"ann.bad{number}", **changes)
     plant(tmp_path, GOOD.format(body=TOOL.format(name="fine", more="")), plugin_id="ann.good")
+    plant_partly_usable(tmp_path)
     off = '[plugin]\nenabled = false\nconfig_version = "1"\n'
     plant(tmp_path, "raise SystemExit('imported')", plugin_id="ann.off", config=off)
     async with Bot.open(tmp_path) as bot:
@@ -111,9 +112,10 @@ async def test_a_broken_plugin_is_named_and_stops_nobody(tmp_path: Path) -> None
         assert info_of(bot, "off").state is PluginState.DISABLED
         assert "enabled is false" in str(info_of(bot, "off").problems[0])
         assert await bot.chat().call("fine") == "fine"
+        look_at_partly_usable(bot)
 
 
-async def test_parts_of_a_plugin_that_cannot_be_used(tmp_path: Path) -> None:
+def plant_partly_usable(tmp_path: Path) -> None:
     body = "".join(
         [
             TOOL.format(name="typo", more=", core_tol=True"),
@@ -125,15 +127,17 @@ async def test_parts_of_a_plugin_that_cannot_be_used(tmp_path: Path) -> None:
         ]
     )
     plant(tmp_path, GOOD.format(body=body))
-    async with Bot.open(tmp_path) as bot:
-        info = info_of(bot, "seed")
-        told = "\n".join(map(str, info.problems))
-        assert "there is no option 'core_tol' (did you mean 'core_tool'?)" in told
-        assert "command 'c': its pattern '(' is none" in told
-        assert "user: 'user_id' is filled by the bot" in told
-        offered = {each.name for each in bot.app.plugins.tools_for(bot.chat().key).tools}
-        assert {"extra", "user"} <= offered
-        assert not {"typo", "secret", "qq_only"} & offered
+
+
+def look_at_partly_usable(bot: Bot) -> None:
+    info = info_of(bot, "seed")
+    told = "\n".join(map(str, info.problems))
+    assert "there is no option 'core_tol' (did you mean 'core_tool'?)" in told
+    assert "command 'c': its pattern '(' is none" in told
+    assert "user: 'user_id' is filled by the bot" in told
+    offered = {each.name for each in bot.app.plugins.tools_for(bot.chat().key).tools}
+    assert {"extra", "user"} <= offered
+    assert not {"typo", "secret", "qq_only"} & offered
 
 
 def test_components_written_by_hand() -> None:

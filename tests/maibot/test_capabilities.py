@@ -74,6 +74,7 @@ async def test_everything_that_is_asked(tmp_path: Path) -> None:
         await _minds(ask)
         await _thinks(ask)
         await _lists(ask)
+        await _is_a_platform(bot)
 
 
 async def _sends(ask: Asking) -> None:
@@ -211,30 +212,28 @@ async def _lists(ask: Asking) -> None:
     assert await Asking(ask.bot, "group_8")("emoji.get_count") == 0
 
 
-async def test_a_gateway_is_a_platform(tmp_path: Path) -> None:
-    plant(tmp_path, ASKER, plugin_id="ann.asker")
-    async with Bot.open(tmp_path) as bot:
-        ask = Asking(bot)
-        (kind,) = bot.app.plugins._kinds
-        out = kind.find("ann.asker").instance.out
-        message = {
-            "message_id": "e1",
-            "message_info": {"user_info": {"user_id": "u1", "user_nickname": "Zoe"}},
-            "raw_message": [{"type": "text", "data": "hello bot"}],
-        }
-        assert await ask("gateway.route_message", gateway_name="wire", message=message) is False
-        state = {"gateway_name": "wire", "ready": True, "account_id": "me"}
-        assert await ask("gateway.update_state", **state) is True
-        bot.script.foresee(["hello Zoe"])
-        assert await ask("gateway.route_message", gateway_name="wire", message=message) is True
-        with anyio.fail_after(20):
-            while not out:
-                await anyio.sleep(0.02)
-        assert out == [("hello Zoe", "telex")]
-        assert await ask("gateway.route_message", gateway_name="wire", message={"no": 1}) is False
-        assert "telex" in bot.app.adapters
-        await bot.app.plugins.disable("local/asker")
-        assert "telex" not in bot.app.adapters
+async def _is_a_platform(bot: Bot) -> None:
+    ask = Asking(bot)
+    (kind,) = bot.app.plugins._kinds
+    out = kind.find("ann.asker").instance.out
+    message = {
+        "message_id": "e1",
+        "message_info": {"user_info": {"user_id": "u1", "user_nickname": "Zoe"}},
+        "raw_message": [{"type": "text", "data": "hello bot"}],
+    }
+    assert await ask("gateway.route_message", gateway_name="wire", message=message) is False
+    state = {"gateway_name": "wire", "ready": True, "account_id": "me"}
+    assert await ask("gateway.update_state", **state) is True
+    bot.script.foresee(["hello Zoe"])
+    assert await ask("gateway.route_message", gateway_name="wire", message=message) is True
+    with anyio.fail_after(20):
+        while not out:
+            await anyio.sleep(0.02)
+    assert out == [("hello Zoe", "telex")]
+    assert await ask("gateway.route_message", gateway_name="wire", message={"no": 1}) is False
+    assert "telex" in bot.app.adapters
+    await bot.app.plugins.disable("local/asker")
+    assert "telex" not in bot.app.adapters
 
 
 def test_words_of_a_page_where_there_is_no_browser() -> None:

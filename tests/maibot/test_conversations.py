@@ -30,41 +30,48 @@ def instance(bot: Bot, name: str):
     return found.instance
 
 
-async def test_tts_speaks_and_follows_its_configuration(tmp_path: Path) -> None:
-    async with bot_with(tmp_path, "tts-voice") as bot:
-        chat = bot.chat("group_7")
-        info = info_of(bot, "tts-voice")
-        assert info.state is PluginState.LOADED, info.problems
-        assert info.key == "haru.tts_voice"
-        await chat.ask("say hi", code="speak_aloud('hi', speed='2')")
-        assert any(isinstance(part, Voice) for part in chat.sent[0].segments)
-        assert chat.sent[0].files[0].startswith(b"RIFF")
-        told = await chat.call("speak_aloud", "hi")
-        assert told["content"] == "said 2 characters at 440"
-        with pytest.raises(ToolFailure, match="没有文字"):
-            await chat.call("speak_aloud", " ")
-        with pytest.raises(ToolFailure, match="expected float"):
-            await chat.call("speak_aloud", "hi", "fast")
-        path = tmp_path / "plugins" / "tts-voice" / "config.toml"
-        written = path.read_text("utf-8")
-        assert "pitch = 440" in written
-        path.write_text(f"# louder\n{written.replace('440', '880')}", "utf-8")
-        plugin = instance(bot, "tts-voice")
-        await until(lambda: plugin.changes)
-        assert plugin.changes == [("self", 880, "1.0.0")]
-        path.write_text(written.replace("440", '"high"'), "utf-8")  # faulty: the old value stays
-        await anyio.sleep(1.3)
-        assert plugin.config.voice.pitch == 880
-        (kind,) = bot.app.plugins._kinds
-        schema = kind.config_schema(kind.find("haru.tts-voice"))
-        assert schema["sections"]["voice"]["fields"]["pitch"]["label"] == "音高"
+async def test_tools_commands_and_apis(tmp_path: Path) -> None:
+    async with bot_with(
+        tmp_path, "tts-voice", "number-game", "fortune-teller", "fortune-api"
+    ) as bot:
+        await _speaks_and_follows_its_configuration(bot, tmp_path)
+        await _plays_a_game_of_commands(bot)
+        before = await _calls_an_api(bot)
+    elsewhere = PluginSettings(may_send_elsewhere={"kei.fortune_teller"})
+    async with Bot.open(tmp_path, settings={"nekro_plugin": elsewhere}) as bot:
+        group = bot.chat("group_7")
+        assert await bot.chat().call("elsewhere", where=str(group.key)) == {"sent": True}
+        assert group.texts == ["hello over there"]
+        assert before > 0
 
 
-async def test_a_tool_may_end_the_turn(tmp_path: Path) -> None:
-    async with bot_with(tmp_path, "tts-voice", nekro_agent=TOOLS_MODE) as bot:
-        chat = bot.chat()
-        await chat.ask("say hi", reply=[calls(call("speak_aloud", text="hi"))])
-        assert len(bot.model.requests) == len(chat.sent) == 1
+async def _speaks_and_follows_its_configuration(bot: Bot, tmp_path: Path) -> None:
+    chat = bot.chat("group_7")
+    info = info_of(bot, "tts-voice")
+    assert info.state is PluginState.LOADED, info.problems
+    assert info.key == "haru.tts_voice"
+    await chat.ask("say hi", code="speak_aloud('hi', speed='2')")
+    assert any(isinstance(part, Voice) for part in chat.sent[0].segments)
+    assert chat.sent[0].files[0].startswith(b"RIFF")
+    told = await chat.call("speak_aloud", "hi")
+    assert told["content"] == "said 2 characters at 440"
+    with pytest.raises(ToolFailure, match="没有文字"):
+        await chat.call("speak_aloud", " ")
+    with pytest.raises(ToolFailure, match="expected float"):
+        await chat.call("speak_aloud", "hi", "fast")
+    path = tmp_path / "plugins" / "tts-voice" / "config.toml"
+    written = path.read_text("utf-8")
+    assert "pitch = 440" in written
+    path.write_text(f"# louder\n{written.replace('440', '880')}", "utf-8")
+    plugin = instance(bot, "tts-voice")
+    await until(lambda: plugin.changes)
+    assert plugin.changes == [("self", 880, "1.0.0")]
+    path.write_text(written.replace("440", '"high"'), "utf-8")  # faulty: the old value stays
+    await anyio.sleep(1.3)
+    assert plugin.config.voice.pitch == 880
+    (kind,) = bot.app.plugins._kinds
+    schema = kind.config_schema(kind.find("haru.tts-voice"))
+    assert schema["sections"]["voice"]["fields"]["pitch"]["label"] == "音高"
 
 
 async def test_a_picture_for_the_model_and_an_older_action(tmp_path: Path) -> None:
@@ -73,7 +80,11 @@ async def test_a_picture_for_the_model_and_an_older_action(tmp_path: Path) -> No
 
 
 async def _pictures(tmp_path: Path) -> None:
-    async with bot_with(tmp_path, "picture-maker", nekro_agent=TOOLS_MODE) as bot:
+    async with bot_with(tmp_path, "picture-maker", "tts-voice", nekro_agent=TOOLS_MODE) as bot:
+        chat = bot.chat("private_mei")
+        await chat.ask("say hi", reply=[calls(call("speak_aloud", text="hi"))])
+        assert len(bot.model.requests) == len(chat.sent) == 1  # a tool may end the turn
+        bot.model.requests.clear()
         chat = bot.chat()
         made = calls(call("make_picture", "call_1", prompt="tea", color="blue"))
         await chat.ask("draw tea", reply=[made, say("look"), NOTHING])
@@ -96,22 +107,21 @@ async def _pictures(tmp_path: Path) -> None:
         assert "system: [meme] sent a meme: glad" in await chat.record()
 
 
-async def test_a_game_of_commands(tmp_path: Path) -> None:
-    async with bot_with(tmp_path, "number-game") as bot:
-        chat, other = bot.chat("group_7"), bot.chat("group_8")
-        assert await chat.say("/guess 5") == ["还没有开始"]
-        assert await chat.say("/猜数字 start 8") == ["1 到 8，开始！"]
-        wanted = instance(bot, "number-game").games[str(chat.key)]
-        assert await chat.say(f"/guess {wanted - 1}") == ["小了"]
-        assert await other.say(f"/guess {wanted}") == ["还没有开始"]
-        (won,) = await chat.say(f"/guess {wanted}", by="Mei")
-        assert won.endswith("猜中了！共 1 分")
-        assert chat.sent[-1].segments[0] == Mention("mei", "Mei")
-        (told,) = await chat.say("/记录")
-        assert "/guess" in told
-        assert await chat.say("/reset_scores") == []  # for operators alone
-        # What no command matches wakes the bot as ever.
-        assert await chat.ask("/guess nothing", reply="hm") == ["hm"]
+async def _plays_a_game_of_commands(bot: Bot) -> None:
+    chat, other = bot.chat("group_17"), bot.chat("group_18")
+    assert await chat.say("/guess 5") == ["还没有开始"]
+    assert await chat.say("/猜数字 start 8") == ["1 到 8，开始！"]
+    wanted = instance(bot, "number-game").games[str(chat.key)]
+    assert await chat.say(f"/guess {wanted - 1}") == ["小了"]
+    assert await other.say(f"/guess {wanted}") == ["还没有开始"]
+    (won,) = await chat.say(f"/guess {wanted}", by="Mei")
+    assert won.endswith("猜中了！共 1 分")
+    assert chat.sent[-1].segments[0] == Mention("mei", "Mei")
+    (told,) = await chat.say("/记录")
+    assert "/guess" in told
+    assert await chat.say("/reset_scores") == []  # for operators alone
+    # What no command matches wakes the bot as ever.
+    assert await chat.ask("/guess nothing", reply="hm") == ["hm"]
 
 
 async def test_hooks_around_everything(tmp_path: Path) -> None:
@@ -136,28 +146,21 @@ async def test_hooks_around_everything(tmp_path: Path) -> None:
         assert await chat.ask("hello spam", reply="damn") == ["damn"]
 
 
-async def test_an_api_and_who_calls_it(tmp_path: Path) -> None:
-    elsewhere = PluginSettings(may_send_elsewhere={"kei.fortune_teller"})
-    async with bot_with(tmp_path, "fortune-teller", "fortune-api") as bot:
-        chat, group = bot.chat(), bot.chat("group_7")
-        assert info_of(bot, "fortune-teller").state is PluginState.LOADED
-        bot.script.foresee(["great luck\n"])
-        assert await chat.call("tell_fortune", "Mei") == {"asked_by": "lin", "count": 1}
-        assert chat.texts == ["☯ great luck"]
-        with pytest.raises(ToolFailure, match="not public"):
-            await chat.call("try_to_rig")
-        await group.ask("hi", reply="hello")
-        told = await chat.call("groups")
-        assert told["groups"] == ["7"]
-        assert "replyer" in told["models"]
-        assert told["own"]["style"] == {"prefix": "☯ "}
-        assert told["others"].get("success") is False  # another's may hold keys
-        with pytest.raises(ToolFailure, match="CapabilityDenied"):
-            await chat.call("whisper")
-        assert await chat.call("elsewhere", where=str(group.key)) == {"sent": False}
-        before = len(group.texts)
-    async with Bot.open(tmp_path, settings={"nekro_plugin": elsewhere}) as bot:
-        group = bot.chat("group_7")
-        assert await bot.chat().call("elsewhere", where=str(group.key)) == {"sent": True}
-        assert group.texts == ["hello over there"]
-        assert before == 1
+async def _calls_an_api(bot: Bot) -> int:
+    chat, group = bot.chat(), bot.chat("group_7")
+    assert info_of(bot, "fortune-teller").state is PluginState.LOADED
+    bot.script.foresee(["great luck\n"])
+    assert await chat.call("tell_fortune", "Mei") == {"asked_by": "lin", "count": 1}
+    assert chat.texts == ["☯ great luck"]
+    with pytest.raises(ToolFailure, match="not public"):
+        await chat.call("try_to_rig")
+    await group.ask("hi", reply="hello")
+    told = await chat.call("groups")
+    assert set(told["groups"]) == {"7", "17", "18"}
+    assert "replyer" in told["models"]
+    assert told["own"]["style"] == {"prefix": "☯ "}
+    assert told["others"].get("success") is False  # another's may hold keys
+    with pytest.raises(ToolFailure, match="CapabilityDenied"):
+        await chat.call("whisper")
+    assert await chat.call("elsewhere", where=str(group.key)) == {"sent": False}
+    return len(group.texts)
