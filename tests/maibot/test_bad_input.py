@@ -12,6 +12,7 @@ from nekro_core.maibot.folder import items
 from nekro_core.maibot.manifest import ManifestError, read_manifest
 from nekro_core.plugin import PluginState
 from nekro_core.testing import Bot
+from nekro_core.tools.outcome import ToolFailure
 from tests.maibot.plant import info_of, manifest, plant
 
 GOOD = """
@@ -78,6 +79,36 @@ def test_who_is_needed_comes_first(tmp_path: Path) -> None:
     assert found == ["zoo", "art", "bad"]
 
 
+SKILLS = """
+import threading
+from maibot_sdk import MaiBotPlugin, Tool
+class Skills(MaiBotPlugin):
+    async def on_load(self): self.skills = {"brew": "tea"}
+    async def on_unload(self): pass
+    async def on_config_update(self, scope, config_data, version): pass
+    def get_components(self):
+        made = [
+            {"name": name, "type": "TOOL", "metadata": {
+                "description": f"makes {what}", "handler_name": f"no_such_{name}",
+                "parameters": {"cups": {"type": "integer", "required": True}}}}
+            for name, what in self.skills.items()
+        ]
+        return super().get_components() + made
+    async def invoke_component(self, component_name, **kwargs):
+        what = self.skills[component_name]
+        return {"message": f"{kwargs['cups']} cups of {what}", "for": kwargs["user_id"]}
+    @Tool("where_am_i")
+    def where_am_i(self, stream_id):
+        main = threading.current_thread() is threading.main_thread()
+        return (not main, f"{stream_id} in a thread")
+    @Tool("says_no", parameters={"why": {"type": "string"}})
+    async def says_no(self, why="because"):
+        return [False, why]
+def create_plugin():
+    return Skills()
+"""
+
+
 PLUGINS = [
     ("def create_plugin(: pass", {}, "SyntaxError"),
     ("import nothing_of_this_name", {}, "nothing_of_this_name"),
@@ -100,6 +131,7 @@ async def test_a_broken_plugin_is_named_and_stops_nobody(tmp_path: Path) -> None
         plant(tmp_path, source, plugin_id=f"ann.bad{number}", **changes)
     plant(tmp_path, GOOD.format(body=TOOL.format(name="fine", more="")), plugin_id="ann.good")
     plant_partly_usable(tmp_path)
+    plant(tmp_path, SKILLS, plugin_id="ann.skills")
     off = '[plugin]\nenabled = false\nconfig_version = "1"\n'
     plant(tmp_path, "raise SystemExit('imported')", plugin_id="ann.off", config=off)
     async with Bot.open(tmp_path) as bot:
@@ -113,6 +145,7 @@ async def test_a_broken_plugin_is_named_and_stops_nobody(tmp_path: Path) -> None
         assert "enabled is false" in str(info_of(bot, "off").problems[0])
         assert await bot.chat().call("fine") == "fine"
         look_at_partly_usable(bot)
+        await look_at_skills(bot)
 
 
 def plant_partly_usable(tmp_path: Path) -> None:
@@ -138,6 +171,18 @@ def look_at_partly_usable(bot: Bot) -> None:
     offered = {each.name for each in bot.app.plugins.tools_for(bot.chat().key).tools}
     assert {"extra", "user"} <= offered
     assert not {"typo", "secret", "qq_only"} & offered
+
+
+async def look_at_skills(bot: Bot) -> None:
+    """Components that are made in ``on_load`` and have no handler of their name; a handler that is
+    not async, and that takes less than the host gives."""
+    chat = bot.chat()
+    assert await chat.call("brew", cups="2") == {"message": "2 cups of tea", "for": "lin"}
+    assert await chat.call("where_am_i") == f"{chat.key} in a thread"
+    with pytest.raises(ToolFailure, match="says_no: because"):
+        await chat.call("says_no")
+    with pytest.raises(ToolFailure, match="missing 'cups'"):
+        await chat.call("brew")
 
 
 def test_components_written_by_hand() -> None:
