@@ -82,6 +82,8 @@ CALLS: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...] = (
 )
 
 
-@pytest.mark.parametrize(("call", "args", "kwargs"), CALLS, ids=lambda each: str(each)[:40])
+@pytest.mark.parametrize(
+    ("call", "args", "kwargs"), CALLS, ids=[each.__qualname__ for each, _, _ in CALLS]
+)
 def test_a_call_is_taken(call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     inspect.signature(call).bind(*args, **kwargs)
