@@ -91,15 +91,18 @@ async def test_what_was_found_is_there_in_later_turns_of_this_chat_alone(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel(
-        [fence("print(tool_search('weather'))"), fence("send_channel_message('ok')"), "hi", "hi"]
+        [fence("print(tool_search('weather'))"), fence("send_channel_message('ok')"), "a", "b", "c"]
     )
     async with running_bot(folder, boxes, model, tools=TOOLS) as bot:
         await bot.ask("weather?")
         await bot.ask("and now?")
         await bot.ask("Nekro, and here?", GROUP)
+        await bot.sessions.begin_anew(LIN)
+        await bot.ask("weather?")
     assert "Found by tool_search before:" not in text_of(model.requests[1])
     assert "days: For how long." in text_of(model.requests[2])
     assert "days: For how long." not in text_of(model.requests[3])
+    assert "days: For how long." not in text_of(model.requests[4])
 
 
 async def test_nothing_fits_and_nothing_is_asked(folder: Path, boxes: Shelf) -> None:
