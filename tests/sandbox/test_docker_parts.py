@@ -2,12 +2,14 @@
 
 import io
 import os
+import socket
 import stat
 import struct
 import tarfile
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,12 +20,64 @@ from nekro_core.sandbox.docker import root_files
 from nekro_core.sandbox.docker.container import container_config
 from nekro_core.sandbox.docker.images import GuestImage
 from nekro_core.sandbox.docker.orphans import box_labels, is_orphan
+from nekro_core.sandbox.docker.relay import plain_socket
 from nekro_core.sandbox.docker.stream import Demultiplexer
 from nekro_core.sandbox.docker.users import BoxUsers, UserPairs
 from nekro_core.sandbox.guest.guest_wire import ProtocolError
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
 
 # The attached stream
+
+
+class ChannelLike:
+    """As a channel of SSH: it says "not now" by `TimeoutError`, its descriptor tells of reading
+    alone, and it takes a little at a time."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+        self.full = 0
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    def setblocking(self, flag: bool) -> None:
+        assert not flag
+
+    def recv(self, size: int) -> bytes:
+        try:
+            return self._sock.recv(size)
+        except BlockingIOError:
+            raise TimeoutError from None
+
+    def send(self, data: bytes) -> int:
+        self.full += 1
+        if self.full % 3:
+            raise TimeoutError
+        return self._sock.send(data[:5000])
+
+    def close(self) -> None:
+        self._sock.close()
+
+
+async def test_a_channel_that_waits_in_its_own_way_is_relayed_whole() -> None:
+    there, far = socket.socketpair()
+    plain = plain_socket(ChannelLike(far))
+    data = os.urandom(300_000)
+    with plain, there:
+        plain.setblocking(True)
+        for source, target in ((plain, there), (there, plain)):
+            received = bytearray()
+
+            def take(target: socket.socket = target, received: bytearray = received) -> None:
+                while len(received) < len(data):
+                    received.extend(target.recv(65536))
+
+            with anyio.fail_after(20):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(anyio.to_thread.run_sync, take)
+                    await anyio.to_thread.run_sync(source.sendall, data)
+            assert received == data
 
 
 @given(

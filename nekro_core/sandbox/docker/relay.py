@@ -17,6 +17,10 @@ _PIECE = 65536
 _WINDOW = 4 * _PIECE
 """Bytes that wait for one side; as long as there are so many, no more is read from the other."""
 _LAST_WORDS_S = 1.0
+_NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError, TimeoutError)
+"""How a connection says that it would have to wait; the last one is Paramiko's way."""
+_TRY_AGAIN_MS = 20
+"""For what is to be sent: no descriptor tells when a channel of SSH takes more."""
 
 
 class FarEnd(Protocol):
@@ -97,7 +101,7 @@ def _carry(far: FarEnd, near: socket.socket, given: Any) -> None:
                 ready.register(near.fileno(), _wanted(outward, inward))
                 # Bytes that are decrypted already do not make a descriptor readable.
                 decrypted = getattr(far, "pending", int)() and len(inward) < _WINDOW
-                ready.poll(0 if decrypted else None)
+                ready.poll(0 if decrypted else _TRY_AGAIN_MS if outward else None)
         except (EOFError, OSError):
             with contextlib.suppress(OSError):
                 near.settimeout(_LAST_WORDS_S)
@@ -113,7 +117,7 @@ def _read_all(source: FarEnd, into: bytearray) -> None:
     while len(into) < _WINDOW:
         try:
             piece = source.recv(_PIECE)
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        except _NOT_NOW:
             return
         if not piece:
             raise EOFError
@@ -124,5 +128,5 @@ def _write(target: FarEnd, data: bytearray) -> None:
     while data:
         try:
             del data[: target.send(bytes(data[:_PIECE]))]
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        except _NOT_NOW:
             return

@@ -13,7 +13,10 @@ _REMEDIES = {
         "The connection to the engine is not trusted: DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH "
         "must name the folder with ca.pem, cert.pem and key.pem that fit the engine"
     ),
-    ("paramiko",): "An engine behind ssh:// needs Paramiko: pip install 'docker[ssh]'",
+    (
+        "paramiko",
+        "sshhttpadapter",
+    ): "An engine behind ssh:// needs Paramiko: pip install 'docker[ssh]'",
     ("nekro sandbox image",): (
         "Make the image for boxes with `nekro sandbox image`; it works without a registry too"
     ),
