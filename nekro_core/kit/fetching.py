@@ -6,7 +6,7 @@ from typing import TextIO
 
 import anyio.to_thread
 
-from nekro_core.packages import needs_of
+from nekro_core.packages.needs import needs_of
 from nekro_core.plugin import PluginSettings
 from nekro_core.testing.link import link_plugin
 

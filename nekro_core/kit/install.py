@@ -17,7 +17,8 @@ from nekro_core.kit.installed import Installed, Records, recorded
 from nekro_core.kit.looking import Looked, look
 from nekro_core.kit.sources import Fetched, Source, fetch
 from nekro_core.kit.telling import RIGHTS, abilities_text
-from nekro_core.packages import Need, PackageShelf, PackagesRefused, needs_of
+from nekro_core.packages import PackageShelf, PackagesRefused
+from nekro_core.packages.needs import Need, needs_of
 from nekro_core.plugin import read_list
 from nekro_core.plugin.choices import FILE_NAME, LIST_NAME, Choices
 from nekro_core.plugin.registry import LOCAL_FOLDER

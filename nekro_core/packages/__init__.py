@@ -1,15 +1,9 @@
-"""Python packages that plugins need: one folder for all, resolved together, never the bot's own."""
+"""Python packages that plugins need: one folder for all, resolved together, never the bot's own.
 
-from nekro_core.packages.needs import Need, NeedsUnreadable, needs_of, requirement
-from nekro_core.packages.refusal import PackagesRefused
+What a bot imports at its start is here; `needs` and what asks pip are imported when they are used.
+"""
+
+from nekro_core.packages.errors import NeedsUnreadable, PackagesRefused
 from nekro_core.packages.shelf import PackageShelf, Stale
 
-__all__ = [
-    "Need",
-    "NeedsUnreadable",
-    "PackageShelf",
-    "PackagesRefused",
-    "Stale",
-    "needs_of",
-    "requirement",
-]
+__all__ = ["NeedsUnreadable", "PackageShelf", "PackagesRefused", "Stale"]

@@ -10,12 +10,10 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from nekro_core.packages.errors import NeedsUnreadable
+
 _SCRIPT = re.compile(r"^# /// script\s*$\n(?P<body>(?:^#(?:| .*)$\n)+?)^# ///\s*$", re.MULTILINE)
 """Metadata of a single file: the packaging specifications, "Inline script metadata"."""
-
-
-class NeedsUnreadable(ValueError):
-    """A plugin's list of packages cannot be used. Names file, line and what was expected."""
 
 
 @dataclass(frozen=True, slots=True)

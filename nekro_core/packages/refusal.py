@@ -14,11 +14,6 @@ _NONE = re.compile(r"No matching distribution found for (?P<wanted>[^\n(]+)")
 _LAST_LINES = 3
 
 
-class PackagesRefused(Exception):
-    """Packages were not installed, and nothing has changed. The message names who needs what, and
-    who stands against it."""
-
-
 def against_the_bot(needs: Sequence[Need], own: Mapping[str, str]) -> str:
     """What is directly against a version that the bot itself runs on; empty where nothing is."""
     clashes = [

@@ -8,22 +8,24 @@ start, because modules that were imported from them may import their parts late.
 import fcntl
 import importlib
 import os
+import re
 import shutil
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from loguru import logger
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
-from nekro_core.packages.needs import Need
-from nekro_core.packages.pip import Pinned, PipFailed, own_versions, place, resolve
-from nekro_core.packages.refusal import PackagesRefused, against_the_bot, in_words
+from nekro_core.packages.errors import PackagesRefused
+
+if TYPE_CHECKING:  # what they bring takes 50 ms, and a bot whose plugins need nothing needs none
+    from packaging.requirements import Requirement
+
+    from nekro_core.packages.needs import Need
 
 FOLDER = "plugin_packages"
 """Below the data folder."""
@@ -82,18 +84,20 @@ class PackageShelf:
         """The packages that are there, with their versions; the bot's own are not among them."""
         return self._note().held
 
-    def has(self, wanted: Requirement) -> bool:
+    def has(self, wanted: "Requirement") -> bool:
         """Whether the bot or the shelf has what fulfils a requirement."""
+        from importlib import metadata  # noqa: PLC0415 - as above
+
         try:
             version = metadata.version(wanted.name)
         except metadata.PackageNotFoundError:
-            version = self.held.get(canonicalize_name(wanted.name), "")
+            version = self.held.get(_canonical(wanted.name), "")
         return bool(version) and wanted.specifier.contains(version, prereleases=True)
 
     def fulfil(
         self,
         plugin: str,
-        needs: Iterable[Need],
+        needs: "Iterable[Need]",
         *,
         more: bool = False,
         gone: Collection[str] = (),
@@ -175,41 +179,36 @@ class PackageShelf:
         for info in Path(folder).glob("*.dist-info"):
             name, _, version = info.name.removesuffix(".dist-info").partition("-")
             if roots & _modules_of(info):
-                self._running.setdefault(canonicalize_name(name), version)
+                self._running.setdefault(_canonical(name), version)
 
     def _change(self, note: _Note, every: dict[str, list[str]]) -> dict[str, str]:
-        needs = [Need(Requirement(text), who) for who, texts in every.items() for text in texts]
-        own = own_versions()
-        if clash := against_the_bot(needs, own):
-            raise PackagesRefused(clash)
+        from nekro_core.packages.filling import fill  # noqa: PLC0415 - as above
+
         number = max([note.number, *self._numbers()]) + 1
         target = self._folder / str(number)
         try:
-            pinned = self._resolved(needs, own)
-            held = {each.name: each.version for each in pinned}
-            if held == dict(note.held):
-                self._write(msgspec.structs.replace(note, needs=every))
-                return {}
-            place(pinned, target, index=self._index, builds=self._builds, limit_s=self._limit_s)
-        except (PipFailed, TimeoutError) as error:
+            pinned = fill(
+                target,
+                every,
+                note.held,
+                index=self._index,
+                builds=self._builds,
+                limit_s=self._limit_s,
+            )
+        except PackagesRefused:
             shutil.rmtree(target, ignore_errors=True)
-            raise PackagesRefused(in_words(error, needs, builds=self._builds)) from None
+            raise
         except OSError as error:
             shutil.rmtree(target, ignore_errors=True)
             raise PackagesRefused(f"packages cannot be written: {error}") from None
+        held = {each.name: each.version for each in pinned}
+        if held == note.held:
+            self._write(msgspec.structs.replace(note, needs=every))
+            return {}
         digests = {each.name: each.digest for each in pinned}
+        number = number if held else 0
         self._write(_Note(number=number, needs=every, held=held, digests=digests))
         return {name: version for name, version in held.items() if note.held.get(name) != version}
-
-    def _resolved(self, needs: Sequence[Need], own: Mapping[str, str]) -> list[Pinned]:
-        # Neither side stands against the other here: that was looked at before.
-        if all(
-            canonicalize_name(need.requirement.name) in own and not need.requirement.extras
-            for need in needs
-        ):
-            return []
-        texts = dict.fromkeys(str(need.requirement) for need in needs)
-        return resolve(texts, index=self._index, builds=self._builds, limit_s=self._limit_s)
 
     def _numbers(self) -> list[int]:
         return [int(each.name) for each in self._folder.glob("[0-9]*") if each.name.isdecimal()]
@@ -247,6 +246,11 @@ class PackageShelf:
             yield
         finally:
             os.close(lock)
+
+
+def _canonical(name: str) -> str:
+    """A package's name as one of its many spellings (the packaging specifications, "Names")."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _modules_of(info: Path) -> set[str]:

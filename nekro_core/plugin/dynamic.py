@@ -5,15 +5,19 @@ import importlib
 import threading
 from functools import partial
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from anyio import to_thread
 from loguru import logger
 
-from nekro_core.packages import Need, PackageShelf, PackagesRefused, requirement
+from nekro_core.packages import PackageShelf, PackagesRefused
 from nekro_core.plugin.binding import Owner, current_owner
 from nekro_core.plugin.loader import waiting_for
 from nekro_core.plugin.waiting import can_wait, wait_for
 from nekro_core.tools.outcome import ToolFailure
+
+if TYPE_CHECKING:
+    from nekro_core.packages.needs import Need
 
 
 class PackageWanted(ToolFailure, ImportError):
@@ -39,15 +43,17 @@ def dynamic_import_pkg(
     because existing plugins give them. Raises `PackagesRefused` with both sides,
     `NeedsUnreadable`, and `ImportError` from the package itself.
     """
+    from nekro_core.packages import needs  # noqa: PLC0415 - 40 ms, for few
+
     del mirror, trusted_host, repo_dir
-    wanted = requirement(package_spec)
+    wanted = needs.requirement(package_spec)
     module = import_name or wanted.name.replace("-", "_")
     owner = current_owner()
     shelf = owner.binding.services.packages if owner and owner.binding.services else None
     if shelf is None or owner is None:
         return importlib.import_module(module)  # a test, or a script: what is there is there
     if not shelf.has(wanted):
-        need = Need(wanted, owner.item)
+        need = needs.Need(wanted, owner.item)
         if can_wait():
             fetch = partial(shelf.fulfil, owner.item, [need], more=True)
             wait_for(to_thread.run_sync(fetch, abandon_on_cancel=True))
@@ -72,7 +78,7 @@ def _on_the_loop() -> bool:
     return True
 
 
-def _fetch_behind(shelf: PackageShelf, owner: Owner, need: Need) -> None:
+def _fetch_behind(shelf: PackageShelf, owner: Owner, need: "Need") -> None:
     """Fetch in a thread that keeps nobody from ending; the shelf lets one in at a time."""
 
     def fetch() -> None:

@@ -15,7 +15,8 @@ from nekro_core.app import App
 from nekro_core.chat import ChatKey, ChatMessage, Sender, Text, plain_text
 from nekro_core.delivery.host import Activity, Working
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
-from nekro_core.packages import NeedsUnreadable, PackageShelf, needs_of
+from nekro_core.packages import NeedsUnreadable, PackageShelf
+from nekro_core.packages.needs import needs_of
 from nekro_core.plugin import PluginInfo, PluginState, call
 from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.settings import Settings

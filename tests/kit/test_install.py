@@ -15,12 +15,11 @@ from nekro_core.kit.installed import Records
 from nekro_core.kit.sources import SourceRefused, parse
 from nekro_core.kit.unpack import unpack
 from nekro_core.packages import (
-    Need,
     NeedsUnreadable,
     PackageShelf,
     PackagesRefused,
-    requirement,
 )
+from nekro_core.packages.needs import Need, requirement
 from nekro_core.plugin import read_list
 from nekro_core.store import DataFolderLock
 from tests.packages.wheels import make_wheel, only_these

@@ -8,7 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.packages import Need, PackageShelf, requirement
+from nekro_core.packages import PackageShelf
+from nekro_core.packages.needs import Need, requirement
 from nekro_core.plugin import PluginState, call, read_list
 from nekro_core.tools.outcome import Failed, Returned
 from tests.packages.wheels import make_wheel, only_these
