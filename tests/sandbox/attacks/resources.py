@@ -74,7 +74,8 @@ def ends(code: str, *stops: StopReason) -> Callable[[Ground], Awaitable[GotThrou
     """Bounded code that must be stopped before it says that it could."""
 
     async def act(ground: Ground) -> GotThrough:
-        result = await ground.play(PRELUDE + code, RunLimits(seconds=8))
+        # It ends by itself; the kernel of a busy machine takes long to find no memory.
+        result = await ground.play(PRELUDE + code, RunLimits(seconds=30))
         if result is not None and result.stop in stops and "NOT HELD" not in result.output:
             return []
         return [f"{result}"[:300]]
