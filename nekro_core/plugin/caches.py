@@ -6,7 +6,6 @@ import typing
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
-
 _MEMORIES = ("fastapi.dependencies.models", "fastapi._compat.v2")
 """Modules whose functions remember what they were asked about, 4,096 routes' functions long."""
 
