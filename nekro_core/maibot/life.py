@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _UPDATE_S = 30.0
 _START_S = 10.0
+_STOP_S = 0.5
+"""Of the 1.5 s that a plugin has for its end: ``on_unload`` must come."""
 
 
 class Life:
@@ -38,8 +40,12 @@ class Life:
         live, host = self._live, self._host
         host.plugins[live.plugin_id] = live
         await self._lifecycle("on_load")
+        try:
+            self._offer(host, live)
+        except Exception:
+            await self._lifecycle("on_unload")
+            raise
         self._loaded = True
-        self._offer(host, live)
         live.plugin.tasks.start(self._follow, name=f"configuration of {live.plugin_id}")
         live.plugin.tasks.start(self._started, name=f"on_start of {live.plugin_id}")
 
@@ -48,7 +54,8 @@ class Life:
         if not self._loaded:
             return
         self._loaded = False
-        await self._host.stages.event("on_stop", None, only=self._live)
+        with anyio.move_on_after(_STOP_S):
+            await self._host.stages.event("on_stop", None, only=self._live)
         await self._lifecycle("on_unload")
 
     async def _started(self) -> None:

@@ -1,6 +1,7 @@
 """What the bot says: the hooks and events around it."""
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from nekro_core.chat import Author, ChatKey, Receipt, Record, Segments, Text
@@ -18,6 +19,8 @@ _BEFORE_SEND = (
     "send_service.before_send",
     "post_send_pre_process",
 )
+_inside: ContextVar[bool] = ContextVar("nekro_maibot_sending", default=False)
+"""A handler that sends something is not asked about that in turn."""
 _AFTER_SEND = ("send_service.after_send", "post_send", "after_send")
 _ASK = ("maisaka.planner.before_request", "on_plan")
 _ANSWERED = ("maisaka.planner.after_response", "post_llm", "after_llm")
@@ -32,8 +35,16 @@ class SendStages:
     async def before(self, chat_key: ChatKey, segments: Segments, run_id: str) -> Segments | None:
         """See `SendHook.before`."""
         stages = self._host.stages
-        if not stages.any(*_BEFORE_SEND):
+        if _inside.get() or not stages.any(*_BEFORE_SEND):
             return segments
+        token = _inside.set(True)
+        try:
+            return await self._staged(chat_key, segments, run_id)
+        finally:
+            _inside.reset(token)
+
+    async def _staged(self, chat_key: ChatKey, segments: Segments, run_id: str) -> Segments | None:
+        stages = self._host.stages
         ctx = AgentCtx(services=self._host.ports.services, chat=chat_key, run_id=run_id)
         shown = self._shown(chat_key, segments)
         if all(isinstance(each, Text) for each in segments):
@@ -77,8 +88,18 @@ class SendStages:
     ) -> None:
         """See `SendHook.after`."""
         stages = self._host.stages
-        if not stages.any(*_AFTER_SEND):
+        if _inside.get() or not stages.any(*_AFTER_SEND):
             return
+        token = _inside.set(True)
+        try:
+            await self._told(chat_key, segments, receipts)
+        finally:
+            _inside.reset(token)
+
+    async def _told(
+        self, chat_key: ChatKey, segments: Segments, receipts: Sequence[Receipt]
+    ) -> None:
+        stages = self._host.stages
         ctx = AgentCtx(services=self._host.ports.services, chat=chat_key)
         number = next((each.message_id for each in receipts if each.message_id), "")
         shown = self._shown(chat_key, segments, number)

@@ -81,7 +81,7 @@ def test_who_is_needed_comes_first(tmp_path: Path) -> None:
 
 SKILLS = """
 import threading
-from maibot_sdk import MaiBotPlugin, Tool
+from maibot_sdk import HookHandler, MaiBotPlugin, Tool
 class Skills(MaiBotPlugin):
     async def on_load(self): self.skills = {"brew": "tea"}
     async def on_unload(self): pass
@@ -101,6 +101,12 @@ class Skills(MaiBotPlugin):
     def where_am_i(self, stream_id):
         main = threading.current_thread() is threading.main_thread()
         return (not main, f"{stream_id} in a thread")
+    @Tool("speaks")
+    async def speaks(self, stream_id, **kwargs):
+        await self.ctx.send.text("hello", stream_id)
+    @HookHandler("send_service.before_send")
+    async def echo(self, stream_id, **kwargs):
+        await self.ctx.send.text("first of all", stream_id)
     @Tool("says_no", parameters={"why": {"type": "string"}})
     async def says_no(self, why="because"):
         return [False, why]
@@ -179,6 +185,8 @@ async def look_at_skills(bot: Bot) -> None:
     chat = bot.chat()
     assert await chat.call("brew", cups="2") == {"message": "2 cups of tea", "for": "lin"}
     assert await chat.call("where_am_i") == f"{chat.key} in a thread"
+    await chat.call("speaks")
+    assert chat.texts == ["first of all", "hello"]  # a hook that sends does not hear of it
     with pytest.raises(ToolFailure, match="says_no: because"):
         await chat.call("says_no")
     with pytest.raises(ToolFailure, match="missing 'cups'"):
