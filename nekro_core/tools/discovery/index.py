@@ -46,7 +46,7 @@ class Hit:
 
 
 class ToolIndex:
-    """Tools, ready to be searched. Making one takes about 0.1 ms a tool."""
+    """Tools, ready to be searched. Making one takes some tenths of a millisecond a tool."""
 
     def __init__(self, tools: Iterable[NamedTool], known: Lexicon | None = None) -> None:
         self._lexicon = known or lexicon()
