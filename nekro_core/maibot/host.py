@@ -69,6 +69,7 @@ class MaiBotHost:
         self.changed = Changed()
         self.gateways: dict[tuple[str, str], GatewayAdapter] = {}
         self.look_s = LOOK_S
+        self.older: set[str] = set()
         self.registry: PluginRegistry | None = None
         self._tasks = tasks
         self._unhook: Callable[[], None] | None = None

@@ -34,6 +34,8 @@ from nekro_core.tools.problem import Problem, Severity
 if TYPE_CHECKING:
     from nekro_core.maibot.host import MaiBotHost
 
+_OLDER = b"src.plugin_system"
+_MOST_FILES, _MOST_BYTES = 200, 1024 * 1024
 _LIFECYCLE = ("on_load", "on_unload", "on_config_update")
 _TYPES = frozenset(
     {
@@ -67,6 +69,7 @@ async def load_plugin(
         )
     warnings = [*manifest.problems, *_packages(manifest, where)]
     _check_needed(host, manifest, where)
+    _older_names(host, item, effects, manifest.plugin_id)
     instance = await _made(item, limit_s)
     author, module_name = manifest.key
     plugin = NekroPlugin(
@@ -156,6 +159,32 @@ async def _made(item: Item, limit_s: float) -> Any:
         remedy = "return an object of a class that is derived from maibot_sdk.MaiBotPlugin"
         raise LoadFailed(_error(f"create_plugin() gives {came}", f"{item.path}:1", remedy))
     return instance
+
+
+def _older_names(host: "MaiBotHost", item: Item, effects: Effects, plugin_id: str) -> None:
+    """The names of the time before the SDK (``src.plugin_system``), for a plugin that imports them:
+    the SDK has them, and they are in the process as long as such a plugin is loaded."""
+    files = sorted(item.path.parent.rglob("*.py"))[:_MOST_FILES]
+    if not any(_OLDER in each.read_bytes()[:_MOST_BYTES] for each in files):
+        return
+    from maibot_sdk.compat import _context_holder as holder  # noqa: PLC0415 - rare
+    from maibot_sdk.compat._import_hook import (  # noqa: PLC0415
+        install_hook,
+        uninstall_hook,
+    )
+
+    def drop() -> None:
+        host.older.discard(item.item)
+        # The SDK keeps contexts for the life of its process: MaiBot's own ends with the plugin.
+        holder._contexts.pop(plugin_id, None)  # noqa: SLF001
+        if holder._current_ctx is not None and holder._current_ctx.plugin_id == plugin_id:  # noqa: SLF001
+            holder._current_ctx = None  # noqa: SLF001
+        if not host.older:
+            uninstall_hook()
+
+    host.older.add(item.item)
+    install_hook()
+    effects.add(f"older names for {item.item}", drop)
 
 
 def _legacy(module: Any) -> Callable[[], Any] | None:
