@@ -22,7 +22,7 @@ from nekro_core.llm.model import (
 from nekro_core.maibot.capabilities.asked import Answer, Asked, NotDone, Offered, done
 from nekro_core.maibot.parts import prompt_messages
 from nekro_core.maibot.results import decoded
-from nekro_core.plugin.models import gen_openai_embeddings, model_groups
+from nekro_core.plugin.models.asking import gen_openai_embeddings, model_groups
 
 TASKS = ("utils", "replyer", "planner", "vlm", "voice", "embedding")
 """Tasks that plugins choose a model by; here one model does all of the words."""
