@@ -61,7 +61,7 @@ from nekro_core.speech.choose import open_speaker
 from nekro_core.store import DataFolderLock, Store
 from nekro_core.store.secrets import kept_secret
 from nekro_core.timers import Timers
-from nekro_core.vectors import AsyncQdrantClient
+from nekro_core.vectors.home import VectorHome
 
 Report = Callable[[Progress], None]
 
@@ -148,8 +148,8 @@ class App:
                 model, settings.nekro_llm, settings.nekro_models, Ledger(store.model_uses, wall)
             )
             stack.push_async_callback(models.aclose)
-            vectors = AsyncQdrantClient(path=data / "vectors")
-            stack.push_async_callback(vectors.close)
+            vectors = VectorHome(data / "vectors")
+            stack.push_async_callback(vectors.aclose)
             fetcher = await stack.enter_async_context(Fetcher(settings.nekro_delivery.media))
             timers = await stack.enter_async_context(
                 Timers.open(

@@ -9,17 +9,15 @@ from nekro_core.llm.model import (
     ReplyBroken,
     RequestRejected,
 )
-from nekro_core.plugin.models import (
-    ContentSegment,
-    ModelConfigGroup,
-    ModelGroups,
-    OpenAIChatMessage,
+from nekro_core.plugin.models.asking import (
     OpenAIResponse,
     gen_openai_chat_response,
     gen_openai_embeddings,
     get_model_group_info,
     model_groups,
 )
+from nekro_core.plugin.models.groups import ModelConfigGroup, ModelGroups
+from nekro_core.plugin.models.messages import ContentSegment, OpenAIChatMessage
 
 __all__ = [
     "ContentSegment",

@@ -15,7 +15,7 @@ from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.tools import SandboxPool
 from nekro_core.speech.speaker import Speaker
 from nekro_core.timers import Timers
-from nekro_core.vectors import AsyncQdrantClient
+from nekro_core.vectors.home import VectorHome
 
 if TYPE_CHECKING:
     from nekro_core.plugin.models.endpoints import PluginModels
@@ -173,4 +173,4 @@ class Services:
     tasks: TaskRunner = field(default_factory=TaskRunner)
     timers: Timers | None = None
     models: "PluginModels | None" = None
-    vectors: AsyncQdrantClient | None = None
+    vectors: VectorHome | None = None

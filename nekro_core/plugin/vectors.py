@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from nekro_core.plugin.serving import NoBot, current_services
-from nekro_core.vectors import AsyncQdrantClient
+from nekro_core.vectors.client import AsyncQdrantClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +19,10 @@ class QdrantConfig:
 async def get_qdrant_client() -> AsyncQdrantClient:
     """The bot's store, shared by all plugins: name collections by
     `NekroPlugin.get_vector_collection_name`, and do not close it. Raises `NoBot`."""
-    client = current_services().vectors
-    if client is None:
+    home = current_services().vectors
+    if home is None:
         raise NoBot("this bot has no vector store")
-    return client
+    return await home.client()
 
 
 def get_qdrant_config() -> QdrantConfig:

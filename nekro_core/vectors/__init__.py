@@ -1,8 +1,2 @@
-"""An embedded vector store, behind the names of Qdrant's client."""
-
-from nekro_core.vectors import models
-from nekro_core.vectors.client import AsyncQdrantClient
-from nekro_core.vectors.errors import BadVector, NoCollection, VectorError
-from nekro_core.vectors.filters import BadFilter
-
-__all__ = ["AsyncQdrantClient", "BadFilter", "BadVector", "NoCollection", "VectorError", "models"]
+"""An embedded vector store, behind the names of Qdrant's client. `home` is what the bot holds: the
+rest is loaded when a plugin first asks for it."""

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nekro_core.vectors import AsyncQdrantClient, VectorError, models
+from nekro_core.vectors import models
+from nekro_core.vectors.client import AsyncQdrantClient
+from nekro_core.vectors.errors import VectorError
 from nekro_core.vectors.filters import BadFilter, wants
 
 STICKERS = "ann.emotion-stickers"
