@@ -14,6 +14,7 @@ import heapq
 import sys
 import threading
 import tracemalloc
+import weakref
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
@@ -106,6 +107,9 @@ def _drop_cancelled_timers() -> None:
 def _types() -> Iterator[str]:
     for each in gc.get_objects():
         kind = type(each)
+        # sqlite3 keeps those of cursors that are gone, and sweeps them after each 200.
+        if kind is weakref.ReferenceType and each() is None:
+            continue
         yield f"{kind.__module__}.{kind.__qualname__}"
 
 
