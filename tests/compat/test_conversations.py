@@ -140,6 +140,7 @@ async def test_timers_wake_the_agent(bot_with: OpenBot) -> None:
     assert events[-1] == "cleanup"
 
 
+@pytest.mark.long
 async def test_tasks_pages_and_webhooks(bot_with: OpenBot) -> None:
     async with bot_with("dashboard") as bot:
         chat = bot.chat()
