@@ -98,6 +98,7 @@ async def test_nor_does_its_memory_grow(world: World) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the MaiBot SDK's, for its @Action
 @pytest.mark.parametrize("plugin", [EVERYTHING, *WRITTEN], ids=lambda path: path.name)
 async def test_in_a_whole_bot_it_leaves_nothing(tmp_path: Path, plugin: Path) -> None:
     for other in WRITTEN:  # One may need another.
