@@ -2,11 +2,12 @@
 
 import io
 import os
+import shutil
 import socket
 import stat
 import struct
 import tarfile
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import anyio
 import anyio.to_thread
@@ -248,3 +249,20 @@ async def test_an_engine_that_is_not_there_is_told_with_what_to_do(
         tasks.cancel_scope.cancel()
     for part in words:
         assert part in str(caught.value)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("ldd") is None, reason="there is no ldd")
+def test_an_engine_is_told_of_every_folder_once() -> None:
+    """Those that it makes by itself may be closed to a box's user."""
+    target = io.BytesIO()
+    root_files.pack_this_machine("/usr/bin/python3", target)
+    target.seek(0)
+    seen: set[str] = set()
+    with tarfile.open(fileobj=target) as archive:
+        for member in archive:
+            parent = str(PurePath(member.name).parent)
+            assert parent == "." or parent in seen, member.name
+            assert member.name not in seen
+            assert not member.isdir() or member.mode & 0o555 == 0o555, member.name
+            seen.add(member.name)

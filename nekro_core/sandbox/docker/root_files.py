@@ -12,7 +12,7 @@ import shutil
 import stat
 import subprocess
 import tarfile
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from nekro_core.sandbox.box import BackendUnavailable
@@ -75,6 +75,7 @@ def pack_this_machine(interpreter: str, target: BinaryIO) -> None:
             _add_with_targets(archive, path, seen)
         for path in (str(library), *_DATA):
             if os.path.lexists(path):
+                _add_folders(archive, _inside(path), seen)
                 archive.add(path, arcname=_inside(path), filter=_carried)
         _add_own_places(archive)
 
@@ -107,11 +108,27 @@ def _add_with_targets(archive: tarfile.TarFile, path: str, seen: set[str]) -> No
         inside = _inside(path)
         if inside in seen:
             return
+        _add_folders(archive, inside, seen)
         seen.add(inside)
         archive.add(path, arcname=inside, recursive=False, filter=_carried)
         if not Path(path).is_symlink():
             return
         path = str(Path(path).parent / Path(path).readlink())
+
+
+def _add_folders(archive: tarfile.TarFile, inside: str, seen: set[str]) -> None:
+    """Add the folders above a name. An engine makes those that it is not told of as it likes: one
+    without root makes them its own alone."""
+    for parent in reversed(PurePath(inside).parents[:-1]):
+        if str(parent) not in seen:
+            seen.add(str(parent))
+            _add_folder(archive, str(parent))
+
+
+def _add_folder(archive: tarfile.TarFile, name: str) -> None:
+    folder = tarfile.TarInfo(name)
+    folder.type, folder.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
+    archive.addfile(folder)
 
 
 def _inside(path: str) -> str:
@@ -134,15 +151,15 @@ def _add_own_places(archive: tarfile.TarFile) -> None:
     there = set(archive.getnames())  # an engine refuses a name that comes twice
     for name in (*_KEPT_EMPTY, "home", "home/user", "app", "app/uploads"):
         if name not in there:
-            folder = tarfile.TarInfo(name)
-            folder.type, folder.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
-            archive.addfile(folder)
+            there.add(name)
+            _add_folder(archive, name)
     if "app/shared" not in there:
         shared = tarfile.TarInfo("app/shared")
         shared.type, shared.linkname = tarfile.SYMTYPE, "/home/user"
         archive.addfile(shared)
     for name, text in (("etc/passwd", _USERS), ("etc/group", _GROUPS)):
         if name not in there:
+            _add_folders(archive, name, there)
             entry = tarfile.TarInfo(name)
             entry.size = len(text)
             archive.addfile(entry, io.BytesIO(text.encode()))
