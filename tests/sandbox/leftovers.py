@@ -32,6 +32,19 @@ class Traces:
     mounts: tuple[str, ...]
     groups: frozenset[Path]
     files: frozenset[Path]
+    user_ids: int
+
+    def more_than(self, before: "Traces") -> str:
+        """What there is that was not there before, by kind."""
+        more = {
+            "descriptors": self.descriptors - before.descriptors,
+            "processes": len(self.processes - before.processes),
+            "mounts": len(self.mounts) - len(before.mounts),
+            "cgroups": len(self.groups - before.groups),
+            "files and folders": len(self.files - before.files),
+            "user ids": self.user_ids - before.user_ids,
+        }
+        return ", ".join(f"{count} {kind}" for kind, count in more.items())
 
     @classmethod
     def of(cls, backend: JailBackend, runtime_dir: Path) -> "Traces":
@@ -47,6 +60,7 @@ class Traces:
                 if path.is_dir()
             ),
             files=frozenset(runtime_dir.rglob("*")),
+            user_ids=len(backend._user_ids._taken),
         )
 
 
@@ -100,7 +114,7 @@ async def _main(count: int) -> int:
             await backend.aclose()
             tasks.cancel_scope.cancel()
     print(f"{count} boxes in {seconds:.0f} s, {seconds / count * 1000:.0f} ms each")
-    print("nothing is left" if after == before else f"before: {before}\nafter: {after}")
+    print(f"left: {after.more_than(before)}")
     return int(after != before)
 
 
