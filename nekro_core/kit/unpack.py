@@ -8,6 +8,9 @@ from pathlib import Path, PurePosixPath
 from nekro_core.kit.files import MOST_BYTES, MOST_FILES, FilesRefused
 
 _PIECE = 1 << 20
+_BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Ways of packing that Python opens piece by piece. The others it opens as far as what it has read
+goes: some hundred bytes of them become gigabytes in memory, before any of it is counted."""
 _UNFIT = re.compile(r'[\x00-\x1f\x7f<>:"|?*]')
 """What some system gives a meaning, or cannot have in a name."""
 
@@ -16,7 +19,8 @@ def unpack(archive: Path, target: Path, *, most_bytes: int = MOST_BYTES) -> None
     """Unpack into a new folder. What is inside a single folder of the archive comes out of it.
 
     Everything is looked at before anything is written. Raises `FilesRefused` for a name that leads
-    out of the folder, links, two files of one name, ciphers, and beyond the limits of size.
+    out of the folder, links, two files of one name, ciphers, ways of packing whose unpacking cannot
+    be bounded, and beyond the limits of size.
     """
     try:
         with zipfile.ZipFile(archive) as opened:
@@ -58,6 +62,11 @@ def _places(
             raise FilesRefused(f"{archive}: {entry.orig_filename!r} leads out of its folder")
         if stat.S_ISLNK(entry.external_attr >> 16):
             raise FilesRefused(f"{archive}: {entry.filename!r} is a link")
+        if entry.compress_type not in _BOUNDED:
+            raise FilesRefused(
+                f"{archive}: {entry.filename!r} is packed in an unusual way: expected stored or "
+                "deflated, as zip programs pack unless told otherwise"
+            )
         if entry.flag_bits & 0x1:
             raise FilesRefused(f"{archive}: {entry.filename!r} needs a password")
         if written.casefold() in taken:
