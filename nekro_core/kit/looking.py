@@ -96,7 +96,8 @@ def look(plugin: Path) -> Looked:
             unreadable.append(f"{name}: {error}")
             continue
         found.read(tree, name)
-    for capability in manifest.get("capabilities", ()):
+    capabilities = manifest.get("capabilities")
+    for capability in capabilities if isinstance(capabilities, list) else ():
         found.able(f"may use {capability}", MANIFEST)
     known = {**found.known, **_told(manifest)}
     author, module = known.get("author", ""), known.get("module_name", "")
@@ -127,7 +128,7 @@ def sources(plugin: Path) -> list[Path]:
 def _manifest(plugin: Path) -> dict[str, Any]:
     try:
         data = json.loads((plugin / MANIFEST).read_text("utf-8-sig"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
 
