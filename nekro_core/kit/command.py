@@ -13,7 +13,7 @@ from nekro_core.kit.install import Installer, InstallRefused
 from nekro_core.kit.installed import Records
 from nekro_core.kit.new import NewRefused, write_new
 from nekro_core.kit.sources import SourceRefused, parse
-from nekro_core.kit.telling import state_text
+from nekro_core.kit.telling import plain, state_text
 from nekro_core.packages import NeedsUnreadable, PackagesRefused
 from nekro_core.plugin import UnknownPlugin, read_list, switch
 from nekro_core.plugin.registry import LOCAL_FOLDER
@@ -52,7 +52,7 @@ def _print_origin(records: Records, item: str) -> None:
         at = f" at {record.commit[:12]}" if record.commit else ""
         print(f"{'':10}from {record.source}{at}")
         for line in records.changed_since(item)[:_MOST_CHANGES]:
-            print(f"{'':10}since it was installed: {line}")
+            print(f"{'':10}since it was installed: {plain(line)}")
 
 
 def _switching(*, wanted: bool) -> Callable[[argparse.Namespace], Awaitable[int]]:
@@ -126,7 +126,8 @@ async def _changing(change: Callable[[], str], done: str) -> int:
     except (
         FilesRefused, InstallRefused, NeedsUnreadable, OSError, PackagesRefused, SourceRefused
     ) as error:  # fmt: skip
-        print(error, file=sys.stderr)
+        for line in str(error).splitlines():
+            print(plain(line), file=sys.stderr)
         return 1
     print(f"{item} {done}" if item else "nothing was changed")
     return 0

@@ -16,7 +16,7 @@ from nekro_core.kit.files import changes, digests
 from nekro_core.kit.installed import Installed, Records, recorded
 from nekro_core.kit.looking import Looked, look
 from nekro_core.kit.sources import Fetched, Source, fetch
-from nekro_core.kit.telling import RIGHTS, abilities_text
+from nekro_core.kit.telling import RIGHTS, abilities_text, plain
 from nekro_core.packages import PackageShelf, PackagesRefused
 from nekro_core.packages.needs import Need, needs_of
 from nekro_core.plugin import read_list
@@ -91,16 +91,16 @@ class Installer:
                 raise InstallRefused(f"{record.source} is {fetched.name} now, no longer {item}")
             different = changes(record.files, _as_placed(fetched, place))
             if not different and not mine:
-                self.say(f"{item} is as it is there")
+                self._say(f"{item} is as it is there")
                 return ""
             looked, before = look(fetched.path), look(place)
             needs = needs_of(fetched.path, item)
             self._tell(record.source, fetched, looked, needs)
-            self.say(f"  against {before.version or 'what is here'}: {', '.join(different[:20])}")
+            self._say(f"  against {before.version or 'what is here'}: {', '.join(different[:20])}")
             known = {ability.text for ability in before.abilities}
             for ability in looked.abilities:
                 if ability.text not in known:
-                    self.say(f"  NEW: {ability.text}, at {ability.where}")
+                    self._say(f"  NEW: {ability.text}, at {ability.where}")
             if not self.ask("Update it?"):
                 return ""
             self._get(item, needs)
@@ -126,6 +126,10 @@ class Installer:
         except PackagesRefused as error:
             self.say(f"its packages stay for now: {error}")
         return item
+
+    def _say(self, text: str) -> None:
+        """Names of files and plugins are strangers' words."""
+        self.say(plain(text))
 
     @property
     def _plugins(self) -> Path:
@@ -186,23 +190,23 @@ class Installer:
     ) -> None:
         files = digests(fetched.path)
         commit = f", commit {fetched.commit[:12]}" if fetched.commit else ""
-        self.say(f"{looked.key or fetched.name} {looked.version}: {looked.name}".rstrip(": "))
-        self.say(f"  from {source}{commit}; {len(files)} files")
+        self._say(f"{looked.key or fetched.name} {looked.version}: {looked.name}".rstrip(": "))
+        self._say(f"  from {source}{commit}; {len(files)} files")
         for line in abilities_text(looked):
-            self.say(line)
+            self._say(line)
         if needs:
             missing = [need for need in needs if not self.shelf.has(need.requirement)]
             wanted = ", ".join(str(need.requirement) for need in needs)
             here = " (all there)" if not missing else ""
-            self.say(f"  needs packages: {wanted}{here}")
-        self.say(RIGHTS)
+            self._say(f"  needs packages: {wanted}{here}")
+        self._say(RIGHTS)
 
     def _get(self, item: str, needs: tuple[Need, ...]) -> None:
         if not needs and item not in self.shelf.needs:
             return
         gone = [other for other in self.shelf.needs if other != item and self._is_gone(other)]
         for package, version in self.shelf.fulfil(item, needs, gone=gone).items():
-            self.say(f"  got {package} {version}")
+            self._say(f"  got {package} {version}")
 
     def _is_gone(self, item: str) -> bool:
         """Whether somebody removed its files by hand."""

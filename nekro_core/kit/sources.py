@@ -16,6 +16,8 @@ Kind = Literal["folder", "file", "zip", "git"]
 GIT_S = 300.0
 _GIT = re.compile(r"(git\+\w+://|(https?|ssh|git|file)://|[\w.-]+@[\w.-]+:)")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z", re.ASCII)
+_PASSWORD = re.compile(r"\A(https?://|\w+://[^/:@]*:)[^/@]*@")
+"""Of an address: over HTTP a name alone may be a token, over ssh it is a name."""
 _NO_PLUGIN = frozenset({"setup.py", "conftest.py", "noxfile.py", "bot.py"})
 
 
@@ -32,7 +34,9 @@ class Source:
     ref: str = ""
 
     def __str__(self) -> str:
-        return f"{self.address}#{self.ref}" if self.ref else self.address
+        """As people are shown it: a password or a token in the address is not."""
+        shown = _PASSWORD.sub(r"\1***@", self.address) if self.kind == "git" else self.address
+        return f"{shown}#{self.ref}" if self.ref else shown
 
 
 @dataclass(frozen=True, slots=True)

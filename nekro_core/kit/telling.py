@@ -1,6 +1,7 @@
 """What was found in a plugin's files, in lines for an operator to read."""
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,14 @@ from nekro_core.plugin.registry import LOCAL_FOLDER
 RIGHTS = (
     "Whatever stands here: a plugin runs in the bot's process, with all that the bot's user may do."
 )
+
+
+def plain(text: str) -> str:
+    """A line that holds what strangers wrote, without what a terminal obeys or what turns the
+    direction of reading: a plugin's name must not wipe out the lines that tell what it does."""
+    return "".join(
+        f"\\x{ord(each):02x}" if unicodedata.category(each)[0] == "C" else each for each in text
+    )
 
 
 def abilities_text(looked: Looked) -> Iterator[str]:

@@ -12,6 +12,7 @@ import pytest
 from nekro_core.kit.files import FilesRefused
 from nekro_core.kit.install import Installer, InstallRefused
 from nekro_core.kit.installed import Records
+from nekro_core.kit.looking import look
 from nekro_core.kit.sources import SourceRefused, parse
 from nekro_core.kit.unpack import unpack
 from nekro_core.packages import (
@@ -178,6 +179,12 @@ def link(name: str) -> zipfile.ZipInfo:
     return info
 
 
+def packed(name: str, way: int) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name)
+    entry.compress_type = way
+    return entry
+
+
 def test_a_zip_as_code_hosts_make_them(operator: Operator, tmp_path: Path, data: Path) -> None:
     source = plugin_source("cup", "shake")
     whole = zipped(
@@ -228,6 +235,8 @@ SOURCE = ("__init__.py", plugin_source("cup", "shake"))
         ([SOURCE, (link("link"), "/etc/passwd")], "is a link"),
         ([SOURCE, ("a.py", ""), ("A.py", "")], "two files are called"),
         ([SOURCE, ("a", ""), ("a/b.py", "")], "two files want|cannot be unpacked"),
+        ([SOURCE, (packed("a.txt", zipfile.ZIP_BZIP2), "")], "packed in an unusual way"),
+        ([SOURCE, (packed("a.txt", zipfile.ZIP_LZMA), "")], "packed in an unusual way"),
         ([("folder/", "")], "there is no file in it"),
         ([("readme.txt", "")], "no plugin in it"),
         ([SOURCE, *((f"{n}.txt", "") for n in range(6000))], "over 5000 files"),
@@ -259,6 +268,46 @@ def test_a_zip_that_lies_about_its_size(tmp_path: Path) -> None:
     bomb.write_bytes(b"PK\x03\x04 nothing of the kind")
     with pytest.raises(FilesRefused, match="no readable zip"):
         unpack(bomb, place)
+
+
+def test_what_a_plugin_calls_itself_moves_no_cursor(
+    operator: Operator, cup: Path, data: Path
+) -> None:
+    """The lines that tell what it does must still be there when the operator is asked."""
+    hiding = "Cup\x1b[2J\x1b[1;1H\nonly a cup\u202e"
+    (cup / "__init__.py").write_text(
+        plugin_source("cup", "shake") + f"\nimport subprocess\nNekroPlugin(name={hiding!r})\n"
+    )
+    (cup / "sly\x1b[8m.py").write_text("import socket\n")
+    operator.answer = False
+    operator.install(cup)
+    assert "starts programs on this machine" in operator.heard
+    assert "sly\\x1b[8m.py:1" in operator.heard
+    assert "Cup\\x1b[2J\\x1b[1;1H\\x0aonly a cup\\x202e" in operator.heard
+    assert not {"\x1b", "\u202e"} & set(operator.heard)
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://ann:sesame@host/x.git#main", "https://***@host/x.git#main"),
+        ("git+https://sesame@host/x.git", "https://***@host/x.git"),
+        ("ssh://git:sesame@host/x.git", "ssh://git:***@host/x.git"),
+        ("ssh://git@host:22/x.git", "ssh://git@host:22/x.git"),
+        ("git@host:ann/x.git", "git@host:ann/x.git"),
+        ("https://host/a@b.git", "https://host/a@b.git"),
+    ],
+)
+def test_what_lets_into_a_repository_is_not_shown(address: str, shown: str) -> None:
+    source = parse(address)
+    assert str(source) == shown
+    assert source.address == address.removeprefix("git+").partition("#")[0]
+
+
+@pytest.mark.parametrize("manifest", ["[" * 200_000, '{"capabilities": 5}', '{"name": [1]}', "1"])
+def test_a_manifest_of_nonsense_tells_nothing(cup: Path, manifest: str) -> None:
+    (cup / "_manifest.json").write_text(manifest)
+    assert look(cup).tools == ("shake",)
 
 
 def test_what_is_no_plugin_is_told(operator: Operator, tmp_path: Path, cup: Path) -> None:
