@@ -66,7 +66,7 @@ class Guard:
                 f"the Host header {host[:100]!r} is not one of this bot's names. If it should be, "
                 'add it to .env: WEB_ALLOWED_HOSTS=["name"]',
             )
-        path = str(scope["path"])
+        path = routed_path(scope)
         if not _is_ours(path):
             return None
         if not origin_allowed(headers.get("origin"), host, self._allowed) or _pulled_in(headers):
@@ -107,6 +107,14 @@ class Guard:
             "wrong token; the right one lies in secrets/web_access_token under the data folder",
             {"WWW-Authenticate": 'Bearer error="invalid_token"'},
         )
+
+
+def routed_path(scope: Scope) -> str:
+    """The path by which the application finds its routes: where it lives below a proxy's path
+    (``root_path``), without that. Whoever looks at another one stands before another door."""
+    path, root = str(scope["path"]), str(scope.get("root_path", ""))
+    inner = path.removeprefix(root)
+    return inner if not inner or inner.startswith("/") else path
 
 
 def host_allowed(host: str, allowed: AbstractSet[str]) -> bool:
@@ -203,7 +211,7 @@ def _hardened_response(response: Response) -> Response:
 
 def _hardened(scope: Scope, send: Send) -> Send:
     """Add the protecting headers to what is ours."""
-    if scope["type"] != "http" or not _is_ours(str(scope["path"])):
+    if scope["type"] != "http" or not _is_ours(routed_path(scope)):
         return send
 
     async def sending(message: Message) -> None:

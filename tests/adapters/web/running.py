@@ -64,10 +64,11 @@ class Web:
 
 
 @asynccontextmanager
-async def web(data: Path, **settings: Any) -> AsyncIterator[Web]:
+async def web(data: Path, *, root_path: str = "", **settings: Any) -> AsyncIterator[Web]:
     host = FakeHost(data)
     clock = Clock()
     app = FastAPI(openapi_url=None)
+    app.root_path = root_path
     adapter = add_api(app, host, WebSettings.read(settings), anyio.Event(), clock=clock)
     await adapter.start()
     async with serving(app) as url:

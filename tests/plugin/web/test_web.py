@@ -119,8 +119,10 @@ class Site:
 
 
 @asynccontextmanager
-async def site(folder: Path, code: str = PAGES + HOOKS) -> AsyncIterator[Site]:
-    async with web(folder) as running:
+async def site(
+    folder: Path, code: str = PAGES + HOOKS, *, root_path: str = ""
+) -> AsyncIterator[Site]:
+    async with web(folder, root_path=root_path) as running:
         world = World(folder)
         world.write("site.py", HEAD + code)
         registrars = {PluginRouter: running.host.pages.put, Webhook: running.host.webhooks.put}
@@ -170,6 +172,18 @@ async def test_nobody_else_gets_in(tmp_path: Path) -> None:
         assert foreign.status_code == 403
         rebound = await stranger.get("/plugins/me.site/", headers=token | {"Host": "evil.example"})
         assert rebound.status_code == 421
+
+
+async def test_a_place_below_a_proxys_path_is_behind_the_same_login(tmp_path: Path) -> None:
+    """FASTAPI_EXTRA={"root_path": "/bot"}: every address is reached with the path before it too."""
+    async with site(tmp_path, root_path="/bot") as shown, shown.web.stranger() as stranger:
+        for place in ("/plugins/me.site/item/7", "/api/v1/rooms", "/plugins/me.site/"):
+            assert (await stranger.get(place)).status_code == 401
+            assert (await stranger.get(f"/bot{place}")).status_code == 401
+            assert (await shown.client.get(f"/bot{place}")).status_code == 200
+        (hook,) = (each for each in shown.hooks if "github" in each)
+        called = await stranger.post(f"/bot{hook}", json={"action": "opened"})
+        assert called.status_code == 200
 
 
 async def test_a_page_that_fails_keeps_its_secrets_and_nobody_from_their_work(
