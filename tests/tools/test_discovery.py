@@ -164,6 +164,16 @@ def test_lines_are_cut_at_a_word() -> None:
     assert brief_of(named.tool) == told.rstrip(".")
 
 
+@pytest.mark.parametrize("endless", ["d" * 4000, "AB" * 2000, "Dd" * 2000, "e" * 25])
+def test_a_word_without_end_is_no_way_to_fill_a_prompt(endless: str) -> None:
+    """A stranger's server describes its tools."""
+    (named,) = tool_set([a_tool("find_it", f"{endless}.")]).named
+    assert deferred_lines([("find_it", named)]) == ["find_it"]
+    (named,) = tool_set([a_tool(endless, "Finds it.")]).named
+    (line,) = deferred_lines([(endless, named)])
+    assert line == "some: 1 more"
+
+
 def test_names_without_end_and_tools_without_number_are_told_of_by_plugin() -> None:
     named = tool_set(
         [a_tool("a", "A."), a_tool("b" * 5 + "_c" * 40, "B."), a_tool("d", "D.")]

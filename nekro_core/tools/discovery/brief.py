@@ -13,6 +13,8 @@ them."""
 MAX_LINES = 400
 """Tools that have a line of their own. Of thousands only the plugins are named."""
 
+_LONGEST_WORD = 24
+"""Letters of a word; a stranger's server can describe a tool by thousands without a blank."""
 _PIECE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]{1,3}|[^\sA-Za-z0-9_]|_(?![A-Za-z])|\n")
 _END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s|[。！？\n]")
 _WORD_ENDS = re.compile(r"(?<=[\w)])(?=[\s，、；：,;:（(])|(?<=[\u3041-\u9fff])")
@@ -44,7 +46,9 @@ def about_tokens(text: str, *, name: bool = False) -> float:
     for piece in _PIECE.findall(text):
         if piece.isascii() and piece.isalpha():
             long, longer = (4, 8) if name else (8, 12)
-            total += 1.0 if len(piece) <= long else 1.5 if len(piece) <= longer else 2.2
+            # Longer than any word: no language's, and cut by the tokenizer wherever it can be.
+            most = 2.2 if len(piece) <= _LONGEST_WORD else len(piece) / 2
+            total += 1.0 if len(piece) <= long else 1.5 if len(piece) <= longer else most
         elif "\u3041" <= piece <= "\u30ff":
             total += 0.78
         elif piece >= "\u3400" and len(piece) == 1:
