@@ -3,7 +3,7 @@
 import hashlib
 import mimetypes
 from pathlib import Path
-from typing import TypeGuard
+from typing import TypeGuard, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -20,6 +20,7 @@ from nekro_core.tools.outcome import ToolFailure
 MAX_FILE_BYTES = 32 * 1024 * 1024
 """Largest file that passes in either direction: what the media store keeps."""
 
+Source = TypeVar("Source", str | Path, str | bytes | Path)
 _URL_STARTS = ("http://", "https://", "data:", "base64://")
 _BOX_STARTS = (f"{HOME}/", f"{SHARED}/", f"{UPLOADS}/")
 
@@ -58,6 +59,7 @@ class BoxFileSystem:
         """
         if isinstance(source, bytes):
             return source
+        source = self.meant(source)
         if isinstance(source, Path):
             return await anyio.Path(source).read_bytes()
         own = self._mirror.own_file(source) or self._on_the_host(source)
@@ -82,6 +84,7 @@ class BoxFileSystem:
         is. Where there is no box (a hook, a timer) the file is kept for sending, under the same
         path. Raises `ToolFailure` with the reason.
         """
+        file = self.meant(file)
         if isinstance(file, str) and not is_url(file):
             own = self._mirror.own_file(file)
             if own is None:
@@ -99,6 +102,12 @@ class BoxFileSystem:
             name = file.name if isinstance(file, Path) else _name_of(data)
         plain = (file_name or name).replace("\\", "/").split("/")[-1]
         return await self._put(f"{HOME}/{plain or 'file'}", data)
+
+    def meant(self, source: Source) -> Source:
+        """The same, but a `Path` that a plugin made of the model's own words as a path of the box:
+        on the host the model names nothing."""
+        told = isinstance(source, Path) and self._mirror.is_told(source)
+        return str(source) if told else source
 
     async def fetch(self, source: str) -> bytes:
         """The bytes of a box path or a URL. Raises `ToolFailure` with the reason."""
@@ -150,6 +159,7 @@ class BoxFileSystem:
 
         Raises `ToolFailure` with the reason, `CannotWait`.
         """
+        path = self.meant(path)
         if isinstance(path, str):
             own = self._mirror.own_file(path)
             if own is None:

@@ -32,8 +32,9 @@ _CLOCK_S = 0.01
 
 @dataclass(slots=True, eq=False)
 class CallFiles:
-    """What one call of a plugin has to do with files. ``given`` is what the model wrote, ``began``
-    when (seconds since 1970, as files are dated); without a call nothing was made during it."""
+    """What one call of a plugin has to do with files. ``given`` is what the model, or who typed a
+    command, wrote, ``began`` when (seconds since 1970, as files are dated); without a call nothing
+    was made during it."""
 
     given: Any = ()
     began: float = math.inf
@@ -114,6 +115,17 @@ class Mirror:
         if any(text in said for said in _texts(self.call.given)):
             return None
         return real if self._is_own(real) else None
+
+    def is_told(self, path: Path) -> bool:
+        """Whether a path was made of nothing but what the model or a person wrote, and is none of
+        this chat's files: then it means one of the box."""
+        if self.box_path(path):
+            return False
+        text = str(path)
+        return any(
+            text == str(PurePosixPath(said.strip())) or (path.is_absolute() and text in said)
+            for said in _texts(self.call.given)
+        )
 
     def _is_own(self, real: Path) -> bool:
         name = real.name.lower()

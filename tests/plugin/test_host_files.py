@@ -21,6 +21,21 @@ async def send_it(_ctx: AgentCtx, path: str) -> str:
     return "sent"
 
 
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "made_a_path", "")
+async def made_a_path(_ctx: AgentCtx, way: str, path: str) -> str:
+    \"\"\"A plugin that makes a path of what the model wrote, in each way in.\"\"\"
+    match way:
+        case "read":
+            return (await _ctx.fs.read(Path(path))).decode()
+        case "send":
+            await _ctx.send_file(Path(path))
+        case "forward":
+            return await _ctx.fs.fetch(await asyncio.to_thread(_ctx.fs.forward_file, Path(path)))
+        case "mixed":
+            return (await _ctx.fs.read(await _ctx.fs.mixed_forward_file(Path(path)))).decode()
+    return "sent"
+
+
 @plugin.mount_sandbox_method(SandboxMethodType.TOOL, "send_own", "")
 async def send_own(_ctx: AgentCtx, name: str) -> str:
     \"\"\"Send a file of the plugin's folder.\"\"\"
@@ -103,6 +118,28 @@ async def test_the_models_words_are_no_path_of_the_host(world: World, plugin: Pa
     assert world.outgoing.sent == []
     await called(world, "send_own", "list.txt")
     assert world.outgoing.texts == ["[file: list.txt]"]
+
+
+@pytest.mark.parametrize("way", ["read", "send", "forward", "mixed"])
+@pytest.mark.parametrize("written", ["{}", " {}", "/{}", "{}/."])
+async def test_nor_are_they_where_a_plugin_makes_a_path_of_them(
+    world: World, tmp_path: Path, way: str, written: str
+) -> None:
+    secret = tmp_path / "host" / "secret.txt"
+    secret.parent.mkdir()
+    secret.write_text("of the host")
+    outcome = await called(world, "made_a_path", way, written.format(secret))
+    assert isinstance(outcome, str), outcome
+    assert world.outgoing.sent == []
+    assert b"of the host" not in world.box.files.values()
+
+
+async def test_a_path_that_the_model_wrote_is_one_of_the_box(world: World) -> None:
+    world.box.files["/home/user/a.txt"] = b"in the box"
+    for way in ("read", "mixed"):
+        outcome = await called(world, "made_a_path", way, "/home/user/a.txt")
+        assert isinstance(outcome, Returned)
+        assert outcome.value == "in the box"
 
 
 async def test_what_the_plugin_made_is_its_own(world: World) -> None:

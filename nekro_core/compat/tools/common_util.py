@@ -17,6 +17,7 @@ from nekro_core.compat.host import current_host
 from nekro_core.compat.tools.path_convertor import get_upload_file_path
 from nekro_core.delivery.fetch import NotFetched
 from nekro_core.delivery.sniff import HEAD, OCTETS, sniff
+from nekro_core.plugin.older_context import calling_context
 
 __all__ = [
     "calculate_file_md5",
@@ -95,6 +96,9 @@ async def copy_to_upload_dir(
     """Copy a file of the host among what the chat received: its new path and its name."""
     name = file_name or PurePath(file_path).name
     target, name = get_upload_file_path(from_chat_key, name, use_suffix)
+    ctx = calling_context()
+    if ctx is not None and isinstance(ctx.fs.meant(Path(file_path)), str):
+        file_path = str(ctx.fs.get_file(file_path))
     await to_thread.run_sync(shutil.copyfile, file_path, target)
     return str(target), name
 
