@@ -99,7 +99,8 @@ class AgentCtx(OlderNames):
         return BoxFileSystem(self.box, media, self.chat, mirror, self.container_key)
 
     def called_for(self, owner: str, given: object = ()) -> "AgentCtx":
-        """The same context in the hands of one plugin. ``given`` is what the model wrote."""
+        """The same context in the hands of one plugin. ``given`` is what the model, or who
+        typed a command, wrote: none of it is a path of the host."""
         return replace(self, owner=owner, files=CallFiles.now(given))
 
     async def send(

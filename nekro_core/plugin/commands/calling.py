@@ -178,7 +178,7 @@ class CommandCaller:
             user_id=record.sender.user_id,
             user_name=record.sender.name,
             message_id=record.message_id,
-        ).called_for(call.entry.owner)
+        ).called_for(call.entry.owner, given=call.line)
         person = standing(
             self._settings,
             adapter=ctx.adapter_key,

@@ -445,3 +445,28 @@ def test_who_is_named_without_a_platform_is_refused() -> None:
         CommandSettings(super_users=frozenset({"10001"}))
     with pytest.raises(ValueError, match="without blanks"):
         CommandSettings(prefixes=("",))
+
+
+SHOW = """
+from pathlib import Path
+
+@plugin.mount_command("show", "Show a file.")
+async def show(context: CommandExecutionContext, name: str) -> CommandResponse:
+    for source in (name, Path(name)):
+        await context.ctx.send_file(source)
+    return CmdCtl.success("shown")
+
+@plugin.mount_command("mine", "Show my own file.")
+async def mine(context: CommandExecutionContext) -> None:
+    await context.ctx.send_file(str(plugin.get_plugin_data_dir() / "kept.txt"))
+"""
+
+
+async def test_what_a_member_types_is_no_path_of_the_host(tmp_path: Path) -> None:
+    async with talk(tmp_path, show=SHOW) as chat:
+        kept = chat.world.data_dir / "plugin_data" / "me.show" / "kept.txt"
+        kept.parent.mkdir(parents=True)
+        kept.write_text("a key of the plugin's")
+        (said,) = await chat.say(f"/show {kept}")
+        assert "[file" not in said
+        assert await chat.say("/mine") == ["[file: kept.txt]"]
