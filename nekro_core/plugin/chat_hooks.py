@@ -7,7 +7,7 @@ from functools import partial
 
 from nekro_core.chat import ChatKey, Record
 from nekro_core.plugin.context import AgentCtx
-from nekro_core.plugin.hooks import asked
+from nekro_core.plugin.hooks import asked, asked_signal
 from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.plugin.services import Journal
 from nekro_core.plugin.signal import MsgSignal
@@ -23,9 +23,8 @@ async def system_signal(
     for plugin in plugins:
         if method := plugin.on_system_message_method:
             question = partial(method, ctx.called_for(plugin.key), text)
-            signal = await asked(plugin, "its system message method", question, limit_s)
-            if isinstance(signal, MsgSignal):
-                signals.append(signal)
+            what = "its system message method"
+            signals.append(await asked_signal(plugin, what, question, limit_s))
     return MsgSignal.merged(signals)
 
 

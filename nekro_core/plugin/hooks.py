@@ -57,10 +57,20 @@ async def message_signal(
         if method := plugin.on_user_message_method:
             heard = HeardMessage.of(message, ctx.adapter_key)
             question = partial(method, ctx.called_for(plugin.key), heard)
-            signal = await asked(plugin, "its message method", question, limit_s)
-            if isinstance(signal, MsgSignal):
-                signals.append(signal)
+            signals.append(await asked_signal(plugin, "its message method", question, limit_s))
     return MsgSignal.merged(signals)
+
+
+async def asked_signal(
+    plugin: NekroPlugin, what: str, method: Callable[[], Any], limit_s: float
+) -> MsgSignal:
+    """A method's signal; no opinion where it fails or gives none, with a line in the log."""
+    answer = await asked(plugin, what, method, limit_s)
+    try:
+        return MsgSignal.of(answer)
+    except ValueError as error:
+        logger.error("plugin {}: {}: {}", plugin.key, what, error)
+        return MsgSignal.CONTINUE
 
 
 async def asked(plugin: NekroPlugin, what: str, method: Callable[[], Any], limit_s: float) -> Any:

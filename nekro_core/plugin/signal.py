@@ -17,6 +17,18 @@ class MsgSignal(IntEnum):
     """The message is not shown to the model at all."""
 
     @classmethod
+    def of(cls, answer: object) -> "MsgSignal":
+        """What a hook returned: one of these, its number as older plugins write it, or None for no
+        opinion. Raises `ValueError` for anything else."""
+        if answer is None:
+            return cls.CONTINUE
+        if isinstance(answer, int) and not isinstance(answer, bool) and answer in {*cls}:
+            return cls(answer)
+        raise ValueError(
+            f"expected a MsgSignal or None, got {type(answer).__name__} {answer!r:.60}"
+        )
+
+    @classmethod
     def merged(cls, signals: Iterable["MsgSignal"]) -> "MsgSignal":
         """One out of many: the strictest block, then a forced trigger, then the rest."""
         given = set(signals)

@@ -67,6 +67,9 @@ async def test_prompts_in_the_order_of_plugins(world: World) -> None:
         (["raise ValueError", "return MsgSignal.BLOCK_ALL"], MsgSignal.BLOCK_ALL),
         (["await anyio.sleep(60)", "return MsgSignal.BLOCK_TRIGGER"], MsgSignal.BLOCK_TRIGGER),
         (["return 'yes'"], MsgSignal.CONTINUE),
+        (["return 2"], MsgSignal.BLOCK_ALL),
+        (["return -1"], MsgSignal.FORCE_TRIGGER),
+        (["return True", "return 3"], MsgSignal.CONTINUE),
         (
             ["assert message.text == 'hello'; return MsgSignal.FORCE_TRIGGER"],
             MsgSignal.FORCE_TRIGGER,
