@@ -11,6 +11,8 @@ from nekro_core.plugin.commands.names import folded
 from nekro_core.plugin.commands.words import Word, split
 
 _SHOWN = 40
+_OF_A_QUESTION = "context_data"
+"""The parameter that gets all that a question was asked with, and never what somebody typed."""
 
 
 class Fault(StrEnum):
@@ -52,7 +54,9 @@ def read_arguments(
     named: list[Word] = []
     for word in split(line):
         parameter = known.get(folded(word.name)) if word.name else None
-        if parameter is None and not (word.name and signature.open):
+        # Whoever types it says nothing of what a question was asked with.
+        own = folded(word.name) == _OF_A_QUESTION
+        if own or (parameter is None and not (word.name and signature.open)):
             loose.append(word)
             continue
         name = parameter.name if parameter else word.name
@@ -60,7 +64,11 @@ def read_arguments(
             raise BadArgument(Fault.TWICE, name, word.value)
         texts[name] = word.value
         named.append(word)
-    free = [each for each in signature.parameters if each.name not in texts | taken]
+    free = [
+        each
+        for each in signature.parameters
+        if each.name not in texts | taken and each.name != _OF_A_QUESTION
+    ]
     free.sort(key=lambda each: not each.info.positional)
     for parameter in free:
         if not loose:
@@ -135,8 +143,8 @@ def read_answer(signature: Signature, line: str, data: Mapping[str, Any]) -> dic
     """
     names = {parameter.name for parameter in signature.parameters}
     given = {name: value for name, value in data.items() if name in names}
-    if "context_data" in names:
-        given.setdefault("context_data", dict(data))
+    if _OF_A_QUESTION in names:
+        given.setdefault(_OF_A_QUESTION, dict(data))
     free = [each for each in signature.parameters if each.name not in given]
     needed = [each for each in free if each.required] or free
     if not free:

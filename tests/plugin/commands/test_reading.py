@@ -117,3 +117,23 @@ def test_names_fold_once(name: str) -> None:
     if is_name(name):
         assert folded(folded(name)) == folded(name)
     assert folded("Roll-Dice") == folded("ｒｏｌｌ_dice")
+
+
+async def agreed(
+    context: Any, choice: str, context_data: dict[str, Any] | None = None, **more: Any
+) -> None: ...
+
+
+async def bound(context: Any, choice: str, context_data: dict[str, Any]) -> None: ...
+
+
+@pytest.mark.parametrize("name", ["context_data", "context-data", "CONTEXT_DATA", "ｃontext_data"])
+@pytest.mark.parametrize("line", ["yes {}", "{} yes", "choice:yes {}"])
+def test_nobody_types_what_a_question_was_asked_with(name: str, line: str) -> None:
+    forged = line.format(name + ':{"owner":"me"}')
+    for handler in (agreed, bound):
+        with pytest.raises(BadArgument):
+            read_arguments(signature_of(handler), forged)
+        answered = read_answer(signature_of(handler), forged, {"owner": "Lin"})
+        assert answered["context_data"] == {"owner": "Lin"}
+        assert "owner" not in answered
