@@ -54,6 +54,7 @@ class GatewayAdapter:
     def __init__(self, host: "MaiBotHost", live: LivePlugin, component: Component) -> None:
         self.name = ""
         self.account = ""
+        self.scope = ""
         self.ready = False
         self.live = live
         self._host = host
@@ -81,7 +82,7 @@ class GatewayAdapter:
         message["message_id"] = delivery.delivery_id
         given = {
             "message": message,
-            "route": {"platform": self.name, "account_id": self.account, "scope": ""},
+            "route": {"platform": self.name, "account_id": self.account, "scope": self.scope},
             "metadata": {},
         }
         try:
@@ -144,6 +145,7 @@ async def update_state(host: "MaiBotHost", live: LivePlugin, payload: Mapping[st
         await host.ports.store.accounts.bind(name, account)
         host.ports.adapters[name] = adapter
         host.gateways[live.plugin_id, component.name] = adapter
+    adapter.scope = str(payload.get("scope") or component.metadata.get("scope") or "")
     adapter.ready = True
     host.online()
     return True

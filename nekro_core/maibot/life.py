@@ -22,16 +22,18 @@ _STOP_S = 0.5
 
 
 class Life:
-    """``offer`` reads the plugin's components."""
+    """``prepare`` reads what must be known of it before ``on_load``, ``offer`` its components."""
 
     def __init__(
         self,
         host: "MaiBotHost",
         live: LivePlugin,
+        prepare: Callable[[LivePlugin], None],
         offer: Callable[["MaiBotHost", LivePlugin], None],
     ) -> None:
         self._host = host
         self._live = live
+        self._prepare = prepare
         self._offer = offer
         self._loaded = False
 
@@ -39,6 +41,7 @@ class Life:
         """The plugin is known, then its ``on_load``, then what it offers is."""
         live, host = self._live, self._host
         host.plugins[live.plugin_id] = live
+        self._prepare(live)
         await self._lifecycle("on_load")
         try:
             self._offer(host, live)

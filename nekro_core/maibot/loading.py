@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from loguru import logger
 from maibot_sdk.context import PluginContext, PluginPaths
 from maibot_sdk.plugin import MaiBotPlugin
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -87,13 +88,26 @@ async def load_plugin(
     plugin.problems += [*warnings, *_lifecycle(item, instance)]
     _give_context(host, live)
     _give_settings(live, values)
-    life = Life(host, live, offer_components)
+    life = Life(host, live, offer_gateways, offer_components)
     plugin.init_method = life.begin
     plugin.cleanup_method = life.end
     plugin.on_user_message_method = heard(host, live)
     plugin.prompt_inject_method = injected(host, live)
     effects.add(f"MaiBot plugin {manifest.plugin_id}", lambda: _forget(host, live))
     return plugin
+
+
+def offer_gateways(live: LivePlugin) -> None:
+    """Before ``on_load``, in which a gateway may already say that it is connected. No more than
+    these: nothing else of a plugin may be called yet."""
+    try:
+        with live.plugin.acting():
+            declared = live.instance.get_components()
+    except Exception as error:  # noqa: BLE001 - it may need what `on_load` makes, and is asked again
+        logger.debug("{}: no components before on_load: {!r}", live.plugin_id, error)
+        return
+    components, _ = components_of(declared or (), "")
+    live.components[:] = [each for each in components if each.type == "MESSAGE_GATEWAY"]
 
 
 def offer_components(host: "MaiBotHost", live: LivePlugin) -> None:

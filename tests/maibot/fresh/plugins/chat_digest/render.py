@@ -1,0 +1,2 @@
+def page(text: str) -> str:
+    return f"<html><body><div id='card'>{text}</div></body></html>"
