@@ -85,8 +85,8 @@ async def _exchanges_money_over_apis(bot: Bot) -> None:
         "models": True,
         "vec": True,
     }
-    assert await chat.say("/fx 3 EUR", quiet_s=0.2) == ["/fx 3 EUR by lin"]
-    assert await chat.say("/fx 3 USD", quiet_s=0.2) == []
+    assert await chat.say("/fx 3 EUR", quiet_s=0.15) == ["/fx 3 EUR by lin"]
+    assert await chat.say("/fx 3 USD", quiet_s=0.15) == []
 
 
 async def _reads_skills_that_no_decorator_declares(bot: Bot) -> None:
@@ -99,16 +99,16 @@ async def _reads_skills_that_no_decorator_declares(bot: Bot) -> None:
 async def _digests(bot: Bot) -> None:
     chat = bot.chat("group_7")
     bot.foresee(reply="They talked.")
-    assert await chat.say("/总结 5", quiet_s=0.2) == ["They talked."]
+    assert await chat.say("/总结 5", quiet_s=0.15) == ["They talked."]
     assert bot.prompt.startswith("Summarise in one line:\n")
     assert "Lin: tea" in bot.prompt
-    assert await chat.say("/digest purge", quiet_s=0.2) == []  # for operators
+    assert await chat.say("/digest purge", quiet_s=0.15) == []  # for operators
 
 
 async def _guards_words(bot: Bot) -> None:
     chat = bot.chat("group_7")
     guard = instance(bot, "word_guard")
-    assert await chat.say("this is forbidden", quiet_s=0.2) == []
+    assert await chat.say("this is forbidden", quiet_s=0.15) == []
     assert await chat.ask("darn it", reply="a secret") == ["a ******"]
     assert ("start", None) in guard.heard
     assert ("event", "d**n it") in guard.heard

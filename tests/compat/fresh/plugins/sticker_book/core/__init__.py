@@ -1,0 +1,3 @@
+from .compose import sheet
+
+__all__ = ["sheet"]
