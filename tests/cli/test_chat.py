@@ -16,7 +16,7 @@ from tests.cli.nekro import nekro, nekro_meanwhile
 from tests.e2e.bot_process import BotProcess, running_bot
 from tests.peers.scripted_model import Asked, ScriptedModelServer
 
-pytestmark = pytest.mark.jail
+pytestmark = [pytest.mark.jail, pytest.mark.long]
 NOBODY = "http://127.0.0.1:9/v1"
 
 

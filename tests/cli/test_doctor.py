@@ -14,7 +14,7 @@ from tests.peers.scripted_model import Answer, ScriptedModelServer
 
 KEY = "sk-a-key-that-nobody-may-see"
 
-pytestmark = pytest.mark.jail
+pytestmark = [pytest.mark.jail, pytest.mark.long]
 
 
 async def findings(folder: Path) -> dict[str, Finding]:

@@ -14,6 +14,8 @@ from nekro_core.settings import Settings
 from nekro_core.store import DataFolderLock, Store
 from tests.cli.nekro import Ended, nekro
 
+pytestmark = pytest.mark.long
+
 MODEL = {"NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1", "NEKRO_LLM__MODEL": "m"}
 """So that no start looks for weights."""
 

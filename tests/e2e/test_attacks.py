@@ -16,6 +16,8 @@ import pytest
 
 from tests.e2e.whole_bot import TOKEN, WholeBot, fence, whole_bot
 
+pytestmark = pytest.mark.long
+
 SECRET = "canary-5d1f"
 
 

@@ -16,6 +16,8 @@ from PIL import Image
 from tests.e2e.whole_bot import WELL, WholeBot, fence, whole_bot
 from tests.peers.onebot_v11.messages import at, image, reply, text
 
+pytestmark = pytest.mark.long
+
 HTML = b"<!DOCTYPE html><script>alert(1)</script>"
 
 

@@ -10,6 +10,8 @@ import pytest
 from tests.e2e.bot_process import running_bot
 from tests.peers.scripted_model import Answer, ScriptedModelServer
 
+pytestmark = pytest.mark.long
+
 END_S = 10.0
 """The bot ends in 3 s; a busy machine takes its time."""
 

@@ -133,6 +133,7 @@ async def slow(_ctx: AgentCtx, seconds):
 )
 
 
+@pytest.mark.long
 async def test_check_tells_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(FAULTY)
     status, text = await checked(tmp_path / "bad.py")

@@ -21,6 +21,7 @@ def tools(registry: PluginRegistry) -> list[str]:
     return [tool.name for info in registry.plugins() for tool in info.tools]
 
 
+@pytest.mark.long
 async def test_a_saved_file_is_loaded_also_behind_a_link(tmp_path: Path) -> None:
     world = World(tmp_path / "data")
     at_work = tmp_path / "work" / "cup"

@@ -49,6 +49,7 @@ class TestConformance(ChatModelConformance):
 
 
 @pytest.mark.embedded
+@pytest.mark.long
 async def test_a_grammar_from_any_signature_is_taken(model: ChatModel) -> None:
     kinds = [
         {"type": "string", "maxLength": 12},
@@ -71,6 +72,7 @@ async def test_a_grammar_from_any_signature_is_taken(model: ChatModel) -> None:
 
 
 @pytest.mark.embedded
+@pytest.mark.long
 async def test_what_was_read_is_kept_for_each_cache_key(model: ChatModel) -> None:
     long = " ".join(f"item {number}," for number in range(20))
     cached = {}
