@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from types import ModuleType
 
+import httpx
 import PIL
 import pytest
 from PIL import Image as Pillow
@@ -50,6 +51,7 @@ async def test_more_conversations(bot: Bot) -> None:
     await _asks_a_quiz(bot)
     await _remembers_in_vectors(bot)
     await _pokes_nobody_here(bot)
+    await _shows_builds_and_hears_of_them(bot)
     assert await bot.chat().say("/reset", quiet_s=0.15)
     assert await module(bot, "group_stats").plugin.store.get(
         chat_key=str(bot.chat().key), store_key="reset_at"
@@ -199,3 +201,23 @@ async def _pokes_nobody_here(bot: Bot) -> None:
     chat = bot.chat()
     assert await chat.call("poke", "123") == "cannot poke here: ToolFailure"
     assert await chat.call("pil_version") == PIL.__version__
+
+
+async def _shows_builds_and_hears_of_them(bot: Bot) -> None:
+    chat = bot.chat()
+    page, hook = module(bot, "build_watch").plugin.addresses
+    pages, hooks = (
+        httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://bot")
+        for app in (bot.app.host.pages, bot.app.host.webhooks)
+    )
+    async with pages, hooks:
+        own = page.removeprefix("/plugins")
+        build = {"repo": "core", "ok": True}
+        added = await pages.post(f"{own}builds?notify=true", json=build)
+        assert added.json() == {"count": 1, "notify": True}
+        assert (await pages.post(f"{own}builds", json={"repo": ""})).status_code == 400
+        assert (await pages.get(own)).text == "<h1>1 builds</h1>"
+        body = {"chat_key": str(chat.key), "repo": "core", "status": "failed"}
+        assert (await hooks.post("/ci", json=body)).status_code == 404
+        assert (await hooks.post(hook.removeprefix("/api/webhook"), json=body)).is_success
+    assert "system: build of core failed" in await chat.record()
