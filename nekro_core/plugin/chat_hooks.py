@@ -22,7 +22,7 @@ async def system_signal(
     signals = []
     for plugin in plugins:
         if method := plugin.on_system_message_method:
-            question = partial(method, ctx.called_for(plugin.key), text)
+            question = partial(method, ctx.called_for(plugin.key, given=text), text)
             what = "its system message method"
             signals.append(await asked_signal(plugin, what, question, limit_s))
     return MsgSignal.merged(signals)

@@ -56,7 +56,8 @@ async def message_signal(
     for plugin in plugins:
         if method := plugin.on_user_message_method:
             heard = HeardMessage.of(message, ctx.adapter_key)
-            question = partial(method, ctx.called_for(plugin.key), heard)
+            own = ctx.called_for(plugin.key, given=heard.content_text)
+            question = partial(method, own, heard)
             signals.append(await asked_signal(plugin, "its message method", question, limit_s))
     return MsgSignal.merged(signals)
 

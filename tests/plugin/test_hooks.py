@@ -1,5 +1,6 @@
 """What plugins add to a prompt and say to a message; who fails or is late has no say."""
 
+import msgspec
 import pytest
 
 from nekro_core.chat import ChatMessage, Sender, Text
@@ -83,3 +84,16 @@ async def test_signals(world: World, bodies: list[str], signal: MsgSignal) -> No
     async with world.bot(message_s=0.3) as registry:
         ctx = registry.context_for(GROUP, user_id="10001")
         assert await registry.on_user_message(ctx, MESSAGE) is signal
+
+
+async def test_what_a_member_says_is_no_path_of_the_host(world: World) -> None:
+    body = """from pathlib import Path
+    await _ctx.send_file(Path(message.content_text.split()[-1]))"""
+    world.write("a.py", plugin_source("a", more=HOOK.format(body=body)))
+    async with world.bot() as registry:
+        kept = world.data_dir / "plugin_data" / "ann.a" / "kept.txt"
+        kept.parent.mkdir(parents=True)
+        kept.write_text("a key of the plugin's")
+        asks = msgspec.structs.replace(MESSAGE, segments=(Text(f"show me {kept}"),))
+        await registry.on_user_message(world.ctx(), asks)
+        assert not world.outgoing.sent
