@@ -109,7 +109,9 @@ async def gate_play(context: CommandExecutionContext, name: str, content: str):
     return CmdCtl.success(f"{effective.name} ({created})")
 
 
-@plugin.mount_command(name="gate_close", description="关闭", permission=CommandPermission.SUPER_USER)
+@plugin.mount_command(
+    name="gate_close", description="关闭", permission=CommandPermission.SUPER_USER
+)
 async def gate_close(context: CommandExecutionContext, open_again: bool = False):
     channel = await DBChatChannel.get_channel(chat_key=context.chat_key)
     await channel.set_active(open_again)

@@ -126,7 +126,9 @@ async def speakers(_ctx: AgentCtx) -> dict:
     Returns:
         dict: counts by name
     """
-    names = set(await DBChatMessage.filter(chat_key=_ctx.chat_key).values_list("sender_nickname", flat=True))
+    names = set(
+        await DBChatMessage.filter(chat_key=_ctx.chat_key).values_list("sender_nickname", flat=True)
+    )
     return {
         name: await DBChatMessage.filter(chat_key=_ctx.chat_key, sender_nickname=name).count()
         for name in sorted(names)

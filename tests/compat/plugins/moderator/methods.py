@@ -9,7 +9,9 @@ from .plugin import config, plugin
 
 
 @plugin.mount_sandbox_method(SandboxMethodType.TOOL, "禁言用户", "禁言")
-async def mute_user(_ctx: AgentCtx, chat_key: str, user_qq: str, duration: int, report: str) -> bool:
+async def mute_user(
+    _ctx: AgentCtx, chat_key: str, user_qq: str, duration: int, report: str
+) -> bool:
     """禁言用户
 
     Args:
