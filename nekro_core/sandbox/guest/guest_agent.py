@@ -26,7 +26,8 @@ _PRELOAD = (
     "ast collections contextlib traceback linecache inspect typing dataclasses enum datetime "
     "random functools itertools re string textwrap math statistics decimal fractions asyncio "
     "subprocess pathlib tempfile shutil csv copy hashlib base64 urllib.parse uuid html calendar "
-    "heapq bisect operator pprint unicodedata zlib zoneinfo tarfile secrets"
+    "heapq bisect operator pprint unicodedata zlib zoneinfo tarfile secrets "
+    "pickle guest_files"
 )
 
 _FOR_THE_RUN = (wire.FEED, wire.FINISH, wire.ANSWER)
@@ -67,12 +68,11 @@ class Agent:
             patience = self._patience_ms()
             wait_ms = TICK_S * 1000 if runs.current else 0 if has_idle_work else patience
             events = dict(self.poll.poll(wait_ms))
-            if runs.current:
-                runs.tick(runs.current)
-            elif not events and has_idle_work:
-                self._idle()
-            elif not events and patience:
-                self._rest()
+            if not runs.current and not events:
+                if has_idle_work:
+                    self._idle()
+                elif patience:
+                    self._rest()
             if self.host.incoming in events:
                 if not self.host.read():
                     return
@@ -82,6 +82,8 @@ class Agent:
             if runs.steward and runs.steward.sock.fileno() in events:
                 self._handle_steward(runs.steward, events)
             self.streams.handle(events)
+            if runs.current:  # last, so that what passes between host and run is not kept waiting
+                runs.tick(runs.current)
 
     def _idle(self) -> None:
         if self.unloaded:
