@@ -61,19 +61,10 @@ class Agent:
 
     def serve(self) -> None:
         """Until the host is gone."""
-        runs = self.runs
+        runs, incoming = self.runs, self.host.incoming
         while True:
-            waits = runs.spare or runs.fork_failed
-            has_idle_work = not self.rested and (self.unloaded or not waits)
-            patience = self._patience_ms()
-            wait_ms = TICK_S * 1000 if runs.current else 0 if has_idle_work else patience
-            events = dict(self.poll.poll(wait_ms))
-            if not runs.current and not events:
-                if has_idle_work:
-                    self._idle()
-                elif patience:
-                    self._rest()
-            if self.host.incoming in events:
+            events = dict(self.poll.poll(TICK_S * 1000)) if runs.current else self._wait_at_rest()
+            if incoming in events:
                 if not self.host.read():
                     return
                 self._handle_host()
@@ -84,6 +75,18 @@ class Agent:
             self.streams.handle(events)
             if runs.current:  # last, so that what passes between host and run is not kept waiting
                 runs.tick(runs.current)
+
+    def _wait_at_rest(self) -> dict[int, int]:
+        """What happened while no run goes on; where nothing did, some idle work was done."""
+        runs = self.runs
+        has_idle_work = not self.rested and (self.unloaded or not (runs.spare or runs.fork_failed))
+        patience = self._patience_ms()
+        events = dict(self.poll.poll(0 if has_idle_work else patience))
+        if not events and has_idle_work:
+            self._idle()
+        elif not events and patience:
+            self._rest()
+        return events
 
     def _idle(self) -> None:
         if self.unloaded:

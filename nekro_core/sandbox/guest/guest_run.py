@@ -75,8 +75,17 @@ class Run:
 
     def send(self, frame: bytes | bytearray) -> None:
         """Send it a frame, as far as it takes it now; `flush` sends the rest."""
-        self.outgoing += frame
-        self.flush()
+        sent = 0
+        if not self.outgoing:
+            try:
+                sent = self.sock.send(frame)
+            except BlockingIOError:
+                pass
+            except (BrokenPipeError, ConnectionResetError):
+                return
+        if sent < len(frame):
+            self.outgoing += frame[sent:]
+            self.flush()
 
     def flush(self) -> None:
         """Send what the run has not taken yet."""
