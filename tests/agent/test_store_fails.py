@@ -56,6 +56,7 @@ async def test_a_turn_that_could_not_begin_begins_when_there_is_room(
         assert await bot.ask("and now?") == ["here I am"]
 
 
+@pytest.mark.long
 async def test_a_turn_whose_end_could_not_be_written_lets_the_next_begin(
     folder: Path, boxes: Shelf
 ) -> None:

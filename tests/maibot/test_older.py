@@ -4,9 +4,13 @@ import sys
 import warnings
 from pathlib import Path
 
+import pytest
+
 from nekro_core.plugin import PluginState
 from nekro_core.testing import Bot
 from tests.maibot.plant import info_of, plant
+
+pytestmark = pytest.mark.long
 
 OLDER = """
 from src.plugin_system import BaseCommand, BasePlugin, register_plugin

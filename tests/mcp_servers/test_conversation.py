@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 
 import anyio
+import pytest
 
 from nekro_core.testing import Bot
 from tests.mcp_servers.world import peer
+
+pytestmark = pytest.mark.long
 
 
 async def test_found_and_called_by_code(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from nekro_core.place import listen
 from nekro_core.tools.outcome import Returned, ReturnedMedia
 from tests.mcp_servers.world import QUICK, world
 
+pytestmark = pytest.mark.long
+
 TOKEN = "a-token-for-this-test"
 
 

@@ -113,6 +113,7 @@ async def chats(world: World, tmp_path: Path) -> AsyncIterator[Chats]:
         await boxes.aclose()
 
 
+@pytest.mark.long
 async def test_values_are_python(chats: Chats) -> None:
     lin, mei = "fake-private_lin", "fake-private_mei"
     done = await chats.value(lin, "workbench.shell", "echo milk >note; cat note; exit 3")
