@@ -6,6 +6,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import anyio
+import pytest
 
 from nekro_core.agent import TriggerSettings
 from nekro_core.delivery import Working
