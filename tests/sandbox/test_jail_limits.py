@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from nekro_core.sandbox.box import Backend, RunLimits, StopReason
 from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.jail.cgroup_trees import find_hierarchies
 from nekro_core.sandbox.jail.defences import Defences
+from nekro_core.sandbox.jail.interpreter import is_root
+from nekro_core.sandbox.jail.layout import open_groups
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.play import play
 
@@ -243,3 +246,18 @@ def test_a_tree_that_cannot_be_written_is_none_of_ours(tmp_path: Path) -> None:
     delegated_service(machine)
     (machine.tree / "nekro.service" / "cgroup.procs").chmod(0o444)
     assert find_hierarchies(machine.proc, root=False)[0] == ()
+
+
+def test_bots_that_start_at_the_same_moment_all_have_their_groups() -> None:
+    if not find_hierarchies(root=is_root())[0]:
+        pytest.skip("no cgroups can be made here")
+
+    def start_and_end(_: int) -> str:
+        groups, reason = open_groups()
+        if groups is not None:
+            groups.close()
+        return reason
+
+    with ThreadPoolExecutor(4) as starting:
+        reasons = set(starting.map(start_and_end, range(120)))
+    assert reasons == {""}

@@ -30,6 +30,8 @@ from nekro_core.sandbox.settings import SandboxSettings
 
 _log = logging.getLogger(__name__)
 
+_GROUP_TRIES = 5
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
@@ -88,7 +90,7 @@ def lay_out(settings: SandboxSettings, identity: Identity) -> Layout:
     try:
         install_guest(folder, search.found)
         launcher = _find_launcher(folder)
-        groups, reason = _open_groups()
+        groups, reason = open_groups()
     except BaseException:
         folder.remove()
         raise
@@ -104,15 +106,23 @@ def lay_out(settings: SandboxSettings, identity: Identity) -> Layout:
     )
 
 
-def _open_groups() -> tuple[CGroups | None, str]:
+def open_groups() -> tuple[CGroups | None, str]:
+    """Where boxes' groups are made, or nothing and why not."""
     hierarchies, reason = find_hierarchies(root=is_root())
     if not hierarchies:
         return None, reason
-    try:
-        return CGroups.open(hierarchies), ""
-    except OSError as error:
-        _log.info("no cgroups for boxes: %s", error)
-        return None, f"a cgroup cannot be made: {os.strerror(error.errno or 0)}"
+    for left in reversed(range(_GROUP_TRIES)):
+        try:
+            return CGroups.open(hierarchies), ""
+        except (BlockingIOError, FileNotFoundError) as error:
+            # A folder is made and then locked; in between, a bot that starts at the same moment
+            # may take it for one that a dead bot left, and sweep it.
+            if not left:
+                return None, f"a cgroup cannot be kept: {os.strerror(error.errno or 0)}"
+        except OSError as error:
+            _log.info("no cgroups for boxes: %s", error)
+            return None, f"a cgroup cannot be made: {os.strerror(error.errno or 0)}"
+    raise AssertionError("the last try returns")
 
 
 def _find_launcher(folder: RuntimeFolder) -> Path:
