@@ -18,7 +18,7 @@ from tests.adapters.web.running import whole_page
 from tests.e2e.bot_process import running_bot
 from tests.peers.scripted_model import Answer, ScriptedModelServer
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = [

@@ -26,6 +26,8 @@ from nekro_core.store import DataFolderLock
 from tests.packages.wheels import make_wheel, only_these
 from tests.plugin.world import World, plugin_source
 
+pytestmark = pytest.mark.long
+
 
 class Operator:
     """Says yes, and remembers what was said."""

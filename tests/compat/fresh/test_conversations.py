@@ -19,7 +19,7 @@ from nekro_core.testing import Bot
 from nekro_core.tools.outcome import ToolFailure
 from tests.peers.scripted_model import ScriptedModelServer
 
-pytestmark = pytest.mark.jail
+pytestmark = [pytest.mark.jail, pytest.mark.long]
 PLUGINS = Path(__file__).parent / "plugins"
 
 

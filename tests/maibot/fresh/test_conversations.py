@@ -13,7 +13,7 @@ from nekro_core.chat import Image
 from nekro_core.plugin import PluginState
 from nekro_core.testing import Bot
 
-pytestmark = pytest.mark.jail
+pytestmark = [pytest.mark.jail, pytest.mark.long]
 PLUGINS = Path(__file__).parent / "plugins"
 
 
