@@ -47,12 +47,12 @@ async def test_a_saved_file_is_loaded_also_behind_a_link(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("changed", "items"),
     [
-        (["/work/cup/__init__.py", "/work/cup/inner/a.py"], ["local/cup"]),
-        (["/work/solo.py", "/work/cup/words.txt"], ["local/solo", "local/cup"]),
-        (["/work/cup/tests/test_cup.py", "/work/cup/.words.swp"], []),
-        (["/work/cups/__init__.py", "/elsewhere/x.py"], []),
+        (["/plugins/cup/__init__.py", "/plugins/cup/inner/a.py"], ["local/cup"]),
+        (["/plugins/solo.py", "/plugins/cup/words.txt"], ["local/solo", "local/cup"]),
+        (["/plugins/cup/tests/test_cup.py", "/plugins/cup/.words.swp"], []),
+        (["/plugins/cups/__init__.py", "/elsewhere/x.py"], []),
     ],
 )
 def test_which_plugin_a_file_belongs_to(changed: list[str], items: list[str]) -> None:
-    places = {Path("/work/cup"): "local/cup", Path("/work/solo.py"): "local/solo"}
+    places = {Path("/plugins/cup"): "local/cup", Path("/plugins/solo.py"): "local/solo"}
     assert edited_items(places, map(Path, changed)) == items
