@@ -130,11 +130,11 @@ class AgentRun:
             self._channel.send(
                 wire.CANCEL, 0, msgspec.json.encode({"stop": reason, "error": error})
             )
-            self._set_timer(_KILL_GRACE_S)
+            self._set_timer(_KILL_GRACE_S, self._give_up)
 
     def charge(self, processor_s: float) -> None:
         """Count processor time that was burnt while the run claimed to be waiting."""
-        if self._floor_since is None:
+        if self._floor_since is None and self._stopping is None:
             self._used += processor_s
             self._check_time()
 
@@ -256,10 +256,7 @@ class AgentRun:
     def _check_time(self) -> None:
         """Stop the run if its time is used up; else look again when it could be."""
         self._timer = None
-        if self._result is not None:
-            return
-        if self._stopping is not None:
-            self._tear_down("its agent did not end a run in time")
+        if self._result is not None or self._stopping is not None:
             return
         now = self._clock() - self._floor_since if self._floor_since is not None else 0.0
         left = self._limits.seconds - self._used - now
@@ -269,12 +266,18 @@ class AgentRun:
                 f"the code ran longer than {self._limits.seconds:g} s and was stopped",
             )
         elif self._floor_since is not None:
-            self._set_timer(left)
+            self._set_timer(left, self._check_time)
 
-    def _set_timer(self, seconds: float) -> None:
+    def _give_up(self) -> None:
+        """Tear the box down: its agent was told to end the run and did not."""
+        self._timer = None
+        if self._result is None:
+            self._tear_down("its agent did not end a run in time")
+
+    def _set_timer(self, seconds: float, act: Callable[[], None]) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(seconds, self._check_time)
+        self._timer = self._loop.call_later(seconds, act)
 
     def _end_with(self, flags: int, text: bytes, output: bytes) -> None:
         try:

@@ -10,13 +10,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.sandbox.box import Backend, BackendUnavailable, Box
+from nekro_core.sandbox.agent_box import AgentBox
+from nekro_core.sandbox.box import Backend, BackendUnavailable, Box, RunLimits, StopReason
 from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.settings import SandboxSettings
 from tests.sandbox.conformance import BackendConformance
 from tests.sandbox.conformance_streams import StreamConformance
 from tests.sandbox.conftest import SMALL
-from tests.sandbox.play import play
+from tests.sandbox.play import Tools, play
 
 pytestmark = pytest.mark.jail
 
@@ -56,6 +57,20 @@ async def test_a_box_starts_while_the_event_loop_is_busy() -> None:
         assert made.alive
         await jail.aclose()
         tasks.cancel_scope.cancel()
+
+
+async def test_a_run_that_is_measured_while_it_is_being_stopped_costs_no_box(box: Box) -> None:
+    assert isinstance(box, AgentBox)
+    await box.write_file("kept.txt", b"kept")
+    run = await box.start_run([], Tools().handle, RunLimits())
+    await run.feed("pass", 1)
+    assert box.run is not None
+    while box.run.has_floor:
+        await anyio.sleep(0.005)
+    box.run.stop(StopReason.CANCELLED)
+    box.run.charge(0.2)  # as the watchdog does, which does not know of it
+    await run.wait()
+    assert (await play(box, "print(open('kept.txt').read())")).output == "kept\n"
 
 
 async def test_a_process_without_descriptors_is_told_so_and_lives(jail: Backend) -> None:
