@@ -19,6 +19,12 @@ from nekro_core.delivery.host import (
     ToolDesk,
     Working,
 )
+from nekro_core.delivery.media_limits import (
+    PictureLimits,
+    PictureType,
+    VoiceFormat,
+    VoiceLimits,
+)
 from nekro_core.store import StoreUnavailable
 from nekro_core.tools.offer import ToolAnswer
 
@@ -56,9 +62,13 @@ __all__ = [
     "Host",
     "MediaKeeper",
     "Page",
+    "PictureLimits",
+    "PictureType",
     "Recorded",
     "StoreUnavailable",
     "ToolAnswer",
     "ToolDesk",
+    "VoiceFormat",
+    "VoiceLimits",
     "Working",
 ]

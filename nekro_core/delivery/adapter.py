@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from nekro_core.chat import ChatKey, ChatMessage, Delivery, Receipt
+from nekro_core.delivery.media_limits import PictureLimits, VoiceLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +16,10 @@ class Capabilities:
     a call each; a type in neither cannot be sent and is refused with a reason. ``text_length``
     bounds the characters of one call. ``images_per_call`` likewise. ``edit_every_s`` says that a
     sent message can be changed, so often at most; the adapter is then `Editing`.
+
+    ``voice`` and ``picture`` say what those have to be like; without, they go out as they are.
+    ``file_bytes`` bounds a file (or video): a larger one becomes a link where the operator has
+    named an address for links, else it is refused with a reason.
     """
 
     inline: frozenset[type]
@@ -22,6 +27,9 @@ class Capabilities:
     text_length: int = 4000
     images_per_call: int = 9
     edit_every_s: float | None = None
+    voice: VoiceLimits | None = None
+    picture: PictureLimits | None = None
+    file_bytes: int | None = None
 
 
 class Adapter(Protocol):

@@ -1,0 +1,40 @@
+"""What a platform takes of voices, pictures and files. What is more, or of another kind, is
+converted before it goes out (`nekro_core.delivery.fitting`), so no adapter converts by itself."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+VoiceFormat = Literal["wav", "ogg", "mp3", "m4a", "silk", "amr"]
+"""``wav``: 16-bit PCM, one channel. ``ogg``: Opus at 48 kHz. ``m4a``: AAC. ``silk``: SILK v3 with
+Tencent's leading 0x02. ``amr``: narrow band, 8 kHz."""
+
+PictureType = Literal["image/jpeg", "image/png", "image/gif", "image/webp", "image/bmp"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoiceLimits:
+    """What a voice message may be. ``formats`` are those that are taken, best first: another is
+    converted to the first. One that is longer or larger, or that cannot be converted here, goes out
+    as an audio file where the platform takes files, else it is refused with the reason."""
+
+    formats: tuple[VoiceFormat, ...] = ("wav",)
+    max_seconds: float | None = None
+    max_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureLimits:
+    """What a picture may be. ``types`` are taken as they are; another becomes the one of JPEG, PNG
+    and GIF that suits it and is among them.
+
+    ``max_side`` bounds width and height, ``max_pixels`` width times height (of one frame),
+    ``max_sides`` width plus height. ``animated`` is whether more than a GIF's first picture is
+    shown. A picture over its limits is made smaller: in pixels first, then in quality.
+    """
+
+    types: tuple[PictureType, ...] = ("image/jpeg", "image/png", "image/gif", "image/webp")
+    max_bytes: int = 10 * 1024 * 1024
+    max_side: int | None = None
+    max_sides: int | None = None
+    max_pixels: int | None = None
+    animated: bool = True
