@@ -9,7 +9,16 @@ from typing import Protocol, runtime_checkable
 
 from nonebot.drivers import Driver
 
-from nekro_core.delivery.adapter import Adapter, Capabilities, Editing
+from nekro_core.delivery.adapter import (
+    Adapter,
+    Capabilities,
+    Confirming,
+    Doubt,
+    Editing,
+    Shown,
+)
+from nekro_core.delivery.confirm import judged
+from nekro_core.delivery.arrival import Lanes, accept_patiently
 from nekro_core.delivery.host import (
     Activity,
     Expected,
@@ -57,9 +66,12 @@ __all__ = [
     "Adapter",
     "AdapterFactory",
     "Capabilities",
+    "Confirming",
+    "Doubt",
     "Editing",
     "Expected",
     "Host",
+    "Lanes",
     "MediaKeeper",
     "Page",
     "PictureLimits",
@@ -71,4 +83,5 @@ __all__ = [
     "VoiceFormat",
     "VoiceLimits",
     "Working",
+    "accept_patiently",
 ]

@@ -1,6 +1,14 @@
 """The way in and the way out: nothing lost, nothing twice, in order."""
 
-from nekro_core.delivery.adapter import Adapter, Capabilities, Editing, Inbound
+from nekro_core.delivery.adapter import (
+    Adapter,
+    Capabilities,
+    Confirming,
+    Doubt,
+    Editing,
+    Inbound,
+    Shown,
+)
 from nekro_core.delivery.errors import DeliveryError, NothingToSend, TooManySends
 from nekro_core.delivery.fetch import Fetcher, NotFetched
 from nekro_core.delivery.host import Activity, Expected, Host, MediaKeeper, Recorded, Working
@@ -16,8 +24,10 @@ __all__ = [
     "Adapter",
     "Broadcast",
     "Capabilities",
+    "Confirming",
     "DeliveryError",
     "DeliverySettings",
+    "Doubt",
     "Editing",
     "Expected",
     "Fetcher",
@@ -32,6 +42,7 @@ __all__ = [
     "NothingToSend",
     "Outbox",
     "Recorded",
+    "Shown",
     "TooManySends",
     "Working",
 ]

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from nekro_core.chat import ChatKey, ChatMessage, Delivery, Receipt
+from nekro_core.chat import ChatKey, ChatMessage, Delivery, Receipt, Segments
 from nekro_core.delivery.media_limits import PictureLimits, VoiceLimits
 
 
@@ -68,6 +68,50 @@ class Editing(Adapter, Protocol):
     async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
         """Put a delivery's segments in the place of those of a message that was sent. One platform
         call, reported as by `Adapter.send`; making it again does no harm."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """A call of which nobody knows whether it arrived, and what tells its message from others.
+
+    ``since`` is when it was asked for, in seconds since 1970 by our own clock, which need not be
+    the platform's. ``before`` are platform ids of messages that the chat had by then, as far as we
+    know them: wherever the platform shows one of them, ours stands behind it. ``taken`` are ids of
+    messages that are surely another one, those before it among them.
+    """
+
+    delivery: Delivery
+    since: float
+    before: frozenset[str] = frozenset()
+    taken: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A message as the platform shows it now. ``own`` is one of the account that was asked."""
+
+    message_id: str
+    own: bool
+    segments: Segments
+    time: float
+
+
+@runtime_checkable
+class Confirming(Adapter, Protocol):
+    """An adapter whose platform can be asked later whether a message arrived."""
+
+    async def confirm(self, doubt: Doubt) -> Receipt:
+        """What became of a call whose outcome is unknown; sends nothing that could be seen twice.
+
+        ``sent``, with the message's id: it is there. ``rejected``: it is not, as far as the
+        platform knows now; what is still under way may come yet, so the outbox asks again until it
+        is old enough, and then sends it. ``unknown``: this platform, or this chat, cannot tell, ever.
+        ``pending``: it cannot be asked now (account offline). An adapter that reads a history uses
+        `nekro_core.delivery.confirm.judged`; one whose platform takes a key with each message, and
+        shows a repeated key once, may repeat the call under `Delivery.delivery_id`.
+
+        Bounded by the outbox's own time-out; raises nothing for a platform's failure.
+        """
 
 
 Inbound = Callable[[ChatMessage], Awaitable[None]]

@@ -1,0 +1,46 @@
+"""Whether a message of ours is among those that a platform shows. Pure."""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+
+from nekro_core.chat import DeliveryState, Mention, Receipt, Reply, Segments, Text
+from nekro_core.delivery.adapter import Doubt, Shown
+
+CLOCKS_S = 120.0
+"""How far our clock and a platform's may be apart, where only the time tells old from new."""
+
+
+def judged(doubt: Doubt, shown: Sequence[Shown]) -> Receipt:
+    """A verdict for `Confirming.confirm` from a piece of the chat's history without holes, oldest
+    first.
+
+    Ours is the first own message behind all that were there before, with the same words and the
+    same kinds of media, that is not another one. That it is not there can only be said of a history
+    which reaches back to a message from before it: an empty one may be one that nobody keeps.
+    """
+    wanted = _likeness(doubt.delivery.segments)
+    places = [place for place, each in enumerate(shown) if each.message_id in doubt.before]
+    reaches = bool(places)
+    begins = places[-1] + 1 if places else 0
+    for each in shown[begins:]:
+        young = reaches or each.time >= doubt.since - CLOCKS_S
+        fresh = each.own and young and each.message_id not in doubt.taken
+        if fresh and _likeness(each.segments) == wanted:
+            return Receipt(state=DeliveryState.SENT, message_id=each.message_id)
+    if reaches:
+        return Receipt(state=DeliveryState.REJECTED, reason="the platform's history has it not")
+    reason = "the platform's history does not reach back to it"
+    return Receipt(state=DeliveryState.UNKNOWN, reason=reason)
+
+
+def _likeness(segments: Segments) -> tuple[str, Counter[str]]:
+    """What survives a platform: words without white space, who is mentioned, how many media of
+    which kind. A reply's mark is left out: some platforms show it as text, some drop it."""
+    words = "".join(segment.text for segment in segments if isinstance(segment, Text))
+    things = Counter(
+        segment.user_id if isinstance(segment, Mention) else type(segment).__name__
+        for segment in segments
+        if not isinstance(segment, Text | Reply)
+    )
+    return "".join(unicodedata.normalize("NFC", words).split()), things

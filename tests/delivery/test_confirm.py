@@ -1,0 +1,63 @@
+"""Whether our message is among those that a platform shows."""
+
+import pytest
+
+from nekro_core.chat import Delivery, DeliveryState, Image, Media, Mention, Reply, Segments, Text
+from nekro_core.delivery import Doubt, Shown
+from nekro_core.delivery.confirm import judged
+
+from .conftest import GROUP
+
+SENT, ABSENT, UNSURE = DeliveryState.SENT, DeliveryState.REJECTED, DeliveryState.UNKNOWN
+
+
+def shown(name: str, *segments: object, own: bool = True, time: float = 1000.0) -> Shown:
+    said: Segments = tuple(Text(each) if isinstance(each, str) else each for each in segments)  # type: ignore[misc]
+    return Shown(message_id=name, own=own, segments=said, time=time)
+
+
+ASKED = shown("q", "what?", own=False)
+PICTURE = Image(Media(path="/a.png", sha256="1"))
+HERS = Image(Media(url="http://x/b.jpg"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "history", "state", "message_id"),
+    [
+        ((Text("hi"),), [ASKED, shown("a", "hi")], SENT, "a"),
+        ((Text("hi"),), [ASKED], ABSENT, ""),
+        ((Text("hi"),), [], UNSURE, ""),
+        ((Text("hi"),), [shown("x", "unheard", own=False)], UNSURE, ""),
+        ((Text("hi"),), [ASKED, shown("a", "hi", own=False)], ABSENT, ""),
+        ((Text("hi"),), [shown("a", "hi"), ASKED], ABSENT, ""),
+        ((Text("hi"),), [ASKED, shown("other", "hi"), shown("a", "hi")], SENT, "a"),
+        ((Text("hi"),), [ASKED, shown("other", "hi")], ABSENT, ""),
+        ((Text("hi"),), [shown("a", "hi")], SENT, "a"),
+        ((Text("hi"),), [shown("a", "hi", time=800.0)], UNSURE, ""),
+        ((Text("hi"),), [ASKED, shown("a", "hi", time=1.0)], SENT, "a"),
+        ((Text(" h\ni "),), [ASKED, shown("a", "h i")], SENT, "a"),
+        ((Text("e\u0301"),), [ASKED, shown("a", "\u00e9")], SENT, "a"),
+        (
+            (Reply("q"), Mention("7"), Text("yes")),
+            [ASKED, shown("a", Mention("7"), "yes")],
+            SENT,
+            "a",
+        ),
+        ((Mention("7"), Text("yes")), [ASKED, shown("a", Mention("8"), "yes")], ABSENT, ""),
+        ((Text("see"), PICTURE), [ASKED, shown("a", "see", HERS)], SENT, "a"),
+        ((Text("see"), PICTURE), [ASKED, shown("a", "see")], ABSENT, ""),
+        ((PICTURE,), [ASKED, shown("a", HERS, HERS)], ABSENT, ""),
+    ],
+)
+def test_a_history_is_judged(
+    wanted: Segments, history: list[Shown], state: DeliveryState, message_id: str
+) -> None:
+    doubt = Doubt(
+        delivery=Delivery(delivery_id="d", chat_key=GROUP, segments=wanted),
+        since=1000.0,
+        before=frozenset({"q"}),
+        taken=frozenset({"q", "other"}),
+    )
+    receipt = judged(doubt, history)
+    assert (receipt.state, receipt.message_id) == (state, message_id)
+    assert receipt.ok or receipt.reason
