@@ -1,0 +1,180 @@
+"""What can be said about a chat, an account or the whole bot; the most particular word counts.
+
+::
+
+    [bot]                                   # everywhere
+    persona = "You are Nekro, a librarian."
+
+    [accounts."onebot_v11.20002"]           # in all chats of one account, by its instance
+    names = ["Mei"]
+    model = "fast"                          # a group of NEKRO_MODELS
+
+    [chats."onebot_v11-group_30003"]        # in one chat
+    state = "observe"
+    person_quota = { turns = 20 }
+    commands = { reset = "advanced", quota = "off" }
+
+    [people."onebot_v11:10002"]             # one person, on one platform or one account
+    ignored = true
+"""
+
+import tomllib
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from nekro_core.chat import ChatKey
+
+Permission = Literal["public", "user", "chat_admin", "advanced", "super_user", "off"]
+
+
+class State(StrEnum):
+    """What the bot does in a chat."""
+
+    ON = "on"
+    """It answers."""
+    OBSERVE = "observe"
+    """It hears and remembers, and answers commands alone."""
+    OFF = "off"
+    """It keeps nothing of what is said, and answers commands alone."""
+
+
+class Quota(BaseModel):
+    """What may be used in 24 hours; 0 sets no limit, nothing leaves it to what is less particular.
+
+    ``money`` is in the operator's currency, by the prices of the models.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    turns: int | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=0)
+    money: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+    def over(self, other: "Quota") -> "Quota":
+        """This one, and the other's word where this one says nothing."""
+        mine = {name: value for name, value in self if value is not None}
+        return other.model_copy(update=mine)
+
+
+class Conduct(BaseModel):
+    """One table of the file, or several put together. What is None is left to others."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    state: State | None = None
+    persona: str | None = Field(default=None, max_length=20_000)
+    """Who the bot is here."""
+    names: tuple[str, ...] | None = None
+    """What people call the bot here; nothing in the list: it must be mentioned."""
+    private: bool | None = None
+    """Whether every message of a private chat is answered."""
+    model: str | None = None
+    """The group of ``NEKRO_MODELS`` that answers here; ``default`` is the bot's own model."""
+    mode: Literal["code", "tools"] | None = None
+    chat_quota: Quota = Quota()
+    """What a chat may use."""
+    person_quota: Quota = Quota()
+    """What each person may use, in all chats of the account together."""
+    commands: dict[str, Permission] = Field(default_factory=dict)
+    """What one must be to run a command here; ``off`` is nobody."""
+    operators: frozenset[str] = frozenset()
+    """Platform ids of people who stand here as advanced users do."""
+    ignore: frozenset[str] = frozenset()
+    """Platform ids of people, and other bots, who are never answered here."""
+
+    @field_validator("persona", "model")
+    @classmethod
+    def _strip(cls, value: str | None) -> str | None:
+        return value.strip() if value is not None else None
+
+    def over(self, other: "Conduct") -> "Conduct":
+        """This one, and the other's word where this one says nothing. Lists of people add up."""
+        mine: dict[str, Any] = {name: value for name, value in self if value is not None}
+        return other.model_copy(
+            update=mine
+            | {
+                "chat_quota": self.chat_quota.over(other.chat_quota),
+                "person_quota": self.person_quota.over(other.person_quota),
+                "commands": {**other.commands, **self.commands},
+                "operators": self.operators | other.operators,
+                "ignore": self.ignore | other.ignore,
+            }
+        )
+
+
+class PersonConduct(BaseModel):
+    """What is said of one person."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    quota: Quota = Quota()
+    ignored: bool = False
+
+
+class ConductBook(BaseModel):
+    """The whole file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    bot: Conduct = Conduct()
+    accounts: dict[str, Conduct] = Field(default_factory=dict)
+    chats: dict[str, Conduct] = Field(default_factory=dict)
+    people: dict[str, PersonConduct] = Field(default_factory=dict)
+
+    @field_validator("chats")
+    @classmethod
+    def _check_chats(cls, chats: dict[str, Conduct]) -> dict[str, Conduct]:
+        for key in chats:
+            ChatKey.parse(key)
+        return chats
+
+    @field_validator("people")
+    @classmethod
+    def _check_people(cls, people: dict[str, PersonConduct]) -> dict[str, PersonConduct]:
+        for person in people:
+            place, colon, user_id = person.partition(":")
+            if not (place and colon and user_id):
+                raise ValueError(f"{person!r}: expected adapter:id, for example onebot_v11:10001")
+        return people
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a file's text. Raises `ValueError`, which says what is wrong and where."""
+        try:
+            return cls.model_validate(tomllib.loads(text))
+        except ValidationError as error:
+            fault = error.errors(include_url=False)[0]
+            raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+
+    def of(self, chat_key: ChatKey) -> Conduct:
+        """Everything that is said about a chat, put together."""
+        found = self.bot
+        for table in (
+            self.accounts.get(chat_key.instance),
+            self.chats.get(str(bare_chat(chat_key))),
+            self.chats.get(str(chat_key)) if chat_key.thread is not None else None,
+        ):
+            if table is not None:
+                found = table.over(found)
+        return found
+
+    def person(self, adapter: str, instance: str, user_id: str) -> PersonConduct:
+        """What is said of a person, on the account first."""
+        places: Mapping[str, PersonConduct] = self.people
+        there = places.get(f"{instance}:{user_id}")
+        everywhere = places.get(f"{adapter}:{user_id}")
+        if there is None or everywhere is None:
+            return there or everywhere or PersonConduct()
+        return PersonConduct(
+            quota=there.quota.over(everywhere.quota), ignored=there.ignored or everywhere.ignored
+        )
+
+
+def bare_chat(chat_key: ChatKey) -> ChatKey:
+    """The chat that a thread is in; a chat itself."""
+    if chat_key.thread is None:
+        return chat_key
+    return ChatKey(chat_key.instance, chat_key.kind, chat_key.native_id)
