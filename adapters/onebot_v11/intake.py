@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 from loguru import logger
 
-from nekro_core.api.adapter import Host
+from nekro_core.api.adapter import Host, Lanes, accept_patiently
 from nekro_core.api.chat import (
     ChatKey,
     ChatKeyError,
@@ -39,12 +39,8 @@ from .incoming import (
     time_of,
     words,
 )
-from .lanes import Lanes
 from .lookups import Enquiry
 
-RETRY_S = (0.2, 1.0, 4.0, 15.0)
-"""Pauses before a message that could not be stored is offered again. Its chat waits meanwhile; a
-disk that is full for longer costs the message, which is then in the platform's history only."""
 FILLING = 8
 """Chats whose history is fetched at once: an account may be in hundreds."""
 FILES_REMEMBERED = 64
@@ -197,14 +193,7 @@ class Intake:
             to_bot=to_bot,
             from_history=from_history,
         )
-        for seconds in RETRY_S:
-            try:
-                return await self._host.accept(message)
-            except Exception as error:  # noqa: BLE001 - the store's trouble, of whatever kind
-                logger.error("{}: message {} not stored: {!r}", key, message_id or "-", error)
-            await anyio.sleep(seconds)
-        await self._host.accept(message)
-        return None
+        await accept_patiently(self._host.accept, message)
 
 
 def _addressed(segments: Segments, account: str) -> bool:

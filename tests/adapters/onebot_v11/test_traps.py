@@ -13,7 +13,7 @@ import pytest
 
 from adapters.onebot_v11 import create
 from adapters.onebot_v11.access import KEPT_AS
-from adapters.onebot_v11.lanes import Lanes
+from nekro_core.api.adapter import Lanes
 from nekro_core.api.chat import ChatKey, DeliveryState, Image, Media, Receipt
 from nekro_core.api.secrets import secret_file
 from tests.adapters.onebot_v11.memory_host import MemoryHost
