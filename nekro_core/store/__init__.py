@@ -3,6 +3,7 @@
 from nekro_core.store.database import Statement
 from nekro_core.store.errors import (
     Conflict,
+    DatabaseInUse,
     DatabaseTooNew,
     DataFolderInUse,
     MigrationFailed,
@@ -31,6 +32,7 @@ __all__ = [
     "Conflict",
     "DataFolderInUse",
     "DataFolderLock",
+    "DatabaseInUse",
     "DatabaseTooNew",
     "DeliveryRow",
     "MigrationFailed",

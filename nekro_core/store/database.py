@@ -9,22 +9,13 @@ SQL is written with ``?`` and kept to what SQLite and PostgreSQL both understand
 """
 
 import asyncio
-import sqlite3
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
-import aiosqlite
-from tortoise.backends.base.client import BaseDBAsyncClient
-from tortoise.exceptions import BaseORMException, IntegrityError
-
-from nekro_core.store.errors import Conflict, StoreError, StoreUnavailable
-
-Row = Mapping[str, Any]
-Rows = Sequence[Row]
-Value = str | int | float | bool | None
+from nekro_core.store.engine import Bound, Engine, Row, Rows, Value
+from nekro_core.store.errors import StoreError, StoreUnavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +54,12 @@ class _Write:
     results: list[Rows] = field(default_factory=list)
 
 
-class _Runner(Protocol):
-    async def execute_query(
-        self, query: str, values: list[Any] | None = None
-    ) -> tuple[int, Rows]: ...
-
-
 class Database:
-    """Reads and writes on one Tortoise connection. `keep` must run while it is used."""
+    """Reads and writes on one engine. `keep` must run while it is used."""
 
-    def __init__(self, connection: BaseDBAsyncClient, *, batch: int) -> None:
-        self._connection = connection
-        self._numbered = connection.capabilities.dialect == "postgres"
+    def __init__(self, engine: Engine, *, batch: int) -> None:
+        self._engine = engine
+        self._no_nul = engine.dialect == "postgres"
         self._batch = batch
         self._waiting: deque[_Write] = deque()
         self._wake = asyncio.Event()
@@ -82,13 +67,12 @@ class Database:
 
     @property
     def dialect(self) -> str:
-        """``sqlite``, ``postgres``, ..."""
-        return str(self._connection.capabilities.dialect)
+        """``sqlite`` or ``postgres``."""
+        return self._engine.dialect
 
     async def read(self, sql: str, *values: Value) -> Rows:
         """Rows of a query. Raises `StoreUnavailable`."""
-        with _Translated():
-            return await self._run(self._connection, sql, self._clean(values))
+        return await self._engine.read(sql, self._clean(values))
 
     def write(
         self,
@@ -128,9 +112,9 @@ class Database:
         self._wake.set()
 
     async def _commit(self, writes: list[_Write]) -> None:
+        groups = _grouped(writes)
         try:
-            with _Translated():
-                await self._transaction(writes)
+            results = await self._engine.commit([group.bound for group in groups])
         except StoreError as error:
             if len(writes) > 1 and not isinstance(error, StoreUnavailable):
                 # One of them is at fault; the others must not pay for it.
@@ -144,43 +128,17 @@ class Database:
                     write.done.set_exception(error)
             return
         for write in writes:
+            write.results.clear()
+        for group, rows in zip(groups, results, strict=True):
+            group.hand_out(rows)
+        for write in writes:
             if write.committed is not None:
                 write.committed(write.results)
             if not write.done.done():
                 write.done.set_result(write.results)
 
-    async def _transaction(self, writes: list[_Write]) -> None:
-        for write in writes:
-            write.results.clear()
-        groups = _grouped(writes)
-        if len(groups) == 1:
-            # A statement is a transaction of its own.
-            await self._apply(self._connection, groups[0])
-            return
-        if self.dialect == "sqlite":
-            # In one visit to the connection's thread: Tortoise's own transactions make three more,
-            # and begin with a commit of whatever a refused commit has left open.
-            async with self._connection.acquire_connection() as connection:
-                work = partial(_transact, [group.statement for group in groups])
-                for group, rows in zip(groups, await _visit(connection, work), strict=True):
-                    group.hand_out(rows)
-            return
-        async with self._connection._in_transaction() as transaction:  # noqa: SLF001 (its only name)
-            for group in groups:
-                await self._apply(transaction, group)
-
-    async def _apply(self, runner: _Runner, group: "_Group") -> None:
-        sql, values = group.statement
-        group.hand_out(await self._run(runner, sql, values))
-
     def _clean(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        return tuple(_storable(v, self._numbered) if isinstance(v, str) else v for v in values)
-
-    async def _run(self, runner: _Runner, sql: str, values: Sequence[Value]) -> Rows:
-        if self._numbered:
-            sql = _number(sql)
-        _, rows = await runner.execute_query(sql, list(values))
-        return rows
+        return tuple(_storable(v, self._no_nul) if isinstance(v, str) else v for v in values)
 
 
 @dataclass(slots=True, eq=False)
@@ -191,7 +149,7 @@ class _Group:
     members: list[tuple[_Write, tuple[Value, ...]]]
 
     @property
-    def statement(self) -> tuple[str, tuple[Value, ...]]:
+    def bound(self) -> Bound:
         if isinstance(self.sql, str):
             return self.sql, self.members[0][1]
         return self.sql.sql(len(self.members)), tuple(v for _, row in self.members for v in row)
@@ -212,29 +170,6 @@ def _see(done: "asyncio.Future[list[Rows]]") -> None:
     """A failure counts as seen: who waited may be gone, and asyncio would complain."""
     if not done.cancelled():
         done.exception()
-
-
-def _transact(
-    statements: Sequence[tuple[str, tuple[Value, ...]]], connection: sqlite3.Connection
-) -> list[Rows]:
-    """All of them or none; leaves no transaction open however it ends."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        results: list[Rows] = [connection.execute(*each).fetchall() for each in statements]
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    return results
-
-
-async def _visit(
-    connection: aiosqlite.Connection, work: Callable[[sqlite3.Connection], list[Rows]]
-) -> list[Rows]:
-    """Run a function in the connection's thread, as aiosqlite's own methods do."""
-    execute: Callable[..., Awaitable[list[Rows]]] = connection._execute  # noqa: SLF001 (no public name)
-    return await execute(work, connection._conn)  # noqa: SLF001
 
 
 def _grouped(writes: Sequence[_Write]) -> list[_Group]:
@@ -259,49 +194,5 @@ def _storable(text: str, no_nul: bool) -> str:
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text.replace("\0", "\ufffd") if no_nul else text
 
-
-def _number(sql: str) -> str:
-    head, *rest = sql.split("?")
-    return head + "".join(f"${number}{text}" for number, text in enumerate(rest, 1))
-
-
-class _Translated:
-    """What the drivers raise, in the store's own words."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        match error:
-            case IntegrityError() | sqlite3.IntegrityError():
-                raise Conflict(f"a unique key is taken already: {error}") from error
-            case sqlite3.ProgrammingError() | sqlite3.InterfaceError() | ValueError():
-                # ValueError has UnicodeEncodeError and what aiosqlite says of a closed connection.
-                raise StoreError(f"the database refused a value: {error}") from error
-            case OverflowError():
-                raise StoreError(f"the database refused a value: {error}") from error
-            case BaseORMException() | sqlite3.Error() | OSError():
-                raise StoreUnavailable(explain(str(error))) from error
-
-
-def explain(text: str) -> str:
-    """A driver's message with what to do about it."""
-    for sign, remedy in _REMEDIES:
-        if sign in text:
-            return f"{text}: {remedy}"
-    return f"the database did not answer: {text}"
-
-
-_REMEDIES = (
-    ("is full", "free space on the disk that holds the data folder; nothing was written"),
-    (
-        "is locked",
-        "another program holds the database (a backup, a database browser); close it and try again",
-    ),
-    ("readonly", "the data folder must be writable for the user that runs the bot"),
-    ("malformed", "the file is damaged; stop the bot and put back a copy from the data folder"),
-    ("not a database", "the file is no SQLite database; stop the bot and put back a copy"),
-    ("unable to open", "the data folder must exist and be writable for the user that runs the bot"),
-)
 
 __all__ = ["Database", "Insert", "Row", "Rows", "Statement", "Value"]

@@ -4,6 +4,7 @@
 
     StoreError                 whatever the store cannot do
     ├── DataFolderInUse        another process owns the data folder
+    ├── DatabaseInUse          another bot owns the database on the server
     ├── DatabaseTooNew         written by a newer version of the bot
     ├── MigrationFailed        the tables could not be brought up to date; a copy was kept
     ├── StoreUnavailable       machinery down: disk full, locked, unreadable; nothing was written
@@ -24,6 +25,10 @@ class DataFolderInUse(StoreError):
         super().__init__(message)
         self.pid = pid
         self.since = since
+
+
+class DatabaseInUse(StoreError):
+    """Another bot owns the database on the server. Says which, from where and since when."""
 
 
 class DatabaseTooNew(StoreError):

@@ -40,6 +40,11 @@ INSERT = Insert(
         "state",
     ),
 )
+SEQUENCE = "messages_seq_seq"
+"""PostgreSQL's memory of the numbers that were given."""
+_CLAIM = 1000
+"""How many are marked as given at once; a restart passes over those that were not used."""
+
 SELECT = f"SELECT {', '.join(INSERT.columns)} FROM messages"
 
 
@@ -49,6 +54,7 @@ class Messages:
     def __init__(self, database: Database, *, last_seq: int) -> None:
         self._database = database
         self._last_seq = last_seq
+        self._claimed = last_seq
         self._changes: Counter[ChatKey] = Counter()
 
     def changes(self, chat_key: ChatKey) -> int:
@@ -63,6 +69,11 @@ class Messages:
     def reserve(self) -> int:
         """The next sequence number. Never given twice, also where it is not used."""
         self._last_seq += 1
+        if self._database.dialect == "postgres" and self._last_seq > self._claimed:
+            # SQLite remembers by itself what it once gave; here rows that bring their own numbers
+            # leave the sequence where it was. In line before the row that uses the number.
+            self._claimed = self._last_seq + _CLAIM
+            self._database.write(Statement(f"SELECT setval('{SEQUENCE}', ?)", (self._claimed,)))
         return self._last_seq
 
     def add(

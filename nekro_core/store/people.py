@@ -119,7 +119,7 @@ class Chats:
         """Every chat, newest activity first."""
         rows = await self._database.read(
             "SELECT chat_key, (SELECT MAX(seq) FROM messages m WHERE m.chat_key = c.chat_key) "
-            "AS newest FROM chats c ORDER BY newest DESC"
+            "AS newest FROM chats c ORDER BY newest DESC NULLS LAST"
         )
         return [ChatKey.parse(row["chat_key"]) for row in rows]
 
@@ -127,7 +127,8 @@ class Chats:
         """One account's chats, newest activity first."""
         rows = await self._database.read(
             "SELECT chat_key, (SELECT MAX(seq) FROM messages m WHERE m.chat_key = c.chat_key) "
-            "AS newest FROM chats c WHERE instance = ? ORDER BY newest DESC",
+            "AS newest FROM chats c WHERE instance = ? "
+            "ORDER BY newest DESC NULLS LAST",
             instance,
         )
         return [ChatKey.parse(row["chat_key"]) for row in rows]

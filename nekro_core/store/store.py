@@ -1,23 +1,17 @@
 """The store as a whole: opened, used, closed."""
 
-import re
-import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import anyio
 from anyio.abc import TaskStatus
-from tortoise.backends.base.config_generator import expand_db_url
-from tortoise.context import TortoiseContext
-from tortoise.exceptions import BaseORMException
 
-from nekro_core.store.database import Database, explain
+from nekro_core.store.database import Database
 from nekro_core.store.deliveries import Deliveries
-from nekro_core.store.errors import StoreUnavailable
-from nekro_core.store.messages import Messages
+from nekro_core.store.engines import open_engine
+from nekro_core.store.messages import SEQUENCE, Messages
 from nekro_core.store.model_uses import ModelUses
 from nekro_core.store.people import Accounts, Chats, Users
 from nekro_core.store.plugin_data import PluginData
@@ -26,10 +20,7 @@ from nekro_core.store.runs import Runs
 from nekro_core.store.settings import StoreSettings
 from nekro_core.store.timers import Timers
 from nekro_core.store.turns import Turns
-from nekro_core.store.upgrade import configuration, upgrade_file, upgrade_server
 from nekro_core.store.values import Account
-
-_PASSWORD = re.compile(r"(?<=:)[^:@/\s]+(?=@)")
 
 
 class Store:
@@ -67,11 +58,12 @@ class Store:
         *,
         clock: Callable[[], float] = time.time,
     ) -> AsyncIterator[Self]:
-        """Open the database at a Tortoise URL (``sqlite:///folder/nekro.sqlite3``), made or
-        migrated first where it must be; leaving writes what is in line and closes it.
+        """Open the database at a Tortoise URL (``sqlite:///folder/nekro.sqlite3``,
+        ``asyncpg://user:password@host:5432/name``), made or migrated first where it must be;
+        leaving writes what is in line and closes it.
 
-        Several may be open in one process. Raises `DatabaseTooNew`, `MigrationFailed`,
-        `StoreUnavailable`.
+        Several may be open in one process. Raises `DatabaseInUse` (PostgreSQL; who opens a file
+        holds a `DataFolderLock`), `DatabaseTooNew`, `MigrationFailed`, `StoreUnavailable`.
         """
         settings = settings or StoreSettings()
         failure: Exception | None = None
@@ -94,10 +86,14 @@ class Store:
     async def _load(cls, database: Database, clock: Callable[[], float]) -> Self:
         (newest,) = await database.read("SELECT COALESCE(MAX(seq), 0) AS seq FROM messages")
         last_seq = newest["seq"]
+        # Both remember numbers of rows that were deleted, so that none is given again.
         if database.dialect == "sqlite":
-            # Remembers numbers of rows that were deleted, so that none is given again.
             rows = await database.read("SELECT seq FROM sqlite_sequence WHERE name = 'messages'")
-            last_seq = max([last_seq, *(row["seq"] for row in rows)])
+        else:
+            rows = await database.read(
+                f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq FROM {SEQUENCE}"
+            )
+        last_seq = max([last_seq, *(row["seq"] for row in rows)])
         rows = await database.read("SELECT adapter, account, instance FROM accounts")
         accounts = [
             Account(adapter=row["adapter"], account=row["account"], instance=row["instance"])
@@ -113,38 +109,11 @@ async def _keep(
     *,
     task_status: TaskStatus[Database],
 ) -> None:
-    """Own the connection. Tortoise finds it by a context variable, which is set in this task
+    """Own the connection. Tortoise finds its by a context variable, which is set in this task
     alone: so stores do not meet, and the caller's task is left as it was."""
-    engine, credentials, path = _parse(url, settings)
     # A cancelled owner still has last words to write; `Database.close` ends this.
     with anyio.CancelScope(shield=True):
-        if path is not None:
-            await upgrade_file(path, copies=settings.copies, clock=clock)
-        async with TortoiseContext() as context:
-            try:
-                await context.init(configuration(engine, credentials))
-                connection = context.db()
-                await connection.execute_query("SELECT 1")
-            except (BaseORMException, sqlite3.Error, OSError) as error:
-                where = url.partition("?")[0]
-                raise StoreUnavailable(f"{where}: {explain(str(error))}") from error
-            if path is None:
-                await upgrade_server(connection)
-            database = Database(connection, batch=settings.batch)
+        async with open_engine(url, settings, clock) as engine:
+            database = Database(engine, batch=settings.batch)
             task_status.started(database)
             await database.keep()
-
-
-def _parse(url: str, settings: StoreSettings) -> tuple[str, dict[str, Any], Path | None]:
-    try:
-        parsed = expand_db_url(url)
-    except (BaseORMException, ValueError) as error:
-        said = f"NEKRO_DATABASE_URL {url!r}: {error}; for example sqlite:///path/to/nekro.sqlite3"
-        raise StoreUnavailable(_PASSWORD.sub("***", said)) from None
-    engine, credentials = parsed["engine"], dict(parsed["credentials"])
-    if "sqlite" not in engine:
-        return engine, credentials, None
-    credentials.setdefault("synchronous", settings.synchronous)
-    credentials.setdefault("busy_timeout", int(settings.busy_timeout_s * 1000))
-    memory = credentials["file_path"] == ":memory:"
-    return engine, credentials, None if memory else Path(credentials["file_path"])

@@ -2,7 +2,8 @@
 
 A SQLite file is migrated as a copy that then takes the original's place: Tortoise runs DDL as
 scripts, which commit, and notes a migration only after it, so a process killed in between would
-leave tables that neither version can use. The original stays under ``copies/``.
+leave tables that neither version can use. The original stays under ``copies/``. PostgreSQL takes
+DDL into a transaction, and its copies are the server's own affair.
 """
 
 import os
@@ -10,7 +11,7 @@ import pkgutil
 import shutil
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import AbstractAsyncContextManager, closing, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,11 @@ from tortoise.backends.base.client import BaseDBAsyncClient
 from tortoise.context import TortoiseContext
 from tortoise.migrations.executor import MigrationExecutor
 from tortoise.migrations.recorder import MigrationRecorder
+from tortoise.migrations.schema_editor import AsyncpgSchemaEditor
+from tortoise.transactions import in_transaction
 
 from nekro_core.store import migrations
-from nekro_core.store.database import explain
+from nekro_core.store.engine import explain
 from nekro_core.store.errors import DatabaseTooNew, MigrationFailed, StoreUnavailable
 
 APP = "store"
@@ -70,18 +73,38 @@ async def upgrade_file(path: Path, *, copies: int, clock: Callable[[], float]) -
         ) from error
 
 
-async def upgrade_server(connection: BaseDBAsyncClient) -> None:
-    """Migrate a database that is no file of ours, or one in memory. Same errors."""
+async def upgrade_server(tortoise: dict[str, Any]) -> None:
+    """Make or migrate the tables on a PostgreSQL server, all of it in one transaction: a process
+    killed in between leaves what was there. Same errors."""
+    try:
+        async with TortoiseContext() as context:
+            await context.init(tortoise)
+            connection = context.db()
+            # Tortoise looks for this table before it makes it, which would end a transaction.
+            editor = AsyncpgSchemaEditor(connection, atomic=False)
+            await MigrationRecorder(connection).ensure_schema(editor)
+            await upgrade_connection(connection, in_transaction)
+    except OSError as error:
+        raise StoreUnavailable(explain(str(error))) from error
+
+
+async def upgrade_connection(
+    connection: BaseDBAsyncClient,
+    whole: Callable[[str], AbstractAsyncContextManager[BaseDBAsyncClient]] | None = None,
+) -> None:
+    """Migrate what is on the other side of a connection, inside of ``whole``. Raises
+    `DatabaseTooNew` and `MigrationFailed`."""
     keys = await MigrationRecorder(connection).applied_migrations()
     pending = _pending([key.name for key in keys if key.app_label == APP], "the database")
     if not pending:
         return
     try:
-        await _migrate(connection)
+        async with whole("default") if whole else nullcontext(connection) as migrated:
+            await _migrate(migrated)
     except Exception as error:
         raise MigrationFailed(
             f"the database could not be brought to {pending[-1]}: {explain(str(error))}. "
-            "Put back the server's own backup before the next start."
+            "Nothing in it was changed; mend the cause and start again."
         ) from error
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from nekro_core.chat import Author, ChatKey, Record, Sender, Text
 from nekro_core.store import Store
+from tests.peers.postgres import PostgresServer
 
 
 class Clock:
@@ -25,8 +26,21 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
+def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite://{tmp_path}/nekro.sqlite3"
+
+
+@pytest.fixture
+async def postgres_url(postgres: PostgresServer) -> str:
+    return await postgres.database()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
+async def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Each test once on a SQLite file and, in ``make long``, once on PostgreSQL."""
+    if request.param == "sqlite":
+        return f"sqlite://{tmp_path}/nekro.sqlite3"
+    return await request.getfixturevalue("postgres").database()
 
 
 @pytest.fixture

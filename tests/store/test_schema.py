@@ -65,9 +65,9 @@ def test_no_semicolon_reaches_the_ddl() -> None:
 
 
 async def test_a_database_of_a_newer_version_is_refused_and_untouched(
-    tmp_path: Path, url: str
+    tmp_path: Path, sqlite_url: str
 ) -> None:
-    async with Store.open(url) as store:
+    async with Store.open(sqlite_url) as store:
         await say(store)
     path = tmp_path / "nekro.sqlite3"
     with closing(sqlite3.connect(path)) as database, database:
@@ -76,13 +76,13 @@ async def test_a_database_of_a_newer_version_is_refused_and_untouched(
         )
     before = path.read_bytes()
     with pytest.raises(DatabaseTooNew, match=r"9999_x.*Install the newer version"):
-        async with Store.open(url):
+        async with Store.open(sqlite_url):
             pass
     assert path.read_bytes() == before
 
 
 async def test_before_a_migration_a_copy_is_kept_and_old_copies_go(
-    tmp_path: Path, url: str
+    tmp_path: Path, sqlite_url: str
 ) -> None:
     """A database from before the first migration, with a table that shows where it went."""
     clock = Clock()
@@ -93,7 +93,7 @@ async def test_before_a_migration_a_copy_is_kept_and_old_copies_go(
             database.execute("CREATE TABLE tortoise_migrations (id INTEGER, app, name, applied_at)")
             database.execute("CREATE TABLE old AS SELECT ? AS day", (day,))
         clock.now += 86_400
-        async with Store.open(url, StoreSettings(copies=2), clock=clock) as store:
+        async with Store.open(sqlite_url, StoreSettings(copies=2), clock=clock) as store:
             await say(store)
         with closing(sqlite3.connect(path)) as database:
             assert database.execute("SELECT day FROM old").fetchall() == [(day,)]
@@ -106,39 +106,41 @@ async def test_before_a_migration_a_copy_is_kept_and_old_copies_go(
         assert tables == {"tortoise_migrations", "old"}
 
 
-async def test_a_killed_migration_leaves_the_old_file(tmp_path: Path, url: str) -> None:
+async def test_a_killed_migration_leaves_the_old_file(tmp_path: Path, sqlite_url: str) -> None:
     """What a process leaves that dies in between is only the half-made copy beside the file."""
-    async with Store.open(url) as store:
+    async with Store.open(sqlite_url) as store:
         await say(store, "kept")
     (tmp_path / "nekro.sqlite3.new").write_bytes(b"half a database")
-    async with Store.open(url) as store:
+    async with Store.open(sqlite_url) as store:
         assert [r.segments for r in await store.messages.newest(GROUP, 10)]
 
 
-async def test_a_failing_migration_says_so_and_changes_nothing(tmp_path: Path, url: str) -> None:
+async def test_a_failing_migration_says_so_and_changes_nothing(
+    tmp_path: Path, sqlite_url: str
+) -> None:
     path = tmp_path / "nekro.sqlite3"
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("CREATE TABLE tortoise_migrations (app, name, applied_at)")
         database.execute("CREATE TABLE messages (something TEXT)")
     before = path.read_bytes()
     with pytest.raises(MigrationFailed, match=r"messages.*unchanged"):
-        async with Store.open(url):
+        async with Store.open(sqlite_url):
             pass
     assert path.read_bytes() == before
 
 
-async def test_somebody_elses_database_is_refused(tmp_path: Path, url: str) -> None:
+async def test_somebody_elses_database_is_refused(tmp_path: Path, sqlite_url: str) -> None:
     with closing(sqlite3.connect(tmp_path / "nekro.sqlite3")) as database, database:
         database.execute("CREATE TABLE photos (id)")
     with pytest.raises(StoreUnavailable, match="other tables"):
-        async with Store.open(url):
+        async with Store.open(sqlite_url):
             pass
 
 
-async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, url: str) -> None:
+async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, sqlite_url: str) -> None:
     (tmp_path / "nekro.sqlite3").write_bytes(b"<html>" * 1000)
     with pytest.raises(StoreUnavailable, match="no SQLite database"):
-        async with Store.open(url):
+        async with Store.open(sqlite_url):
             pass
 
 

@@ -1,0 +1,60 @@
+"""What `Database` needs of a database, and what a driver's complaint means to an operator."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
+Value = str | int | float | bool | None
+Bound = tuple[str, tuple[Value, ...]]
+"""SQL with ``?`` where a value goes, and the values."""
+
+
+class Engine(Protocol):
+    """A connection of our own to one kind of database. Both methods raise `StoreError` alone."""
+
+    @property
+    def dialect(self) -> str:
+        """``sqlite`` or ``postgres``."""
+
+    async def read(self, sql: str, values: Sequence[Value]) -> Rows:
+        """Rows of a query. Raises `StoreUnavailable`."""
+
+    async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
+        """Run all of them or none, one call at a time; each one's rows.
+
+        Raises `Conflict`, `StoreError` (a value is at fault) and `StoreUnavailable`.
+        """
+
+
+def explain(text: str) -> str:
+    """A driver's message with what to do about it."""
+    for sign, remedy in _REMEDIES:
+        if sign in text:
+            return f"{text}: {remedy}"
+    return f"the database did not answer: {text}"
+
+
+_REMEDIES = (
+    ("is full", "free space on the disk that holds the data folder; nothing was written"),
+    ("No space left", "free space on the disk that holds the database; nothing was written"),
+    (
+        "is locked",
+        "another program holds the database (a backup, a database browser); close it and try again",
+    ),
+    ("lock timeout", "another session holds a table of the database; end it and try again"),
+    ("readonly", "the data folder must be writable for the user that runs the bot"),
+    (
+        "read-only",
+        "the server takes no writes (a replica?); name the primary in NEKRO_DATABASE_URL",
+    ),
+    ("malformed", "the file is damaged; stop the bot and put back a copy from the data folder"),
+    ("not a database", "the file is no SQLite database; stop the bot and put back a copy"),
+    ("unable to open", "the data folder must exist and be writable for the user that runs the bot"),
+    ("password authentication failed", "check user and password in NEKRO_DATABASE_URL"),
+    ("too many clients", "the server has no connection left; raise max_connections there"),
+    ("does not exist", "make the database and its user on the server first"),
+    ("Connect call failed", "no server answers there; start it, or check NEKRO_DATABASE_URL"),
+)
+
+__all__ = ["Bound", "Engine", "Row", "Rows", "Value", "explain"]

@@ -1,0 +1,235 @@
+"""PostgreSQL: a pool to read with, and one connection that writes and is the owner's mark.
+
+The connection that writes holds an advisory lock of the database. Whoever loses the connection
+loses the lock and the means to write together, so two bots never write into one database, whatever
+happens to the network between them. See docs/decisions/0022-postgresql.md.
+
+Tortoise makes the tables here and nothing else: its PostgreSQL client drops the rows that an
+``INSERT ... RETURNING`` gives.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Self, cast
+
+import anyio
+import asyncpg
+
+from nekro_core.store.engine import Bound, Rows, Value, explain
+from nekro_core.store.errors import Conflict, DatabaseInUse, StoreError, StoreUnavailable
+
+_MARK = 0x6E656B72
+"""The first half of the advisory lock's key, "nekr"; the second is the schema's name."""
+
+_COMMAND_S = 30.0
+"""Longest that the server may take for one statement: a connection that is cut half-open says
+nothing at all."""
+
+_CONNECT_S = 10.0
+_AGAIN_S = 0.1
+_READERS = 4
+_DRIVER_OPTIONS = ("host", "port", "user", "password", "database", "ssl", "statement_cache_size")
+_NEVER = (
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.ClientConfigurationError,
+)
+"""Refusals that waiting does not change."""
+
+Connection = Any
+"""asyncpg's connection, or the pool's stand-in for it; neither is typed."""
+
+
+class PostgresEngine:
+    """Reads and commits on one server. Use `PostgresEngine.open`."""
+
+    dialect = "postgres"
+
+    def __init__(self, credentials: Mapping[str, Any], *, patience_s: float) -> None:
+        self._options = {k: credentials[k] for k in _DRIVER_OPTIONS if k in credentials}
+        self._settings = {
+            "application_name": f"nekro-core, process {os.getpid()} on {socket.gethostname()}"[:63],
+            # So that the server lets go of a lock whose owner's machine is gone.
+            "tcp_keepalives_idle": "30",
+            "tcp_keepalives_interval": "10",
+            "tcp_keepalives_count": "3",
+            "lock_timeout": str(int(patience_s * 1000)),
+        }
+        if schema := credentials.get("schema"):
+            self._settings["search_path"] = str(schema)
+        self._patience_s = patience_s
+        self._patient = True
+        self._writer: Connection | None = None
+        self._pool: Any = None
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, credentials: Mapping[str, Any], *, patience_s: float
+    ) -> AsyncIterator[Self]:
+        """Connect and become the owner. ``patience_s`` is how long to wait for a server that is
+        just starting, for a lock of a process that is just ending, and for a locked table.
+
+        Raises `DatabaseInUse` and `StoreUnavailable`.
+        """
+        engine = cls(credentials, patience_s=patience_s)
+        try:
+            await engine._connected()
+            try:
+                engine._pool = await asyncpg.create_pool(
+                    min_size=1, max_size=_READERS, **engine._arguments()
+                )
+            except (asyncpg.PostgresError, OSError, TimeoutError) as error:
+                raise StoreUnavailable(explain(_said(error))) from error
+            yield engine
+        finally:
+            await engine._close()
+
+    async def read(self, sql: str, values: Sequence[Value]) -> Rows:
+        """As `Engine.read`."""
+        try:
+            return cast(Rows, await self._pool.fetch(_number(sql), *values))
+        except Exception as error:
+            raise _translated(error) from error
+
+    async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
+        """As `Engine.commit`. Where the server said that nothing was done, because it is being
+        stopped, it is tried again on the next connection."""
+        for last in (False, True):
+            connection = await self._connected()
+            try:
+                return await _run_all(connection, statements)
+            except _STOPPING as error:
+                self._drop()
+                if last:
+                    raise _translated(error) from error
+            except Exception as error:
+                if connection.is_closed() or isinstance(error, TimeoutError):
+                    self._drop()
+                raise _translated(error) from error
+            except BaseException:
+                # Cut off in the middle: nobody knows what the connection is at.
+                self._drop()
+                raise
+        raise AssertionError("unreachable")
+
+    async def _connected(self) -> Connection:
+        """The connection that writes, with the lock; made again where it was lost."""
+        if self._writer is not None and not self._writer.is_closed():
+            return self._writer
+        self._drop()
+        # Once it has failed, those in line are not each kept waiting as long again.
+        until = anyio.current_time() + (self._patience_s if self._patient else 0.0)
+        while True:
+            try:
+                self._writer = await self._owner()
+            except _NEVER as error:
+                raise StoreUnavailable(explain(_said(error))) from error
+            except (asyncpg.PostgresError, OSError, TimeoutError) as error:
+                if anyio.current_time() >= until:
+                    self._patient = False
+                    raise StoreUnavailable(explain(_said(error))) from error
+            except DatabaseInUse:
+                if anyio.current_time() >= until:
+                    self._patient = False
+                    raise
+            else:
+                self._patient = True
+                return self._writer
+            await anyio.sleep(_AGAIN_S)
+
+    async def _owner(self) -> Connection:
+        connection = await asyncpg.connect(**self._arguments())
+        try:
+            key = f"{_MARK}, hashtext(current_schema())"
+            if await connection.fetchval(f"SELECT pg_try_advisory_lock({key})"):
+                return connection
+            holder = await connection.fetchrow(
+                "SELECT application_name, host(client_addr) AS address, backend_start "
+                "FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' "
+                "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+                f"AND classid = {_MARK} AND granted LIMIT 1"
+            )
+        except BaseException:
+            connection.terminate()
+            raise
+        await connection.close(timeout=_CONNECT_S)
+        raise DatabaseInUse(
+            f"the database is in use by {_words(holder)}. "
+            "End that bot, or give this one a database of its own with NEKRO_DATABASE_URL."
+        )
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            **self._options,
+            "timeout": _CONNECT_S,
+            "command_timeout": _COMMAND_S,
+            "server_settings": self._settings,
+        }
+
+    def _drop(self) -> None:
+        if self._writer is not None:
+            self._writer.terminate()
+            self._writer = None
+
+    async def _close(self) -> None:
+        with anyio.CancelScope(shield=True):
+            if self._pool is not None:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._pool.close(), _CONNECT_S)
+                self._pool.terminate()
+            if self._writer is not None:
+                with suppress(asyncpg.PostgresError, OSError, TimeoutError):
+                    await self._writer.close(timeout=_CONNECT_S)
+                self._drop()
+
+
+_STOPPING = (
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+)
+"""The server's own words that it did not do it."""
+
+
+async def _run_all(connection: Connection, statements: Sequence[Bound]) -> list[Rows]:
+    if len(statements) == 1:
+        # A statement is a transaction of its own.
+        ((sql, values),) = statements
+        return [await connection.fetch(_number(sql), *values)]
+    async with connection.transaction():
+        return [await connection.fetch(_number(sql), *values) for sql, values in statements]
+
+
+def _number(sql: str) -> str:
+    head, *rest = sql.split("?")
+    return head + "".join(f"${number}{text}" for number, text in enumerate(rest, 1))
+
+
+def _translated(error: Exception) -> StoreError:
+    match error:
+        case asyncpg.IntegrityConstraintViolationError():
+            return Conflict(f"a unique key is taken already: {error}")
+        case asyncpg.DataError() | ValueError() | OverflowError() | TypeError():
+            return StoreError(f"the database refused a value: {error}")
+        case StoreError():
+            return error
+        case _:
+            return StoreUnavailable(explain(_said(error)))
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _words(holder: Mapping[str, Any] | None) -> str:
+    if holder is None or not holder["application_name"]:
+        return "another process"
+    since = holder["backend_start"].astimezone()
+    return (
+        f"{holder['application_name']} (from {holder['address'] or 'this machine'}, "
+        f"since {since:%Y-%m-%d %H:%M:%S})"
+    )

@@ -1,0 +1,80 @@
+"""SQLite: one connection, whose thread is visited once a commit."""
+
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+import aiosqlite
+from tortoise.backends.base.client import BaseDBAsyncClient
+from tortoise.exceptions import BaseORMException, IntegrityError
+
+from nekro_core.store.engine import Bound, Rows, Value, explain
+from nekro_core.store.errors import Conflict, StoreError, StoreUnavailable
+
+
+class SqliteEngine:
+    """Reads and commits on Tortoise's connection."""
+
+    dialect = "sqlite"
+
+    def __init__(self, connection: BaseDBAsyncClient) -> None:
+        self._connection = connection
+
+    async def read(self, sql: str, values: Sequence[Value]) -> Rows:
+        """As `Engine.read`."""
+        with _Translated():
+            _, rows = await self._connection.execute_query(sql, list(values))
+            return rows
+
+    async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
+        """As `Engine.commit`."""
+        with _Translated():
+            if len(statements) == 1:
+                # A statement is a transaction of its own.
+                ((sql, values),) = statements
+                _, rows = await self._connection.execute_query(sql, list(values))
+                return [rows]
+            # In one visit to the connection's thread: Tortoise's own transactions make three more,
+            # and begin with a commit of whatever a refused commit has left open.
+            async with self._connection.acquire_connection() as connection:
+                return await _visit(connection, partial(_transact, statements))
+
+
+def _transact(statements: Sequence[Bound], connection: sqlite3.Connection) -> list[Rows]:
+    """All of them or none; leaves no transaction open however it ends."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        results: list[Rows] = [connection.execute(*each).fetchall() for each in statements]
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return results
+
+
+async def _visit(
+    connection: aiosqlite.Connection, work: Callable[[sqlite3.Connection], list[Rows]]
+) -> list[Rows]:
+    """Run a function in the connection's thread, as aiosqlite's own methods do."""
+    execute: Callable[..., Awaitable[list[Rows]]] = connection._execute  # noqa: SLF001 (no public name)
+    return await execute(work, connection._conn)  # noqa: SLF001
+
+
+class _Translated:
+    """What the drivers raise, in the store's own words."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        match error:
+            case IntegrityError() | sqlite3.IntegrityError():
+                raise Conflict(f"a unique key is taken already: {error}") from error
+            case sqlite3.ProgrammingError() | sqlite3.InterfaceError() | ValueError():
+                # ValueError has UnicodeEncodeError and what aiosqlite says of a closed connection.
+                raise StoreError(f"the database refused a value: {error}") from error
+            case OverflowError():
+                raise StoreError(f"the database refused a value: {error}") from error
+            case BaseORMException() | sqlite3.Error() | OSError():
+                raise StoreUnavailable(explain(str(error))) from error
