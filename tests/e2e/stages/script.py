@@ -1,0 +1,83 @@
+"""What the model of the conversation says. It reads in the prompt what a model would read there:
+who spoke, the id of the message, where the box has what was sent."""
+
+import base64
+import io
+import json
+import re
+
+from PIL import Image
+
+from tests.peers.scripted_model import Asked
+
+_HEADER = re.compile(
+    r'^\[message (?P<id>"[^"\n]*"|\S+)\] from .* \(user (?P<user>"[^"\n]*"|\S+)\) .*, unanswered$',
+    re.MULTILINE,
+)
+_ATTACHED = re.compile(r"\n\+ (?P<kind>image|voice|file)\b.*?(?P<path>/app/uploads/\S+)")
+
+GREETING, HEARD, THERE, LONG_IN = "good evening", "I heard you", "what did I send", "so much to say"
+LONG = "\n\n".join(
+    f"Verse {verse}. " + " ".join(f"word-{verse}-{number}" for number in range(60))
+    for verse in range(12)
+)
+"""About 9,000 characters: no chat platform but the page and Matrix takes them at once."""
+NOTES = "one\ntwo\nthree\n"
+
+
+def _picture() -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", (320, 240), (200, 60, 40)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+PICTURE = _picture()
+
+
+def model(asked: Asked) -> str:
+    """A reply to the newest message that nobody has answered."""
+    prompt = "\n".join(_text(message) for message in asked.messages if message["role"] == "user")
+    *_, newest = _HEADER.finditer(prompt)
+    said = prompt[newest.end() :]
+    if GREETING in said:
+        code = (
+            f"send_channel_message('Good evening!', mention={_id(newest['user'])!r}, "
+            f"reply_to={_id(newest['id'])!r})"
+        )
+    elif THERE in said:
+        paths = {found["kind"]: found["path"] for found in _ATTACHED.finditer(prompt)}
+        code = (
+            "import hashlib\n"
+            f"for kind, path in {paths!r}.items():\n"
+            "    digest = hashlib.sha256(open(path, 'rb').read()).hexdigest()\n"
+            "    send_channel_message(f'{kind} {digest}')"
+        )
+    elif "show me" in said:
+        code = (
+            "import base64, pathlib\n"
+            f"pathlib.Path('red.png').write_bytes(base64.b64decode({_encoded(PICTURE)!r}))\n"
+            "send_image('red.png')\n"
+            "send_tts_voice('Good night!')\n"
+            f"pathlib.Path('notes.txt').write_text({NOTES!r})\n"
+            "send_file('notes.txt')"
+        )
+    elif LONG_IN in said:
+        code = f"send_channel_message({LONG!r})"
+    else:
+        code = f"send_channel_message({HEARD!r})"
+    return f"```python\n{code}\n```"
+
+
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _id(text: str) -> str:
+    return str(json.loads(text)) if text.startswith('"') else text
+
+
+def _text(message: dict) -> str:
+    content = message["content"]
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if part["type"] == "text")
