@@ -1,0 +1,203 @@
+"""The test's side of the process: what people do, what the bot called."""
+
+import importlib.util
+import itertools
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+from typing import Any, Self
+
+import anyio
+from anyio.abc import Process, TaskGroup
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+ROOT = Path(__file__).parents[3]
+PLATFORM, SELF, TOKEN = "mem", "bot1", "a token for tests"
+SENDS = ("message.create", "upload.create")
+START_S = 60.0
+LINE_BYTES = 64 * 1024 * 1024
+
+Json = dict[str, Any]
+
+
+def missing() -> str:
+    """Why it cannot be had here; empty where it can."""
+    if importlib.util.find_spec("satori") is None:
+        return "satori-python-server is not installed: pip install satori-python-server"
+    return ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of the bot's."""
+
+    action: str
+    params: Json
+    result: Any = None
+    refused: bool = field(default=False)
+
+    @property
+    def content(self) -> str:
+        return str(self.params.get("content", ""))
+
+
+class SatoriPeer:
+    """A running implementation with one login. An async context manager."""
+
+    def __init__(self, *, token: str = TOKEN, self_id: str = SELF, port: int = 0) -> None:
+        self.token, self.self_id = token, self_id
+        self.port = port or _free_port()
+        self.calls: list[Call] = []
+        self.connections = 0
+        self.log: list[str] = []
+        self.on_call: Callable[[Call], None] | None = None
+        self._numbers = itertools.count(1)
+        self._changed = anyio.Event()
+        self._process: Process | None = None
+        self._stack = AsyncExitStack()
+
+    @property
+    def client(self) -> Json:
+        """What the adapter is told of it, an item of ``SATORI_CLIENTS``."""
+        return {"host": "127.0.0.1", "port": self.port, "token": self.token}
+
+    async def __aenter__(self) -> Self:
+        self._tasks: TaskGroup = await self._stack.enter_async_context(anyio.create_task_group())
+        await self.start()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        with anyio.CancelScope(shield=True):
+            await self.stop()
+        self._tasks.cancel_scope.cancel()
+        await self._stack.aclose()
+
+    async def start(self) -> None:
+        """The implementation begins; what it knew before is forgotten, as after a real start."""
+        self._process = await anyio.open_process(
+            [
+                sys.executable, "-m", "tests.peers.satori.program",
+                str(self.port), self.token, PLATFORM, self.self_id,
+            ],
+            cwd=ROOT, stdin=PIPE, stdout=PIPE, stderr=DEVNULL,
+            env={**os.environ, "PYTHONWARNINGS": "ignore"},
+        )  # fmt: skip
+        self._tasks.start_soon(self._listen, self._process)
+        with anyio.fail_after(START_S):
+            while not await _answers(self.port):
+                await anyio.sleep(0.02)
+
+    async def stop(self) -> None:
+        """It ends without a word."""
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    # -- people ------------------------------------------------------------------------------
+
+    async def say(self, channel: str, user: str, *parts: str, **more: Any) -> str:
+        """Somebody writes; the message's id. A part is a text; see `raw` for elements."""
+        return await self.raw(channel, user, "".join(escape(part) for part in parts), **more)
+
+    async def raw(self, channel: str, user: str, content: str, *, id: str = "", **more: Any) -> str:  # noqa: A002
+        """Somebody writes, in Satori's elements."""
+        identity = id or f"p{next(self._numbers)}"
+        order = {"channel": channel, "user": user, "content": content, "id": identity}
+        await self._order("say", **order, **more)
+        return identity
+
+    async def event(self, kind: str, channel: str, user: str, **more: Any) -> None:
+        """Something happens that nobody wrote."""
+        await self._order("event", type=kind, channel=channel, user=user, **more)
+
+    async def keep(self, path: str, data: bytes, mime: str) -> str:
+        """A file of the platform's; its address in a message."""
+        await self._order("file", path=path, data=data.hex(), mime=mime)
+        return f"internal:{PLATFORM}/{self.self_id}/{path}"
+
+    async def refuse(self, action: str = "message.create", **more: Any) -> None:
+        """The next such call is answered with a clear no."""
+        await self._order("answer", action=action, kind="refuse", **more)
+
+    async def silence(self, action: str = "message.create", seconds: float = 3600) -> None:
+        """The next such call is carried out and answered so much later."""
+        await self._order("answer", action=action, kind="silence", seconds=seconds)
+
+    async def hang_up(self) -> None:
+        """Every WebSocket is closed; the bot may come back."""
+        await self._order("hang_up")
+
+    # -- what is seen of the bot ---------------------------------------------------------------
+
+    @property
+    def sends(self) -> list[Call]:
+        return [call for call in self.calls if call.action in SENDS and not call.refused]
+
+    async def sent(self, count: int, within: float = 20) -> list[Call]:
+        """The bot's messages, once they are so many."""
+        await self.until(lambda: len(self.sends) >= count, within)
+        return self.sends
+
+    async def until(self, condition: Callable[[], bool], within: float = 20) -> None:
+        """Wait until something about the peer is so."""
+        with anyio.fail_after(within):
+            while not condition():
+                await self._changed.wait()
+
+    async def wait_connected(self, count: int = 1, within: float = 20) -> None:
+        """Wait until the bot has connected so many times."""
+        await self.until(lambda: self.connections >= count, within)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    async def _order(self, what: str, **more: Any) -> None:
+        assert self._process is not None, "the implementation is stopped"
+        assert self._process.stdin is not None
+        line = json.dumps({"do": what, **more}) + "\n"
+        await self._process.stdin.send(line.encode())
+
+    async def _listen(self, process: Process) -> None:
+        assert process.stdout is not None
+        lines = BufferedByteReceiveStream(process.stdout)
+        with suppress(anyio.IncompleteRead, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            while True:
+                self._take(await lines.receive_until(b"\n", LINE_BYTES))
+
+    def _take(self, line: bytes) -> None:
+        if not line.startswith(b"{"):
+            self.log.append(line.decode(errors="replace"))
+            return
+        told = json.loads(line)
+        if "connected" in told:
+            self.connections += 1
+        if "call" in told:
+            refused = bool(told.get("refused"))
+            call = Call(**told["call"], result=told.get("result"), refused=refused)
+            self.calls.append(call)
+            if self.on_call is not None:
+                self.on_call(call)
+        self._changed.set()
+        self._changed = anyio.Event()
+
+
+async def _answers(port: int) -> bool:
+    try:
+        async with await anyio.connect_tcp("127.0.0.1", port):
+            return True
+    except OSError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
