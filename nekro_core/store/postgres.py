@@ -79,8 +79,13 @@ class PostgresEngine:
         try:
             await engine._connected()
             try:
+                # None is kept ready where none is used: a server that is away would be asked for
+                # one all the time. One that was used is kept.
                 engine._pool = await asyncpg.create_pool(
-                    min_size=1, max_size=_READERS, **engine._arguments()
+                    min_size=0,
+                    max_size=_READERS,
+                    max_inactive_connection_lifetime=0,
+                    **engine._arguments(),
                 )
             except (asyncpg.PostgresError, OSError, TimeoutError) as error:
                 raise StoreUnavailable(explain(_said(error))) from error

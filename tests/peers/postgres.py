@@ -16,7 +16,7 @@ from nekro_core.store import Store
 
 _USER = "nekro"
 _PASSWORD = "only-for-tests"
-_QUICK = ("fsync=off", "full_page_writes=off", "synchronous_commit=off")
+_QUICK = ("fsync=off", "full_page_writes=off")
 """A test kills bots, not the machine. Nothing here changes what a client sees."""
 
 

@@ -1,0 +1,222 @@
+"""What only a server can do to us: be away, be somebody else's, be restarted under our feet."""
+
+import subprocess
+import sys
+
+import anyio
+import asyncpg
+import pytest
+from tortoise.context import TortoiseContext
+
+from nekro_core.store import (
+    DatabaseInUse,
+    DatabaseTooNew,
+    MigrationFailed,
+    Store,
+    StoreSettings,
+    StoreUnavailable,
+)
+from nekro_core.store.upgrade import configuration, known_migrations
+from tests.peers.postgres import PostgresServer
+
+from .conftest import GROUP, say
+
+pytestmark = [pytest.mark.long]
+QUICK = StoreSettings(busy_timeout_s=0.3)
+
+HOLD = """
+import sys, anyio
+from nekro_core.store import Store
+async def main():
+    async with Store.open(sys.argv[1]):
+        print("held", flush=True)
+        await anyio.sleep_forever()
+anyio.run(main)
+"""
+
+
+# ---- who may have it
+
+
+async def test_a_second_bot_is_told_who_has_the_database(postgres_url: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, postgres_url], stdout=subprocess.PIPE, text=True
+    ) as other:
+        try:
+            assert other.stdout is not None
+            assert await anyio.to_thread.run_sync(other.stdout.readline) == "held\n"
+            with pytest.raises(DatabaseInUse, match=rf"process {other.pid} on .*from 127\.0\.0\.1"):
+                async with Store.open(postgres_url, QUICK):
+                    pass
+        finally:
+            other.kill()
+    # The server saw it die; the next start may have to wait a moment for that.
+    async with Store.open(postgres_url) as store:
+        await say(store)
+
+
+async def test_who_lost_the_database_to_another_writes_no_more(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
+    """As after a network that was cut: the server gave the lock to the next bot meanwhile."""
+    async with Store.open(postgres_url, QUICK) as first:
+        await say(first, "mine")
+        database = first.plugin_data._database
+        engine = database._engine
+        await engine._writer.close()  # type: ignore[attr-defined]
+        async with Store.open(postgres_url, QUICK) as second:
+            await say(second, "now mine")
+            with pytest.raises(DatabaseInUse, match="nekro-core, process"):
+                await say(first, "still mine?")
+            assert len(await first.messages.newest(GROUP, 10)) == 1
+            assert len(await second.messages.newest(GROUP, 10)) == 2
+        await say(first, "mine again")
+
+
+# ---- a server that is not there
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ("asyncpg://nekro:wrong@{at}/postgres", "check user and password"),
+        ("asyncpg://nekro:only-for-tests@{at}/nowhere", "make the database"),
+        ("asyncpg://nekro:only-for-tests@127.0.0.1:9/postgres", "no server answers there"),
+        ("psycopg://nekro:only-for-tests@{at}/postgres", "expected sqlite:// or asyncpg://"),
+    ],
+)
+async def test_a_server_that_cannot_be_used_is_explained(
+    postgres: PostgresServer, bad: str, said: str
+) -> None:
+    with pytest.raises(StoreUnavailable, match=said) as caught:
+        async with Store.open(bad.format(at=f"127.0.0.1:{postgres.port}"), QUICK):
+            pass
+    assert "only-for-tests" not in str(caught.value)
+
+
+async def test_a_restarted_server_costs_nothing(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
+    async with Store.open(postgres_url) as store:
+        await say(store, "before")
+        await anyio.to_thread.run_sync(postgres.stop)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(say, store, "meanwhile")
+            await anyio.sleep(0.2)
+            await anyio.to_thread.run_sync(postgres.start)
+        await say(store, "after")
+        assert len(await store.messages.newest(GROUP, 10)) == 3
+
+
+async def test_while_the_server_is_away_that_is_said(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
+    async with Store.open(postgres_url, QUICK) as store:
+        await say(store, "before")
+        await anyio.to_thread.run_sync(lambda: postgres.stop(at_once=True))
+        try:
+            with pytest.raises(StoreUnavailable, match="no server answers there"):
+                await say(store, "lost")
+            # It is not waited for again, message by message.
+            began = anyio.current_time()
+            for _ in range(5):
+                with pytest.raises(StoreUnavailable):
+                    await say(store, "lost")
+            assert anyio.current_time() - began < 5 * QUICK.busy_timeout_s
+            with pytest.raises(StoreUnavailable):
+                await store.messages.newest(GROUP, 10)
+        finally:
+            await anyio.to_thread.run_sync(postgres.start)
+        await say(store, "after")
+        assert len(await store.messages.newest(GROUP, 10)) == 2
+
+
+async def test_a_locked_table_is_said_and_nothing_half_written(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
+    async with Store.open(postgres_url, QUICK) as store:
+        await say(store)
+        other = await asyncpg.connect(postgres_url.replace("asyncpg", "postgresql"))
+        try:
+            async with other.transaction():
+                await other.execute("LOCK TABLE messages")
+                with pytest.raises(StoreUnavailable, match="another session holds a table"):
+                    await say(store, "refused")
+        finally:
+            await other.close()
+        assert len(await store.messages.newest(GROUP, 10)) == 1
+        await say(store)
+
+
+# ---- numbers and tables
+
+
+async def test_numbers_are_never_given_again(postgres: PostgresServer, postgres_url: str) -> None:
+    async with Store.open(postgres_url) as store:
+        last = [await say(store) for _ in range(5)][-1]
+    await postgres.run("DELETE FROM messages", url=postgres_url)
+    async with Store.open(postgres_url) as store:
+        assert store.messages.reserve() > last.seq
+
+
+async def schema(postgres: PostgresServer, url: str) -> set[str]:
+    """Every column and every index, as the server spells them."""
+    columns = await postgres.run(
+        "SELECT concat_ws(' ', table_name, column_name, data_type, is_nullable, "
+        "character_maximum_length) FROM information_schema.columns "
+        "WHERE table_schema = 'public' AND table_name NOT LIKE 'tortoise%'",
+        url=url,
+    )
+    indexes = await postgres.run(
+        "SELECT regexp_replace(indexdef, 'INDEX \\S+', 'INDEX') FROM pg_indexes "
+        "WHERE schemaname = 'public' AND tablename NOT LIKE 'tortoise%'",
+        url=url,
+    )
+    return {row[0] for row in (*columns, *indexes)}
+
+
+async def test_migrations_lead_to_the_schema_of_the_models(postgres: PostgresServer) -> None:
+    migrated, fresh = await postgres.database(), await postgres.empty_database()
+    async with TortoiseContext() as context:
+        host, _, name = fresh.rpartition("@")[2].partition("/")
+        credentials = {
+            "host": "127.0.0.1",
+            "port": int(host.rpartition(":")[2]),
+            "user": "nekro",
+            "password": "only-for-tests",
+            "database": name,
+        }
+        await context.init(configuration("tortoise.backends.asyncpg", credentials))
+        await context.generate_schemas()
+    found = await schema(postgres, migrated)
+    assert found == await schema(postgres, fresh)
+    assert len(found) > 100
+
+
+async def test_a_database_of_a_newer_version_is_refused(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
+    await postgres.run(
+        "INSERT INTO tortoise_migrations (app, name, applied_at) VALUES ('store', '9999_x', now())",
+        url=postgres_url,
+    )
+    with pytest.raises(DatabaseTooNew, match=r"9999_x.*Install the newer version"):
+        async with Store.open(postgres_url):
+            pass
+
+
+async def test_a_failing_migration_leaves_nothing_behind(postgres: PostgresServer) -> None:
+    url = await postgres.empty_database()
+    await postgres.run("CREATE TABLE timers (something TEXT)", url=url)
+    with pytest.raises(MigrationFailed, match=r"timers.*Nothing in it was changed"):
+        async with Store.open(url):
+            pass
+    tables = await postgres.run(
+        "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1", url=url
+    )
+    assert [row[0] for row in tables] == ["timers", "tortoise_migrations"]
+    await postgres.run("DROP TABLE timers", url=url)
+    async with Store.open(url) as store:
+        await say(store)
+    done = await postgres.run("SELECT name FROM tortoise_migrations ORDER BY 1", url=url)
+    assert [row[0] for row in done] == known_migrations()
