@@ -28,12 +28,7 @@ from nekro_core.delivery.host import (
     ToolDesk,
     Working,
 )
-from nekro_core.delivery.media_limits import (
-    PictureLimits,
-    PictureType,
-    VoiceFormat,
-    VoiceLimits,
-)
+from nekro_core.media.limits import PictureLimits, PictureType, VoiceFormat, VoiceLimits
 from nekro_core.store import StoreUnavailable
 from nekro_core.tools.offer import ToolAnswer
 

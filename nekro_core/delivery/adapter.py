@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from nekro_core.chat import ChatKey, ChatMessage, Delivery, Receipt, Segments
-from nekro_core.delivery.media_limits import PictureLimits, VoiceLimits
+from nekro_core.media.limits import PictureLimits, VoiceLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,16 @@
+"""Sound and pictures made into other sound and pictures, where a hostile file can do no harm.
+
+::
+
+    limits.py          what a platform takes of voices and pictures
+    converter.py       Converter: bytes in, bytes of another kind out
+    plain_wav.py       telling 16-bit mono WAV from the rest without unpacking anything
+    confined.py        a child process for each file: bounded in time, memory and what it may touch
+    confinement.py     the child's side of it
+    sound_worker.py    the child that decodes and encodes sound
+    picture_worker.py  the child that makes pictures smaller
+
+Decoders are where strangers' bytes meet C code: of 600 SILK files with a few bytes changed, one
+library crashed over 57. So none of them runs in the bot's own process
+(docs/decisions/0026-media.md).
+"""

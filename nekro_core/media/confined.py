@@ -1,0 +1,93 @@
+"""A child process for each file: what it holds of one chat is gone before the next is looked at."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+from typing import Any
+
+import anyio
+from anyio.abc import Process
+
+import nekro_core
+from nekro_core.media.errors import CodecMissing, MediaError, Unusable
+
+MEMORY = 1024 * 1024 * 1024
+"""Bytes of address space of a child. The libraries alone map 300 MB."""
+MOST_OUT = 64 * 1024 * 1024
+"""Bytes that a child may answer: ten minutes of sound at 48 kHz are 58 MB."""
+_GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
+
+
+async def run_confined(
+    module: str, request: Mapping[str, Any], data: bytes, *, seconds: int = 30
+) -> tuple[dict[str, Any], bytes]:
+    """What a child made of ``data``: its fields and its bytes.
+
+    ``module`` is run as a program in this Python with a bare environment; it calls `serve_once`.
+    It has ``seconds`` of processor time and twice that of the clock. Raises `Unusable`, also where
+    the child dies or takes too long, and `CodecMissing`.
+    """
+    line = json.dumps({**request, "memory": MEMORY, "seconds": seconds}).encode()
+    try:
+        with anyio.fail_after(2 * seconds):
+            answer = await _exchange(module, line + b"\n" + data)
+    except TimeoutError:
+        raise Unusable(f"it could not be converted within {2 * seconds} s") from None
+    except OSError as error:
+        raise MediaError(f"no process can be started to convert it: {error}") from error
+    head, _, made = answer.partition(b"\n")
+    if not head or len(answer) > MOST_OUT:
+        raise Unusable("the decoder gave up on it: it is damaged, or made to do harm")
+    fields = json.loads(head)
+    if missing := fields.get("missing"):
+        raise CodecMissing(missing)
+    if unusable := fields.get("unusable"):
+        raise Unusable(unusable)
+    return fields, made
+
+
+async def _exchange(module: str, question: bytes) -> bytes:
+    root = Path(nekro_core.__file__).parent.parent
+    environment = {"PYTHONPATH": str(root), "PATH": os.defpath, "LANG": "C.UTF-8"}
+    # -P: a folder that the bot was started in is nothing to import from.
+    process = await anyio.open_process(
+        (sys.executable, "-P", "-m", module),
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=DEVNULL,
+        env=environment,
+    )
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_ask, process, question)
+            answer = await _answer(process)
+            await process.wait()
+            tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            if process.returncode is None:
+                process.kill()
+            await process.aclose()
+    return answer if process.returncode == 0 else b""
+
+
+async def _ask(process: Process, question: bytes) -> None:
+    assert process.stdin is not None
+    with suppress(*_GONE):  # a child that died says so by its answer
+        await process.stdin.send(question)
+        await process.stdin.aclose()
+
+
+async def _answer(process: Process) -> bytes:
+    assert process.stdout is not None
+    answer = bytearray()
+    async for piece in process.stdout:
+        answer += piece
+        if len(answer) > MOST_OUT:
+            process.kill()
+            break
+    return bytes(answer)

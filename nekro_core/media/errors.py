@@ -1,0 +1,20 @@
+"""Why bytes were not converted.
+
+::
+
+    MediaError
+    ├── Unusable        the file: damaged, hostile, empty, too long, of a kind that is not decoded
+    └── CodecMissing    this installation: a library is not there; says how to get it
+"""
+
+
+class MediaError(Exception):
+    """Nothing was converted; the text says why, for a person to read."""
+
+
+class Unusable(MediaError):
+    """The file cannot be decoded, or nothing that fits the limits can be made of it."""
+
+
+class CodecMissing(MediaError):
+    """The library for this kind is not installed."""
