@@ -18,6 +18,7 @@ from nekro_core.agent import (
     ChatBoxes,
     ChatJournal,
     Discovery,
+    Manners,
     Pictures,
     Ports,
     Sessions,
@@ -27,6 +28,8 @@ from nekro_core.catalogue import Catalogue
 from nekro_core.chat import ChatKey
 from nekro_core.compat import Host as OlderHost
 from nekro_core.compat import hosted, provided_names
+from nekro_core.conduct import ConductFile
+from nekro_core.conduct.file import FILE_NAME
 from nekro_core.delivery import (
     Adapter,
     Broadcast,
@@ -38,6 +41,7 @@ from nekro_core.delivery import (
 )
 from nekro_core.llm.embedded import EmbeddedModel, Progress
 from nekro_core.llm.model import ChatModel
+from nekro_core.llm.named import NamedModels
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.maibot import MaiBotHost, MaiBotPorts
 from nekro_core.mcp_servers import McpServers
@@ -87,7 +91,7 @@ class App:
 
     @classmethod
     @asynccontextmanager
-    async def open(
+    async def open(  # noqa: PLR0915 - every room is opened here, one after another
         cls,
         settings: Settings,
         configuration: Mapping[str, Any],
@@ -114,6 +118,7 @@ class App:
             bounds = settings.nekro_plugin
             stack.enter_context(loop_watched(bounds.blocks_s, bounds.breaks_s))
             activity = Broadcast()
+            conduct = ConductFile(data / FILE_NAME)
             media = await stack.enter_async_context(MediaStore(data, settings.nekro_delivery.media))
             inbox = Inbox(store, activity, clock=clock, wall=wall)
             adapters: dict[str, Adapter] = {}
@@ -229,6 +234,17 @@ class App:
             )
             older.plugins = plugins
             maibot.attach(plugins)
+            others = NamedModels(settings.nekro_models, staged=maibot.staged)
+            stack.push_async_callback(others.aclose)
+            staged = maibot.staged(model)
+            manners = Manners(
+                conduct,
+                settings.nekro_agent,
+                settings.nekro_trigger,
+                staged,
+                others.get,
+                adapter_of=partial(_adapter_of, store),
+            )
             await stack.enter_async_context(
                 McpServers.open(data, plugins.offer, settings.nekro_mcp, _variables(configuration))
             )
@@ -237,7 +253,7 @@ class App:
                 inbox=inbox,
                 outbox=outbox,
                 activity=activity,
-                model=maibot.staged(model),
+                model=staged,
                 plugins=plugins,
                 commands=CommandDesk(
                     book,
@@ -253,6 +269,7 @@ class App:
                 pictures=Pictures(longer_side=settings.nekro_agent.prompt.image_pixels),
                 settings=settings.nekro_agent,
                 trigger=settings.nekro_trigger,
+                manners=manners,
                 run_limits=settings.nekro_sandbox.limits,
                 clock=clock,
                 wall=wall,

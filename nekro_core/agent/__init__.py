@@ -4,6 +4,7 @@ from nekro_core.agent.boxes import ChatBoxes
 from nekro_core.agent.desk import ToolDesk
 from nekro_core.agent.discovery import Discovery
 from nekro_core.agent.journal import ChatJournal
+from nekro_core.agent.manner import Manners
 from nekro_core.agent.pictures import Pictures
 from nekro_core.agent.ports import Plugins, Ports
 from nekro_core.agent.sessions import Sessions
@@ -16,6 +17,7 @@ __all__ = [
     "ChatBoxes",
     "ChatJournal",
     "Discovery",
+    "Manners",
     "Pictures",
     "Plugins",
     "Ports",

@@ -28,6 +28,7 @@ class StepCost:
     seconds: float
     usage: Usage
     model: str
+    money: float = 0.0
 
 
 class TurnBook:
@@ -151,6 +152,7 @@ class TurnBook:
                 cached_tokens=cost.usage.cached_tokens,
                 completion_tokens=cost.usage.completion_tokens,
                 estimated=cost.usage.estimated,
+                cost=cost.money,
                 started=cost.started,
                 seconds=cost.seconds,
             ),

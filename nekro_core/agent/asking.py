@@ -52,7 +52,8 @@ class Ready:
 def acts_natively(ports: Ports, chat_key: ChatKey) -> bool:
     """Whether the model calls functions in this chat, instead of writing code. One that cannot
     call writes code whatever the settings say."""
-    return ports.settings.mode_of(chat_key) == "tools" and ports.model.profile.functions
+    manner = ports.manners.of(chat_key)
+    return manner.mode == "tools" and manner.model.profile.functions
 
 
 async def ask(

@@ -89,14 +89,15 @@ class Knowledge:
     ) -> tuple[ChatRequest, bool]:
         """The request, and whether its reply is code without a fence. With ``functions`` the model
         calls them natively."""
-        profile, settings = self._ports.model.profile, self._ports.settings
+        manner, settings = self._ports.manners.of(self._task.chat_key), self._ports.settings
+        profile = manner.model.profile
         chat_key, discovery = self._task.chat_key, self._ports.discovery
         found = discovery.found(chat_key, tools)
         if profile.prefers_examples and small_tools(tools):
             request = small_prompt(
                 with_found(tools, found),
                 self._up_to_what_is_asked(),
-                persona=settings.persona,
+                persona=manner.persona,
                 language=settings.language,
                 codes=await self._past_codes(),
                 steps=self._codes,
@@ -119,7 +120,7 @@ class Knowledge:
             pictures=await self._pictures() if profile.vision else {},
             preface=self.preface,
         )
-        names, persona = settings.names, settings.persona
+        names, persona = manner.names, manner.persona
         if functions is None:
             code, more = tools.once(tools_text), tools.once(more_text)
             end = "\n\n".join(filter(None, (notes, found_text(self._found))))

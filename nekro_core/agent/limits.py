@@ -28,8 +28,8 @@ class Limit(Protocol):
     def check(self) -> None:
         """Raises `LimitExceeded` where another step would pass the bound."""
 
-    def spend(self, usage: Usage) -> None:
-        """A reply was paid for."""
+    def spend(self, usage: Usage, cost: float = 0.0) -> None:
+        """A reply was paid for; ``cost`` is in the operator's currency."""
 
 
 @dataclass(slots=True)
@@ -44,9 +44,44 @@ class StepLimit:
         if self.taken >= self.limit:
             raise LimitExceeded("steps", self.taken, self.limit)
 
-    def spend(self, _usage: Usage) -> None:
+    def spend(self, _usage: Usage, _cost: float = 0.0) -> None:
         """See `Limit.spend`."""
         self.taken += 1
+
+
+@dataclass(slots=True)
+class TurnsLimit:
+    """Turns of a day, those before this one: the turn that is under way is brought to its end."""
+
+    limit: int
+    taken: int
+    kind: str
+
+    def check(self) -> None:
+        """See `Limit.check`."""
+        if self.taken >= self.limit:
+            raise LimitExceeded(self.kind, self.taken, self.limit)
+
+    def spend(self, _usage: Usage, _cost: float = 0.0) -> None:
+        """A turn's replies are no further turns."""
+
+
+@dataclass(slots=True)
+class MoneyLimit:
+    """What a day's replies cost, in the operator's currency."""
+
+    limit: float
+    taken: float
+    kind: str
+
+    def check(self) -> None:
+        """See `Limit.check`."""
+        if self.taken >= self.limit:
+            raise LimitExceeded(self.kind, self.taken, self.limit)
+
+    def spend(self, _usage: Usage, cost: float = 0.0) -> None:
+        """See `Limit.spend`."""
+        self.taken += cost
 
 
 @dataclass(slots=True)
@@ -62,7 +97,7 @@ class TokenLimit:
         if self.taken >= self.limit:
             raise LimitExceeded(self.kind, self.taken, self.limit)
 
-    def spend(self, usage: Usage) -> None:
+    def spend(self, usage: Usage, _cost: float = 0.0) -> None:
         """See `Limit.spend`."""
         self.taken += usage.prompt_tokens + usage.completion_tokens
 
@@ -81,7 +116,7 @@ class TimeLimit:
         if passed >= self.limit:
             raise LimitExceeded("seconds", passed, self.limit)
 
-    def spend(self, usage: Usage) -> None:
+    def spend(self, _usage: Usage, _cost: float = 0.0) -> None:
         """Time passes by itself."""
 
 
@@ -100,10 +135,10 @@ class Limits:
         for limit in self._limits:
             limit.check()
 
-    def spend(self, usage: Usage) -> None:
+    def spend(self, usage: Usage, cost: float = 0.0) -> None:
         """Tell each of them."""
         for limit in self._limits:
-            limit.spend(usage)
+            limit.spend(usage, cost)
 
     def refusal(self) -> str:
         """The first that is reached, in words; empty where none is."""
@@ -113,11 +148,11 @@ class Limits:
             return str(error)
         return ""
 
-    def spend_beside(self, usage: Usage) -> None:
-        """A plugin asked a model on the turn's behalf: no step, but tokens."""
+    def spend_beside(self, usage: Usage, cost: float = 0.0) -> None:
+        """A plugin asked a model on the turn's behalf: no step, but tokens and money."""
         for limit in self._limits:
-            if isinstance(limit, TokenLimit):
-                limit.spend(usage)
+            if isinstance(limit, TokenLimit | MoneyLimit):
+                limit.spend(usage, cost)
 
 
 def turn_limits(settings: TurnSettings, clock: Callable[[], float]) -> tuple[Limit, ...]:

@@ -72,7 +72,7 @@ class NativeTurn(Turn):
     async def _read_reply(self, asking: Asking) -> NativeReply:
         """The model's reply, written down in any case."""
         request = asking.request
-        reader = NativeReader(self._ports.model, max_chars=self._ports.settings.turn.reply_chars)
+        reader = NativeReader(self._manner.model, max_chars=self._ports.settings.turn.reply_chars)
         started, began = self._ports.wall(), self._ports.clock()
         try:
             reply = await reader.read(request)
@@ -83,7 +83,7 @@ class NativeTurn(Turn):
                     await self._book.end_step("", reader.text, spent)
             raise
         spent = self._cost(reply.usage, started, began)
-        self._limits.spend(spent.usage)
+        self._limits.spend(spent.usage, spent.money)
         if not reply.calls:
             await self._book.end_step(reader.text, "", spent)
             return reply

@@ -7,6 +7,7 @@ from typing import Protocol
 from nekro_core.agent.boxes import ChatBoxes
 from nekro_core.agent.discovery import Discovery
 from nekro_core.agent.journal import ChatJournal
+from nekro_core.agent.manner import Manners
 from nekro_core.agent.pictures import Pictures
 from nekro_core.agent.settings import AgentSettings, TriggerSettings
 from nekro_core.catalogue import Catalogue
@@ -58,7 +59,8 @@ class Plugins(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """Everything at once. ``run_limits`` bound each run; ``clock`` is monotonic, ``wall`` counts
+    """Everything at once. What of the model and the settings counts in a chat is in ``manners``.
+    ``run_limits`` bound each run; ``clock`` is monotonic, ``wall`` counts
     seconds since 1970."""
 
     store: Store
@@ -74,6 +76,7 @@ class Ports:
     pictures: Pictures
     settings: AgentSettings
     trigger: TriggerSettings
+    manners: Manners
     run_limits: RunLimits
     clock: Callable[[], float]
     wall: Callable[[], float]

@@ -9,6 +9,7 @@ from loguru import logger
 
 from nekro_core.agent.accounting import TurnBook
 from nekro_core.agent.asking import Ready, acts_natively, make_ready
+from nekro_core.agent.damping import Damper, Rest
 from nekro_core.agent.knowledge import Task
 from nekro_core.agent.native_turn import NativeTurn
 from nekro_core.agent.notices import say
@@ -16,6 +17,7 @@ from nekro_core.agent.ports import Ports
 from nekro_core.agent.trigger import TIMER_S, Answer, Heard, Silent, Wait, decide, reason
 from nekro_core.agent.turn import Turn
 from nekro_core.chat import Author, ChatKey, ChatKind, ChatMessage, Record
+from nekro_core.conduct import State
 from nekro_core.delivery import Working
 from nekro_core.plugin.signal import MsgSignal
 from nekro_core.store import StoreUnavailable
@@ -35,10 +37,13 @@ _Written = TypeVar("_Written")
 class Session:
     """One chat. Everything but `hear`, `pass_over` and `stop` runs in the task of `live`."""
 
-    def __init__(self, chat_key: ChatKey, ports: Ports, slots: anyio.CapacityLimiter) -> None:
+    def __init__(
+        self, chat_key: ChatKey, ports: Ports, slots: anyio.CapacityLimiter, damper: Damper
+    ) -> None:
         self.chat_key = chat_key
         self._ports = ports
         self._slots = slots
+        self._damper = damper
         self._fresh: list[Heard] = []
         self._heard: list[Heard] = []
         self._forced: set[int] = set()
@@ -103,12 +108,15 @@ class Session:
                 turn, self._interrupted = self._interrupted, None
                 await self._resume(turn)
                 continue
+            manner = self._ports.manners.of(self.chat_key)
+            if manner.state is not State.ON:
+                self._heard.clear()  # It was switched off meanwhile.
             decision = decide(
                 self._heard,
                 now=self._ports.clock(),
                 wall=self._ports.wall(),
-                settings=self._ports.trigger,
-                names=self._ports.settings.names,
+                settings=manner.trigger,
+                names=manner.names,
                 forced=self._forced,
             )
             match decision:
@@ -154,8 +162,30 @@ class Session:
             elif signal is not MsgSignal.BLOCK_TRIGGER:
                 if signal is MsgSignal.FORCE_TRIGGER:
                     self._forced.add(record.seq)
-                self._heard.append(heard)
+                if not await self._is_damped(record):
+                    self._heard.append(heard)
         del self._heard[:-_MOST_HEARD]
+
+    async def _is_damped(self, record: Record) -> bool:
+        """Whether it asks for an answer and its sender gets none for a while, who may be a bot."""
+        if record.author is not Author.PERSON or not self._asks(record):
+            return False
+        sender = record.sender.user_id
+        rest = self._damper.rest(self.chat_key, sender)
+        if rest is Rest.NO:
+            return False
+        self._passed.add(record.seq)
+        if rest is Rest.BEGINS:
+            seconds = self._ports.trigger.rest_s
+            logger.warning(
+                "{}: {} woke so many turns that it may be a bot which answers us; it is answered "
+                "again after {:g} s of silence (NEKRO_TRIGGER__BURST_TURNS, __HOUR_TURNS)",
+                self.chat_key,
+                sender,
+                seconds,
+            )
+            await say(self._ports, self.chat_key, [record], "turn.rests", seconds=f"{seconds:g}")
+        return True
 
     async def _signal(self, record: Record) -> MsgSignal:
         plugins = self._ports.plugins
@@ -204,6 +234,7 @@ class Session:
 
         def begin() -> TurnBook:
             logger.info("{}: a turn for record {} ({})", self.chat_key, record.seq, why)
+            self._damper.note(self.chat_key, record.sender.user_id)
             begun = partial(
                 self._ports.store.turns.begin,
                 self.chat_key,
@@ -246,6 +277,9 @@ class Session:
         if self._ports.wall() - stored.started > self._ports.trigger.recover_age_s:
             await store.turns.end(stored.turn_id, stop="too_old")
             return
+        if self._ports.manners.of(self.chat_key).state is not State.ON:
+            await store.turns.end(stored.turn_id, stop="switched_off")
+            return
 
         def begin() -> TurnBook:
             logger.info("{}: turn {} is taken up again", self.chat_key, stored.turn_id)
@@ -268,11 +302,11 @@ class Session:
         return found[0] if found and found[0].seq == seq else None
 
     def _asks(self, record: Record) -> bool:
-        if record.seq in self._passed:
+        if record.seq in self._passed or self._ports.manners.ignores(record):
             return False
-        wall, ports = self._ports.wall(), self._ports
+        wall, manner = self._ports.wall(), self._ports.manners.of(self.chat_key)
         return record.seq in self._forced or bool(
-            reason(record, wall=wall, settings=ports.trigger, names=ports.settings.names)
+            reason(record, wall=wall, settings=manner.trigger, names=manner.names)
         )
 
     async def _take_turn(

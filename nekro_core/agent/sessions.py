@@ -7,6 +7,7 @@ import anyio
 from anyio.abc import TaskGroup
 from loguru import logger
 
+from nekro_core.agent.damping import Damper
 from nekro_core.agent.own_commands import own_commands
 from nekro_core.agent.ports import Ports
 from nekro_core.agent.session import Session
@@ -33,11 +34,13 @@ class Sessions:
         self._ports = ports
         self._sessions: dict[ChatKey, Session] = {}
         self._slots = anyio.CapacityLimiter(ports.settings.concurrent_turns)
+        self._damper = Damper(ports.trigger, ports.clock)
         self._tasks: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
         self._tasks = await anyio.create_task_group().__aenter__()
         self._tasks.start_soon(self._ports.boxes.watch, name="sleep of idle boxes")
+        self._tasks.start_soon(self._ports.manners.conduct.follow, name="a look at conduct.toml")
         book, catalogue = self._ports.commands.book, self._ports.catalogue
         self._leave = [
             self._ports.inbox.listen(self.hear),
@@ -67,8 +70,13 @@ class Sessions:
             self._session(turn.chat_key).take_up(turn)
         waiting = await store.turns.unanswered(since=now - self._ports.trigger.recover_age_s)
         for chat in waiting:
+            heard = [record for record in chat.records if self._ports.manners.hears(record)]
+            if not heard:
+                # Observed, or of somebody who is ignored: not to be looked at at each start.
+                await store.chats.mark_handled(chat.chat_key, chat.records[-1].seq)
+                continue
             session = self._session(chat.chat_key)
-            for record in chat.records:
+            for record in heard:
                 # A command may have been run: what it did is not done twice.
                 known = self._ports.commands.is_command(record)
                 (session.pass_over if known else session.hear)(record)
@@ -97,8 +105,12 @@ class Sessions:
     def hear(self, record: Record, age_s: float) -> None:
         """Take note of a record that arrived so long ago; the inbox calls this."""
         assert self._tasks is not None, "enter the sessions first"
+        manners = self._ports.manners
+        if manners.ignores(record):
+            return
         if not self._ports.commands.hear(record, self._tasks.start_soon):
-            self._session(record.chat_key).hear(record, age_s=age_s)
+            if manners.hears(record):
+                self._session(record.chat_key).hear(record, age_s=age_s)
             return
         session = self._sessions.get(record.chat_key)
         if session is None or session.idle:
@@ -152,7 +164,7 @@ class Sessions:
         session = self._sessions.get(chat_key)
         if session is None:
             assert self._tasks is not None, "enter the sessions first"
-            session = Session(chat_key, self._ports, self._slots)
+            session = Session(chat_key, self._ports, self._slots, self._damper)
             self._sessions[chat_key] = session
             self._tasks.start_soon(self._live, session, name=f"session of {chat_key}")
         return session

@@ -25,6 +25,14 @@ class TriggerSettings(BaseModel):
     """What was stored but not answered before a restart gets its turn only if it is younger."""
     private: bool = True
     """Answer every message of a private chat."""
+    burst_turns: int = Field(default=20, ge=0)
+    """Turns that one sender can wake in one chat within ``burst_s``: two bots that answer each
+    other come to an end. Who reaches it is answered again after ``rest_s`` of silence; 0 is no
+    bound."""
+    burst_s: float = Field(default=120.0, gt=0)
+    hour_turns: int = Field(default=100, ge=0)
+    """The same within an hour, for bots that take their time."""
+    rest_s: float = Field(default=60.0, gt=0)
 
 
 class PromptSettings(BaseModel):
@@ -57,10 +65,24 @@ class TurnSettings(BaseModel):
     """From its beginning, everything included."""
     max_tokens: int = Field(default=200_000, ge=1000)
     """Prompt and completion of all its steps together."""
+    chat_turns_a_day: int = Field(default=0, ge=0)
+    """Turns that one chat may have in 24 hours; 0 sets no limit, here and below."""
     chat_tokens_a_day: int = Field(default=0, ge=0)
-    """Tokens that one chat may use in 24 hours; 0 sets no limit."""
+    """Tokens that one chat may use in 24 hours."""
+    chat_money_a_day: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """What one chat may cost in 24 hours, by the prices of the models (``NEKRO_LLM__*_PRICE``)."""
+    user_turns_a_day: int = Field(default=0, ge=0)
+    """Turns that one person may wake in 24 hours, in all chats of a platform."""
     user_tokens_a_day: int = Field(default=0, ge=0)
-    """Tokens that one person's questions may use in 24 hours; 0 sets no limit."""
+    """Tokens that one person's questions may use in 24 hours."""
+    user_money_a_day: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """What one person's questions may cost in 24 hours."""
+    turns_a_day: int = Field(default=0, ge=0)
+    """Turns of all chats in 24 hours."""
+    tokens_a_day: int = Field(default=0, ge=0)
+    """Tokens of all chats in 24 hours."""
+    money_a_day: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """What all chats may cost in 24 hours."""
     max_repairs: int = Field(default=3, ge=0, le=20)
     """Replies in a row whose code failed, after the first."""
     parallel_calls: int = Field(default=8, ge=1, le=64)

@@ -16,18 +16,11 @@ from nekro_core.agent.already_sent import OutgoingOnce
 from nekro_core.agent.asking import Asking, Ready, ask
 from nekro_core.agent.boxes import KeptBox
 from nekro_core.agent.knowledge import Knowledge, Task
-from nekro_core.agent.limits import (
-    DAY_S,
-    Limit,
-    LimitExceeded,
-    Limits,
-    TokenLimit,
-    total,
-    turn_limits,
-)
+from nekro_core.agent.limits import LimitExceeded, Limits, turn_limits
 from nekro_core.agent.notices import say, sentence
 from nekro_core.agent.ports import Ports
 from nekro_core.agent.python_text import is_call
+from nekro_core.agent.quotas import day_limits
 from nekro_core.agent.reply import End, Reply, ReplyReader
 from nekro_core.agent.report import LEFT, empty_report, report, sent_lines
 from nekro_core.agent.run_calls import RunCalls, guest_functions
@@ -80,6 +73,7 @@ class Turn:
         self._task = task
         self._book = book
         self._settings = ports.settings.turn
+        self._manner = ports.manners.of(task.chat_key)
         self._limits = Limits(turn_limits(self._settings, ports.clock))
         self._known = ready.known if ready else Knowledge(ports, task)
         self._asking = ready.asking if ready else None
@@ -127,7 +121,8 @@ class Turn:
             logger.error("no code can run for {}: {}", self._task.chat_key, error)
             await self._say("turn.no_backend")
             return "no_backend"
-        self._limits.add(*await self._day_limits())
+        asker = self._task.asks.sender.user_id
+        self._limits.add(*await day_limits(self._ports, self._task.chat_key, asker))
         while True:
             try:
                 self._limits.check()
@@ -140,19 +135,6 @@ class Turn:
                 return await self._tell_of(error)
             if stop:
                 return stop
-
-    async def _day_limits(self) -> list[Limit]:
-        """What the operator lets a chat and a person use in 24 hours."""
-        turns, since = self._ports.store.turns, self._ports.wall() - DAY_S
-        limits: list[Limit] = []
-        if most := self._settings.chat_tokens_a_day:
-            used = await turns.usage(since=since, chat_key=self._task.chat_key)
-            limits.append(TokenLimit(most, total(used), kind="chat_day"))
-        user_id = self._task.asks.sender.user_id
-        if (most := self._settings.user_tokens_a_day) and user_id:
-            used = await turns.usage(since=since, user_id=user_id)
-            limits.append(TokenLimit(most, total(used), kind="user_day"))
-        return limits
 
     async def _box_for_step(self) -> KeptBox | None:
         """What a step's code will run in."""
@@ -215,7 +197,7 @@ class Turn:
             )
 
         reader = ReplyReader(
-            self._ports.model,
+            self._manner.model,
             start_run,
             bare_code=asking.bare_code,
             stream_code=self._ports.settings.stream_code,
@@ -237,7 +219,7 @@ class Turn:
                     await self._book.end_step("", reader.text, cost())
             raise
         spent = cost()
-        self._limits.spend(spent.usage)
+        self._limits.spend(spent.usage, spent.money)
         if begun is not None:
             await begun
             await self._book.end_run(run_id, reply, calls)
@@ -247,8 +229,14 @@ class Turn:
     def _cost(self, usage: Usage, started: float, began: float) -> StepCost:
         """What a reply cost that was asked for then (by the wall's clock and by our own)."""
         seconds = self._ports.clock() - began
-        model = self._ports.model.profile.name
-        return StepCost(started=started, seconds=seconds, usage=usage, model=model)
+        profile = self._manner.model.profile
+        return StepCost(
+            started=started,
+            seconds=seconds,
+            usage=usage,
+            model=profile.name,
+            money=profile.price.of(usage),
+        )
 
     async def _after(self, reply: Reply, run_id: str, calls: RunCalls) -> str:
         """What a step leads to: nothing for another step, else why the turn is over."""

@@ -18,6 +18,10 @@ Listener = Callable[[Record, float], None]
 """Takes a new record, and how many seconds ago it reached us."""
 
 
+def _everything(_: Record) -> bool:
+    return True
+
+
 def _nothing(_: int) -> tuple[Statement, ...]:
     return ()
 
@@ -38,6 +42,12 @@ class Inbox:
         self._clock = clock
         self._wall = wall
         self._listeners: list[Listener] = []
+        self._keeps: Callable[[Record], bool] = _everything
+
+    def keep_only(self, keeps: Callable[[Record], bool]) -> None:
+        """Ask this of every message that arrives from now on: what it says no to is neither stored
+        nor told to anybody."""
+        self._keeps = keeps
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Be told of each new record, in the order in which they were stored; the agent's sessions
@@ -72,6 +82,8 @@ class Inbox:
             to_bot=message.to_bot and not own,
             from_history=message.from_history,
         )
+        if not self._keeps(record):
+            return None
         unique = unique_id_of(message.message_id) or _notice_digest(message)
         before = (*store.chats.seen(key), *store.users.seen(key.instance, sender))
 

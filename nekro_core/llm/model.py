@@ -164,6 +164,23 @@ class Usage:
     estimated: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a million tokens cost, in the operator's currency. ``cached`` are those of a prompt that
+    the provider had read before; None is the price of the others."""
+
+    prompt: float = 0.0
+    completion: float = 0.0
+    cached: float | None = None
+
+    def of(self, usage: Usage) -> float:
+        """What a request cost."""
+        cached = min(usage.cached_tokens, usage.prompt_tokens)
+        read = self.prompt if self.cached is None else self.cached
+        whole = (usage.prompt_tokens - cached) * self.prompt + cached * read
+        return (whole + usage.completion_tokens * self.completion) / 1_000_000
+
+
 @dataclass(frozen=True, slots=True)
 class Finished:
     """The reply is over: ``stop``, or ``length`` where a limit cut it."""
@@ -178,7 +195,7 @@ Delta = TextDelta | FunctionCall | Usage | Finished
 class ModelProfile:
     """What a model can do. ``prefers_examples`` marks a small model that wants the short prompt
     with worked examples and a grammar instead of the long one. ``functions`` says that it can call
-    functions natively."""
+    functions natively. ``price`` is what it costs, as the operator says."""
 
     name: str
     vision: bool = False
@@ -187,6 +204,7 @@ class ModelProfile:
     prefers_examples: bool = False
     functions: bool = False
     context_tokens: int = 32_768
+    price: Price = Price()
 
 
 class ChatModel(Protocol):

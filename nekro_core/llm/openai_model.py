@@ -77,6 +77,7 @@ class OpenAIChatModel:
             grammar=settings.grammar,
             functions=True,
             context_tokens=settings.context_tokens,
+            price=settings.price,
         )
         self._socket = socket
         self._clock = clock

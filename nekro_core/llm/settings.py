@@ -5,6 +5,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
+from nekro_core.llm.model import Price
+
 
 class LLMSettings(BaseModel):
     """One OpenAI-compatible endpoint; without a ``base_url`` the embedded model answers.
@@ -27,6 +29,12 @@ class LLMSettings(BaseModel):
     """Whether the endpoint takes a GBNF ``grammar`` field (llama.cpp's server does)."""
     context_tokens: int = Field(default=32_768, ge=1024)
     """How long prompt and reply may be together."""
+    prompt_price: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """What a million tokens of prompts cost, in your currency; for quotas of money."""
+    cached_price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """The same of those that the provider had read before; unset is the price above."""
+    completion_price: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """What a million tokens of replies cost."""
     proxy: str = ""
     """HTTP or SOCKS proxy for this endpoint alone; empty leaves it to the environment."""
     connect_s: float = Field(default=10.0, gt=0)
@@ -70,6 +78,13 @@ class LLMSettings(BaseModel):
         if self.model and not self.base_url:
             raise ValueError("model is set but base_url is not: say where the model is reached")
         return self
+
+    @property
+    def price(self) -> Price:
+        """What the model costs."""
+        return Price(
+            prompt=self.prompt_price, completion=self.completion_price, cached=self.cached_price
+        )
 
     @property
     def configured(self) -> bool:

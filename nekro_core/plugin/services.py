@@ -60,7 +60,7 @@ class Meter(Protocol):
     def refusal(self) -> str:
         """Why no more may be asked; empty where more may."""
 
-    def spend_beside(self, usage: Usage) -> None:
+    def spend_beside(self, usage: Usage, cost: float = 0.0) -> None:
         """A request that is no step of the turn was paid for."""
 
 

@@ -9,7 +9,7 @@ from nekro_core.store.values import ModelUse, Usage
 
 _INSERT = """
 INSERT INTO model_uses (plugin, chat_key, user_id, run_id, model, prompt_tokens, cached_tokens,
-completion_tokens, estimated, cost, started, seconds) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)
+completion_tokens, estimated, cost, started, seconds) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 
@@ -34,6 +34,7 @@ class ModelUses:
                     use.cached_tokens,
                     use.completion_tokens,
                     use.estimated,
+                    use.cost,
                     use.started,
                     use.seconds,
                 ),

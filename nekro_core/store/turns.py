@@ -1,7 +1,7 @@
 """Turns, their steps, and what a dead process left undone."""
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Collection, Generator
 from typing import Any
 
 from nekro_core.chat import Author, ChatKey, Record
@@ -197,26 +197,40 @@ class Turns:
         return [_step(row) for row in rows]
 
     async def usage(
-        self, *, since: float, chat_key: ChatKey | None = None, user_id: str | None = None
+        self,
+        *,
+        since: float,
+        chat_key: ChatKey | None = None,
+        user_id: str | None = None,
+        instances: Collection[str] = (),
     ) -> Usage:
         """What replies begun ``since`` then cost together: of all, of a chat, of a person. With
-        what plugins asked of models on their behalf."""
+        what plugins asked of models on their behalf. An id is a person's on one platform only:
+        ``instances`` are the accounts whose chats count, all of them where none is named."""
         where = "started >= ?"
         values: list[Value] = [since, *_values(chat_key, user_id)]
         if chat_key is not None:
             where += " AND chat_key = ?"
         if user_id is not None:
             where += " AND user_id = ?"
+        if instances:
+            beginnings = [f"{instance}-" for instance in instances]
+            where += (
+                f" AND ({' OR '.join(f'substr(chat_key, 1, {len(b)}) = ?' for b in beginnings)})"
+            )
+            values += beginnings
         (row,) = await self._database.read(
-            "SELECT COALESCE(SUM(step), 0) AS steps, COALESCE(SUM(prompt_tokens), 0) AS prompt, "
+            "SELECT COALESCE(SUM(step), 0) AS steps, COUNT(DISTINCT turn_id) AS turns, "
+            "COALESCE(SUM(prompt_tokens), 0) AS prompt, "
             "COALESCE(SUM(completion_tokens), 0) AS completion, COALESCE(SUM(cost), 0.0) AS cost "
-            "FROM (SELECT 1 AS step, prompt_tokens, completion_tokens, cost FROM steps "
-            f"WHERE {where} UNION ALL SELECT 0, prompt_tokens, completion_tokens, cost "
+            "FROM (SELECT 1 AS step, turn_id, prompt_tokens, completion_tokens, cost FROM steps "
+            f"WHERE {where} UNION ALL SELECT 0, NULL, prompt_tokens, completion_tokens, cost "
             f"FROM model_uses WHERE {where}) AS used",
             *values,
             *values,
         )
         return Usage(
+            turns=int(row["turns"]),
             steps=int(row["steps"]),
             prompt_tokens=int(row["prompt"]),
             completion_tokens=int(row["completion"]),

@@ -102,8 +102,9 @@ class Unanswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What model replies cost together."""
+    """What model replies cost together. ``turns`` are those with a reply that was paid for."""
 
+    turns: int = 0
     steps: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -144,6 +145,7 @@ class ModelUse:
     completion_tokens: int
     cached_tokens: int = 0
     estimated: bool = False
+    cost: float = 0.0
     chat_key: str = ""
     user_id: str = ""
     run_id: str = ""

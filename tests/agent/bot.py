@@ -14,6 +14,7 @@ from nekro_core.agent import (
     AgentSettings,
     ChatBoxes,
     ChatJournal,
+    Manners,
     Pictures,
     Ports,
     Sessions,
@@ -22,6 +23,7 @@ from nekro_core.agent import (
 from nekro_core.agent.boxes import BoxSource
 from nekro_core.catalogue import Catalogue
 from nekro_core.chat import ChatKey, Record, plain_text
+from nekro_core.conduct import ConductFile
 from nekro_core.delivery import Broadcast, Inbox, MediaStore, Outbox, Working
 from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
 from nekro_core.plugin import AgentCtx, MsgSignal, PromptInjection, Services
@@ -256,6 +258,7 @@ async def running_bot(
             pictures=Pictures(longer_side=settings.prompt.image_pixels),
             settings=settings,
             trigger=trigger,
+            manners=Manners(ConductFile(folder / "conduct.toml"), settings, trigger, model),
             run_limits=run_limits or RunLimits(),
             clock=time.monotonic,
             wall=time.time,

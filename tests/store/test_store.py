@@ -268,11 +268,14 @@ async def test_steps_and_what_they_cost(store: Store) -> None:
     assert await store.turns.steps(turn.turn_id) == [one, two]
     with pytest.raises(Conflict):
         await store.turns.add_step(turn.turn_id, two)
-    everything = Usage(steps=2, prompt_tokens=101, completion_tokens=10, cost=0.5)
+    everything = Usage(turns=1, steps=2, prompt_tokens=101, completion_tokens=10, cost=0.5)
     assert await store.turns.usage(since=0) == everything
     assert await store.turns.usage(since=0, chat_key=GROUP, user_id="10001") == everything
     assert await store.turns.usage(since=0, chat_key=OTHER) == Usage()
-    assert await store.turns.usage(since=55.0) == Usage(steps=1, prompt_tokens=1)
+    instance = {GROUP.instance}
+    assert await store.turns.usage(since=0, user_id="10001", instances=instance) == everything
+    assert await store.turns.usage(since=0, user_id="10001", instances={"other"}) == Usage()
+    assert await store.turns.usage(since=55.0) == Usage(turns=1, steps=1, prompt_tokens=1)
 
 
 # ---- runs

@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field
 from nekro_core.llm.model import (
     ChatRequest,
     Finished,
+    ModelProfile,
     ModelUnreachable,
     RequestRejected,
     TextDelta,
@@ -198,7 +199,7 @@ async def gen_openai_embeddings(
                 completion_tokens=0,
                 estimated=not tokens,
             ),
-            model,
+            ModelProfile(name=model, price=plugin_models().price(address, model)),
             started,
         )
     return vectors if isinstance(input, list) else vectors[0]

@@ -10,7 +10,7 @@ from loguru import logger
 from pydantic import ValidationError
 
 from nekro_core.llm.groups import ModelGroupSettings
-from nekro_core.llm.model import ChatModel, RequestRejected
+from nekro_core.llm.model import ChatModel, Price, RequestRejected
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugin.models.groups import EMBEDDED, ModelGroups
@@ -58,6 +58,12 @@ class PluginModels:
             _, old = self._kept.popitem(last=False)
             await _close(old)
         return MeteredModel(found, self.ledger)
+
+    def price(self, base_url: str, model: str) -> Price:
+        """What the operator says that a model costs; nothing where it is none of theirs."""
+        wanted = base_url.strip().rstrip("/"), model
+        known = (each for each in self._others.values() if self._mine(each)[:2] == wanted)
+        return next((each.price for each in known), Price())
 
     async def aclose(self) -> None:
         """Close the connections, those of the bot's own model excepted."""

@@ -39,15 +39,17 @@ class Ledger:
         if call is not None and call.meter is not None and (why := call.meter.refusal()):
             raise QuotaExceeded(f"no more may be asked of a model in this turn: {why}")
 
-    def count(self, usage: Usage, model: str, started: float) -> None:
+    def count(self, usage: Usage, profile: ModelProfile, started: float) -> None:
         """A request was paid for; ``started`` is when, by `now`."""
         call, owner = current_call(), current_owner()
+        cost = profile.price.of(usage)
         if call is not None and call.meter is not None:
-            call.meter.spend_beside(usage)
+            call.meter.spend_beside(usage, cost)
         self._book.add(
             ModelUse(
                 plugin=(call.owner if call else "") or (owner.item if owner else ""),
-                model=model,
+                model=profile.name,
+                cost=cost,
                 prompt_tokens=usage.prompt_tokens,
                 cached_tokens=usage.cached_tokens,
                 completion_tokens=usage.completion_tokens,
@@ -110,4 +112,4 @@ class MeteredModel:
             if usage is None and words:
                 usage = estimate_usage(request, "".join(words))
             if usage is not None:
-                self._ledger.count(usage, self.profile.name, started)
+                self._ledger.count(usage, self.profile, started)

@@ -1,0 +1,44 @@
+"""Further models by the names of their groups, each made when it is first asked for."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+
+from nekro_core.llm.groups import ModelGroupSettings
+from nekro_core.llm.model import ChatModel
+from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.llm.settings import LLMSettings
+
+
+class NamedModels:
+    """Made once for a bot, from ``NEKRO_MODELS``; whoever makes it closes it."""
+
+    def __init__(
+        self,
+        groups: Mapping[str, ModelGroupSettings],
+        *,
+        make: Callable[[LLMSettings], ChatModel] = OpenAIChatModel,
+        staged: Callable[[ChatModel], ChatModel] = lambda model: model,
+    ) -> None:
+        self._groups = groups
+        self._make = make
+        self._staged = staged
+        self._made: dict[str, tuple[ChatModel, ChatModel]] = {}
+
+    def get(self, name: str) -> ChatModel | None:
+        """The model of a group; None where there is no such group, or it is not for chats."""
+        settings = self._groups.get(name) or self._groups.get(name.lower())
+        if settings is None or settings.type != "chat" or not settings.configured:
+            return None
+        if name not in self._made:
+            model = self._make(LLMSettings(**settings.model_dump(include=_OWN)))
+            self._made[name] = model, self._staged(model)
+        return self._made[name][1]
+
+    async def aclose(self) -> None:
+        """Close their connections."""
+        async with AsyncExitStack() as closing:
+            while self._made:
+                closing.push_async_callback(self._made.popitem()[1][0].aclose)
+
+
+_OWN = set(LLMSettings.model_fields)
