@@ -33,9 +33,16 @@ SAID = (
 )
 
 
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
+async def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        return await request.getfixturevalue("postgres").database()
+    return f"sqlite://{tmp_path / 'nekro.sqlite3'}"
+
+
 @pytest.fixture
-async def host(tmp_path: Path, world: World) -> AsyncIterator[Host]:
-    async with Store.open(f"sqlite://{tmp_path / 'nekro.sqlite3'}") as store:
+async def host(url: str, tmp_path: Path, world: World) -> AsyncIterator[Host]:
+    async with Store.open(url) as store:
         await store.accounts.bind("web", "bot")
         inbox = Inbox(store, Broadcast())
         for number, (place, who, text, time, to_bot) in enumerate(SAID, 1):

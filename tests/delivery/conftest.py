@@ -41,8 +41,10 @@ async def empty_database(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-@pytest.fixture
-def url(tmp_path: Path, empty_database: bytes) -> str:
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
+async def url(request: pytest.FixtureRequest, tmp_path: Path, empty_database: bytes) -> str:
+    if request.param == "postgres":
+        return await request.getfixturevalue("postgres").database()
     path = tmp_path / "nekro.sqlite3"
     path.write_bytes(empty_database)
     return f"sqlite://{path}"

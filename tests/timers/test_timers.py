@@ -23,9 +23,9 @@ HOURLY = Schedule.parse("0 * * * *", "UTC")
 class Bot:
     """What has timers. ``now`` is its clock."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, url: str) -> None:
         self.now = NOON
-        self.url = f"sqlite://{folder}/nekro.sqlite3"
+        self.url = url
         self.store: Store
         self.inbox: Inbox
         self.timers: Timers
@@ -65,10 +65,12 @@ async def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "nekro.sqlite3"
 
 
-@pytest.fixture
-def bot(tmp_path: Path, fresh: Path) -> Bot:
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
+async def bot(request: pytest.FixtureRequest, tmp_path: Path, fresh: Path) -> Bot:
+    if request.param == "postgres":
+        return Bot(await request.getfixturevalue("postgres").database())
     shutil.copy(fresh, tmp_path)
-    return Bot(tmp_path)
+    return Bot(f"sqlite://{tmp_path / fresh.name}")
 
 
 TEA = "A timer that was set in this chat is due: tea"
