@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -18,6 +18,7 @@ from contextlib import (
     contextmanager,
 )
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import anyio
@@ -142,13 +143,15 @@ async def serve(settings: Settings, ending: Ending, *, report: Report, announce:
         port = listener.getsockname()[1]
         redactor = open_log(written_settings())
         redactor.hide(settings.secrets())
-        nonebot.init(**adapter_settings(), driver=DRIVER, host=settings.host, port=port)
+        written = adapter_settings(settings.nekro_platforms)
+        nonebot.init(**written, driver=DRIVER, host=settings.host, port=port)
         driver = nonebot.get_driver()
         if not isinstance(driver, ASGIMixin):
             raise TypeError(f"driver {driver.type} serves no web application; {DRIVER} does")
         failure: Exception | None = None
         # The page calls the bot what people call it, unless the operator says otherwise.
         configuration = {"web_bot_name": settings.nekro_agent.names[0]} | driver.config.model_dump()
+        configuration["nekro_platforms"] = settings.nekro_platforms
         preview = Preview(settings.nekro_preview, port)
         async with App.open(settings, configuration, report=report, preview=preview) as app:
             # What goes wrong in here is raised outside, where no task group wraps it.
@@ -182,14 +185,25 @@ def add_adapters(app: App, driver: Driver) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for name in builtin_adapters():
         module = load_adapter(name)
-        create: AdapterFactory = module.create
-        try:
-            app.add_adapter(create(app.host, driver))
-        except (RuntimeError, ValueError) as error:
-            logger.error("the adapter {} is left out: {}", name, error)
-            continue
-        options |= getattr(module, "SERVER_OPTIONS", {})
+        made = 0
+        for each, create in _factories(name, module, app.host.settings).items():
+            try:
+                app.add_adapter(create(app.host, driver))
+            except (RuntimeError, ValueError) as error:
+                logger.error("the adapter {} is left out: {}", each, error)
+            else:
+                made += 1
+        if made:
+            options |= getattr(module, "SERVER_OPTIONS", {})
     return options
+
+
+def _factories(
+    name: str, module: ModuleType, settings: Mapping[str, Any]
+) -> Mapping[str, AdapterFactory]:
+    several: Callable[[Mapping[str, Any]], Mapping[str, AdapterFactory]] | None
+    several = getattr(module, "factories", None)
+    return several(settings) if several is not None else {name: module.create}
 
 
 class _Server(uvicorn.Server):

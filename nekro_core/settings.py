@@ -5,9 +5,10 @@ joined by two underscores: ``NEKRO_LLM__BASE_URL`` is ``nekro_llm.base_url``.
 """
 
 import difflib
+import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast, get_args, get_origin
 
@@ -35,6 +36,9 @@ ADAPTER_PREFIXES = ("onebot_", "web_")
 """Names of the process environment that are handed to adapters as they stand: NoneBot itself reads
 undeclared names from the files only, so a container's environment would be ignored."""
 
+PLATFORM_PREFIXES = {"kook": "kaiheila_", "onebot_v12": "onebot_"}
+"""The same of a platform's NoneBot adapter, where it is not the platform's own name."""
+
 SECRET_NAME = re.compile(r"token|key|secret|password", re.IGNORECASE)
 """What a setting is called whose value nobody may read in a log or an error."""
 
@@ -57,6 +61,8 @@ class Settings(BaseSettings):
     """Everything that a running bot writes."""
     nekro_database_url: str = ""
     """Any Tortoise URL; empty is an SQLite file under the data folder."""
+    nekro_platforms: tuple[str, ...] = ()
+    """Platforms beyond OneBot v11 and the page, each installed as an extra: ``["telegram"]``."""
     nekro_llm: LLMSettings = LLMSettings()
     nekro_models: dict[str, ModelGroupSettings] = Field(default_factory=dict)
     """Further models, by the names under which plugins ask for them."""
@@ -107,13 +113,22 @@ class Settings(BaseSettings):
         return settings
 
 
-def adapter_settings() -> dict[str, Any]:
-    """Adapters' names that stand in the process environment, for ``nonebot.init``."""
+def adapter_settings(platforms: Iterable[str] = ()) -> dict[str, Any]:
+    """Adapters' names that stand in the process environment, for ``nonebot.init``. Those of the
+    platforms are read as NoneBot reads its files: as JSON, where it is some."""
+    of_platforms = tuple(PLATFORM_PREFIXES.get(name, f"{name}_") for name in platforms)
     return {
-        name.lower(): value
-        for name, value in os.environ.items()
-        if name.lower().startswith(ADAPTER_PREFIXES)
+        name: _json_or_text(value) if name.startswith(of_platforms) else value
+        for name, value in ((name.lower(), value) for name, value in os.environ.items())
+        if name.startswith(ADAPTER_PREFIXES + of_platforms)
     }
+
+
+def _json_or_text(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
 
 
 def written_settings(folder: Path = Path()) -> Mapping[str, str]:

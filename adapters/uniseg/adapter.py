@@ -1,0 +1,103 @@
+"""The adapter of one platform: a stock NoneBot adapter, an intake and a way out."""
+
+import anyio
+from anyio.abc import TaskStatus
+from loguru import logger
+from nonebot.drivers import Driver
+
+from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, Receipt
+
+from .held import hold
+from .intake import Intake
+from .outcome import outcome_of
+from .platform import Platform
+from .writing import written
+
+SEND_S = 30.0
+"""Seconds for a message until its outcome counts as unknown."""
+DRAIN_S = 1.0
+"""Seconds at the end for messages that were read and not yet stored."""
+END_S = 1.0
+"""Seconds for the stock adapter to disconnect."""
+
+
+class UnisegAdapter:
+    """`Adapter` for one platform. Made by the platform's module."""
+
+    def __init__(
+        self, host: Host, driver: Driver, platform: Platform, *, send_s: float = SEND_S
+    ) -> None:
+        self.name = platform.name
+        self._host = host
+        self._driver = driver
+        self._platform = platform
+        self._send_s = send_s
+        self._intake = Intake(host, platform)
+        self._held = hold(platform.stock, driver, self._intake)
+        self._stop = anyio.Event()
+        self._ended: anyio.Event | None = None
+
+    def capabilities(self, _chat_key: ChatKey) -> Capabilities:
+        """The same for all of the platform's chats."""
+        return self._platform.capabilities
+
+    async def start(self) -> None:
+        """Let the stock adapter connect. Its tasks and ours end with `aclose`."""
+        await self._driver.task_group.start(self._run)
+
+    async def aclose(self) -> None:
+        """Disconnect; messages in flight become unknown. May be called twice."""
+        self._stop.set()
+        if self._ended is not None:
+            await self._ended.wait()
+
+    async def _run(self, *, task_status: TaskStatus[None]) -> None:
+        self._ended = anyio.Event()
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._intake.open(tasks)
+                try:
+                    await self._held.start()
+                except Exception:  # noqa: BLE001 - a stranger's code; the other platforms go on
+                    logger.exception("{} could not be started; it is left out", self.name)
+                task_status.started()
+                await self._stop.wait()
+                with anyio.move_on_after(DRAIN_S):
+                    await self._intake.close()
+                with anyio.move_on_after(END_S):
+                    await self._held.end()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._ended.set()
+
+    async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
+        """Every account of ours that was ever connected, and the one that this chat belongs to."""
+        bound = await self._host.account_of(chat_key.instance)
+        return frozenset({*self._intake.own.values(), *({bound} if bound else ())})
+
+    async def send(self, delivery: Delivery) -> Receipt:
+        """Make the one call. It goes out by the chat's own account or not at all."""
+        account = await self._host.account_of(delivery.chat_key.instance)
+        if account is None:
+            reason = f"no account is bound to {delivery.chat_key.instance!r}"
+            return Receipt(state=DeliveryState.REJECTED, reason=reason)
+        bot = self._intake.bot(account)
+        if bot is None:
+            reason = f"account {account} is not connected"
+            return Receipt(state=DeliveryState.PENDING, reason=reason)
+        target, bridge = self._intake.target(delivery.chat_key), self._intake.bridge
+        own = {name: user for user, name in self._intake.own.items()}
+        try:
+            with anyio.fail_after(self._send_s):
+                pieces = await written(delivery.segments, self._platform, own)
+                message = await bridge.write(pieces, bot)
+                result = await bridge.send(target, bot, message)
+        except TimeoutError:
+            reason = f"no answer within {self._send_s:g} s; it may have arrived"
+            return Receipt(state=DeliveryState.UNKNOWN, reason=reason)
+        except Exception as error:  # noqa: BLE001 - of whatever kind the stock adapter raises
+            receipt = outcome_of(error)
+            logger.warning("{}: {}: {}", delivery.chat_key, receipt.state, receipt.reason)
+            return receipt
+        return Receipt(state=DeliveryState.SENT, message_id=self._platform.sent_id(result))

@@ -1,0 +1,48 @@
+"""Which platforms an operator has enabled. Nothing of them is imported before they are made."""
+
+import difflib
+import warnings
+from collections.abc import Mapping
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from nonebot import require
+from nonebot.drivers import Driver
+
+from nekro_core.api.adapter import Adapter, AdapterFactory, Host
+
+PLATFORMS = ("satori",)
+"""What can stand in ``NEKRO_PLATFORMS``: the adapter's name, the extra's and the module's."""
+
+
+def factories(settings: Mapping[str, Any]) -> Mapping[str, AdapterFactory]:
+    """What makes the adapter of each platform in ``NEKRO_PLATFORMS``."""
+    return {name: partial(_create, name) for name in settings.get("nekro_platforms") or ()}
+
+
+def _create(name: str, host: Host, driver: Driver) -> Adapter:
+    """Raises `ValueError` for a name that is none, `RuntimeError` where its extra is missing or its
+    settings cannot be read."""
+    if name not in PLATFORMS:
+        close = difflib.get_close_matches(name, PLATFORMS, 1)
+        remedy = f"did you mean {close[0]}?" if close else f"there are {', '.join(PLATFORMS)}"
+        raise ValueError(f"NEKRO_PLATFORMS: no platform {name!r}; {remedy}")
+    try:
+        _load_uniseg()
+        module = import_module(f".platforms.{name}", __package__)
+    except ImportError as error:
+        raise RuntimeError(
+            f"NEKRO_PLATFORMS has {name}, which is not installed ({error}): "
+            f"pip install 'nekro-core[{name.replace('_', '-')}]'"
+        ) from error
+    made: Adapter = module.create(host, driver)
+    return made
+
+
+def _load_uniseg() -> None:
+    """Load it as a plugin, so that an operator's own plugin that needs it finds it loaded."""
+    with warnings.catch_warnings():
+        # It looks for adapters registered by then and says so; ours are told to it one by one.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        require("nonebot_plugin_alconna")

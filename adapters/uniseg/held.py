@@ -1,0 +1,92 @@
+"""A NoneBot adapter in our hands: we say when it starts and ends, and hear its events first.
+
+NoneBot would start it before the bot can take anything in, and let it ask the network about a
+message before anybody sees that the message came.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from types import new_class
+from typing import Any, Protocol
+
+from loguru import logger
+from nonebot.adapters import Adapter, Bot, Event
+from nonebot.drivers import Driver
+from nonebot.utils import is_coroutine_callable, run_sync
+
+Hook = Callable[[], Any]
+
+
+class Ear(Protocol):
+    """Who hears what a held adapter brings."""
+
+    def connected(self, bot: Bot) -> None:
+        """An account can be reached."""
+
+    def disconnected(self, bot: Bot) -> None:
+        """It cannot any more."""
+
+    async def heard(self, bot: Bot, event: Event) -> None:
+        """Something happened. Its place in the order of arrival is taken before the first await."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """A stock adapter, and what it would have done at NoneBot's start and end."""
+
+    adapter: Adapter
+    _starts: tuple[Hook, ...]
+    _ends: tuple[Hook, ...]
+
+    async def start(self) -> None:
+        """Let it connect. Raises whatever its hooks raise."""
+        for hook in self._starts:
+            await _run(hook)
+
+    async def end(self) -> None:
+        """Let it disconnect; what goes wrong is logged."""
+        for hook in reversed(self._ends):
+            try:
+                await _run(hook)
+            except Exception:  # noqa: BLE001 - a stranger's code at its end
+                logger.exception("{}: a hook at the end failed", self.adapter.get_name())
+
+
+def hold(stock: type[Adapter], driver: Driver, ear: Ear) -> Held:
+    """Make a stock adapter whose bots tell ``ear`` of every event, before the stock code has
+    looked at it. Raises what its constructor raises."""
+
+    def bot_connect(self: Adapter, bot: Bot) -> None:
+        # What the stock code does with an event ends in NoneBot's matchers: `Ear.heard` goes first.
+        bot.handle_event = partial(ear.heard, bot)  # type: ignore[attr-defined]
+        try:
+            Adapter.bot_connect(self, bot)
+        except RuntimeError as error:  # another adapter's bot has the same id
+            logger.warning("NoneBot's plugins will not see account {}: {}", bot.self_id, error)
+            self.bots[bot.self_id] = bot
+        ear.connected(bot)
+
+    def bot_disconnect(self: Adapter, bot: Bot) -> None:
+        ear.disconnected(bot)
+        if self.driver.bots.get(bot.self_id) is bot:
+            Adapter.bot_disconnect(self, bot)
+        else:
+            self.bots.pop(bot.self_id, None)
+
+    lifespan = driver._lifespan  # noqa: SLF001 - NoneBot's `Adapter.on_ready` writes there too
+    lists = lifespan._startup_funcs, lifespan._ready_funcs, lifespan._shutdown_funcs  # noqa: SLF001
+    before = [len(each) for each in lists]
+    methods = {"bot_connect": bot_connect, "bot_disconnect": bot_disconnect}
+    heard: Any = new_class(stock.__name__, (stock,), exec_body=lambda names: names.update(methods))
+    adapter: Adapter = heard(driver)
+    added = [each[count:] for each, count in zip(lists, before, strict=True)]
+    for each, count in zip(lists, before, strict=True):
+        del each[count:]
+    startup, ready, shutdown = added
+    return Held(adapter, (*startup, *ready), tuple(shutdown))
+
+
+async def _run(hook: Hook) -> None:
+    work: Callable[[], Awaitable[Any]] = hook if is_coroutine_callable(hook) else run_sync(hook)
+    await work()

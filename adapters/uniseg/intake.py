@@ -1,0 +1,193 @@
+"""From a stock adapter's events to `Host.accept`, in the order of arrival within each chat."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from loguru import logger
+from nonebot.adapters import Bot, Event
+from nonebot.matcher import matchers
+from nonebot_plugin_alconna.uniseg import Target
+
+from nekro_core.api.adapter import Host, Lanes, accept_patiently
+from nekro_core.api.chat import (
+    ChatKey,
+    ChatKeyError,
+    ChatKind,
+    ChatMessage,
+    Mention,
+    Reply,
+    Segments,
+    Sender,
+)
+
+from .bridge import Bridge
+from .platform import Platform
+from .reading import Reader
+
+BACKLOG = 4096
+"""Events of one account that may wait; further ones wait in their own tasks, in order."""
+REMEMBERED = 4096
+"""Chats whose latest address is kept."""
+
+
+class Intake:
+    """Hears all accounts of one platform. An `Ear`."""
+
+    def __init__(
+        self, host: Host, platform: Platform, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._host = host
+        self._platform = platform
+        self._bridge = Bridge(platform.stock.get_name())
+        self._clock = clock
+        self._tasks: TaskGroup | None = None
+        self._lanes: Lanes | None = None
+        self._bots: dict[str, Bot] = {}
+        self._queues: dict[Bot, MemoryObjectSendStream[Event]] = {}
+        self._targets: dict[ChatKey, Target] = {}
+        self.own: dict[str, str] = {}
+        """Our accounts by their user ids; also those that are offline now."""
+
+    def open(self, tasks: TaskGroup) -> None:
+        """Take in what comes from now on, in tasks of this group."""
+        self._tasks, self._lanes = tasks, Lanes(tasks)
+
+    async def close(self) -> None:
+        """Take nothing more in, and wait for what was heard to be handed over."""
+        for queue in self._queues.values():
+            queue.close()
+        if self._lanes is not None:
+            await self._lanes.idle()
+
+    @property
+    def bridge(self) -> Bridge:
+        """The platform's part of uniseg."""
+        return self._bridge
+
+    def bot(self, account: str) -> Bot | None:
+        """Exactly this account, where it can be reached."""
+        return self._bots.get(account)
+
+    def target(self, key: ChatKey) -> Target:
+        """Where to send: as the chat was last heard, else as its key says."""
+        return self._targets.get(key) or self._platform.target(key)
+
+    def connected(self, bot: Bot) -> None:
+        """See `Ear.connected`."""
+        if self._tasks is None:
+            return
+        self._bots[bot.self_id] = bot
+        self.own[self._platform.user_of(bot)] = bot.self_id
+        sender, receiver = anyio.create_memory_object_stream[Event](BACKLOG)
+        self._queues[bot] = sender
+        self._tasks.start_soon(self._take, bot, receiver)
+        logger.info("{}: account {} is connected", self._platform.name, bot.self_id)
+
+    def disconnected(self, bot: Bot) -> None:
+        """See `Ear.disconnected`. What it has brought is still taken in."""
+        if self._bots.get(bot.self_id) is bot:
+            del self._bots[bot.self_id]
+        if (queue := self._queues.pop(bot, None)) is not None:
+            queue.close()
+        logger.warning("{}: account {} is gone", self._platform.name, bot.self_id)
+
+    async def heard(self, bot: Bot, event: Event) -> None:
+        """See `Ear.heard`. NoneBot's own dispatch follows, only where there is somebody to
+        dispatch to: it asks the platform about replies and cuts mentions off."""
+        queue = self._queues.get(bot)
+        dispatch = any(matchers.values())
+        if queue is not None:
+            try:
+                await queue.send(event.model_copy(deep=True) if dispatch else event)
+            except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                logger.warning("{}: an event came too late", self._platform.name)
+        if dispatch:
+            await type(bot).handle_event(bot, event)  # type: ignore[attr-defined]
+
+    async def _take(self, bot: Bot, events: MemoryObjectReceiveStream[Event]) -> None:
+        with events:
+            instance = await self._host.instance_of(self._platform.name, bot.self_id)
+            self._host.online()
+            async for event in events:
+                try:
+                    await self._sort(bot, instance, event)
+                except Exception:  # noqa: BLE001 - of whatever a stranger's event is made
+                    logger.exception("{}: an event was not understood", self._platform.name)
+
+    async def _sort(self, bot: Bot, instance: str, event: Event) -> None:
+        """Put an event into the lane of its chat."""
+        assert self._lanes is not None
+        target = self._bridge.target(event, bot)
+        if target is None:
+            logger.debug("{}: an event of no chat: {}", self._platform.name, event.get_event_name())
+            return
+        try:
+            key = self._platform.address(target).key(instance)
+        except ChatKeyError as error:
+            logger.warning("{}: an event of no chat: {}", self._platform.name, error)
+            return
+        self._remember(key, target)
+        if self._platform.is_message(event):
+            await self._lanes.submit(key, partial(self._accept_message, bot, key, event))
+        elif recalled := self._platform.recalled(event):
+            await self._lanes.submit(key, partial(self._host.recall, key, recalled))
+        elif (notice := self._platform.notice(event)) is not None:
+            sender = Sender(notice.actor_id)
+            job = partial(self._accept, bot, key, event, sender, (notice,))
+            await self._lanes.submit(key, job)
+
+    def _remember(self, key: ChatKey, target: Target) -> None:
+        self._targets.pop(key, None)
+        self._targets[key] = target
+        if len(self._targets) > REMEMBERED:
+            del self._targets[next(iter(self._targets))]
+
+    async def _accept_message(self, bot: Bot, key: ChatKey, event: Event) -> None:
+        platform, found = self._platform, self._platform.sender(event)
+        if found.user_id == platform.user_of(bot):
+            return  # The echo of our own message: the outbox has recorded it.
+        sender = Sender(self.own.get(found.user_id, found.user_id), found.name, found.role)
+        reader = Reader(self._host, platform, self.own, chat_key=key, bot=bot, event=event)
+        segments = await reader.read(self._bridge.read(platform.message(event)))
+        to_bot = (
+            key.kind is ChatKind.PRIVATE
+            or platform.means_us(event, bot)
+            or _addressed(segments, bot.self_id)
+        )
+        message_id = self._bridge.message_id(event)
+        await self._accept(bot, key, event, sender, segments, message_id=message_id, to_bot=to_bot)
+
+    async def _accept(
+        self,
+        bot: Bot,
+        key: ChatKey,
+        event: Event,
+        sender: Sender,
+        segments: Segments,
+        *,
+        message_id: str = "",
+        to_bot: bool = False,
+    ) -> None:
+        at = self._platform.time(event)
+        message = ChatMessage(
+            chat_key=key,
+            message_id=message_id,
+            sender=sender,
+            segments=segments,
+            time=self._clock() if at is None else at,
+            account=bot.self_id,
+            to_bot=to_bot,
+        )
+        await accept_patiently(self._host.accept, message)
+
+
+def _addressed(segments: Segments, account: str) -> bool:
+    return any(
+        (isinstance(segment, Mention) and segment.user_id == account)
+        or (isinstance(segment, Reply) and segment.sender_id == account)
+        for segment in segments
+    )

@@ -1,0 +1,45 @@
+"""What became of a call, from what a NoneBot adapter raised."""
+
+import httpx
+from nonebot.exception import ActionFailed, ApiNotAvailable, NetworkError
+
+from nekro_core.api.chat import DeliveryState, Receipt
+
+from .bridge import CannotSend
+
+_NEVER_LEFT = (ConnectionRefusedError, httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_TOO_MANY = 429
+_SERVER_TROUBLE = range(500, 600)
+
+
+def outcome_of(error: Exception) -> Receipt:
+    """``rejected`` for a clear no, ``pending`` for what surely did not happen and may be tried
+    again, else ``unknown``: a message that may have arrived is never sent a second time."""
+    if isinstance(error, CannotSend):
+        return Receipt(state=DeliveryState.REJECTED, reason=str(error))
+    reason = str(error) or repr(error)
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, _NEVER_LEFT):
+            return Receipt(state=DeliveryState.PENDING, reason=f"not reachable: {cause}")
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, ApiNotAvailable):
+        return Receipt(
+            state=DeliveryState.REJECTED, reason=f"the adapter has no call for it: {reason}"
+        )
+    if isinstance(error, ActionFailed) and not isinstance(error, NetworkError):
+        status = _status_of(error)
+        if status == _TOO_MANY:
+            return Receipt(
+                state=DeliveryState.PENDING, reason=f"the platform asks to wait: {reason}"
+            )
+        if status not in _SERVER_TROUBLE:
+            return Receipt(state=DeliveryState.REJECTED, reason=reason)
+    return Receipt(state=DeliveryState.UNKNOWN, reason=reason)
+
+
+def _status_of(error: ActionFailed) -> int:
+    found = getattr(error, "status_code", None) or getattr(
+        getattr(error, "response", None), "status_code", None
+    )
+    return found if isinstance(found, int) else 0

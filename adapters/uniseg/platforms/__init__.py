@@ -1,0 +1,1 @@
+"""One module a platform: what it is like, and ``create``."""

@@ -1,0 +1,99 @@
+"""Satori: one protocol in front of many platforms. https://satori.chat/en-US/protocol/.
+
+An account is ``platform:user``; in events it is the user id alone.
+"""
+
+from typing import Any
+
+from nonebot.adapters import Bot as BaseBot
+from nonebot.adapters import Event as BaseEvent
+from nonebot.adapters.satori import Adapter, Bot
+from nonebot.adapters.satori.event import (
+    Event,
+    GuildMemberAddedEvent,
+    GuildMemberRemovedEvent,
+    MessageCreatedEvent,
+    MessageDeletedEvent,
+)
+from nonebot.drivers import Driver
+
+from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.chat import (
+    File,
+    Image,
+    Mention,
+    Notice,
+    Reply,
+    Role,
+    Sender,
+    Text,
+    Video,
+    Voice,
+)
+
+from ..adapter import UnisegAdapter
+from ..platform import Platform
+
+
+class Satori(Platform):
+    """See the module."""
+
+    name = "satori"
+    stock = Adapter
+    capabilities = Capabilities(
+        inline=frozenset({Text, Mention, Reply, Image}), alone=frozenset({Voice, Video, File})
+    )
+
+    def user_of(self, bot: BaseBot) -> str:
+        """The user id alone."""
+        assert isinstance(bot, Bot)
+        return str(bot.get_self_id())  # type: ignore[no-untyped-call]
+
+    def is_message(self, event: BaseEvent) -> bool:
+        """Not an edit and not a deletion, which are message events there."""
+        return isinstance(event, MessageCreatedEvent)
+
+    def sender(self, event: BaseEvent) -> Sender:
+        """Under the name that the chat shows: the member's, then the user's."""
+        assert isinstance(event, Event)
+        user, member = event.user, event.member
+        names = (member and member.nick, user and user.nick, user and user.name)
+        name = next((name for name in names if name), "")
+        roles = {role.id for role in member.roles} if member else set()
+        role = next((role for role in (Role.OWNER, Role.ADMIN) if role.value in roles), Role.MEMBER)
+        return Sender(user.id if user else "", name, role)
+
+    def time(self, event: BaseEvent) -> float | None:
+        """The server's own."""
+        assert isinstance(event, Event)
+        return event.timestamp.timestamp()
+
+    def notice(self, event: BaseEvent) -> Notice | None:
+        """Who came and who left."""
+        match event:
+            case GuildMemberAddedEvent():
+                kind = "join"
+            case GuildMemberRemovedEvent():
+                kind = "leave"
+            case _:
+                return None
+        actor = event.operator.id if event.operator else event.user.id
+        return Notice(kind, actor, event.user.id)
+
+    def recalled(self, event: BaseEvent) -> str:
+        """The deleted message's."""
+        return event.message.id if isinstance(event, MessageDeletedEvent) else ""
+
+    async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
+        """What the server offers through itself alone."""
+        assert isinstance(bot, Bot)
+        address = piece.url or piece.id or ""
+        internal = address.startswith(("upload:", "internal:"))
+        if internal or any(address.startswith(known) for known in bot.proxy_urls):
+            return await bot.download(address)
+        return ""
+
+
+def create(host: Host, driver: Driver) -> UnisegAdapter:
+    """The adapter. Raises `ValueError` for settings that cannot be read."""
+    return UnisegAdapter(host, driver, Satori())

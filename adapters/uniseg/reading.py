@@ -1,0 +1,159 @@
+"""uniseg's pieces of a received message as our segments."""
+
+from collections.abc import Callable, Mapping
+from io import BytesIO
+from typing import Any
+
+import anyio
+from loguru import logger
+from nonebot.adapters import Bot, Event
+from nonebot_plugin_alconna import uniseg
+
+from nekro_core.api.adapter import Expected, Host
+from nekro_core.api.chat import (
+    EVERYONE,
+    Author,
+    ChatKey,
+    File,
+    Forward,
+    ForwardedMessage,
+    Image,
+    Media,
+    Mention,
+    Reply,
+    Segment,
+    Segments,
+    Text,
+    Unknown,
+    Video,
+    Voice,
+)
+
+from .platform import Platform
+
+MEDIA_PER_MESSAGE = 20
+MESSAGE_S = 30.0
+"""Seconds for all media of one message; the chat's next message waits meanwhile."""
+QUOTED_LENGTH = 500
+"""Characters kept of a message that was replied to."""
+SUMMARY_LENGTH = 200
+BUNDLE_MESSAGES = 100
+BUNDLE_DEPTH = 3
+
+_MEDIA: Mapping[type, tuple[Callable[[Media], Segment], Expected]] = {
+    uniseg.Image: (Image, "image"),
+    uniseg.Voice: (Voice, "audio"),
+    uniseg.Audio: (Voice, "audio"),
+    uniseg.Video: (Video, "video"),
+    uniseg.File: (File, "file"),
+}
+
+
+class Reader:
+    """Reads one message. Bounded in number of media and, together, in time; never raises for what
+    a medium or a quotation lacks: it is said in the value.
+
+    ``own`` has our accounts' names, by their user ids on the platform.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        platform: Platform,
+        own: Mapping[str, str],
+        *,
+        chat_key: ChatKey,
+        bot: Bot,
+        event: Event,
+    ) -> None:
+        self._host = host
+        self._platform = platform
+        self._own = own
+        self._key = chat_key
+        self._bot = bot
+        self._event = event
+        self._media_left = MEDIA_PER_MESSAGE
+        self._deadline = anyio.current_time() + MESSAGE_S
+
+    async def read(self, pieces: list[uniseg.Segment], depth: int = 0) -> Segments:
+        """Our segments, neighbouring texts joined."""
+        found: list[Segment] = []
+        for piece in pieces:
+            segment = await self._read(piece, depth)
+            last = found[-1] if found else None
+            if isinstance(segment, Text) and isinstance(last, Text):
+                found[-1] = Text(last.text + segment.text)
+            elif segment != Text(""):
+                found.append(segment)
+        return tuple(found)
+
+    async def _read(self, piece: uniseg.Segment, depth: int) -> Segment:
+        match piece:
+            case uniseg.Text():
+                return Text(piece.text)
+            case uniseg.At(flag="user"):
+                return Mention(self._own.get(piece.target, piece.target), piece.display or "")
+            case uniseg.At():
+                sign = "#" if piece.flag == "channel" else "@"
+                return Text(f"{sign}{piece.display or piece.target} ")
+            case uniseg.AtAll():
+                return Mention(EVERYONE)
+            case uniseg.Reply():
+                return await self._quoted(piece)
+            case uniseg.Emoji():
+                return Unknown("emoji", (piece.name or piece.id)[:SUMMARY_LENGTH])
+            case uniseg.Reference():
+                return await self._bundle(piece, depth)
+            case uniseg.segment.Media():
+                form, expect = _MEDIA[type(piece)]
+                return form(await self._media(piece, expect))
+        return Unknown(piece.type, str(piece)[:SUMMARY_LENGTH])
+
+    async def _quoted(self, piece: uniseg.Reply) -> Reply:
+        """What is known of a message that was replied to: from our own history, which also says
+        whether it was ours."""
+        text = str(piece.msg or "")[:QUOTED_LENGTH]
+        for record in reversed(await self._host.records(self._key)):
+            if record.message_id == piece.id:
+                own = record.author is Author.BOT
+                sender = next(iter(self._own.values()), "") if own else record.sender.user_id
+                return Reply(piece.id, sender, text)
+        return Reply(piece.id, "", text)
+
+    async def _bundle(self, piece: uniseg.Reference, depth: int) -> Forward | Unknown:
+        if depth >= BUNDLE_DEPTH:
+            return Unknown("forward", f"nested deeper than {BUNDLE_DEPTH}")
+        messages = []
+        for node in piece.children[:BUNDLE_MESSAGES]:
+            if isinstance(node, uniseg.CustomNode):
+                content = node.content
+                pieces = [uniseg.Text(content)] if isinstance(content, str) else list(content)
+                inner = await self.read(pieces, depth + 1)
+                messages.append(ForwardedMessage(node.uid, node.name, inner, node.time.timestamp()))
+        return Forward(tuple(messages)) if messages else Unknown("forward", piece.id or "")
+
+    async def _media(self, piece: Any, expect: Expected) -> Media:
+        name = "" if piece.name == piece.__default_name__ else piece.name
+        if self._media_left <= 0:
+            return Media(name=name, problem=f"only {MEDIA_PER_MESSAGE} media of a message are kept")
+        self._media_left -= 1
+        with anyio.move_on_after(self._deadline - anyio.current_time()):
+            try:
+                return await self._kept(piece, name, expect)
+            except Exception as error:  # noqa: BLE001 - whatever the platform's adapter raises
+                logger.info("{}: a medium could not be had: {!r}", self._key, error)
+                return Media(name=name, problem=f"the platform did not hand it out: {error}"[:200])
+        return Media(name=name, problem=f"not fetched within {MESSAGE_S:g} s")
+
+    async def _kept(self, piece: Any, name: str, expect: Expected) -> Media:
+        keeper = self._host.media
+        # A path is never followed: whoever names one could have any file of ours sent.
+        if piece.raw:
+            raw = piece.raw.getvalue() if isinstance(piece.raw, BytesIO) else piece.raw
+            return await keeper.keep_bytes(self._key, raw, name=name, expect=expect)
+        found = await self._platform.download(self._bot, self._event, piece) or piece.url or ""
+        if isinstance(found, bytes):
+            return await keeper.keep_bytes(self._key, found, name=name, expect=expect)
+        if not found:
+            return Media(name=name, problem="the platform offers no address to fetch it from")
+        return await keeper.keep_url(self._key, found, name=name, expect=expect)

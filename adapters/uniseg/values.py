@@ -1,0 +1,37 @@
+"""Small values that the parts of the layer exchange."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nekro_core.api.chat import ChatKey, ChatKind
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A chat without the account that hears it."""
+
+    kind: ChatKind
+    native_id: str
+    thread: str | None = None
+
+    def key(self, instance: str) -> ChatKey:
+        """The chat's name. Raises `ChatKeyError`."""
+        return ChatKey(instance, self.kind, self.native_id, self.thread)
+
+
+def identity_of(result: Any) -> str:
+    """The message id in whatever an adapter's send returned: nothing, an id, an object or a table
+    with one, or several of these, of which the last counts."""
+    match result:
+        case None | bool():
+            return ""
+        case str() | int():
+            return str(result)
+        case Mapping():
+            found = [result.get(name) for name in ("message_id", "id", "msg_id", "message_seq")]
+        case Sequence():
+            found = [identity_of(each) for each in reversed(result)]
+        case _:
+            found = [getattr(result, name, None) for name in ("message_id", "id", "msg_id")]
+    return next((str(each) for each in found if each not in (None, "")), "")

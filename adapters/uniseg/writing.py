@@ -1,0 +1,83 @@
+"""Our segments as uniseg's, for one platform call."""
+
+from collections.abc import Mapping
+
+import anyio
+from nonebot_plugin_alconna import uniseg
+
+from nekro_core.api.chat import (
+    EVERYONE,
+    File,
+    Image,
+    Media,
+    Mention,
+    Reply,
+    Segment,
+    Segments,
+    Text,
+    Video,
+    Voice,
+)
+
+from .bridge import CannotSend
+from .platform import Platform
+
+_MEDIA: Mapping[type, type[uniseg.segment.Media]] = {
+    Image: uniseg.Image,
+    Voice: uniseg.Voice,
+    Video: uniseg.Video,
+    File: uniseg.File,
+}
+
+
+async def written(
+    segments: Segments, platform: Platform, own: Mapping[str, str]
+) -> list[uniseg.Segment]:
+    """The pieces of one call. ``own`` has the user ids of our accounts. Raises `CannotSend`."""
+    wanted = [segment for segment in segments if segment != Text("")]
+    replies = [segment for segment in wanted if isinstance(segment, Reply)][:1]
+    rest = [segment for segment in wanted if not isinstance(segment, Reply)]
+    if not rest:
+        raise CannotSend("the message is empty")
+    can = platform.capabilities
+    for segment in rest:
+        kind = type(segment).__name__.lower()
+        if type(segment) not in can.inline | can.alone:
+            raise CannotSend(f"{platform.name} cannot send a segment of type {kind}")
+        if type(segment) in can.alone and len(rest) > 1:
+            raise CannotSend(f"a segment of type {kind} must be a message of its own")
+    return [await _written(segment, platform, own) for segment in replies + rest]
+
+
+async def _written(segment: Segment, platform: Platform, own: Mapping[str, str]) -> uniseg.Segment:
+    match segment:
+        case Text(text):
+            return uniseg.Text(text)
+        case Mention(user_id, name):
+            if user_id == EVERYONE:
+                return uniseg.AtAll()
+            return uniseg.At("user", own.get(user_id, user_id), name or None)
+        case Reply(message_id):
+            return uniseg.Reply(message_id)
+        case Image(media) | Voice(media) | Video(media) | File(media):
+            form = _MEDIA[platform.nearest.get(type(segment), type(segment))]
+            data = await _bytes_of(media, platform.inline_bytes)
+            name = media.name or form.__default_name__
+            return form(raw=data, mimetype=media.mime, name=name)
+    raise CannotSend(f"{platform.name} cannot send a {type(segment).__name__.lower()}")
+
+
+async def _bytes_of(media: Media, most: int) -> bytes:
+    """The bytes themselves: a path would be looked for on the platform's machine."""
+    name = media.name or "the file"
+    try:
+        path = anyio.Path(media.path)
+        size = (await path.stat()).st_size
+        if size > most:
+            raise CannotSend(f"{name} has {size} bytes: at most {most} go to this platform")
+        data = await path.read_bytes()
+    except OSError as error:
+        raise CannotSend(f"{name} cannot be read: {error.strerror or error}") from None
+    if not data:
+        raise CannotSend(f"{name} is empty")
+    return data

@@ -1,0 +1,133 @@
+"""A stock NoneBot adapter without a network: its events go in, its HTTP requests are recorded."""
+
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import nonebot
+from nonebot.adapters import Bot, Event
+from nonebot.config import Config, Env
+from nonebot.drivers import (
+    HTTPClientMixin,
+    HTTPClientSession,
+    Request,
+    Response,
+    WebSocketClientMixin,
+)
+from nonebot.drivers.fastapi import Driver as FastAPIDriver
+
+from adapters.uniseg import factories
+from nekro_core.api.chat import ChatKey, Delivery, Receipt, Segment, Text
+from tests.adapters.onebot_v11.memory_host import MemoryHost
+
+Answer = Callable[[Request], Any]
+"""What the platform says to a request: JSON, bytes, or a `Response`; an exception is raised."""
+
+
+class Recorder(FastAPIDriver, HTTPClientMixin, WebSocketClientMixin):
+    """NoneBot's driver whose client side reaches nobody."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(Env(environment="test"), Config(_env_file=None, **settings))
+        self.requests: list[Request] = []
+        self.answer: Answer = lambda _: {}
+
+    @property
+    def type(self) -> str:
+        return "recorder"
+
+    async def request(self, setup: Request) -> Response:
+        self.requests.append(setup)
+        answer = self.answer(setup)
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Response):
+            return answer
+        content = answer if isinstance(answer, bytes) else json.dumps(answer)
+        return Response(200, content=content, request=setup)
+
+    async def stream_request(self, setup: Request, *, chunk_size: int = 1024) -> Any:
+        yield await self.request(setup)
+
+    def get_session(self, *_: Any, headers: Any = None, **__: Any) -> HTTPClientSession:
+        return Session(self)
+
+    @asynccontextmanager
+    async def websocket(self, setup: Request) -> AsyncIterator[Any]:
+        await anyio.sleep_forever()
+        yield
+
+
+class Session(HTTPClientSession):
+    def __init__(self, driver: Recorder) -> None:
+        self.driver = driver
+
+    async def request(self, setup: Request) -> Response:
+        return await self.driver.request(setup)
+
+    async def stream_request(self, setup: Request, *, chunk_size: int = 1024) -> Any:
+        yield await self.request(setup)
+
+    async def setup(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+@contextmanager
+def as_nonebots(driver: Recorder) -> Iterator[None]:
+    """Stock adapters read the settings of the one driver that NoneBot knows in a process."""
+    before, nonebot._driver = nonebot._driver, driver
+    try:
+        yield
+    finally:
+        nonebot._driver = before
+
+
+@dataclass
+class Bench:
+    """An adapter of ours around a stock one."""
+
+    host: MemoryHost
+    driver: Recorder
+    adapter: Any
+    deliveries: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def stock(self) -> Any:
+        """NoneBot's adapter."""
+        return self.adapter._held.adapter
+
+    def connect(self, bot: Bot) -> None:
+        """The stock adapter announces an account."""
+        self.stock.bot_connect(bot)
+
+    async def hear(self, bot: Bot, event: Event) -> None:
+        """The stock adapter has an event for an account."""
+        await bot.handle_event(event)  # type: ignore[attr-defined]
+
+    async def send(self, chat_key: ChatKey | str, *segments: Segment | str) -> Receipt:
+        key = ChatKey.parse(chat_key) if isinstance(chat_key, str) else chat_key
+        parts = tuple(Text(part) if isinstance(part, str) else part for part in segments)
+        identity = f"d{next(self.deliveries)}"
+        return await self.adapter.send(Delivery(delivery_id=identity, chat_key=key, segments=parts))
+
+
+@asynccontextmanager
+async def bench(folder: Path, platform: str, **settings: Any) -> AsyncIterator[Bench]:
+    """A started adapter of a platform with such settings."""
+    driver = Recorder(**settings)
+    host = MemoryHost(folder, {"nekro_platforms": (platform,), **settings})
+    with as_nonebots(driver):
+        create = factories(host.settings)[platform]
+        adapter = create(host, driver)
+        async with driver._lifespan:
+            await adapter.start()
+            try:
+                yield Bench(host, driver, adapter)
+            finally:
+                await adapter.aclose()
