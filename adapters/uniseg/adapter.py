@@ -3,6 +3,7 @@
 import anyio
 from anyio.abc import TaskStatus
 from loguru import logger
+from nonebot.adapters import Bot
 from nonebot.drivers import Driver
 
 from nekro_core.api.adapter import Capabilities, Host
@@ -86,13 +87,9 @@ class UnisegAdapter:
         if bot is None:
             reason = f"account {account} is not connected"
             return Receipt(state=DeliveryState.PENDING, reason=reason)
-        target, bridge = self._intake.target(delivery.chat_key), self._intake.bridge
-        own = {name: user for user, name in self._intake.own.items()}
         try:
             with anyio.fail_after(self._send_s):
-                pieces = await written(delivery.segments, self._platform, own)
-                message = await bridge.write(pieces, bot)
-                result = await bridge.send(target, bot, message)
+                message_id = await self._deliver(delivery, bot)
         except TimeoutError:
             reason = f"no answer within {self._send_s:g} s; it may have arrived"
             return Receipt(state=DeliveryState.UNKNOWN, reason=reason)
@@ -100,4 +97,12 @@ class UnisegAdapter:
             receipt = outcome_of(error)
             logger.warning("{}: {}: {}", delivery.chat_key, receipt.state, receipt.reason)
             return receipt
-        return Receipt(state=DeliveryState.SENT, message_id=self._platform.sent_id(result))
+        return Receipt(state=DeliveryState.SENT, message_id=message_id)
+
+    async def _deliver(self, delivery: Delivery, bot: Bot) -> str:
+        """Make the call and return the message's id. Raises what the stock adapter raises."""
+        target, bridge = self._intake.target(delivery.chat_key), self._intake.bridge
+        own = {name: user for user, name in self._intake.own.items()}
+        pieces = await written(delivery.segments, self._platform, own)
+        message = await bridge.write(pieces, bot)
+        return self._platform.sent_id(await bridge.send(target, bot, message))

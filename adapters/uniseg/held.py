@@ -30,6 +30,10 @@ class Ear(Protocol):
     async def heard(self, bot: Bot, event: Event) -> None:
         """Something happened. Its place in the order of arrival is taken before the first await."""
 
+    async def settled(self, bot: Bot) -> bool:
+        """Wait until all that the account brought is stored. False where some of it was not, and
+        should be brought again."""
+
 
 @dataclass(frozen=True)
 class Held:
@@ -60,6 +64,7 @@ def hold(stock: type[Adapter], driver: Driver, ear: Ear) -> Held:
     def bot_connect(self: Adapter, bot: Bot) -> None:
         # What the stock code does with an event ends in NoneBot's matchers: `Ear.heard` goes first.
         bot.handle_event = partial(ear.heard, bot)  # type: ignore[attr-defined]
+        bot.settled = partial(ear.settled, bot)  # type: ignore[attr-defined]
         try:
             Adapter.bot_connect(self, bot)
         except RuntimeError as error:  # another adapter's bot has the same id

@@ -1,7 +1,7 @@
 """From a stock adapter's events to `Host.accept`, in the order of arrival within each chat."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import anyio
@@ -27,6 +27,9 @@ from nekro_core.api.chat import (
 from .bridge import Bridge
 from .platform import Platform
 from .reading import Reader
+from .tally import Tally
+
+Job = Callable[[], Awaitable[None]]
 
 BACKLOG = 4096
 """Events of one account that may wait; further ones wait in their own tasks, in order."""
@@ -42,12 +45,12 @@ class Intake:
     ) -> None:
         self._host = host
         self._platform = platform
-        self._bridge = Bridge(platform.stock.get_name())
         self._clock = clock
         self._tasks: TaskGroup | None = None
         self._lanes: Lanes | None = None
         self._bots: dict[str, Bot] = {}
         self._queues: dict[Bot, MemoryObjectSendStream[Event]] = {}
+        self._tallies: dict[str, Tally] = {}
         self._targets: dict[ChatKey, Target] = {}
         self.own: dict[str, str] = {}
         """Our accounts by their user ids; also those that are offline now."""
@@ -66,7 +69,7 @@ class Intake:
     @property
     def bridge(self) -> Bridge:
         """The platform's part of uniseg."""
-        return self._bridge
+        return self._platform.bridge
 
     def bot(self, account: str) -> Bot | None:
         """Exactly this account, where it can be reached."""
@@ -101,12 +104,22 @@ class Intake:
         queue = self._queues.get(bot)
         dispatch = any(matchers.values())
         if queue is not None:
+            tally = self._tally(bot)
+            tally.begin()
             try:
                 await queue.send(event.model_copy(deep=True) if dispatch else event)
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                tally.end(stored=False)
                 logger.warning("{}: an event came too late", self._platform.name)
         if dispatch:
             await type(bot).handle_event(bot, event)  # type: ignore[attr-defined]
+
+    async def settled(self, bot: Bot) -> bool:
+        """See `Ear.settled`."""
+        return await self._tally(bot).settle()
+
+    def _tally(self, bot: Bot) -> Tally:
+        return self._tallies.setdefault(bot.self_id, Tally())
 
     async def _take(self, bot: Bot, events: MemoryObjectReceiveStream[Event]) -> None:
         with events:
@@ -114,31 +127,37 @@ class Intake:
             self._host.online()
             async for event in events:
                 try:
-                    await self._sort(bot, instance, event)
+                    found = self._sort(bot, instance, event)
                 except Exception:  # noqa: BLE001 - of whatever a stranger's event is made
                     logger.exception("{}: an event was not understood", self._platform.name)
+                    found = None
+                tally = self._tally(bot)
+                if found is None or self._lanes is None:
+                    tally.end()
+                else:
+                    key, job = found
+                    await self._lanes.submit(key, partial(_counted, job, tally))
 
-    async def _sort(self, bot: Bot, instance: str, event: Event) -> None:
-        """Put an event into the lane of its chat."""
-        assert self._lanes is not None
-        target = self._bridge.target(event, bot)
+    def _sort(self, bot: Bot, instance: str, event: Event) -> tuple[ChatKey, Job] | None:
+        """The lane of an event's chat, and what is to be done there."""
+        target = self._platform.place(event, bot)
         if target is None:
             logger.debug("{}: an event of no chat: {}", self._platform.name, event.get_event_name())
-            return
+            return None
         try:
             key = self._platform.address(target).key(instance)
         except ChatKeyError as error:
             logger.warning("{}: an event of no chat: {}", self._platform.name, error)
-            return
+            return None
         self._remember(key, target)
         if self._platform.is_message(event):
-            await self._lanes.submit(key, partial(self._accept_message, bot, key, event))
-        elif recalled := self._platform.recalled(event):
-            await self._lanes.submit(key, partial(self._host.recall, key, recalled))
-        elif (notice := self._platform.notice(event)) is not None:
+            return key, partial(self._accept_message, bot, key, event)
+        if recalled := self._platform.recalled(event):
+            return key, partial(self._host.recall, key, recalled)
+        if (notice := self._platform.notice(event)) is not None:
             sender = Sender(notice.actor_id)
-            job = partial(self._accept, bot, key, event, sender, (notice,))
-            await self._lanes.submit(key, job)
+            return key, partial(self._accept, bot, key, event, sender, (notice,))
+        return None
 
     def _remember(self, key: ChatKey, target: Target) -> None:
         self._targets.pop(key, None)
@@ -152,13 +171,13 @@ class Intake:
             return  # The echo of our own message: the outbox has recorded it.
         sender = Sender(self.own.get(found.user_id, found.user_id), found.name, found.role)
         reader = Reader(self._host, platform, self.own, chat_key=key, bot=bot, event=event)
-        segments = await reader.read(self._bridge.read(platform.message(event)))
+        segments = await platform.segments(event, bot, reader)
         to_bot = (
             key.kind is ChatKind.PRIVATE
             or platform.means_us(event, bot)
             or _addressed(segments, bot.self_id)
         )
-        message_id = self._bridge.message_id(event)
+        message_id = platform.message_id(event)
         await self._accept(bot, key, event, sender, segments, message_id=message_id, to_bot=to_bot)
 
     async def _accept(
@@ -182,7 +201,25 @@ class Intake:
             account=bot.self_id,
             to_bot=to_bot,
         )
-        await accept_patiently(self._host.accept, message)
+        try:
+            await accept_patiently(self._host.accept, message)
+        except Exception as error:
+            raise _NotStored from error
+
+
+class _NotStored(Exception):
+    """The store failed for as long as we had patience."""
+
+
+async def _counted(job: Job, tally: Tally) -> None:
+    stored = True
+    try:
+        await job()
+    except _NotStored:
+        stored = False
+        raise
+    finally:
+        tally.end(stored=stored)
 
 
 def _addressed(segments: Segments, account: str) -> bool:

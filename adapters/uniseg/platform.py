@@ -1,15 +1,20 @@
 """What one platform is like, beyond what uniseg knows of it."""
 
 from collections.abc import Mapping
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from nonebot.adapters import Adapter, Bot, Event, Message
 from nonebot_plugin_alconna.uniseg import Target
 
 from nekro_core.api.adapter import Capabilities
-from nekro_core.api.chat import ChatKey, ChatKind, Notice, Role, Sender
+from nekro_core.api.chat import ChatKey, ChatKind, Notice, Role, Segments, Sender
 
+from .bridge import Bridge
 from .values import Address, identity_of
+
+if TYPE_CHECKING:
+    from .reading import Reader
 
 
 class Platform:
@@ -29,6 +34,11 @@ class Platform:
     inline_bytes: int = 10 * 1024 * 1024
     """Largest medium of a message."""
 
+    @cached_property
+    def bridge(self) -> Bridge:
+        """The platform's part of uniseg."""
+        return Bridge(self.stock.get_name())
+
     def user_of(self, bot: Bot) -> str:
         """Our account's user id, as it stands in events, where it differs from `Bot.self_id`."""
         return bot.self_id
@@ -36,6 +46,18 @@ class Platform:
     def is_message(self, event: Event) -> bool:
         """Whether somebody says something. Else it is asked for a `notice`, or a `recalled` id."""
         return event.get_type() == "message"
+
+    def place(self, event: Event, bot: Bot) -> Target | None:
+        """Where an event happened; nothing where it has no place."""
+        return self.bridge.target(event, bot)
+
+    def message_id(self, event: Event) -> str:
+        """The platform's id of the message that an event brings."""
+        return self.bridge.message_id(event)
+
+    async def segments(self, event: Event, bot: Bot, reader: "Reader") -> Segments:
+        """What was said."""
+        return await reader.read(self.bridge.read(self.message(event)))
 
     def address(self, target: Target) -> Address:
         """The chat that a target of uniseg's means."""
