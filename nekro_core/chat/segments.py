@@ -15,7 +15,8 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Inbound, ``path`` is where our own copy lies (absolute, on the host), or empty with a
     ``problem`` that says why there is none. Outbound, ``path`` is the file to send. ``name`` is
-    what people see and is never used as a path. ``size`` counts bytes.
+    what people see and is never used as a path. ``size`` counts bytes, ``seconds`` is how long a
+    sound takes, where known.
     """
 
     path: str = ""
@@ -25,6 +26,7 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: int = 0
     sha256: str = ""
     problem: str = ""
+    seconds: float = 0.0
 
 
 class Text(msgspec.Struct, frozen=True, tag="text"):

@@ -4,11 +4,13 @@ They lie under ``uploads/<chat>/<hash>.<ending>``. Hash and ending are ours; not
 outside is ever a part of a path. Over a chat's quota its oldest files go.
 """
 
+import errno
 import hashlib
 import os
 import re
 import shutil
 import unicodedata
+import uuid
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -27,6 +29,7 @@ _OURS = re.compile(r"[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")
 _LEAST_FREE = 64 * 1024 * 1024
 """Room left on the disk: the database needs it more than one picture more."""
 _MAX_NAME = 120
+_PIECE = 1024 * 1024
 
 
 class MediaStore:
@@ -72,14 +75,14 @@ class MediaStore:
         path = Path(media.path)
         if self._inside(chat_key, media.path) is not None:
             return media
+        name = media.name or path.name
         try:
             data = await to_thread.run_sync(_read_bounded, path, self._settings.max_bytes)
         except OSError as error:
-            return _nothing(media.name or path.name, f"cannot be read: {error.strerror}")
+            return _nothing(name, f"cannot be read: {error.strerror}")
         if data is None:
-            limit = self._settings.max_bytes // 1024 // 1024
-            return _nothing(media.name or path.name, f"larger than {limit} MiB")
-        return await self._keep(chat_key, data, media.name or path.name, "file")
+            return await self._keep_large(chat_key, path, name)
+        return await self._keep(chat_key, data, name, "file")
 
     async def read(self, chat_key: ChatKey, path: str) -> bytes | None:
         """The bytes of this chat's medium by its `Media.path`; nothing where it is another chat's,
@@ -88,6 +91,48 @@ class MediaStore:
         if inside is None:
             return None
         return await to_thread.run_sync(_read_plain, inside)
+
+    async def _keep_large(self, chat_key: ChatKey, path: Path, name: str) -> Media:
+        """A file that is too large to be held in memory."""
+        work = partial(self._copy, chat_key, path)
+        try:
+            kept, mime, digest, size = await to_thread.run_sync(work, limiter=self._one)
+        except OSError as error:
+            return _nothing(name, f"cannot be stored: {error.strerror}")
+        if not digest:
+            limit = self._settings.sent_bytes // 1024 // 1024
+            return _nothing(name, f"larger than {limit} MiB", size=size)
+        return Media(path=str(kept), name=safe_name(name), mime=mime, size=size, sha256=digest)
+
+    def _copy(self, chat_key: ChatKey, source: Path) -> tuple[Path, str, str, int]:
+        """Where the copy lies, its type, digest (none where it is too large) and size."""
+        folder = self._folder / chat_key.file_name
+        folder.mkdir(parents=True, exist_ok=True)
+        size = source.stat().st_size
+        if size > self._settings.sent_bytes:
+            return source, "", "", size
+        if shutil.disk_usage(folder).free - size < _LEAST_FREE:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        partial_path = folder / f"{uuid.uuid4().hex}.part"
+        digest, copied = hashlib.sha256(), 0
+        try:
+            with source.open("rb") as original, partial_path.open("wb") as copy:
+                mime, ending = sniff(head := original.read(HEAD))
+                piece = head
+                while piece and copied <= size:
+                    digest.update(piece)
+                    copy.write(piece)
+                    copied += len(piece)
+                    piece = original.read(_PIECE)
+            path = folder / f"{digest.hexdigest()[:32]}.{ending}"
+            if path.exists():
+                os.utime(path)  # Used again: not the oldest.
+                return path, mime, digest.hexdigest(), copied
+            partial_path.replace(path)
+        finally:
+            partial_path.unlink(missing_ok=True)
+        self._count(chat_key, folder, copied, newest=path)
+        return path, mime, digest.hexdigest(), copied
 
     def _inside(self, chat_key: ChatKey, path: str) -> Path | None:
         name = path.rpartition("/")[2]

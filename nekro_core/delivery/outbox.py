@@ -14,11 +14,12 @@ from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Segment, 
 from nekro_core.delivery.adapter import Adapter, Editing
 from nekro_core.delivery.clean import clean_segments
 from nekro_core.delivery.errors import NothingToSend
+from nekro_core.delivery.fitting import Fitting
 from nekro_core.delivery.hook import SendHook
 from nekro_core.delivery.lane import Lane, Lanes
 from nekro_core.delivery.ledger import Entry, Ledger
 from nekro_core.delivery.media import MediaStore
-from nekro_core.delivery.outgoing import keep_media
+from nekro_core.delivery.outgoing import ready_media
 from nekro_core.delivery.pace import RunBudget
 from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.delivery.split import Piece, split
@@ -54,12 +55,14 @@ class Outbox:
         settings: DeliverySettings | None = None,
         *,
         media: MediaStore | None = None,
+        fitting: Fitting | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings or DeliverySettings()
         self._store = store
         self._adapters = adapters
         self._media = media
+        self._fitting = fitting
         self._ledger = Ledger(store, activity, clock=clock)
         self._budget = RunBudget(self._settings)
         self._lanes = Lanes(self._settings)
@@ -136,7 +139,9 @@ class Outbox:
         with self._lanes.use(chat_key) as lane:
             async with lane.door:
                 if self._media is not None and (
-                    kept := await keep_media(self._media, chat_key, clean)
+                    kept := await ready_media(
+                        self._media, self._fitting, chat_key, clean, self._adapter(chat_key)
+                    )
                 ):
                     pieces = self._pieces(chat_key, kept)
                 entries, written = self._ledger.open(chat_key, pieces, run_id=run_id, record=record)

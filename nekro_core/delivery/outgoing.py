@@ -1,9 +1,27 @@
-"""Make sure that what is sent is still there when it is sent late, or looked at tomorrow."""
+"""Make sure that what is sent is still there when it is sent late, or looked at tomorrow, and that
+the platform takes it."""
 
 import msgspec
 
 from nekro_core.chat import ChatKey, File, Image, Segment, Segments, Video, Voice
+from nekro_core.delivery.adapter import Adapter
+from nekro_core.delivery.fitting import Fitting
 from nekro_core.delivery.media import MediaStore
+
+
+async def ready_media(
+    media: MediaStore,
+    fitting: Fitting | None,
+    chat_key: ChatKey,
+    segments: Segments,
+    adapter: Adapter | None,
+) -> Segments | None:
+    """The segments with their media kept, and fitted to the platform; nothing where they can stay
+    as they are."""
+    kept = await keep_media(media, chat_key, segments)
+    if fitting is None or adapter is None or kept is None:
+        return kept
+    return await fitting.fit(chat_key, kept, adapter.capabilities(chat_key)) or kept
 
 
 async def keep_media(media: MediaStore, chat_key: ChatKey, segments: Segments) -> Segments | None:

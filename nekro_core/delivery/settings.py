@@ -14,6 +14,17 @@ class MediaSettings(BaseModel):
     max_pixels: int = Field(default=36_000_000, gt=0)
     """Largest picture, width times height: decoded it takes 4 bytes each, 144 MB here."""
 
+    sent_bytes: int = Field(default=512 * 1024 * 1024, gt=0)
+    """Largest file that is sent. It goes as a link, or in pieces, where the platform's own limit is
+    lower; NapCat and LLBot take this much in pieces."""
+
+    link_address: str = Field(default="", pattern=r"^(https?://[^\s?#]+)?$")
+    """How this bot's web server is reached from outside (``https://bot.example.org``), for links to
+    files that a platform does not carry. Empty: no such links are made."""
+
+    link_s: float = Field(default=3600.0, gt=0)
+    """How long such a link works."""
+
     fetch_s: float = Field(default=20.0, gt=0)
     """Longest fetch from first to last byte."""
 

@@ -20,9 +20,12 @@ _SIGNS: Final = (
     (0, b"OggS", "audio/ogg", "ogg"),
     (0, b"fLaC", "audio/flac", "flac"),
     (0, b"#!AMR", "audio/amr", "amr"),
+    (0, b"\xff\xf1", "audio/aac", "aac"),
+    (0, b"\xff\xf9", "audio/aac", "aac"),
     (0, b"\x02#!SILK_V3", "audio/silk", "silk"),
     (0, b"#!SILK_V3", "audio/silk", "silk"),
     (4, b"ftypM4A", "audio/mp4", "m4a"),
+    (4, b"ftyp3g", "video/3gpp", "3gp"),
     (4, b"ftypavif", "image/avif", "avif"),
     (4, b"ftypheic", "image/heic", "heic"),
     (4, b"ftyp", "video/mp4", "mp4"),
@@ -76,6 +79,8 @@ def _is_text(head: bytes) -> bool:
 
 _ENDINGS = {
     **dict.fromkeys(("png", "jpg", "jpeg", "gif", "webp", "bmp"), "image"),
-    **dict.fromkeys(("wav", "mp3", "ogg", "flac", "amr", "silk", "m4a"), "audio"),
+    **dict.fromkeys(
+        ("wav", "mp3", "ogg", "flac", "amr", "silk", "m4a", "aac", "opus", "oga"), "audio"
+    ),
     **dict.fromkeys(("mp4", "webm", "avi"), "video"),
 }
