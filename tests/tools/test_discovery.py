@@ -1,7 +1,9 @@
 """Tools are found by wishes in three languages, and told of in lines that cost next to nothing.
 
 The tools (discovery_tools.toml) and the queries (discovery_queries.toml) are by different hands,
-the queries older than the ranking. The weights were tuned on discovery_tuning.tsv.
+the queries older than the ranking. The weights were tuned on discovery_tuning.tsv. Two more sets,
+by a third hand, were written without sight of ranking or first set; docs/decisions/0018 tells what
+each came to before anybody had read its misses.
 """
 
 import tomllib
@@ -23,7 +25,7 @@ from nekro_core.tools.tool import Tool, ToolKind
 
 HERE = Path(__file__).parent
 TOOLS = tomllib.loads((HERE / "discovery_tools.toml").read_text("utf-8"))
-QUERIES = tomllib.loads((HERE / "discovery_queries.toml").read_text("utf-8"))["query"]
+SETS = ("discovery_queries", "discovery_queries_second", "discovery_queries_third")
 TOKENS = token_counter()
 
 
@@ -66,11 +68,13 @@ def first_three(index: ToolIndex, query: str) -> list[str]:
     return [hit.named.tool.name for hit in index.search(query, 3)]
 
 
+@pytest.mark.parametrize("name", SETS)
 def test_forty_of_forty_five_strange_queries_find_their_tool_among_the_first_three(
-    index: ToolIndex,
+    index: ToolIndex, name: str
 ) -> None:
-    assert len(QUERIES) == 45
-    missed = [each for each in QUERIES if each["tool"] not in first_three(index, each["text"])]
+    queries = tomllib.loads((HERE / f"{name}.toml").read_text("utf-8"))["query"]
+    assert len(queries) == 45
+    missed = [each for each in queries if each["tool"] not in first_three(index, each["text"])]
     assert len(missed) <= 5, missed
 
 
@@ -106,6 +110,28 @@ def test_camel_case_and_full_width_names_are_parted() -> None:
     assert words(folded("HTTPServerStatus")) == ["http", "serv", "statu"]
 
 
+@pytest.mark.parametrize(
+    ("wish", "tool"),
+    [
+        ("Pokémon", "pokemon_info"),
+        ("wether forcast", "get_weather_forecast"),
+        ("earthqake alerts", "subscribe_quake_alerts"),
+    ],
+)
+def test_accents_and_slips_of_the_pen_are_forgiven(index: ToolIndex, wish: str, tool: str) -> None:
+    assert tool in first_three(index, wish)
+
+
+def test_a_tool_that_has_something_of_all_of_a_wish_goes_before_one_that_has_much_of_a_part() -> (
+    None
+):
+    much = a_tool("zorble_zorble", "Zorble.", "zorble")
+    all_of_it = a_tool("one", "Zorble a frobnicator.")
+    filler = [a_tool(f"two{number}", "Something else.") for number in range(20)]
+    index = ToolIndex(tool_set([much, all_of_it, *filler]).named)
+    assert first_three(index, "zorble the frobnicator")[0] == "one"
+
+
 def test_parameters_and_the_plugin_help_a_little() -> None:
     plain = a_tool("one", "Do it.")
     named = tool_set([plain, replace(a_tool("two", "Do it.", "stocks"), details="about cheese")])
@@ -136,7 +162,7 @@ def test_a_longer_word_hides_what_it_is_made_of() -> None:
         return {n: much for _, found in lexicon.parts(folded(text)) for n, much in found.items()}
 
     assert meant("看動畫") == {0: 1.0}
-    assert meant("画画") == {1: 1.0}
+    assert meant("画画") == {1: 0.5}  # a character alone says half
     assert meant("the local time") == {3: 1.0, 2: 0.5}
     assert meant("a time out") == {4: 0.5, 2: 0.5}
     assert meant("take a break") == {4: 0.5}

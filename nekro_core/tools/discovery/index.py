@@ -2,8 +2,10 @@
 
 A score is the sum over the terms of the query that a tool has, each weighed by how few tools have
 it (the idf of BM25) and where (a name says more than a description, that more than a parameter).
-Terms are stems of English words, pairs of neighbouring Chinese or Japanese characters, and concepts
-of the trilingual lexicon, by which a query finds a description in another language.
+Terms are stems of English words and each three letters of them (compounds, and words that are
+misspelt), pairs of neighbouring Chinese or Japanese characters, and concepts of the trilingual
+lexicon, by which a query finds a description in another language. A tool that has something of
+every part of a query goes before one that has much of a single part.
 
 Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009).
 """
@@ -14,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from nekro_core.tools.discovery.lexicon import Lexicon, lexicon
-from nekro_core.tools.discovery.words import folded
+from nekro_core.tools.discovery.words import folded, threes
 from nekro_core.tools.names import NamedTool
 
 _NAME = 2.0
@@ -25,9 +27,14 @@ _REST = 0.5
 _WORD = 0.4
 _PAIR = 0.4
 _CONCEPT = 1.0
-"""Weights of the kinds of terms; a word of Chinese is about two pairs."""
+_STRANGE = 0.6
+_LETTERS = 0.2
+"""Weights of the kinds of terms; a word of Chinese is about two pairs, and an English one that the
+lexicon does not know is likely a name. The last is that of all of a word's letters together."""
 _AGAIN = 0.25
 """How much it adds that a word is met in a second way: as it stands and by what it means."""
+_COVERS = 0.5
+"""The power of how much of a query a tool covers, by which its score is multiplied."""
 _EXACT = 100.0
 """For the name itself: nobody who knows it wants another tool."""
 _MAX_QUERY = 400
@@ -71,8 +78,12 @@ class ToolIndex:
     def _score(
         self, wanted: Sequence[Mapping[_Term, float]], terms: Mapping[_Term, float]
     ) -> float:
-        total = 0.0
+        total = asked = covered = 0.0
         for part in wanted:
+            if not part:
+                continue
+            says = max(weight * self._rarity(term) for term, weight in part.items())
+            asked += says
             found = [
                 weight * terms[term] * self._rarity(term)
                 for term, weight in part.items()
@@ -81,7 +92,8 @@ class ToolIndex:
             if found:
                 best = max(found)
                 total += best + _AGAIN * (sum(found) - best)
-        return total
+                covered += says
+        return total * (covered / asked) ** _COVERS if total else 0.0
 
     def _rarity(self, term: _Term) -> float:
         having = self._having[term]
@@ -111,10 +123,14 @@ class ToolIndex:
 
     def _parts(self, plain: str) -> Iterator[dict[_Term, float]]:
         for written, concepts in self._lexicon.parts(plain):
+            word = _WORD if concepts else _STRANGE
             terms: dict[_Term, float] = {
-                each: _WORD if each.isascii() else _PAIR for each in written
+                each: word if each.isascii() else _PAIR for each in written
             }
             terms |= {concept: _CONCEPT * sure for concept, sure in concepts.items()}
+            for each in written:
+                three = threes(each)
+                terms |= {letters: _LETTERS * len(three) ** -0.5 for letters in three}
             yield terms
 
 

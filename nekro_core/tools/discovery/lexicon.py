@@ -10,6 +10,8 @@ Part = tuple[tuple[str, ...], Mapping[int, float]]
 """The stems or pairs of characters of a word, and the concepts that it may mean."""
 _INSIDE = 0.5
 """How surely a word is meant that is only a part of a longer one."""
+_SINGLE = 0.5
+"""And one of a single Chinese or Japanese character, which may be a part of an unknown one."""
 
 
 class Lexicon:
@@ -77,7 +79,7 @@ class Lexicon:
     def _note_eastern(self, text: str, found: dict[int, float]) -> int:
         for length in range(len(text), 0, -1):
             if known := self._eastern.get(text[:length]):
-                self._note(known, found)
+                self._note(known, found, 1.0 if length > 1 else _SINGLE)
                 return length
         return 1
 

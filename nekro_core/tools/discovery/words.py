@@ -9,6 +9,7 @@ from importlib.resources import files
 _WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _EAST = re.compile(r"[\u3005\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
+_ACCENTED = re.compile(r"[\u00c0-\u024f\u1e00-\u1eff]")
 _KANA_ONLY = re.compile(r"[\u3041-\u309f]+\Z")
 _VOWEL = re.compile(r"[aeiouy]")
 _SAYING_NOTHING = """
@@ -30,10 +31,10 @@ _ENDINGS = (
 
 
 def folded(text: str) -> str:
-    """The text in one form: compatible characters unified, words of names parted, lower case,
-    simplified characters for traditional and Japanese ones."""
-    plain = _HUMP.sub(" ", unicodedata.normalize("NFKC", text))
-    return plain.lower().translate(_simplified())
+    """The text in one form: compatible characters unified, accents left off, words of names parted,
+    lower case, simplified characters for traditional and Japanese ones."""
+    plain = _ACCENTED.sub(_bare, unicodedata.normalize("NFKC", text))
+    return _HUMP.sub(" ", plain).lower().translate(_simplified())
 
 
 def words(plain: str) -> list[str]:
@@ -66,6 +67,13 @@ def pairs(run: str) -> Iterator[str]:
             yield pair
 
 
+def threes(word: str) -> list[str]:
+    """Each three neighbours of a longer English word, marked as such; none of a Chinese one."""
+    if not word.isascii():
+        return []
+    return ["#" + word[start : start + 3] for start in range(len(word) - 2) if len(word) > 3]
+
+
 @cache
 def stem(word: str) -> str:
     """A word without its ending, so that ``translate``, ``translated`` and ``translation`` are one.
@@ -84,6 +92,10 @@ def stem(word: str) -> str:
         bare = bare[:-1]
     short = bare.removesuffix("e") if len(bare) > 3 else bare
     return bare if says_nothing(short) else short  # a note is not "not"
+
+
+def _bare(accented: re.Match[str]) -> str:
+    return unicodedata.normalize("NFD", accented[0])[0]
 
 
 @cache
