@@ -1,12 +1,19 @@
 """Reading what a guest sends: a call's arguments as plain data, within limits, or an error.
 
-Strict on purpose: one decoder, no duplicate keys, no NaN or infinity, whole numbers of 64 bits,
-bounded depth, and every piece of the body referred to must lie inside it. Nothing is unpickled.
+Strict on purpose: no duplicate keys, no NaN or infinity, whole numbers of 64 bits, bounded depth,
+and every piece of the body referred to must lie inside it. Nothing is unpickled.
+
+What can be seen to hold none of these is read by a decoder that takes 1 us and checks nothing of
+it; everything else by one that takes 15 us and does. Both agree on what both take (a property test
+says so), and only the second refuses.
 """
 
 import json
 import math
+import re
 from typing import Any
+
+import msgspec
 
 from nekro_core.sandbox.box import GuestCall
 
@@ -18,8 +25,40 @@ class BadCall(ValueError):
     """A guest sent what no honest guest sends."""
 
 
+class _Call(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    name: str
+    args: list[Any]
+    kwargs: dict[str, Any]
+
+
+_QUICK = msgspec.json.Decoder(_Call)
+_LONG_NUMBER = re.compile(rb"\d{19}|\d[eE][+-]?\d{3}")
+"""Digits enough for a number of over 64 bits, or an exponent that makes one infinite."""
+
+
 def decode_call(text: bytes, body: bytes) -> GuestCall:
     """The call in a frame. Raises `BadCall`."""
+    return decode_quickly(text) or decode_strictly(text, body)
+
+
+def decode_quickly(text: bytes) -> GuestCall | None:
+    """The call, if nothing in it asks for a closer look: no number is long, its one dict is that of
+    the keywords, and each colon belongs to a key of it, so that none stands twice."""
+    if b'"$' in text or text.count(b"{") != 1 or text.count(b"[") > _DEPTH:
+        return None
+    if _LONG_NUMBER.search(text):
+        return None
+    try:
+        call = _QUICK.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if call.kwargs and text.count(b":") != len(call.kwargs):
+        return None
+    return GuestCall(name=call.name, args=tuple(call.args), kwargs=call.kwargs)
+
+
+def decode_strictly(text: bytes, body: bytes) -> GuestCall:
+    """The call, whatever it holds. Raises `BadCall`."""
     decoder = _PLAIN if b'"$' not in text else _decoder(memoryview(body))
     try:
         decoded = decoder.decode(text.decode())

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nekro_core.sandbox import guest
+from nekro_core.sandbox import calls, guest
 from nekro_core.sandbox.box import GuestCall
 from nekro_core.sandbox.calls import BadCall, decode_call
 from nekro_core.sandbox.guest import guest_wire as wire
@@ -78,6 +78,24 @@ def test_any_json_is_a_call_or_a_bad_call(value: object) -> None:
         return
     for arg in call.args:
         assert not isinstance(arg, float) or math.isfinite(arg)
+
+
+a_value = st.integers() | st.floats() | st.text(st.sampled_from('aé:,"{}[]1e \\\n'), max_size=6)
+some_calls = st.tuples(
+    st.text(max_size=3), st.lists(a_value, max_size=3), st.dictionaries(names, a_value, max_size=3)
+)
+
+
+@given(value=some_calls, spoilt=st.tuples(st.integers(0, 60), st.binary(max_size=6)))
+@example(value=("name", [], {}), spoilt=(10, b'{"a":1,"a":2}'))
+@example(value=("name", [10**30], {}), spoilt=(0, b""))
+@example(value=("name", [], {}), spoilt=(8, b"1e999"))
+def test_what_is_read_quickly_is_read_the_same_strictly(value, spoilt: tuple[int, bytes]) -> None:
+    place, replaced = spoilt
+    text = json.dumps(value, separators=(",", ":")).encode()
+    text = text[:place] + replaced + text[place + len(replaced) :]
+    if (quickly := calls.decode_quickly(text)) is not None:
+        assert repr(quickly) == repr(calls.decode_strictly(text, b""))
 
 
 short = st.binary(max_size=50)
