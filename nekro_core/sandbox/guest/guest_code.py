@@ -14,7 +14,7 @@ import guest_packages
 import guest_tools
 import guest_values
 from guest_lean import dumps, loads
-from guest_wire import DONE, END, Channel
+from guest_wire import Channel
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
@@ -144,9 +144,9 @@ class Program:
         for statement in tree.body:
             self._execute_one(type(tree)([statement], []))
             last = statement is tree.body[-1]
-            self.conversation.send(DONE, number if last else 0, b"1")
+            self.conversation.done(number if last else 0)
         if not tree.body:
-            self.conversation.send(DONE, number)
+            self.conversation.done(number, b"")
 
     def _execute_one(self, statement: Any) -> None:
         code = compile(statement, self.filename, "exec", flags=self.flags, dont_inherit=True)
@@ -263,7 +263,7 @@ def become_run(channel: Channel, known: tuple[bytes, Any]) -> None:
         program.bindings.bind(described)
         stop, error = program.run()
         ended = dumps({"stop": stop, "error": error})
-        conversation.send(END, 0, ended.encode("utf-8", "replace"))
+        conversation.end(ended.encode("utf-8", "replace"))
         if not settings["keep"]:
             _wait_for_the_end()
         settings, described = conversation.start()

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     Table = dict[int, tuple[int, bytes]]
 
 _PLAIN_PASSES = 3
+_LINKS = 2
+"""Of a folder in ``/proc``, beside one for each that is in it."""
 
 
 def table() -> Table:
@@ -33,6 +35,29 @@ def table() -> Table:
                 if parent != b"0":
                     found[int(name)] = (int(parent), state)
     return found
+
+
+def alone(frozen: int, known: set[int]) -> bool:
+    """Whether nobody is here but this process and its children ``known``, one of which is
+    ``frozen``: a tenth of what `table` costs. False also where the kernel does not tell.
+
+    The lists may leave out who comes after one that ends while they are read, but then they name
+    that one.
+    """
+    try:
+        if os.stat(f"/proc/{frozen}/task").st_nlink != _LINKS + 1 or _children(frozen):
+            return False
+        return {int(pid) for pid in _children(os.getpid()).split()} <= known
+    except (OSError, ValueError):
+        return False
+
+
+def _children(pid: int) -> bytes:
+    file = os.open(f"/proc/{pid}/task/{pid}/children", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(file, 4096)
+    finally:
+        os.close(file)
 
 
 def below(listed: Table, root: int) -> set[int]:

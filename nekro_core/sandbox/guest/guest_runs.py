@@ -52,6 +52,7 @@ class Runs:
         """Start the next run."""
         settings = loads(text)
         run = self._take_kept() if settings.get("keep") else None
+        frozen = run is not None
         if run is None:
             run = self._take_spare() or self._fork_at_any_cost()
         if run is None:
@@ -61,6 +62,8 @@ class Runs:
         if described != self._known[0]:
             self._known = (described, None)
         run.begin(settings, text, described)
+        if frozen:
+            run.thaw()  # to find what it waited for
         self.current = run
         self._poll.register(run.sock, select.POLLIN | (select.POLLOUT if run.outgoing else 0))
         self._poll.register(run.pipe, select.POLLIN)
@@ -138,7 +141,7 @@ class Runs:
 
         Whether there was anybody.
         """
-        own = {os.getpid()} | {one.pid for one in (run, self.spare, self.kept) if one}
+        own = {os.getpid()} | self._own(run)
         steward = self.steward.pid if self.steward else 0
 
         def strangers(listed: guest_processes.Table) -> set[int]:
@@ -151,6 +154,9 @@ class Runs:
             time.sleep(_DEATH_S)
         self.reap_orphans()
         return found
+
+    def _own(self, run: Run | None) -> set[int]:
+        return {one.pid for one in (run, self.spare, self.kept, self.steward) if one}
 
     def end_commands(self) -> None:
         """Kill the steward with all below it. It is buried at once: what the host asks for next
@@ -254,16 +260,17 @@ class Runs:
         for _ in range(_KEEP_TRIES):
             if not run.freeze():
                 return False
-            if not self.end_strangers(run):  # what there was may have let it go on
+            # What strangers there were may have let it go on.
+            if guest_processes.alone(run.pid, self._own(run)) or not self.end_strangers(run):
                 self.kept = run
                 return True
         return False
 
     def _take_kept(self) -> Run | None:
         run, self.kept = self.kept, None
-        if run is None or run.thaw():
-            return run
-        return self._bury(run)
+        if run is not None and not run.lives:
+            run = self._bury(run)
+        return run
 
     def _take_spare(self) -> Run | None:
         run, self.spare = self.spare, None

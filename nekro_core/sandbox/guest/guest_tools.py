@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sys
 from _collections import deque
-from _thread import allocate_lock
+from _thread import _count, allocate_lock
 
 import guest_values as values
 from guest_lean import loads
-from guest_wire import ANSWER, CALL, FEED, FINISH, START, Channel
+from guest_wire import ANSWER, CALL, DONE, END, FEED, FINISH, START, Channel, frame
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+
+_FINISHED = (None,)
+"""What stands in the queue of sources after the last."""
 
 
 class ToolError(Exception):
@@ -39,6 +43,7 @@ class Conversation:
         self._answers: dict[int, tuple[bytes, bytes]] = {}
         self._source: deque[tuple[Any]] = deque()
         self._starts: deque[tuple[bytes, bytes]] = deque()
+        self._held = b""
         self._described, self.functions = known
 
     def start(self) -> tuple[dict[str, Any], list[tuple[list[str], str, str]]]:
@@ -67,10 +72,21 @@ class Conversation:
         (found,) = self._wait(lambda: self._source.popleft() if self._source else None)
         return found
 
-    def send(self, kind: int, number: int = 0, text: bytes = b"") -> None:
-        """Send a frame that has no answer."""
+    def done(self, number: int, text: bytes = b"1") -> None:
+        """Say that a statement is executed, in number the source that it was the last of, or 0;
+        without text, that the source had none."""
+        said = frame(DONE, number, text)
         with self._sending:
-            self._channel.send(kind, number, text)
+            if number and self._source and self._source[0] == _FINISHED and not _count():
+                self._held = said  # it goes with the end, which comes at once
+            else:
+                self._channel.send_bytes(said)
+
+    def end(self, text: bytes) -> None:
+        """Say that the run is over, and how."""
+        with self._sending:
+            held, self._held = self._held, b""
+            self._channel.send_bytes(held + frame(END, 0, text))
 
     def _wait(self, take: Callable[[], Any]) -> Any:
         while True:
@@ -93,8 +109,9 @@ class Conversation:
             finally:
                 with self._lock:
                     self._reading = False
-                    if received:
+                    while received:
                         self._deliver(*received)
+                        received = self._channel.received()
                     waiting, self._waiting = self._waiting, []
                 for turn in waiting:
                     turn.release()
@@ -105,7 +122,7 @@ class Conversation:
         elif kind == FEED:
             self._source.append(((number, loads(text)["line"], body.decode()),))
         elif kind == FINISH:
-            self._source.append((None,))
+            self._source.append(_FINISHED)
         elif kind == START:
             self._source.clear()  # what the last run was fed and did not come to
             self._starts.append((text, body))

@@ -126,10 +126,14 @@ class Channel:
         """Whether something is there to be read."""
         return bool(select.select([self.incoming], [], [], 0)[0])
 
+    def received(self) -> Frame | None:
+        """The next frame if it is here, or None."""
+        return split(self.buffer, UNLIMITED, UNLIMITED)
+
     def receive(self) -> Frame:
         """The next frame. Raises EOFError when the other side is gone."""
         while True:
-            found = split(self.buffer, UNLIMITED, UNLIMITED)
+            found = self.received()
             if found:
                 return found
             if not self.read():
