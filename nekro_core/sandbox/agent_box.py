@@ -341,6 +341,7 @@ class AgentBox:
                 self._handle_ready(text)
             elif kind == wire.STEWARD:
                 self.steward_pid = number
+                self._starved()  # whatever was killed before is no matter of what comes
             else:
                 raise ValueError(f"a frame of kind {kind}")  # noqa: TRY301 - told like the others
         except ValueError as error:

@@ -31,6 +31,9 @@ second is not enough where a bomb of processes shares a busy machine with it."""
 
 _ERROR_LIMIT = 16_000
 
+_STARVES_S = 0.02
+"""No run uses up a box's memory sooner; asking costs a file that is read."""
+
 
 class _Ended(msgspec.Struct):
     stop: StopReason
@@ -76,6 +79,7 @@ class AgentRun:
         self._clock = clock
         self._tear_down = tear_down
         self._starved = starved
+        self._began = clock()
         self._loop = asyncio.get_running_loop()
         self._open_calls: set[int] = set()
         self._workers: list[_Worker] = []
@@ -308,11 +312,13 @@ class AgentRun:
             seconds=self._used,
             globals_kept=kept,
         )
+        self._over.set()  # first, so that whoever waits goes on first
         if self._timer is not None:
             self._timer.cancel()
         for worker in self._workers:
             if worker.scope is not None:
                 worker.scope.cancel()
             worker.given.set()  # if its task has not begun yet
-        self._over.set()
         self._hiring.set()
+        if self._clock() - self._began > _STARVES_S:
+            self._starved()  # whatever was killed was this run's, not the next one's

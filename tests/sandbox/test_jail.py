@@ -40,6 +40,16 @@ async def test_commands_that_use_too_much_memory_are_ended_and_nothing_else(box:
     assert (await play(box, "print('well')")).output == "well\n"
 
 
+async def test_a_run_ends_whose_children_were_killed_for_memory_while_it_waits(box: Box) -> None:
+    hungry = "import os, time\nfor _ in range(5):\n    if not os.fork():\n"
+    hungry += "        x = bytearray(b'x') * (100 * 1024 * 1024)\n        break\ntime.sleep(30)"
+    for _ in range(2):
+        with anyio.fail_after(20):
+            result = await play(box, hungry, RunLimits(seconds=15))
+        assert result.stop is StopReason.OUT_OF_MEMORY
+        assert (await play(box, "import time; time.sleep(0.3); print(1)")).output == "1\n"
+
+
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
 async def test_a_box_starts_while_the_event_loop_is_busy() -> None:
     """As at every start of the bot: its agent is ready long before anyone looks."""

@@ -48,6 +48,10 @@ class Watchdog:
         spent = by_run.processor_s - self._last.get(box.box_id, by_run.processor_s)
         if spent > 0 and box.run is not None and not box.run.has_floor:
             box.run.charge(min(spent, _INTERVAL_S))
+        if not box.steward_pid and box.run is not None and processes.starved():
+            # The kernel kills one process and leaves the others waiting: all of the run goes. Where
+            # there are commands too nobody knows whose it was.
+            _end_for_memory(box)
         bound = box.spec.memory_bytes + _MARGIN
         used = (by_run.memory_bytes, by_commands.memory_bytes)
         if sum(used) > bound:
@@ -68,6 +72,11 @@ def _end_greedier(box: AgentBox, by_run: int, by_commands: int) -> None:
     if box.run is None or by_commands > by_run:
         box.stop_commands()
     else:
+        _end_for_memory(box)
+
+
+def _end_for_memory(box: AgentBox) -> None:
+    if box.run is not None:
         box.run.stop(
             StopReason.OUT_OF_MEMORY,
             f"the code used more than {box.spec.memory_bytes // 1024**2} MB and was stopped",
