@@ -1,6 +1,7 @@
 """What the bot remembers: Tortoise models, migrations, and one small repository for each kind."""
 
 from nekro_core.store.database import Statement
+from nekro_core.store.erasing import Person, Traces
 from nekro_core.store.errors import (
     Conflict,
     DatabaseInUse,
@@ -37,6 +38,7 @@ __all__ = [
     "DeliveryRow",
     "MigrationFailed",
     "ModelUse",
+    "Person",
     "Statement",
     "Step",
     "Store",
@@ -45,6 +47,7 @@ __all__ = [
     "StoreUnavailable",
     "TimerRow",
     "ToolCall",
+    "Traces",
     "Turn",
     "TurnRunning",
     "Unanswered",

@@ -47,6 +47,8 @@ async def _sqlite(
     where: str, credentials: dict[str, Any], settings: StoreSettings, clock: Callable[[], float]
 ) -> AsyncIterator[Engine]:
     credentials.setdefault("synchronous", settings.synchronous)
+    # What is deleted is overwritten: a person who is forgotten must not be found in a free page.
+    credentials.setdefault("secure_delete", 1)
     credentials.setdefault("busy_timeout", int(settings.busy_timeout_s * 1000))
     in_memory = credentials["file_path"] == ":memory:"
     if not in_memory:

@@ -11,6 +11,7 @@ from anyio.abc import TaskStatus
 from nekro_core.store.database import Database
 from nekro_core.store.deliveries import Deliveries
 from nekro_core.store.engines import open_engine
+from nekro_core.store.erasing import Erasing
 from nekro_core.store.messages import SEQUENCE, Messages
 from nekro_core.store.model_uses import ModelUses
 from nekro_core.store.people import Accounts, Chats, Users
@@ -48,6 +49,7 @@ class Store:
         self.queries = Queries(database)
         self.timers = Timers(database)
         self.model_uses = ModelUses(database)
+        self.erasing = Erasing(database, messages=self.messages, chats=self.chats, users=self.users)
 
     @classmethod
     @asynccontextmanager

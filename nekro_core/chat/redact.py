@@ -1,0 +1,118 @@
+"""Values without a person who is to be forgotten. Pure."""
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from nekro_core.chat.segments import (
+    Forward,
+    ForwardedMessage,
+    Mention,
+    Notice,
+    Reply,
+    Segment,
+    Segments,
+    Text,
+)
+
+ERASED = "[erased]"
+"""Stands in a text where an id stood."""
+SHORTEST = 5
+"""Characters. A shorter id stands in ordinary words and numbers, and is looked for only where it is
+an id for certain."""
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """Who is to be forgotten: every spelling of the id, and the ids of what they wrote."""
+
+    ids: frozenset[str]
+    message_ids: frozenset[str] = frozenset()
+
+    def text(self, text: str) -> str:
+        """The text with the ids blacked out where they stand as words of their own."""
+        long = sorted((each for each in self.ids if len(each) >= SHORTEST), key=len, reverse=True)
+        if not any(each in text for each in long):
+            return text
+        either = "|".join(map(re.escape, long))
+        return re.sub(rf"(?<![0-9A-Za-z_])(?:{either})(?![0-9A-Za-z_])", ERASED, text)
+
+    def segments(self, segments: Segments) -> Segments:
+        """Segments in which the person is nobody: mentioned without id and name, quoted without
+        words; what they wrote in a forwarded bundle is left out."""
+        return tuple(map(self._segment, segments))
+
+    def value(self, value: Any) -> Any:
+        """JSON that a plugin keeps: entries under the person's id and entries about them are left
+        out, ids in texts are blacked out."""
+        match value:
+            case dict():
+                return {
+                    key: self._blank(each)
+                    for key, each in value.items()
+                    if key not in self.ids and not self._is_about(each)
+                }
+            case list():
+                kept = (each for each in value if not self._is(each) and not self._is_about(each))
+                return [self.value(each) for each in kept]
+            case str():
+                return self.text(value)
+        return value
+
+    def stored(self, text: str) -> str:
+        """A plugin's text: as JSON where it is some."""
+        if not any(each in text for each in self.ids):
+            return text
+        try:
+            value = json.loads(text)
+        except ValueError:
+            return self.text(text)
+        if not isinstance(value, dict | list):
+            return self.text(text)
+        found = self.value(value)
+        return text if found == value else json.dumps(found, ensure_ascii=False)
+
+    def _blank(self, value: Any) -> Any:
+        return None if self._is(value) else self.value(value)
+
+    def _is(self, value: Any) -> bool:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return len(str(value)) >= SHORTEST and str(value) in self.ids
+        return isinstance(value, str) and value in self.ids
+
+    def _is_about(self, value: Any) -> bool:
+        return isinstance(value, dict) and any(self._is(each) for each in value.values())
+
+    def _segment(self, segment: Segment) -> Segment:
+        match segment:
+            case Text(text):
+                return Text(self.text(text))
+            case Mention(user_id=user_id) if user_id in self.ids:
+                return Mention("", ERASED)
+            case Reply(sender_id=sender, message_id=message):
+                if sender in self.ids or message in self.message_ids:
+                    return Reply("")
+                return msgspec.structs.replace(segment, text=self.text(segment.text))
+            case Forward(messages):
+                kept = (each for each in messages if each.sender_id not in self.ids)
+                return Forward(tuple(map(self._forwarded, kept)))
+            case Notice():
+                return msgspec.structs.replace(
+                    segment,
+                    actor_id="" if segment.actor_id in self.ids else segment.actor_id,
+                    target_id="" if segment.target_id in self.ids else segment.target_id,
+                    detail=self.text(segment.detail),
+                )
+        return segment
+
+    def _forwarded(self, message: ForwardedMessage) -> ForwardedMessage:
+        return msgspec.structs.replace(message, segments=self.segments(message.segments))
+
+
+def spellings(user_id: str, places: Collection[str]) -> frozenset[str]:
+    """How an id is written down: bare, and behind the names of adapters and accounts."""
+    return frozenset({user_id, *(f"{place}:{user_id}" for place in places)})
