@@ -5,13 +5,16 @@ from anyio.abc import TaskStatus
 from loguru import logger
 from nonebot.drivers import Driver
 
-from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.adapter import Capabilities, Doubt, Host, Shown, judged
 from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, Receipt
 
 from .access import refuse_open_doors
 from .connection import CallRefused, NotConnected, OutcomeUnknown
 from .gateway import Gateway
+from .history import newest
+from .incoming import Json, person_of, read_segments, time_of, words
 from .intake import Intake
+from .lookups import NamesOnly
 from .outgoing import CAPABILITIES, CannotSend, call_for
 
 SEND_S = 30.0
@@ -100,6 +103,28 @@ class OneBotV11:
         return Receipt(
             state=DeliveryState.SENT, message_id="" if message_id is None else str(message_id)
         )
+
+    async def confirm(self, doubt: Doubt) -> Receipt:
+        """Look for the message in the chat's history, where the implementation keeps one."""
+        key = doubt.delivery.chat_key
+        account = await self._host.account_of(key.instance)
+        connection = self._gateway.connection_of(account or "")
+        if connection is None:
+            reason = f"account {account} is not connected"
+            return Receipt(state=DeliveryState.PENDING, reason=reason)
+        events = await newest(connection, (key.kind, key.native_id), doubt.before)
+        if connection.lost:
+            return Receipt(state=DeliveryState.PENDING, reason=connection.lost)
+        return judged(doubt, [await _shown(event, connection.account) for event in events])
+
+
+async def _shown(event: Json, account: str) -> Shown:
+    return Shown(
+        message_id=words(event.get("message_id")),
+        own=person_of(event) == account,
+        segments=await read_segments(event.get("message"), NamesOnly()),
+        time=time_of(event, 0.0),
+    )
 
 
 def _rejected(reason: str) -> Receipt:

@@ -107,6 +107,11 @@ class Gateway(StockAdapter):
             raise NotConnected(f"account {account} is not connected")
         return await connection.call(action, params, seconds=seconds)
 
+    def connection_of(self, account: str) -> Connection | None:
+        """The account's connection, where it has one that lives."""
+        connection = self._connections.get(account)
+        return None if connection is None or connection.lost else connection
+
     async def _handle_ws(self, websocket: WebSocket) -> None:
         """A reverse connection: the implementation came to us."""
         account = str(websocket.request.headers.get("x-self-id") or "")

@@ -1,6 +1,6 @@
 """What was said while we were away, asked for at every (re)connect."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ PAGE = 100
 """Messages asked for at once. NapCat's own default is 20."""
 PAGES = 20
 """Most pages of one chat: 2,000 messages. Who was away longer starts from there."""
+CONFIRM_PAGES = 5
+"""Most pages looked through for one message of ours: 500 messages in the seconds since."""
 CHATS = 200
 """Most chats that are looked through for a message from somebody whom we have not heard before."""
 OVERLAP_S = 60.0
@@ -60,12 +62,34 @@ async def find_gaps(connection: Connection, known: Mapping[Place, float]) -> lis
 
 async def missed(connection: Connection, gap: Gap) -> list[Json]:
     """Message events of the gap, oldest first; empty where the implementation has no history."""
-    kind, native = gap.place
+    found = await _pages(
+        connection, gap.place, PAGES, lambda page: min(map(_time, page)) < gap.since
+    )
+    # Stable: the implementation's own order stands among messages of one second.
+    return sorted((event for event in found if _time(event) >= gap.since), key=_time)
+
+
+async def newest(connection: Connection, place: Place, known: Collection[str]) -> list[Json]:
+    """The newest message events of a chat, oldest first, back to one that is ``known`` by its id
+    where that is near; empty where the implementation has no history."""
+    return await _pages(
+        connection,
+        place,
+        CONFIRM_PAGES,
+        lambda page: any(words(event.get("message_id")) in known for event in page),
+    )
+
+
+async def _pages(
+    connection: Connection, place: Place, most: int, enough: Callable[[list[Json]], bool]
+) -> list[Json]:
+    """A chat's history from its end back, page by page until one is ``enough``."""
+    kind, native = place
     action = "get_group_msg_history" if kind is ChatKind.GROUP else "get_friend_msg_history"
     where = {"group_id" if kind is ChatKind.GROUP else "user_id": wire_id(native)}
     found: dict[str, Json] = {}
     before: Any = None
-    for _ in range(PAGES):
+    for _ in range(most):
         # Both spellings of the order are in use; the default of each is "the newest".
         question = {**where, "count": PAGE} | ({} if before is None else {"message_seq": before})
         answer = await _ask(connection, action, question)
@@ -80,13 +104,11 @@ async def missed(connection: Connection, gap: Gap) -> list[Json]:
         if not fresh:
             break
         found = {**fresh, **found}
-        oldest = min(fresh.values(), key=_time)
-        if _time(oldest) < gap.since:
+        if enough([*fresh.values()]):
             break
+        oldest = min(fresh.values(), key=_time)
         before = oldest.get("message_seq") or oldest.get("message_id")
-    # Stable: the implementation's own order stands among messages of one second.
-    events = [event for event in found.values() if _time(event) >= gap.since]
-    return sorted(events, key=_time)
+    return [*found.values()]
 
 
 async def _recent(connection: Connection) -> dict[Place, float] | None:

@@ -76,7 +76,7 @@ class Enquiry:
         if not isinstance(found, Mapping):
             return Reply(message_id)
         # Its media are not fetched for a quotation: their names are enough.
-        segments = await read_segments(found.get("message"), _NamesOnly())
+        segments = await read_segments(found.get("message"), NamesOnly())
         return Reply(message_id, person_of(found), plain_text(segments)[:QUOTED_LENGTH])
 
     async def bundle(self, data: Json) -> Forward | Unknown:
@@ -150,16 +150,19 @@ class Enquiry:
             return None
 
 
-class _NamesOnly:
+class NamesOnly:
     """`Lookups` that ask nobody."""
 
     async def media(self, _kind: str, data: Json) -> Media:
+        """See `Lookups.media`."""
         return Media(name=words(data.get("name") or data.get("file"))[:QUOTED_LENGTH])
 
     async def quoted(self, message_id: str) -> Reply:
+        """See `Lookups.quoted`."""
         return Reply(message_id)
 
     async def bundle(self, data: Json) -> Forward | Unknown:
+        """See `Lookups.bundle`."""
         return Unknown("forward", words(data.get("id")))
 
 

@@ -9,7 +9,7 @@ from nekro_core.delivery.adapter import (
     Inbound,
     Shown,
 )
-from nekro_core.delivery.errors import DeliveryError, NothingToSend, TooManySends
+from nekro_core.delivery.errors import CannotDo, DeliveryError, NothingToSend, TooManySends
 from nekro_core.delivery.fetch import Fetcher, NotFetched
 from nekro_core.delivery.host import Activity, Expected, Host, MediaKeeper, Recorded, Working
 from nekro_core.delivery.inbox import Inbox
@@ -23,6 +23,7 @@ __all__ = [
     "Activity",
     "Adapter",
     "Broadcast",
+    "CannotDo",
     "Capabilities",
     "Confirming",
     "DeliveryError",

@@ -17,7 +17,8 @@ def judged(doubt: Doubt, shown: Sequence[Shown]) -> Receipt:
 
     Ours is the first own message behind all that were there before, with the same words and the
     same kinds of media, that is not another one. That it is not there can only be said of a history
-    which reaches back to a message from before it: an empty one may be one that nobody keeps.
+    which reaches back to a message from before it, and shows one of our own that is known to have
+    arrived: some implementations keep none, or not what the bot said, or count messages anew.
     """
     wanted = _likeness(doubt.delivery.segments)
     places = [place for place, each in enumerate(shown) if each.message_id in doubt.before]
@@ -28,9 +29,9 @@ def judged(doubt: Doubt, shown: Sequence[Shown]) -> Receipt:
         fresh = each.own and young and each.message_id not in doubt.taken
         if fresh and _likeness(each.segments) == wanted:
             return Receipt(state=DeliveryState.SENT, message_id=each.message_id)
-    if reaches:
+    if reaches and any(each.own and each.message_id in doubt.taken for each in shown):
         return Receipt(state=DeliveryState.REJECTED, reason="the platform's history has it not")
-    reason = "the platform's history does not reach back to it"
+    reason = "the platform's history shows too little to tell"
     return Receipt(state=DeliveryState.UNKNOWN, reason=reason)
 
 

@@ -4,7 +4,8 @@
 
     DeliveryError
     ├── NothingToSend     caller's fault: no text, no medium
-    └── TooManySends      caller's fault: the run has sent its share
+    ├── TooManySends      caller's fault: the run has sent its share
+    └── CannotDo          caller's fault: no message of which that can be asked
 """
 
 
@@ -18,3 +19,7 @@ class NothingToSend(DeliveryError):
 
 class TooManySends(DeliveryError):
     """The run has sent as many messages as one run may; says the limit and what to do instead."""
+
+
+class CannotDo(DeliveryError):
+    """There is no such message, or nothing of the kind can be done about it now; says why."""

@@ -37,7 +37,8 @@ class Lane:
 
     ``door`` is held while a send is made ready and takes its ticket, so that a picture that is
     copied first does not let a later text overtake. ``parked`` is what the platform's account
-    could not take yet, oldest first; ``flushing`` says that somebody is at it.
+    could not take yet or what is in doubt, oldest first; ``flushing`` says that somebody is at it,
+    and ``calling`` which one is on the wire. ``sends`` counts who waits for their turn.
     """
 
     def __init__(self, chat_key: ChatKey, settings: DeliverySettings) -> None:
@@ -46,7 +47,9 @@ class Lane:
         self.window = Window(settings)
         self.parked: deque[Entry] = deque()
         self.users = 0
+        self.sends = 0
         self.flushing = False
+        self.calling: Entry | None = None
         self._line: deque[Ticket] = deque()
 
     def enter(self) -> Ticket:
@@ -55,6 +58,11 @@ class Lane:
         self._line.append(ticket)
         self._call_first()
         return ticket
+
+    @property
+    def waiting(self) -> int:
+        """How many sends and parked calls stand in line."""
+        return self.sends + len(self.parked)
 
     def leave(self, ticket: Ticket) -> None:
         """Give a place up, called or not."""
@@ -88,6 +96,14 @@ class Lanes:
     def parked(self) -> list[Lane]:
         """Lanes in which something waits and nobody is at it."""
         return [lane for lane in self._lanes.values() if lane.parked and not lane.flushing]
+
+    def holding(self, delivery_id: str) -> tuple[Lane, Entry] | None:
+        """The parked call of this id, and the lane that it stands in."""
+        for lane in self._lanes.values():
+            for entry in lane.parked:
+                if entry.row.delivery_id == delivery_id:
+                    return lane, entry
+        return None
 
     def forget_idle(self, now: float) -> None:
         """Let go of lanes that hold nothing to remember."""

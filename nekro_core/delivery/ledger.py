@@ -20,6 +20,7 @@ from nekro_core.chat import (
     Segments,
     Sender,
 )
+from nekro_core.delivery.adapter import Doubt
 from nekro_core.delivery.host import Recorded
 from nekro_core.delivery.split import Piece
 from nekro_core.delivery.watch import Broadcast
@@ -27,16 +28,31 @@ from nekro_core.store import DeliveryRow, Store, StoreError
 
 _LAST_WORDS_S = 5.0
 """Longest that a cancelled send may take to write down what became of it."""
+_KNOWN_IDS = 1000
+"""Newest messages of a chat by which the one in doubt is told from others: a platform's page has
+100 at most."""
 
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One platform call on its way. ``receipt`` is set once it is decided or put aside."""
+    """One platform call on its way. ``receipt`` is set once it is decided or put aside.
+
+    ``parked`` is when it was put aside and ``doubted`` when its outcome became a question, on the
+    event loop's clock, which nobody sets. ``age`` is how old it was then, in seconds: a call of an
+    earlier process has only the wall's clock to tell.
+    """
 
     row: DeliveryRow
     record: Record | None
     receipt: Receipt | None = None
     stored: Awaitable[Any] | None = None
+    parked: float = 0.0
+    doubted: float = 0.0
+    age: float = 0.0
+
+    def waited(self, now: float) -> float:
+        """Seconds since it was asked for. ``now`` is the event loop's."""
+        return self.age + now - self.parked
 
     @property
     def delivery(self) -> Delivery:
@@ -131,6 +147,7 @@ class Ledger:
         await marked
         entry.row = replace(entry.row, state=DeliveryState.SENDING)
         entry.receipt = None
+        entry.doubted = anyio.current_time()
 
     async def decide(self, entry: Entry, receipt: Receipt) -> None:
         """Write down what became of it. A failure to do so is logged and not raised: whoever asked
@@ -177,16 +194,44 @@ class Ledger:
                     state = DeliveryState.UNKNOWN if called else DeliveryState.DROPPED
                     await self.decide(entry, Receipt(state=state, reason=reason))
 
-    async def leftovers(self) -> list[Entry]:
-        """What the last process left behind, in order. Calls that it was making are now unknown,
-        and not among them."""
-        store = self._store
-        for row in await store.deliveries.in_state(DeliveryState.SENDING):
+    async def leftovers(self, *, young_s: float) -> list[Entry]:
+        """What the last process left undecided, in order. Calls that it was making are now
+        unknown. Those of unknown outcome are among them if younger than ``young_s``."""
+        found = self._store.deliveries
+        for row in await found.in_state(DeliveryState.SENDING):
             reason = "the bot was stopped while it was sent; it may have arrived"
             entry = Entry(row, await self._record_of(row))
             await self.decide(entry, Receipt(state=DeliveryState.UNKNOWN, reason=reason))
-        pending = await store.deliveries.in_state(DeliveryState.PENDING)
-        return [Entry(row, await self._record_of(row)) for row in pending]
+        since, now = self.clock() - young_s, anyio.current_time()
+        entries = []
+        for row in await found.undecided(since=since):
+            entry = Entry(row, await self._record_of(row), parked=now, doubted=now)
+            # A clock that was put back makes nothing younger than new.
+            entry.age = max(self.clock() - row.created, 0.0)
+            entries.append(entry)
+        return entries
+
+    def show(self, entry: Entry) -> None:
+        """Tell who watches how a call stands whose state was written by somebody else."""
+        if entry.record is not None:
+            entry.record = msgspec.structs.replace(entry.record, state=entry.row.state)
+            self._activity.publish(Recorded(entry.record))
+
+    async def found(self, row: DeliveryRow) -> Entry:
+        """An entry for a row that nobody holds."""
+        now = anyio.current_time()
+        return Entry(row, await self._record_of(row), parked=now, doubted=now)
+
+    async def doubt(self, entry: Entry) -> Doubt:
+        """What tells the message of a call from others."""
+        known = await self._store.deliveries.platform_ids(entry.row.chat_key, _KNOWN_IDS)
+        seq = entry.row.record_seq
+        return Doubt(
+            delivery=entry.delivery,
+            since=entry.row.created,
+            before=frozenset(name for at, name in known if seq and at < seq),
+            taken=frozenset(name for _, name in known),
+        )
 
     async def _record_of(self, row: DeliveryRow) -> Record | None:
         return await self._store.messages.get(row.record_seq) if row.record_seq else None

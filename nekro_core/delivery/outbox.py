@@ -2,47 +2,41 @@
 
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
 import anyio
 from anyio.abc import TaskGroup
-from loguru import logger
 
 from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Segment, Segments
 from nekro_core.delivery.adapter import Adapter, Editing
+from nekro_core.delivery.calling import Caller
 from nekro_core.delivery.clean import clean_segments
 from nekro_core.delivery.errors import NothingToSend
 from nekro_core.delivery.fitting import Fitting
 from nekro_core.delivery.hook import SendHook
 from nekro_core.delivery.lane import Lane, Lanes
+from nekro_core.delivery.late import LateSends
 from nekro_core.delivery.ledger import Entry, Ledger
 from nekro_core.delivery.media import MediaStore
+from nekro_core.delivery.outbox_desk import OutboxDesk
 from nekro_core.delivery.outgoing import ready_media
 from nekro_core.delivery.pace import RunBudget
 from nekro_core.delivery.settings import DeliverySettings
-from nekro_core.delivery.split import Piece, split
+from nekro_core.delivery.split import Piece
 from nekro_core.delivery.watch import Broadcast
 from nekro_core.store import Store, StoreError
-
-_ANSWERS = frozenset(
-    {
-        DeliveryState.SENT,
-        DeliveryState.REJECTED,
-        DeliveryState.UNKNOWN,
-        DeliveryState.PENDING,
-    }
-)
-"""What an adapter may answer; the other states are the outbox's own."""
 
 
 class Outbox:
     """Where everything that the bot says goes through. An async context manager.
 
-    On entering, what a dead process left is found: calls that it was making become ``unknown`` and
-    are never repeated; those never handed over are sent in their old order, as soon as the account
-    can take them and unless they are older than ``resend_for_s``.
+    On entering, what a dead process left is found: calls that it was making become ``unknown``;
+    those never handed over are sent in their old order, as soon as the account can take them and
+    unless they are older than ``resend_for_s``. Where the platform can be asked (`Confirming`),
+    what is unknown is settled: it is ``sent``, or it surely never arrived and is sent now, before
+    all that came after it in its chat. Else it stays ``unknown`` and is never repeated by itself.
 
     ``adapters`` is looked at for each send, by name, so one may be added later.
     """
@@ -59,23 +53,22 @@ class Outbox:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings or DeliverySettings()
-        self._store = store
-        self._adapters = adapters
         self._media = media
         self._fitting = fitting
         self._ledger = Ledger(store, activity, clock=clock)
+        self._caller = Caller(store, adapters, self._ledger, self._settings)
         self._budget = RunBudget(self._settings)
         self._lanes = Lanes(self._settings)
-        self._nudged = anyio.Event()
+        self._late = LateSends(self._caller, self._ledger, self._lanes, self._settings)
+        self.desk = OutboxDesk(store, self._ledger, self._lanes, self._late)
+        """What an operator may do about messages."""
         self._tasks: TaskGroup | None = None
         self._hooks: list[SendHook] = []
 
     async def __aenter__(self) -> Self:
-        for entry in await self._ledger.leftovers():
-            with self._lanes.use(entry.row.chat_key) as lane:
-                lane.parked.append(entry)
+        await self._late.adopt()
         self._tasks = await anyio.create_task_group().__aenter__()
-        self._tasks.start_soon(self._resend)
+        self._tasks.start_soon(self._late.live, self._tasks, name="late sends")
         return self
 
     async def __aexit__(
@@ -102,8 +95,9 @@ class Outbox:
         The message is split by what the platform can carry; what it cannot is ``rejected`` with a
         reason, and the rest is sent. Within a chat the order of calls is kept and there is one
         platform call at a time. A chat that got 30 messages in a minute waits, and what would wait
-        over a minute is ``dropped``. ``pending`` says that the account is offline: it is sent when
-        it is back, within 10 minutes. ``record`` false leaves it out of the chat's history.
+        over a minute is ``dropped``, as is what comes while 200 stand in line. ``pending`` says
+        that the account is offline, or that a message before it is in doubt: it is sent when that
+        is over, within 10 minutes. ``record`` false leaves it out of the chat's history.
 
         Raises `NothingToSend`, `TooManySends` (8 a run) and `StoreUnavailable`: nothing left then.
         If the caller is cancelled, a call on its way becomes ``unknown`` and the rest ``dropped``.
@@ -131,36 +125,48 @@ class Outbox:
         self, chat_key: ChatKey, segments: Segments, run_id: str, *, record: bool
     ) -> tuple[Receipt, ...]:
         clean = clean_segments(segments)
-        pieces = self._pieces(chat_key, clean)
+        pieces = self._caller.pieces(chat_key, clean)
         if not pieces:
             raise NothingToSend("the message is empty: give it a text or a medium")
         self._budget.take(run_id, len(pieces))
-        asked = anyio.current_time()
         with self._lanes.use(chat_key) as lane:
-            async with lane.door:
-                if self._media is not None and (
-                    kept := await ready_media(
-                        self._media, self._fitting, chat_key, clean, self._adapter(chat_key)
-                    )
-                ):
-                    pieces = self._pieces(chat_key, kept)
-                entries, written = self._ledger.open(chat_key, pieces, run_id=run_id, record=record)
-                ticket = lane.enter()
+            if lane.waiting >= self._settings.waiting_per_chat:
+                reason = f"{lane.waiting} messages to this chat wait already"
+                return (Receipt(state=DeliveryState.DROPPED, reason=reason),) * len(pieces)
+            lane.sends += 1
             try:
-                async with ticket.turn():
-                    await self._send_all(lane, entries, asked)
-                    await written
-            except StoreError:
-                await self._ledger.abandon(entries, "the database could not be written")
-                raise
-            except anyio.get_cancelled_exc_class():
-                await self._ledger.abandon(entries, "the run that sent it was stopped")
-                raise
+                return await self._send_in_turn(lane, clean, pieces, run_id, record=record)
+            finally:
+                lane.sends -= 1
+
+    async def _send_in_turn(
+        self, lane: Lane, clean: Segments, pieces: tuple[Piece, ...], run_id: str, *, record: bool
+    ) -> tuple[Receipt, ...]:
+        chat_key, asked = lane.chat_key, anyio.current_time()
+        async with lane.door:
+            if self._media is not None and (
+                kept := await ready_media(
+                    self._media, self._fitting, chat_key, clean, self._caller.adapter(chat_key)
+                )
+            ):
+                pieces = self._caller.pieces(chat_key, kept)
+            entries, written = self._ledger.open(chat_key, pieces, run_id=run_id, record=record)
+            ticket = lane.enter()
+        try:
+            async with ticket.turn():
+                await self._send_all(lane, entries, asked)
+                await written
+        except StoreError:
+            await self._ledger.abandon(entries, "the database could not be written")
+            raise
+        except anyio.get_cancelled_exc_class():
+            await self._ledger.abandon(entries, "the run that sent it was stopped")
+            raise
         return tuple(entry.receipt for entry in entries if entry.receipt is not None)
 
     def edit_every_s(self, chat_key: ChatKey) -> float | None:
         """How often a message of this chat may be changed; None where it cannot be."""
-        adapter = self._adapter(chat_key)
+        adapter = self._caller.adapter(chat_key)
         if adapter is None or not isinstance(adapter, Editing):
             return None
         return adapter.capabilities(chat_key).edit_every_s
@@ -175,7 +181,8 @@ class Outbox:
         An edit has no row: to make it again does no harm, so nothing of it must be known after a
         crash (docs/decisions/0009-edits.md). Raises `StoreUnavailable`.
         """
-        adapter, pieces = self._adapter(chat_key), self._pieces(chat_key, tuple(segments))
+        adapter = self._caller.adapter(chat_key)
+        pieces = self._caller.pieces(chat_key, tuple(segments))
         if self.edit_every_s(chat_key) is None or not isinstance(adapter, Editing):
             return _rejected(f"messages of {chat_key} cannot be changed once they are sent")
         if len(pieces) != 1 or pieces[0].problem:
@@ -184,26 +191,14 @@ class Outbox:
         delivery = Delivery(delivery_id=uuid.uuid4().hex, chat_key=chat_key, segments=shown)
         with self._lanes.use(chat_key) as lane:
             async with lane.enter().turn():
-                receipt = await self._report(adapter.edit(message_id, delivery), delivery)
+                receipt = await self._caller.report(adapter.edit(message_id, delivery), delivery)
                 if receipt.ok:
                     await self._ledger.revise(chat_key, message_id, shown)
         return receipt
 
     def nudge(self) -> None:
         """An account came online: try what waits now, not at the next round."""
-        self._nudged.set()
-
-    def _pieces(self, chat_key: ChatKey, segments: Segments) -> tuple[Piece, ...]:
-        adapter = self._adapter(chat_key)
-        if adapter is None:
-            return (Piece(segments, f"no adapter serves {chat_key.instance}"),) if segments else ()
-        return split(segments, adapter.capabilities(chat_key))
-
-    def _adapter(self, chat_key: ChatKey) -> Adapter | None:
-        account = self._store.accounts.of(chat_key.instance)
-        # An adapter without accounts of its own (a page) is found by the name itself.
-        name = account.adapter if account else chat_key.instance.partition(".")[0]
-        return self._adapters.get(name)
+        self._late.nudge()
 
     async def _send_all(self, lane: Lane, entries: list[Entry], asked: float) -> None:
         for entry in entries:
@@ -216,12 +211,17 @@ class Outbox:
                 await self._ledger.decide(
                     entry, Receipt(state=DeliveryState.PENDING, reason=reason)
                 )
-                lane.parked.append(entry)
+                self._late.park(lane, entry)
                 self.nudge()
             elif await self._wait_for_room(lane, entry, asked):
-                await self._call(lane, entry)
+                await self._caller.call(lane, entry)
                 if entry.row.state is DeliveryState.PENDING:
-                    lane.parked.append(entry)
+                    self._late.park(lane, entry)
+                elif entry.row.state is DeliveryState.UNKNOWN and self._caller.can_ask(
+                    lane.chat_key
+                ):
+                    self._late.park(lane, entry)
+                    self.nudge()
 
     async def _wait_for_room(self, lane: Lane, entry: Entry, asked: float) -> bool:
         now = anyio.current_time()
@@ -239,79 +239,6 @@ class Outbox:
             return False
         await anyio.sleep(delay)
         return True
-
-    async def _call(self, lane: Lane, entry: Entry) -> None:
-        """Make the one platform call, between its two commits."""
-        adapter = self._adapter(entry.row.chat_key)
-        if adapter is None:
-            # Left by an earlier process, and looked at again and again until it is too old.
-            return
-        await self._ledger.begin_call(entry)
-        receipt = await self._report(adapter.send(entry.delivery), entry.delivery)
-        if receipt.state is not DeliveryState.PENDING:
-            lane.window.take(anyio.current_time())
-        await self._ledger.decide(entry, receipt)
-
-    async def _report(self, call: Awaitable[Receipt], delivery: Delivery) -> Receipt:
-        """What became of a call to the platform, whatever the adapter does."""
-        unknown = DeliveryState.UNKNOWN
-        try:
-            with anyio.fail_after(self._settings.call_s):
-                receipt = await call
-        except TimeoutError:
-            limit = f"{self._settings.call_s:g} s"
-            return Receipt(state=unknown, reason=f"no answer within {limit}; it may have arrived")
-        except Exception as error:  # noqa: BLE001 (an adapter's fault is this message's alone)
-            logger.exception("the adapter failed with {}", delivery.delivery_id)
-            return Receipt(state=unknown, reason=f"the adapter failed: {error}")
-        if receipt.state not in _ANSWERS:
-            reason = f"the adapter answered {receipt.state}, which it cannot know"
-            return Receipt(state=unknown, reason=reason)
-        return receipt
-
-    async def _flush(self, lane: Lane) -> None:
-        """Send what is parked, until one has to wait on. Called in the lane's turn."""
-        while lane.parked:
-            entry = lane.parked[0]
-            age = self._ledger.clock() - entry.row.created
-            if age > self._settings.resend_for_s:
-                reason = f"it waited {age:.0f} s for its account: too old to be said now"
-                receipt = Receipt(state=DeliveryState.DROPPED, reason=reason)
-                await self._ledger.decide(entry, receipt)
-            else:
-                await anyio.sleep(lane.window.delay(anyio.current_time()))
-                try:
-                    await self._call(lane, entry)
-                except anyio.get_cancelled_exc_class():
-                    if entry.row.state is DeliveryState.SENDING:
-                        lane.parked.popleft()
-                        await self._ledger.abandon([entry], "the bot was stopped while sending it")
-                    raise
-                if entry.row.state is DeliveryState.PENDING:
-                    return
-            lane.parked.popleft()
-
-    async def _resend(self) -> None:
-        """Try what is parked, again and again, each chat for itself."""
-        assert self._tasks is not None
-        while True:
-            for lane in self._lanes.parked():
-                lane.flushing = True
-                self._tasks.start_soon(self._flush_in_turn, lane.chat_key)
-            with anyio.move_on_after(self._settings.retry_s):
-                await self._nudged.wait()
-            self._nudged = anyio.Event()
-            self._lanes.forget_idle(anyio.current_time())
-
-    async def _flush_in_turn(self, chat_key: ChatKey) -> None:
-        with self._lanes.use(chat_key) as lane:
-            try:
-                async with lane.enter().turn():
-                    await self._flush(lane)
-            except StoreError as error:
-                logger.error("what waits for {} must wait on: {}", chat_key, error)
-            finally:
-                lane.flushing = False
 
 
 def _rejected(reason: str) -> Receipt:

@@ -65,4 +65,12 @@ class DeliverySettings(BaseModel):
     retry_s: float = Field(default=2.0, gt=0)
     """How often an offline account's waiting messages are tried."""
 
+    settle_s: float = Field(default=15.0, ge=0)
+    """How long a message may be on its way whose outcome is unknown. Where the platform can be
+    asked and does not show it after so long, it is sent again, in its place; 0 never asks."""
+
+    waiting_per_chat: int = Field(default=200, gt=0)
+    """Messages that may stand in line to one chat (account offline, platform slow); what comes
+    beyond is dropped, and whoever sent it is told."""
+
     media: MediaSettings = MediaSettings()

@@ -1,9 +1,10 @@
 """What is to go out, and what became of it."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from nekro_core.chat import ChatKey, DeliveryState, Record, decode_segments, encode_segments
-from nekro_core.store.database import Database, Insert, Row, Rows, Statement
+from nekro_core.store.database import Database, Insert, Row, Rows, Statement, Value
 from nekro_core.store.messages import Messages, unique_id_of
 from nekro_core.store.values import DeliveryRow
 
@@ -111,6 +112,78 @@ class Deliveries:
             f"{_SELECT} WHERE d.state IN ({marks}) ORDER BY d.id", *(s.value for s in states)
         )
         return [_row(row) for row in rows]
+
+    async def undecided(self, *, since: float) -> list[DeliveryRow]:
+        """Rows that wait to be handed over, and those asked for ``since`` then of which nobody
+        knows whether they arrived; in order."""
+        rows = await self._database.read(
+            f"{_SELECT} WHERE d.state IN (?, ?) AND (d.state = ? OR d.created >= ?) "
+            # Of what people have stopped, nothing is sent late.
+            "AND NOT (d.state = ? AND EXISTS (SELECT 1 FROM runs r "
+            "JOIN turns t ON t.id = r.turn_id WHERE r.run_id = d.run_id AND t.stop = 'stopped')) ORDER BY d.id",
+            DeliveryState.PENDING.value,
+            DeliveryState.UNKNOWN.value,
+            DeliveryState.PENDING.value,
+            since,
+            DeliveryState.UNKNOWN.value,
+        )
+        return [_row(row) for row in rows]
+
+    async def newest(
+        self,
+        *states: DeliveryState,
+        chat_key: ChatKey | None = None,
+        before: str = "",
+        limit: int = 50,
+    ) -> list[DeliveryRow]:
+        """The newest rows in any of these states, newest first: of one chat or of all, and with
+        ``before`` only what was asked for before that one."""
+        where = [f"d.state IN ({', '.join('?' * len(states))})"]
+        values: list[Value] = [state.value for state in states]
+        if chat_key is not None:
+            where.append("d.chat_key = ?")
+            values.append(str(chat_key))
+        if before:
+            where.append("d.id < (SELECT id FROM deliveries WHERE delivery_id = ?)")
+            values.append(before)
+        rows = await self._database.read(
+            f"{_SELECT} WHERE {' AND '.join(where)} ORDER BY d.id DESC LIMIT ?", *values, limit
+        )
+        return [_row(row) for row in rows]
+
+    async def platform_ids(self, chat_key: ChatKey, limit: int) -> list[tuple[int, str]]:
+        """Number and platform's id of the chat's newest messages that have one."""
+        rows = await self._database.read(
+            "SELECT seq, message_id FROM messages WHERE chat_key = ? AND message_id <> '' "
+            "ORDER BY seq DESC LIMIT ?",
+            str(chat_key),
+            limit,
+        )
+        return [(row["seq"], row["message_id"]) for row in rows]
+
+    async def renew(self, row: DeliveryRow, reason: str) -> DeliveryRow:
+        """Let a call be made anew, as if it were asked for now; the row as it is then."""
+        now = self._clock()
+        await self._database.write(
+            Statement(
+                "UPDATE deliveries SET state = ?, message_id = '', reason = ?, created = ?, "
+                "changed = ? WHERE delivery_id = ?",
+                (DeliveryState.PENDING.value, reason, now, now, row.delivery_id),
+            ),
+            Statement(
+                "UPDATE messages SET state = ? WHERE seq = ?",
+                (DeliveryState.PENDING.value, row.record_seq),
+            ),
+            committed=lambda _: self._messages.changed(row.chat_key),
+        )
+        return replace(
+            row,
+            state=DeliveryState.PENDING,
+            message_id="",
+            reason=reason,
+            created=now,
+            changed=now,
+        )
 
     async def of_run(self, run_id: str) -> list[DeliveryRow]:
         """What a run sent, in order."""

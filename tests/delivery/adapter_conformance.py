@@ -4,6 +4,7 @@ An adapter's own test module imports `AdapterConformance`, subclasses it as ``Te
 a ``harness`` fixture: the adapter at work against its own peer, and what that peer can be told.
 """
 
+import time
 from typing import Protocol
 
 import anyio
@@ -17,11 +18,12 @@ from nekro_core.chat import (
     Image,
     Media,
     Notice,
+    Receipt,
     Segment,
     Text,
     Voice,
 )
-from nekro_core.delivery import Adapter, Editing
+from nekro_core.delivery import Adapter, Confirming, Doubt, Editing
 
 
 class AdapterHarness(Protocol):
@@ -129,6 +131,37 @@ class AdapterConformance:
             receipt = await harness.adapter.send(_delivery(harness, Text("hello")))
         assert receipt.state is DeliveryState.UNKNOWN
         assert receipt.reason
+
+    async def test_what_was_not_answered_for_can_be_asked_about(
+        self, harness: AdapterHarness
+    ) -> None:
+        adapter = harness.adapter
+        if not isinstance(adapter, Confirming):
+            return
+        first = await harness.speak("hello")
+        known = await adapter.send(_delivery(harness, Text("known"), number=1))
+        ids = frozenset({first, known.message_id})
+        await harness.go_silent()
+        with anyio.fail_after(10):
+            lost = await adapter.send(_delivery(harness, Text("is it there?"), number=2))
+        assert lost.state is DeliveryState.UNKNOWN
+
+        async def asked(text: str, number: int) -> Receipt:
+            delivery = _delivery(harness, Text(text), number=number)
+            doubt = Doubt(delivery=delivery, since=time.time(), before=ids, taken=ids)
+            with anyio.fail_after(10):
+                return await adapter.confirm(doubt)
+
+        found = await asked("is it there?", 2)
+        assert found.state is DeliveryState.SENT
+        assert found.message_id not in {"", *ids}
+        never = await asked("never said", 3)
+        assert never.state in {DeliveryState.REJECTED, DeliveryState.UNKNOWN}
+        assert never.reason
+        await harness.disconnect()
+        away = await asked("is it there?", 2)
+        assert away.state is DeliveryState.PENDING
+        assert away.reason
 
     async def test_an_offline_account_never_had_the_call(self, harness: AdapterHarness) -> None:
         await harness.disconnect()

@@ -17,6 +17,7 @@ def shown(name: str, *segments: object, own: bool = True, time: float = 1000.0) 
 
 
 ASKED = shown("q", "what?", own=False)
+OURS = shown("mine", "earlier")
 PICTURE = Image(Media(path="/a.png", sha256="1"))
 HERS = Image(Media(url="http://x/b.jpg"))
 
@@ -25,11 +26,12 @@ HERS = Image(Media(url="http://x/b.jpg"))
     ("wanted", "history", "state", "message_id"),
     [
         ((Text("hi"),), [ASKED, shown("a", "hi")], SENT, "a"),
-        ((Text("hi"),), [ASKED], ABSENT, ""),
+        ((Text("hi"),), [OURS, ASKED], ABSENT, ""),
+        ((Text("hi"),), [ASKED], UNSURE, ""),
         ((Text("hi"),), [], UNSURE, ""),
         ((Text("hi"),), [shown("x", "unheard", own=False)], UNSURE, ""),
-        ((Text("hi"),), [ASKED, shown("a", "hi", own=False)], ABSENT, ""),
-        ((Text("hi"),), [shown("a", "hi"), ASKED], ABSENT, ""),
+        ((Text("hi"),), [OURS, ASKED, shown("a", "hi", own=False)], ABSENT, ""),
+        ((Text("hi"),), [OURS, shown("a", "hi"), ASKED], ABSENT, ""),
         ((Text("hi"),), [ASKED, shown("other", "hi"), shown("a", "hi")], SENT, "a"),
         ((Text("hi"),), [ASKED, shown("other", "hi")], ABSENT, ""),
         ((Text("hi"),), [shown("a", "hi")], SENT, "a"),
@@ -43,10 +45,10 @@ HERS = Image(Media(url="http://x/b.jpg"))
             SENT,
             "a",
         ),
-        ((Mention("7"), Text("yes")), [ASKED, shown("a", Mention("8"), "yes")], ABSENT, ""),
+        ((Mention("7"), Text("yes")), [OURS, ASKED, shown("a", Mention("8"), "yes")], ABSENT, ""),
         ((Text("see"), PICTURE), [ASKED, shown("a", "see", HERS)], SENT, "a"),
-        ((Text("see"), PICTURE), [ASKED, shown("a", "see")], ABSENT, ""),
-        ((PICTURE,), [ASKED, shown("a", HERS, HERS)], ABSENT, ""),
+        ((Text("see"), PICTURE), [OURS, ASKED, shown("a", "see")], ABSENT, ""),
+        ((PICTURE,), [OURS, ASKED, shown("a", HERS, HERS)], ABSENT, ""),
     ],
 )
 def test_a_history_is_judged(
@@ -55,8 +57,8 @@ def test_a_history_is_judged(
     doubt = Doubt(
         delivery=Delivery(delivery_id="d", chat_key=GROUP, segments=wanted),
         since=1000.0,
-        before=frozenset({"q"}),
-        taken=frozenset({"q", "other"}),
+        before=frozenset({"q", "mine"}),
+        taken=frozenset({"q", "mine", "other"}),
     )
     receipt = judged(doubt, history)
     assert (receipt.state, receipt.message_id) == (state, message_id)

@@ -324,17 +324,64 @@ async def test_what_waits_for_an_adapter_that_is_added_later(
 
 
 async def test_what_waited_too_long_is_not_said_any_more(
-    outbox: Outbox, adapter: FakeAdapter, store: Store, clock: Clock
+    adapter: FakeAdapter, store: Store, clock: Clock
 ) -> None:
-    adapter.offline = True
-    await outbox.send(GROUP, HI, run_id="r1")
-    clock.now += 601
-    adapter.offline = False
-    outbox.nudge()
-    with anyio.fail_after(5):
-        while (await store.deliveries.of_run("r1"))[0].state is not DROPPED:
-            await anyio.sleep(0.01)
+    async with outbox_with(store, adapter, clock, resend_for_s=0.1) as outbox:
+        adapter.offline = True
+        await outbox.send(GROUP, HI, run_id="r1")
+        await anyio.sleep(0.15)
+        adapter.offline = False
+        outbox.nudge()
+        with anyio.fail_after(5):
+            while (await store.deliveries.of_run("r1"))[0].state is not DROPPED:
+                await anyio.sleep(0.01)
     assert adapter.sent == []
+
+
+@pytest.mark.parametrize("jump_s", [86_400.0, -86_400.0])
+async def test_a_clock_that_is_set_makes_nothing_old_or_new(
+    adapter: FakeAdapter, store: Store, clock: Clock, jump_s: float
+) -> None:
+    async with outbox_with(store, adapter, clock, resend_for_s=5) as outbox:
+        adapter.offline = True
+        await outbox.send(GROUP, HI, run_id="r1")
+        clock.now += jump_s
+        adapter.offline = False
+        with anyio.fail_after(5):
+            while not adapter.sent:
+                await anyio.sleep(0.01)
+    (row,) = await store.deliveries.of_run("r1")
+    assert row.state is SENT
+
+
+async def test_a_line_has_an_end(adapter: FakeAdapter, store: Store, clock: Clock) -> None:
+    """What stands in line is bounded while the account is away and while the platform is slow; what
+    is beyond is refused at once, and no other chat pays."""
+    async with outbox_with(store, adapter, clock, waiting_per_chat=3) as outbox:
+        adapter.offline = True
+        states = [(await outbox.send(GROUP, HI))[0].state for _ in range(5)]
+        assert states == [PENDING] * 3 + [DROPPED] * 2
+        assert (await outbox.send(OTHER, HI))[0].state is PENDING
+        adapter.offline = False
+        outbox.nudge()
+        with anyio.fail_after(5):
+            while len(adapter.said(GROUP)) < 3:
+                await anyio.sleep(0.01)
+        slow = anyio.Event()
+
+        async def hang(_: Delivery) -> Receipt:
+            await slow.wait()
+            return Receipt(state=SENT, message_id="x")
+
+        adapter.behaviour = hang
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(outbox.send, GROUP, HI)
+            await anyio.sleep(0.02)
+            (receipt,) = await outbox.send(GROUP, HI)
+            assert receipt.state is DROPPED
+            assert "wait already" in receipt.reason
+            slow.set()
 
 
 async def test_after_a_restart(url: str, clock: Clock) -> None:
