@@ -72,6 +72,7 @@ __all__ = [
     "PictureLimits",
     "PictureType",
     "Recorded",
+    "Shown",
     "StoreUnavailable",
     "ToolAnswer",
     "ToolDesk",
@@ -79,4 +80,5 @@ __all__ = [
     "VoiceLimits",
     "Working",
     "accept_patiently",
+    "judged",
 ]
