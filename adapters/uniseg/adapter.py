@@ -13,6 +13,7 @@ from .held import hold
 from .intake import Intake
 from .outcome import outcome_of
 from .platform import Platform
+from .values import in_chat
 from .writing import written
 
 SEND_S = 30.0
@@ -39,9 +40,9 @@ class UnisegAdapter:
         self._stop = anyio.Event()
         self._ended: anyio.Event | None = None
 
-    def capabilities(self, _chat_key: ChatKey) -> Capabilities:
-        """The same for all of the platform's chats."""
-        return self._platform.capabilities
+    def capabilities(self, chat_key: ChatKey) -> Capabilities:
+        """What one call to this chat can carry."""
+        return self._platform.capabilities_of(chat_key)
 
     async def start(self) -> None:
         """Let the stock adapter connect. Its tasks and ours end with `aclose`."""
@@ -101,8 +102,9 @@ class UnisegAdapter:
 
     async def _deliver(self, delivery: Delivery, bot: Bot) -> str:
         """Make the call and return the message's id. Raises what the stock adapter raises."""
-        target, bridge = self._intake.target(delivery.chat_key), self._intake.bridge
-        own = {name: user for user, name in self._intake.own.items()}
-        pieces = await written(delivery.segments, self._platform, own)
+        key, platform, bridge = delivery.chat_key, self._platform, self._intake.bridge
+        pieces = await written(delivery.segments, platform, key, self._intake.users())
         message = await bridge.write(pieces, bot)
-        return self._platform.sent_id(await bridge.send(target, bot, message))
+        options = platform.options(delivery.segments)
+        sent = platform.sent_id(await bridge.send(self._intake.target(key), bot, message, options))
+        return in_chat(sent, key) if platform.ids_of_chat else sent

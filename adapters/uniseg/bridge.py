@@ -4,6 +4,7 @@ Only the parts that keep their promise are used: the builder, the exporter and t
 event. Choosing an account, splitting, falling back to text and sending are ours.
 """
 
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -56,6 +57,8 @@ class Bridge:
             raise CannotSend(f"{self.name} cannot carry it: {error}") from error
         return message
 
-    async def send(self, target: Target, bot: Bot, message: Message[Any]) -> Any:
+    async def send(
+        self, target: Target, bot: Bot, message: Message[Any], options: Mapping[str, Any]
+    ) -> Any:
         """Make the platform's calls, by this account. Raises what the adapter raises."""
-        return await self._exporter.send_to(target, bot, message)
+        return await self._exporter.send_to(target, bot, message, **options)

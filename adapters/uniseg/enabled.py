@@ -12,7 +12,18 @@ from nonebot.drivers import Driver
 
 from nekro_core.api.adapter import Adapter, AdapterFactory, Host
 
-PLATFORMS = ("satori",)
+PLATFORMS = (
+    "telegram",
+    "discord",
+    "satori",
+    "qq",
+    "feishu",
+    "kook",
+    "milky",
+    "mail",
+    "console",
+    "onebot_v12",
+)
 """What can stand in ``NEKRO_PLATFORMS``: the adapter's name, the extra's and the module's."""
 
 

@@ -19,6 +19,7 @@ from nekro_core.api.chat import (
     ChatKind,
     ChatMessage,
     Mention,
+    Notice,
     Reply,
     Segments,
     Sender,
@@ -28,6 +29,7 @@ from .bridge import Bridge
 from .platform import Platform
 from .reading import Reader
 from .tally import Tally
+from .values import in_chat
 
 Job = Callable[[], Awaitable[None]]
 
@@ -51,7 +53,7 @@ class Intake:
         self._bots: dict[str, Bot] = {}
         self._queues: dict[Bot, MemoryObjectSendStream[Event]] = {}
         self._tallies: dict[str, Tally] = {}
-        self._targets: dict[ChatKey, Target] = {}
+        self._targets: dict[ChatKey, tuple[Target, float]] = {}
         self.own: dict[str, str] = {}
         """Our accounts by their user ids; also those that are offline now."""
 
@@ -75,16 +77,23 @@ class Intake:
         """Exactly this account, where it can be reached."""
         return self._bots.get(account)
 
+    def users(self) -> dict[str, str]:
+        """The user id of each account that can be reached."""
+        return {account: self._platform.user_of(bot) for account, bot in self._bots.items()}
+
     def target(self, key: ChatKey) -> Target:
         """Where to send: as the chat was last heard, else as its key says."""
-        return self._targets.get(key) or self._platform.target(key)
+        if (heard := self._targets.get(key)) is None:
+            return self._platform.target(key)
+        target, at = heard
+        return self._platform.aimed(target, self._clock() - at)
 
     def connected(self, bot: Bot) -> None:
         """See `Ear.connected`."""
         if self._tasks is None:
             return
         self._bots[bot.self_id] = bot
-        self.own[self._platform.user_of(bot)] = bot.self_id
+        self.own |= dict.fromkeys(self._platform.names_of(bot), bot.self_id)
         sender, receiver = anyio.create_memory_object_stream[Event](BACKLOG)
         self._queues[bot] = sender
         self._tasks.start_soon(self._take, bot, receiver)
@@ -149,27 +158,39 @@ class Intake:
         except ChatKeyError as error:
             logger.warning("{}: an event of no chat: {}", self._platform.name, error)
             return None
-        self._remember(key, target)
         if self._platform.is_message(event):
+            self._remember(key, target)
             return key, partial(self._accept_message, bot, key, event)
         if recalled := self._platform.recalled(event):
-            return key, partial(self._host.recall, key, recalled)
+            return key, partial(self._host.recall, key, self._identity(key, recalled))
         if (notice := self._platform.notice(event)) is not None:
-            sender = Sender(notice.actor_id)
-            return key, partial(self._accept, bot, key, event, sender, (notice,))
+            return key, partial(self._accept_notice, bot, key, event, notice)
         return None
 
     def _remember(self, key: ChatKey, target: Target) -> None:
         self._targets.pop(key, None)
-        self._targets[key] = target
+        self._targets[key] = target, self._clock()
         if len(self._targets) > REMEMBERED:
             del self._targets[next(iter(self._targets))]
+
+    def _identity(self, key: ChatKey, message_id: str) -> str:
+        return in_chat(message_id, key) if self._platform.ids_of_chat else message_id
+
+    def _named(self, user_id: str) -> str:
+        """A person, or the account that it is, under the name that the inbox knows."""
+        return self.own.get(user_id, user_id)
+
+    async def _accept_notice(self, bot: Bot, key: ChatKey, event: Event, notice: Notice) -> None:
+        actor, target = self._named(notice.actor_id), self._named(notice.target_id)
+        named = Notice(notice.kind, actor, target, notice.detail)
+        to_bot = notice.kind == "poke" and target == bot.self_id
+        await self._accept(bot, key, event, Sender(actor), (named,), to_bot=to_bot)
 
     async def _accept_message(self, bot: Bot, key: ChatKey, event: Event) -> None:
         platform, found = self._platform, self._platform.sender(event)
         if found.user_id == platform.user_of(bot):
             return  # The echo of our own message: the outbox has recorded it.
-        sender = Sender(self.own.get(found.user_id, found.user_id), found.name, found.role)
+        sender = Sender(self._named(found.user_id), found.name, found.role)
         reader = Reader(self._host, platform, self.own, chat_key=key, bot=bot, event=event)
         segments = await platform.segments(event, bot, reader)
         to_bot = (
@@ -177,7 +198,7 @@ class Intake:
             or platform.means_us(event, bot)
             or _addressed(segments, bot.self_id)
         )
-        message_id = platform.message_id(event)
+        message_id = self._identity(key, platform.message_id(event))
         await self._accept(bot, key, event, sender, segments, message_id=message_id, to_bot=to_bot)
 
     async def _accept(

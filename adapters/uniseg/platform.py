@@ -5,10 +5,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from nonebot.adapters import Adapter, Bot, Event, Message
+from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 
 from nekro_core.api.adapter import Capabilities
-from nekro_core.api.chat import ChatKey, ChatKind, Notice, Role, Segments, Sender
+from nekro_core.api.chat import ChatKey, ChatKind, Notice, Reply, Role, Segments, Sender
 
 from .bridge import Bridge
 from .values import Address, identity_of
@@ -20,17 +21,21 @@ if TYPE_CHECKING:
 class Platform:
     """The general case; a platform's own module overrides where it differs.
 
-    Nothing here waits, but for `download`. A method may raise anything for an event that it does
-    not understand: the event is logged and passed over.
+    Nothing here waits, but for `segments` and `download`. A method may raise anything for an event
+    that it does not understand: the event is logged and passed over.
     """
 
     name: str
     """The adapter's name in chat keys and in ``NEKRO_PLATFORMS``."""
+    title: str
+    """As people call it."""
     stock: type[Adapter]
     """NoneBot's adapter."""
     capabilities: Capabilities
     nearest: Mapping[type, type] = {}
-    """What a type of segment is sent as, where the platform has nothing of its own for it."""
+    """What a type of medium is sent as, where the platform has nothing of its own for it."""
+    ids_of_chat: bool = False
+    """Whether message ids are unique in their chat only. They are kept as ``id@chat`` then."""
     inline_bytes: int = 10 * 1024 * 1024
     """Largest medium of a message."""
 
@@ -39,17 +44,31 @@ class Platform:
         """The platform's part of uniseg."""
         return Bridge(self.stock.get_name())
 
+    # -- accounts
+
     def user_of(self, bot: Bot) -> str:
         """Our account's user id, as it stands in events, where it differs from `Bot.self_id`."""
         return bot.self_id
+
+    def names_of(self, bot: Bot) -> tuple[str, ...]:
+        """All that our account is called in events, its user id first."""
+        return (self.user_of(bot),)
+
+    # -- what comes in
 
     def is_message(self, event: Event) -> bool:
         """Whether somebody says something. Else it is asked for a `notice`, or a `recalled` id."""
         return event.get_type() == "message"
 
     def place(self, event: Event, bot: Bot) -> Target | None:
-        """Where an event happened; nothing where it has no place."""
+        """Where an event happened, and so where an answer goes; nothing where it has no place."""
         return self.bridge.target(event, bot)
+
+    def address(self, target: Target) -> Address:
+        """The chat that a `place` is."""
+        if target.private:
+            return Address(ChatKind.PRIVATE, target.id)
+        return Address(ChatKind.CHANNEL if target.channel else ChatKind.GROUP, target.id)
 
     def message_id(self, event: Event) -> str:
         """The platform's id of the message that an event brings."""
@@ -57,18 +76,9 @@ class Platform:
 
     async def segments(self, event: Event, bot: Bot, reader: "Reader") -> Segments:
         """What was said."""
-        return await reader.read(self.bridge.read(self.message(event)))
-
-    def address(self, target: Target) -> Address:
-        """The chat that a target of uniseg's means."""
-        if target.private:
-            return Address(ChatKind.PRIVATE, target.id)
-        return Address(ChatKind.CHANNEL if target.channel else ChatKind.GROUP, target.id)
-
-    def target(self, key: ChatKey) -> Target:
-        """The target of a chat that has not been heard since the start."""
-        channel = key.kind is ChatKind.CHANNEL
-        return Target(key.native_id, channel=channel, private=key.kind is ChatKind.PRIVATE)
+        said = await reader.read(self.bridge.read(self.message(event)))
+        reply = self.quoted(event)
+        return said if reply is None else (await reader.quoted(reply), *said)
 
     def message(self, event: Event) -> Message[Any]:
         """What was said, with the parts that NoneBot would cut off (who is meant, which message is
@@ -76,8 +86,12 @@ class Platform:
         original = getattr(event, "original_message", None)
         return original if isinstance(original, Message) else event.get_message()
 
+    def quoted(self, event: Event) -> Reply | None:
+        """The message that is answered, where the event and not the message names it."""
+        return None
+
     def sender(self, event: Event) -> Sender:
-        """Who did it."""
+        """Who did it, under the name that the chat shows."""
         return Sender(event.get_user_id(), "", Role.MEMBER)
 
     def time(self, event: Event) -> float | None:
@@ -100,6 +114,33 @@ class Platform:
         """A medium that came without a public address: its bytes or an address; empty where there
         is no way. Raises what the adapter raises."""
         return ""
+
+    # -- what goes out
+
+    def capabilities_of(self, key: ChatKey) -> Capabilities:
+        """What one call to this chat can carry."""
+        return self.capabilities
+
+    def target(self, key: ChatKey) -> Target:
+        """The target of a chat that has not been heard since the start."""
+        channel = key.kind is ChatKind.CHANNEL
+        return Target(key.native_id, channel=channel, private=key.kind is ChatKind.PRIVATE)
+
+    def aimed(self, target: Target, age_s: float) -> Target:
+        """The target as it serves now, where the chat was heard so long ago."""
+        return target
+
+    def text(self, text: str) -> uniseg.Segment:
+        """A text whose characters the platform takes for nothing but characters."""
+        return uniseg.Text(text)
+
+    def mention(self, user_id: str, name: str) -> uniseg.Segment:
+        """Somebody is addressed."""
+        return uniseg.At("user", user_id, name or None)
+
+    def options(self, segments: Segments) -> Mapping[str, Any]:
+        """What the adapter's send is told beside the message."""
+        return {}
 
     def sent_id(self, result: Any) -> str:
         """The id of a sent message in what the platform answered."""

@@ -27,9 +27,11 @@ from nekro_core.api.chat import (
     Unknown,
     Video,
     Voice,
+    plain_text,
 )
 
 from .platform import Platform
+from .values import in_chat
 
 MEDIA_PER_MESSAGE = 20
 MESSAGE_S = 30.0
@@ -99,7 +101,7 @@ class Reader:
             case uniseg.AtAll():
                 return Mention(EVERYONE)
             case uniseg.Reply():
-                return await self._quoted(piece)
+                return await self.quoted(Reply(piece.id, "", str(piece.msg or "")))
             case uniseg.Emoji():
                 return Unknown("emoji", (piece.name or piece.id)[:SUMMARY_LENGTH])
             case uniseg.Reference():
@@ -109,16 +111,20 @@ class Reader:
                 return form(await self._media(piece, expect))
         return Unknown(piece.type, str(piece)[:SUMMARY_LENGTH])
 
-    async def _quoted(self, piece: uniseg.Reply) -> Reply:
-        """What is known of a message that was replied to: from our own history, which also says
+    async def quoted(self, reply: Reply) -> Reply:
+        """What is known of a message that was replied to, also from our own history, which says
         whether it was ours."""
-        text = str(piece.msg or "")[:QUOTED_LENGTH]
-        for record in reversed(await self._host.records(self._key)):
-            if record.message_id == piece.id:
-                own = record.author is Author.BOT
-                sender = next(iter(self._own.values()), "") if own else record.sender.user_id
-                return Reply(piece.id, sender, text)
-        return Reply(piece.id, "", text)
+        message_id, sender, text = reply.message_id, reply.sender_id, reply.text[:QUOTED_LENGTH]
+        sender = self._own.get(sender, sender)
+        if self._platform.ids_of_chat:
+            message_id = in_chat(message_id, self._key)
+        if not sender:
+            for record in reversed(await self._host.records(self._key)):
+                if record.message_id == message_id:
+                    ours = record.author is Author.BOT
+                    sender = self._bot.self_id if ours else record.sender.user_id
+                    text = text or plain_text(record.segments)[:QUOTED_LENGTH]
+        return Reply(message_id, sender, text)
 
     async def _bundle(self, piece: uniseg.Reference, depth: int) -> Forward | Unknown:
         if depth >= BUNDLE_DEPTH:

@@ -20,6 +20,16 @@ class Address:
         return ChatKey(instance, self.kind, self.native_id, self.thread)
 
 
+def in_chat(message_id: str, key: ChatKey) -> str:
+    """An id that is unique in its chat, made unique in its account."""
+    return f"{message_id}@{key.native_id}" if message_id else ""
+
+
+def on_wire(message_id: str) -> str:
+    """The platform's own part of an id made by `in_chat`."""
+    return message_id.partition("@")[0]
+
+
 def identity_of(result: Any) -> str:
     """The message id in whatever an adapter's send returned: nothing, an id, an object or a table
     with one, or several of these, of which the last counts."""

@@ -7,6 +7,7 @@ from nonebot_plugin_alconna import uniseg
 
 from nekro_core.api.chat import (
     EVERYONE,
+    ChatKey,
     File,
     Image,
     Media,
@@ -21,6 +22,7 @@ from nekro_core.api.chat import (
 
 from .bridge import CannotSend
 from .platform import Platform
+from .values import on_wire
 
 _MEDIA: Mapping[type, type[uniseg.segment.Media]] = {
     Image: uniseg.Image,
@@ -31,15 +33,15 @@ _MEDIA: Mapping[type, type[uniseg.segment.Media]] = {
 
 
 async def written(
-    segments: Segments, platform: Platform, own: Mapping[str, str]
+    segments: Segments, platform: Platform, key: ChatKey, own: Mapping[str, str]
 ) -> list[uniseg.Segment]:
-    """The pieces of one call. ``own`` has the user ids of our accounts. Raises `CannotSend`."""
+    """The pieces of one call to a chat. ``own`` has our accounts' user ids. Raises `CannotSend`."""
     wanted = [segment for segment in segments if segment != Text("")]
     replies = [segment for segment in wanted if isinstance(segment, Reply)][:1]
     rest = [segment for segment in wanted if not isinstance(segment, Reply)]
     if not rest:
         raise CannotSend("the message is empty")
-    can = platform.capabilities
+    can = platform.capabilities_of(key)
     for segment in rest:
         kind = type(segment).__name__.lower()
         if type(segment) not in can.inline | can.alone:
@@ -52,13 +54,13 @@ async def written(
 async def _written(segment: Segment, platform: Platform, own: Mapping[str, str]) -> uniseg.Segment:
     match segment:
         case Text(text):
-            return uniseg.Text(text)
+            return platform.text(text)
         case Mention(user_id, name):
             if user_id == EVERYONE:
                 return uniseg.AtAll()
-            return uniseg.At("user", own.get(user_id, user_id), name or None)
+            return platform.mention(own.get(user_id, user_id), name)
         case Reply(message_id):
-            return uniseg.Reply(message_id)
+            return uniseg.Reply(on_wire(message_id) if platform.ids_of_chat else message_id)
         case Image(media) | Voice(media) | Video(media) | File(media):
             form = _MEDIA[platform.nearest.get(type(segment), type(segment))]
             data = await _bytes_of(media, platform.inline_bytes)

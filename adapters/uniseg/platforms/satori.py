@@ -39,7 +39,9 @@ class Satori(Platform):
     """See the module."""
 
     name = "satori"
+    title = "Satori"
     stock = Adapter
+    ids_of_chat = True
     capabilities = Capabilities(
         inline=frozenset({Text, Mention, Reply, Image}), alone=frozenset({Voice, Video, File})
     )

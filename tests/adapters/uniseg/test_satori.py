@@ -84,9 +84,11 @@ async def test_a_message_comes_in_and_an_answer_goes_out(satori: Satori) -> None
     assert message.sender.name == "Annie"
     assert message.time == 1_700_000_000
 
-    receipt = await satori.bench.send(GROUP, Reply("p1"), Mention("ann"), "1 < 2 indeed")
+    receipt = await satori.bench.send(
+        GROUP, Reply(message.message_id), Mention("ann"), "1 < 2 indeed"
+    )
     assert receipt.state is DeliveryState.SENT
-    assert receipt.message_id == "m1"
+    assert receipt.message_id == "m1@g1"
     assert satori.bench.driver.requests[-1].json == {
         "channel_id": "g1",
         "content": '<quote id="p1"/><at id="ann"/>1 &lt; 2 indeed',
@@ -131,4 +133,4 @@ async def test_notices_and_recalls(satori: Satori) -> None:
     _, joined = await satori.bench.host.heard(2)
     assert joined.notice == Notice("join", "bob", "bob")
     await satori.bench.host.until(lambda: bool(satori.bench.host.recalled))
-    assert satori.bench.host.recalled == [(ChatKey.parse(GROUP), "p9")]
+    assert satori.bench.host.recalled == [(ChatKey.parse(GROUP), "p9@g1")]
