@@ -26,6 +26,7 @@ from nekro_core.store.values import (
     Turn,
     Unanswered,
     Usage,
+    WaitingRow,
 )
 
 __all__ = [
@@ -53,5 +54,6 @@ __all__ = [
     "Unanswered",
     "Usage",
     "ValueTooLarge",
+    "WaitingRow",
     "data_folder_in_use",
 ]

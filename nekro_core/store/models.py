@@ -249,3 +249,22 @@ class ModelUse(Model):
     class Meta:
         table = "model_uses"
         indexes = (Index(fields=("started",), name="model_uses_started"),)
+
+
+class Waiting(Model):
+    """Something that a process began and that waits for somebody, to be found again at the next
+    start. ``kind`` says what, ``name`` which one of them, ``data`` is JSON of whoever waits."""
+
+    id = fields.BigIntField(primary_key=True)
+    kind = fields.CharField(max_length=16)
+    name = fields.CharField(max_length=MAX_ID)
+    plugin = fields.CharField(max_length=128)
+    chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
+    user_id = fields.CharField(max_length=MAX_ID)
+    data = fields.TextField()
+    created = fields.FloatField()
+    until = fields.FloatField()
+
+    class Meta:
+        table = "waiting"
+        unique_together = (("kind", "name"),)

@@ -22,6 +22,7 @@ from nekro_core.store.settings import StoreSettings
 from nekro_core.store.timers import Timers
 from nekro_core.store.turns import Turns
 from nekro_core.store.values import Account
+from nekro_core.store.waiting import Waiting
 
 
 class Store:
@@ -49,6 +50,7 @@ class Store:
         self.queries = Queries(database)
         self.timers = Timers(database)
         self.model_uses = ModelUses(database)
+        self.waiting = Waiting(database)
         self.erasing = Erasing(database, messages=self.messages, chats=self.chats, users=self.users)
 
     @classmethod

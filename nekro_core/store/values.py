@@ -151,3 +151,21 @@ class ModelUse:
     run_id: str = ""
     started: float = 0.0
     seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingRow:
+    """Something that waits for somebody: a command's question to a person, a plugin's task.
+
+    ``kind`` and ``name`` are its key. ``data`` is JSON text of whoever waits; ``until`` is when
+    nobody waits any more, 0 where there is no such time.
+    """
+
+    kind: str
+    name: str
+    plugin: str
+    chat_key: str
+    user_id: str = ""
+    data: str = "{}"
+    created: float = 0.0
+    until: float = 0.0

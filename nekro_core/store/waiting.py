@@ -1,0 +1,67 @@
+"""What waits for somebody, so that a restart does not forget it."""
+
+from collections.abc import Awaitable
+
+from loguru import logger
+
+from nekro_core.store.database import Database, Statement
+from nekro_core.store.models import MAX_ID
+from nekro_core.store.values import WaitingRow
+
+_COLUMNS = "kind, name, plugin, chat_key, user_id, data, created, until"
+
+
+class Waiting:
+    """Rows that one process holds in memory too. Writing one is no condition for going on: what
+    cannot be written waits in memory alone, which is logged."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def put(self, row: WaitingRow) -> Awaitable[object]:
+        """Keep a row, in the place of one with its key. Its place in line is taken before this
+        returns; it need not be awaited."""
+        return self._database.write(
+            Statement(
+                f"INSERT INTO waiting ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (kind, name) DO UPDATE SET plugin = excluded.plugin, "
+                "chat_key = excluded.chat_key, user_id = excluded.user_id, data = excluded.data, "
+                "created = excluded.created, until = excluded.until",
+                (
+                    row.kind,
+                    row.name[:MAX_ID],
+                    row.plugin,
+                    row.chat_key,
+                    row.user_id,
+                    row.data,
+                    row.created,
+                    row.until,
+                ),
+            ),
+            failed=lambda: logger.error("a restart would forget {} {}", row.kind, row.name),
+        )
+
+    def forget(self, kind: str, name: str) -> Awaitable[object]:
+        """Take a row away. Its place in line is taken before this returns."""
+        return self._database.write(
+            Statement("DELETE FROM waiting WHERE kind = ? AND name = ?", (kind, name[:MAX_ID]))
+        )
+
+    async def all(self, kind: str) -> list[WaitingRow]:
+        """Every row of a kind, in the order in which they were made."""
+        rows = await self._database.read(
+            f"SELECT {_COLUMNS} FROM waiting WHERE kind = ? ORDER BY id", kind
+        )
+        return [
+            WaitingRow(
+                kind=row["kind"],
+                name=row["name"],
+                plugin=row["plugin"],
+                chat_key=row["chat_key"],
+                user_id=row["user_id"],
+                data=row["data"],
+                created=row["created"],
+                until=row["until"],
+            )
+            for row in rows
+        ]
