@@ -191,6 +191,7 @@ class App:
                 data_dir=data,
                 adapter_of=partial(_adapter_of, store),
                 may_send_elsewhere=settings.nekro_plugin.may_send_elsewhere,
+                shared_bytes=settings.nekro_plugin.shared_bytes,
                 editor=outbox,
                 boxes=LetOutBoxes(supply, egress),
                 pool_of=boxes.pool,

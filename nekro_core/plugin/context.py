@@ -94,9 +94,9 @@ class AgentCtx(OlderNames):
     @property
     def fs(self) -> BoxFileSystem:
         """The files of the run's box."""
-        mirror = Mirror(self.services.data_dir, self.chat, self.owner, self.files)
-        media = self.services.media
-        return BoxFileSystem(self.box, media, self.chat, mirror, self.container_key)
+        services = self.services
+        mirror = Mirror(services.data_dir, self.chat, self.owner, self.files, services.shared_bytes)
+        return BoxFileSystem(self.box, services.media, self.chat, mirror, self.container_key)
 
     def called_for(self, owner: str, given: object = ()) -> "AgentCtx":
         """The same context in the hands of one plugin. ``given`` is what the model, or who

@@ -121,9 +121,12 @@ class BoxFileSystem:
         """A folder of the host that stands for the box's ``/app/shared``.
 
         What is put there during a call is in the box once the call is over, or at once with
-        `forward_file`. Of the box's own files it holds those that `get_file` was asked for.
+        `forward_file`. Of the box's own files it holds those that `get_file` was asked for. Raises
+        `ToolFailure` where it is full of what was just written.
         """
         self._mirror.shared.mkdir(parents=True, exist_ok=True)
+        if not self._mirror.call.shared_used:
+            self._mirror.room.make()
         self._mirror.call.shared_used = True
         return self._mirror.shared
 
@@ -171,16 +174,27 @@ class BoxFileSystem:
         return wait_for(self.mixed_forward_file(path))
 
     async def hand_in(self) -> None:
-        """Put into the box what the plugin left in `shared_path`. The bot calls it after a call."""
-        if not self._mirror.call.shared_used or self._box is None:
+        """Put into the box what the plugin left in `shared_path`. The bot calls it after a call.
+
+        Raises `ToolFailure` where that is more than the folder may hold, and removes it.
+        """
+        if not self._mirror.call.shared_used:
             return
-        for path in await to_thread.run_sync(lambda: list(self._mirror.new_shared())):
-            await self._pushed(path, self._mirror.box_path(path))
+        mirror = self._mirror
+        made = await to_thread.run_sync(lambda: list(mirror.new_shared()))
+        await to_thread.run_sync(mirror.room.clear, iter(made))
+        if self._box is None:
+            return
+        for path in made:
+            await self._pushed(path, mirror.box_path(path))
 
     async def _pushed(self, path: Path, inside: str) -> str:
         """Have the box hold a file of the mirror."""
         if self._box is None:
             return inside
+        size = (await anyio.Path(path).stat()).st_size
+        if size > MAX_FILE_BYTES:
+            raise ToolFailure(f"{path.name!r}: {size} bytes, at most {MAX_FILE_BYTES}")
         data = await anyio.Path(path).read_bytes()
         if inside.startswith(f"{UPLOADS}/"):
             try:
@@ -198,7 +212,7 @@ class BoxFileSystem:
         if self._box is not None:
             return await self.write(path, data)
         copy, _ = self._mirror.host_path(path)
-        await to_thread.run_sync(_written, copy, data)
+        await to_thread.run_sync(self._written, copy, data)
         return path
 
     async def _copied(self, inside: str, copy: Path) -> None:
@@ -212,9 +226,17 @@ class BoxFileSystem:
                 raise ToolFailure(f"{inside!r}: {error}") from None
             await to_thread.run_sync(lambda: copy.unlink(missing_ok=True))
             return
-        await to_thread.run_sync(_written, copy, data)
+        await to_thread.run_sync(self._written, copy, data)
         # It is the box's already: only what the plugin itself writes there goes back.
         self._mirror.call.handed_in.add(copy)
+
+    def _written(self, copy: Path, data: bytes) -> None:
+        if copy.is_dir():
+            raise ToolFailure(f"{copy.name!r} is a folder")
+        before = copy.lstat().st_size if copy.exists() else 0
+        self._mirror.room.make(max(0, len(data) - before))
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(data)
 
     async def _read_box(self, path: str) -> bytes:
         try:
@@ -250,10 +272,3 @@ def _name_of(data: bytes) -> str:
     """A name for bytes that have none, so that two of them do not meet."""
     _, ending = sniff(data[:HEAD])
     return f"{hashlib.sha256(data).hexdigest()[:16]}.{ending}"
-
-
-def _written(path: Path, data: bytes) -> None:
-    if path.is_dir():
-        raise ToolFailure(f"{path.name!r} is a folder")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)

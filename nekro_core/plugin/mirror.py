@@ -2,8 +2,8 @@
 
 ``shared`` under ``data/plugin_files/<chat>`` holds copies of files of the box: what a plugin asked
 for (`BoxFileSystem.get_file`) and what it put there to hand it in. The box never writes there, so
-no link or race of its making is ever followed on the host. ``uploads`` is where the chat's received
-files lie anyway.
+no link or race of its making is ever followed on the host; `SharedRoom` bounds it. ``uploads`` is
+where the chat's received files lie anyway.
 """
 
 import math
@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from nekro_core.chat import ChatKey
 from nekro_core.plugin.binding import current_owner
+from nekro_core.plugin.shared_room import MOST_BYTES, SharedRoom
 
 HOME = "/home/user"
 SHARED = "/app/shared"
@@ -50,8 +51,16 @@ class CallFiles:
 class Mirror:
     """One chat's folders on the host."""
 
-    def __init__(self, data_dir: Path, chat: ChatKey, owner: str, call: CallFiles) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        chat: ChatKey,
+        owner: str,
+        call: CallFiles,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
         self.shared = data_dir / "plugin_files" / chat.file_name / "shared"
+        self.room = SharedRoom(self.shared, most_bytes)
         self.uploads = data_dir / "uploads" / chat.file_name
         self.call = call
         self._data_dir = data_dir

@@ -10,6 +10,7 @@ from nekro_core.delivery.fetch import Fetcher
 from nekro_core.delivery.host import MediaKeeper
 from nekro_core.llm.model import ChatModel, Usage
 from nekro_core.packages import PackageShelf
+from nekro_core.plugin.shared_room import MOST_BYTES
 from nekro_core.plugin.tasks.runner import TaskRunner
 from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.tools import SandboxPool
@@ -148,7 +149,8 @@ def _adapter_of(instance: str) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """Everything at once. ``adapter_of`` names the adapter of an instance, ``may_send_elsewhere``
-    the plugins that may write to other chats than the one that asks; ``editor`` changes what was
+    the plugins that may write to other chats than the one that asks, ``shared_bytes`` how much a
+    chat's shared folder may hold; ``editor`` changes what was
     sent, where that can be. ``boxes``, ``pool_of`` (a
     chat's boxes), ``model`` and ``fetcher`` are what cells work with (`nekro_core.reactive`);
     ``older`` is what existing plugins find in their context, ``tasks`` those that plugins run,
@@ -163,6 +165,7 @@ class Services:
     data_dir: Path
     adapter_of: Callable[[str], str] = _adapter_of
     may_send_elsewhere: frozenset[str] = frozenset()
+    shared_bytes: int = MOST_BYTES
     editor: Editor | None = None
     boxes: BoxSource | None = None
     pool_of: Callable[[ChatKey], SandboxPool] | None = None

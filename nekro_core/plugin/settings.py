@@ -5,6 +5,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from nekro_core.packages import PackageShelf
+from nekro_core.plugin.shared_room import MOST_BYTES
 
 
 class PluginSettings(BaseModel):
@@ -44,6 +45,9 @@ class PluginSettings(BaseModel):
 
     may_send_elsewhere: frozenset[str] = frozenset()
     """Keys of plugins whose tools may write to other chats than the one that asks."""
+
+    shared_bytes: int = Field(default=MOST_BYTES, gt=0)
+    """Most that the folder may hold in which a chat's plugins work with files of its box."""
 
     order: tuple[str, ...] = ()
     """Keys of installed plugins, first the one that has a name which several want."""
