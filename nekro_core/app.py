@@ -39,12 +39,16 @@ from nekro_core.delivery import (
     MediaStore,
     Outbox,
 )
+from nekro_core.delivery.fitting import Fitting
+from nekro_core.delivery.hearing import Hearing
+from nekro_core.delivery.links import MediaLinks
 from nekro_core.llm.embedded import EmbeddedModel, Progress
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.maibot import MaiBotHost, MaiBotPorts
 from nekro_core.mcp_servers import McpServers
+from nekro_core.media.converter import Converter
 from nekro_core.plugin import PluginRegistry, Services, loop_watched
 from nekro_core.plugin.commands.access import CommandPermission, standing
 from nekro_core.plugin.commands.book import CommandBook
@@ -61,7 +65,7 @@ from nekro_core.sandbox.egress.source import LetOutBoxes
 from nekro_core.sandbox.preview import Preview
 from nekro_core.sandbox.supply import BoxSupply, owner_of
 from nekro_core.settings import Settings
-from nekro_core.speech.choose import open_speaker
+from nekro_core.speech.choose import open_speaker, open_transcriber
 from nekro_core.store import DataFolderLock, Store
 from nekro_core.store.secrets import kept_secret
 from nekro_core.timers import Timers
@@ -122,8 +126,25 @@ class App:
             media = await stack.enter_async_context(MediaStore(data, settings.nekro_delivery.media))
             inbox = Inbox(store, activity, clock=clock, wall=wall)
             adapters: dict[str, Adapter] = {}
+            converter = Converter()
+            bounds_of_media = settings.nekro_delivery.media
+            links = MediaLinks(
+                data,
+                partial(kept_secret, data, "links"),
+                address=bounds_of_media.link_address,
+                seconds=bounds_of_media.link_s,
+                clock=wall,
+            )
             outbox = await stack.enter_async_context(
-                Outbox(store, adapters, activity, settings.nekro_delivery, media=media, clock=wall)
+                Outbox(
+                    store,
+                    adapters,
+                    activity,
+                    settings.nekro_delivery,
+                    media=media,
+                    fitting=Fitting(media, converter, links),
+                    clock=wall,
+                )
             )
             journal = ChatJournal(store, inbox)
             supply = await stack.enter_async_context(
@@ -146,6 +167,19 @@ class App:
             )
             speaker = open_speaker(settings.nekro_speech)
             stack.push_async_callback(speaker.aclose)
+            transcriber = open_transcriber(settings.nekro_speech.transcriber)
+            if transcriber is not None:
+                stack.push_async_callback(transcriber.aclose)
+            hearing = await stack.enter_async_context(
+                Hearing(
+                    store,
+                    activity,
+                    media,
+                    converter,
+                    transcriber,
+                    settings.nekro_speech.transcriber,
+                )
+            )
             if model is None:
                 model = make_model(settings, data, report)
                 stack.push_async_callback(model.aclose)
@@ -275,6 +309,7 @@ class App:
                 clock=clock,
                 wall=wall,
                 discovery=Discovery(settings.nekro_agent.prompt.found_tools),
+                hearing=hearing,
             )
             sessions = await stack.enter_async_context(Sessions(ports))
             older.reset = sessions.begin_anew
@@ -291,6 +326,7 @@ class App:
                 desk=ToolDesk(ports),
                 pages=pages,
                 webhooks=webhooks,
+                links=links,
             )
             app = cls(
                 host=host, sessions=sessions, plugins=plugins, adapters=adapters, timers=timers

@@ -31,6 +31,7 @@ from nekro_core.api.adapter import AdapterFactory, Page
 from nekro_core.app import App, Report
 from nekro_core.bounded_http import BoundedHttp
 from nekro_core.catalogue import Catalogue
+from nekro_core.delivery.links import MOUNTED
 from nekro_core.llm.embedded import WeightsError, ensure_weights
 from nekro_core.logs import kept_secrets, open_log
 from nekro_core.place import Place, PortTaken, kept_note, listen
@@ -156,6 +157,7 @@ async def serve(settings: Settings, ending: Ending, *, report: Report, announce:
         async with App.open(settings, configuration, report=report, preview=preview) as app:
             # What goes wrong in here is raised outside, where no task group wraps it.
             try:
+                driver.server_app.mount(MOUNTED, app.host.linked_media)
                 options = add_adapters(app, driver)
                 redactor.hide(kept_secrets(settings.nekro_data_dir))
                 config = uvicorn.Config(

@@ -59,7 +59,9 @@ class Knowledge:
         return [media for record in self.records for media in media_of(record)]
 
     async def look(self) -> None:
-        """Read what the chat has by now."""
+        """Read what the chat has by now, voices with their words where those come in time."""
+        if self._ports.hearing is not None:
+            await self._ports.hearing.settled(self._task.chat_key)
         settings, store = self._ports.settings, self._ports.store
         wanted = settings.prompt.history * 2
         found = await store.messages.newest(self._task.chat_key, wanted)

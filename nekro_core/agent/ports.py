@@ -13,6 +13,7 @@ from nekro_core.agent.settings import AgentSettings, TriggerSettings
 from nekro_core.catalogue import Catalogue
 from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.delivery import Broadcast, Inbox, Outbox
+from nekro_core.delivery.hearing import Hearing
 from nekro_core.llm.model import ChatModel
 from nekro_core.plugin.commands.desk import CommandDesk
 from nekro_core.plugin.context import AgentCtx
@@ -81,3 +82,4 @@ class Ports:
     clock: Callable[[], float]
     wall: Callable[[], float]
     discovery: Discovery = field(default_factory=Discovery)
+    hearing: Hearing | None = None

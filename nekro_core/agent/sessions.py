@@ -79,7 +79,7 @@ class Sessions:
             for record in heard:
                 # A command may have been run: what it did is not done twice.
                 known = self._ports.commands.is_command(record)
-                (session.pass_over if known else session.hear)(record)
+                (session.pass_over if known else self._begin_hearing)(record)
 
     def prepare(self) -> None:
         """Begin to make the model ready, before the first person waits for it: its library loaded,
@@ -110,13 +110,30 @@ class Sessions:
             return
         if not self._ports.commands.hear(record, self._tasks.start_soon):
             if manners.hears(record):
-                self._session(record.chat_key).hear(record, age_s=age_s)
+                self._begin_hearing(record, age_s)
             return
         session = self._sessions.get(record.chat_key)
         if session is None or session.idle:
             self._tasks.start_soon(self._mark_handled, record)
         else:
             session.pass_over(record)
+
+    def _begin_hearing(self, record: Record, age_s: float = 0.0) -> None:
+        """Give a record to its session. A voice in a group that nobody addressed to us is kept
+        back until it is known whether it calls us; else the turn waits for what was said."""
+        hearing, key = self._ports.hearing, record.chat_key
+        written = hearing is not None and hearing.begin(record)
+        if not written or record.to_bot or key.kind is ChatKind.PRIVATE:
+            self._session(key).hear(record, age_s=age_s)
+        else:
+            assert self._tasks is not None
+            self._tasks.start_soon(self._hear_voice, record, age_s, name=f"voice in {key}")
+
+    async def _hear_voice(self, record: Record, age_s: float) -> None:
+        assert self._ports.hearing is not None
+        began = self._ports.clock()
+        heard = await self._ports.hearing.heard(record)
+        self._session(record.chat_key).hear(heard, age_s=age_s + self._ports.clock() - began)
 
     def hear_stop(self, record: Record) -> None:
         """Somebody wrote ``/stop``."""

@@ -48,6 +48,15 @@ class MediaKeeper(Protocol):
         """Fetch ``http(s)``, ``data:`` or ``base64://`` and store it."""
 
 
+class MediaLinker(Protocol):
+    """Makes links to kept media: signed, short-lived, answered by the bot's own web server."""
+
+    def link(self, chat_key: ChatKey, media: Media, *, address: str = "") -> str:
+        """A link to a medium of the chat. ``address`` is how whoever gets it reaches the bot's web
+        server (``http://10.0.0.5:8080``), where the adapter knows; else the operator's setting.
+        Empty where there is neither, or the medium is none that we keep."""
+
+
 class ToolDesk(Protocol):
     """The bot's tools for programs that the operator lets in."""
 
@@ -67,6 +76,7 @@ class Host(Protocol):
     settings: Mapping[str, Any]
     """NoneBot's configuration, lower-case names."""
     media: MediaKeeper
+    links: MediaLinker
     desk: ToolDesk
     pages: WebApplication
     """What plugins answer, to be mounted at ``/plugins`` behind a login: it asks nobody for one."""

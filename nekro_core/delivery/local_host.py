@@ -7,8 +7,9 @@ from typing import Any
 
 from nekro_core.chat import ChatKey, ChatMessage, Record, RunRecord
 from nekro_core.delivery.asgi import WebApplication
-from nekro_core.delivery.host import Activity, MediaKeeper, ToolDesk
+from nekro_core.delivery.host import Activity, MediaKeeper, MediaLinker, ToolDesk
 from nekro_core.delivery.inbox import Inbox
+from nekro_core.delivery.links import MediaLinks
 from nekro_core.delivery.media import MediaStore
 from nekro_core.delivery.watch import Broadcast
 from nekro_core.store import Store
@@ -36,6 +37,7 @@ class LocalHost:
         desk: ToolDesk,
         pages: WebApplication,
         webhooks: WebApplication,
+        links: MediaLinks,
     ) -> None:
         self.data_dir = data_dir
         self.settings = settings
@@ -50,6 +52,8 @@ class LocalHost:
         self.desk = desk
         self.pages = pages
         self.webhooks = webhooks
+        self.links: MediaLinker = links
+        self.linked_media: WebApplication = links
 
     async def accept(self, message: ChatMessage) -> None:
         """See `Host.accept` and `Inbox.accept`."""

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from nekro_core.speech.edge import EdgeSpeaker
 from nekro_core.speech.espeak import EspeakSpeaker
 from nekro_core.speech.http import HttpSpeaker
+from nekro_core.speech.http_transcriber import HttpTranscriber
 from nekro_core.speech.piper import PiperSpeaker
-from nekro_core.speech.settings import SpeechSettings
+from nekro_core.speech.settings import SpeechSettings, TranscriberSettings
 from nekro_core.speech.speaker import Speaker, Speech, VoiceInfo, VoiceUnknown
+from nekro_core.speech.transcriber import Transcriber
 
 
 class SpeakerChain:
@@ -40,6 +42,11 @@ class SpeakerChain:
         """Close all."""
         for speaker in self._speakers:
             await speaker.aclose()
+
+
+def open_transcriber(settings: TranscriberSettings) -> Transcriber | None:
+    """The ear that ``settings`` describe, or none."""
+    return HttpTranscriber(settings) if settings.base_url else None
 
 
 def open_speaker(settings: SpeechSettings) -> Speaker:

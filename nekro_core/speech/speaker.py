@@ -5,6 +5,7 @@ Errors::
     SpeechError
     ├── VoiceUnknown         no such voice; the message lists some that there are
     ├── TextUnspeakable      nothing in the text can be spoken, or it is too long
+    ├── SoundUnusable        the sound cannot be written down: damaged, too long, of another kind
     └── EngineUnavailable    library, voice file or network is missing; says how to mend it
 """
 
@@ -22,6 +23,10 @@ class VoiceUnknown(SpeechError):
 
 class TextUnspeakable(SpeechError):
     """There is nothing to say, or too much."""
+
+
+class SoundUnusable(SpeechError):
+    """This sound cannot be written down."""
 
 
 class EngineUnavailable(SpeechError):

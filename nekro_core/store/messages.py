@@ -215,6 +215,19 @@ class Messages:
         )
         return record_of(rows[0]) if rows else None
 
+    async def reword(self, record: Record, segments: Segments) -> Record | None:
+        """Put other segments into the place of exactly these; the record as it is now, or nothing
+        where it was changed, taken back or erased meanwhile."""
+        ((*rows,),) = await self._database.write(
+            Statement(
+                "UPDATE messages SET segments = ? WHERE seq = ? AND segments = ? AND recalled = ? "
+                f"RETURNING {', '.join(INSERT.columns)}",
+                (encode_segments(segments), record.seq, encode_segments(record.segments), False),
+            ),
+            committed=lambda _: self.changed(record.chat_key),
+        )
+        return record_of(rows[0]) if rows else None
+
 
 def unique_id_of(message_id: str) -> str | None:
     """What a platform's message id is known by: itself, or its digest where it is too long."""
