@@ -1,0 +1,135 @@
+"""Discord. A thread is a channel with an id of its own. https://discord.com/developers/docs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from nonebot.adapters import Bot as BaseBot
+from nonebot.adapters import Event as BaseEvent
+from nonebot.adapters.discord import Adapter, Bot
+from nonebot.adapters.discord.api import AllowedMention, AllowedMentionType, Snowflake
+from nonebot.adapters.discord.api.types import is_not_unset
+from nonebot.adapters.discord.event import (
+    DirectMessageCreateEvent,
+    GuildMessageDeleteEvent,
+    MessageCreateEvent,
+)
+from nonebot.drivers import Driver
+from nonebot_plugin_alconna import uniseg
+from nonebot_plugin_alconna.uniseg import Target
+
+from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.chat import (
+    EVERYONE,
+    ChatKind,
+    File,
+    Image,
+    Mention,
+    Reply,
+    Segments,
+    Sender,
+    Text,
+    Video,
+    Voice,
+)
+
+from ..adapter import UnisegAdapter
+from ..platform import Platform
+from ..reading import Reader
+from ..values import Address
+
+_USER = "nekro_user"
+"""Under which a target of a direct message keeps whose it is."""
+_FORMS = {"image": uniseg.Image, "audio": uniseg.Voice, "video": uniseg.Video}
+
+
+class Discord(Platform):
+    """See the module."""
+
+    name = "discord"
+    title = "Discord"
+    stock = Adapter
+    capabilities = Capabilities(
+        inline=frozenset({Text, Mention, Reply, Image}),
+        alone=frozenset({Voice, Video, File}),
+        text_length=2000,
+        file_bytes=10 * 1024 * 1024,
+    )
+    nearest = {Voice: File}  # noqa: RUF012 - never changed
+
+    def user_of(self, bot: BaseBot) -> str:
+        """Of old applications the bot's user has another id than the application."""
+        assert isinstance(bot, Bot)
+        return str(bot.self_info.id) if bot.ready else bot.self_id
+
+    def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
+        """A direct message's channel: uniseg would open one with the channel's id for a user's."""
+        match event:
+            case DirectMessageCreateEvent():
+                user = {_USER: str(event.author.id)}
+                return Target(str(event.channel_id), channel=True, extra=user)
+            case GuildMessageDeleteEvent():
+                return Target(str(event.channel_id), channel=True)
+        return super().place(event, bot)
+
+    def address(self, target: Target) -> Address:
+        """A direct message is its user's."""
+        if user := target.extra.get(_USER):
+            return Address(ChatKind.PRIVATE, user)
+        return Address(ChatKind.CHANNEL, target.id)
+
+    def is_message(self, event: BaseEvent) -> bool:
+        """What somebody wrote."""
+        return isinstance(event, MessageCreateEvent)
+
+    async def segments(self, event: BaseEvent, bot: BaseBot, reader: Reader) -> Segments:
+        """uniseg keeps the names of attachments and not their addresses."""
+        assert isinstance(event, MessageCreateEvent)
+        pieces = self.bridge.read(self.message(event).exclude("attachment"))
+        for attachment in event.attachments:
+            mime = attachment.content_type if is_not_unset(attachment.content_type) else ""
+            form = _FORMS.get(str(mime).partition("/")[0], uniseg.File)
+            pieces.append(form(url=attachment.url, name=attachment.filename))
+        said = await reader.read(pieces)
+        reply = self.quoted(event)
+        return said if reply is None else (await reader.quoted(reply), *said)
+
+    def quoted(self, event: BaseEvent) -> Reply | None:
+        """Discord sends the answered message along."""
+        assert isinstance(event, MessageCreateEvent)
+        reference, message = event.message_reference, event.referenced_message
+        if not is_not_unset(reference) or not is_not_unset(reference.message_id):
+            return None
+        if is_not_unset(message) and message is not None:
+            return Reply(str(message.id), str(message.author.id), message.content)
+        return Reply(str(reference.message_id))
+
+    def sender(self, event: BaseEvent) -> Sender:
+        """Under the nickname of the server, else the display name."""
+        assert isinstance(event, MessageCreateEvent)
+        member, author = getattr(event, "member", None), event.author
+        names = (getattr(member, "nick", None), author.global_name, author.username)
+        return Sender(str(author.id), next((n for n in names if isinstance(n, str) and n), ""))
+
+    def time(self, event: BaseEvent) -> float | None:
+        """The server's own."""
+        return event.timestamp.timestamp() if isinstance(event, MessageCreateEvent) else None
+
+    def recalled(self, event: BaseEvent) -> str:
+        """The deleted message's."""
+        return str(event.id) if isinstance(event, GuildMessageDeleteEvent) else ""
+
+    def options(self, segments: Segments) -> Mapping[str, Any]:
+        """Only whom we mention is mentioned: text that looks like a mention would ring, too."""
+        asked = [segment.user_id for segment in segments if isinstance(segment, Mention)]
+        users = [Snowflake(user) for user in asked if user.isdecimal()]
+        parse = [AllowedMentionType.EveryoneMentions] if EVERYONE in asked else []
+        return {
+            "allowed_mentions": AllowedMention(
+                parse=parse, roles=[], users=users, replied_user=True
+            )
+        }
+
+
+def create(host: Host, driver: Driver) -> UnisegAdapter:
+    """The adapter. Raises `ValueError` for settings that cannot be read."""
+    return UnisegAdapter(host, driver, Discord())

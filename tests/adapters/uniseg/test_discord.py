@@ -1,0 +1,203 @@
+"""Discord without a gateway: payloads as Discord's documentation shows them, requests as sent."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nonebot.adapters.discord import Bot
+from nonebot.adapters.discord.api.model import User
+from nonebot.adapters.discord.config import BotInfo
+from nonebot.adapters.discord.payload import Dispatch
+from nonebot.drivers import Request, Response
+
+from nekro_core.api.chat import (
+    EVERYONE,
+    ChatKey,
+    DeliveryState,
+    File,
+    Image,
+    Media,
+    Mention,
+    Reply,
+    Text,
+    Voice,
+)
+from tests.adapters.uniseg.stock import Bench, bench
+
+CHANNEL = "discord-channel_333"
+ANN = {"id": "111", "username": "ann", "discriminator": "0", "avatar": None, "global_name": "Ann"}
+SELF = {"id": "999", "username": "nekro", "discriminator": "0", "avatar": None, "global_name": None}
+
+IN_SERVER = {
+    "guild_id": "222",
+    "member": {
+        "nick": "Annie",
+        "roles": [],
+        "joined_at": "2020-01-01T00:00:00+00:00",
+        "deaf": False,
+        "mute": False,
+        "flags": 0,
+    },
+}
+
+
+def message(content: str, **more: Any) -> dict[str, Any]:
+    return {
+        "id": "5001",
+        "channel_id": "333",
+        "author": ANN,
+        "content": content,
+        "timestamp": "2023-11-14T22:13:20+00:00",
+        "edited_timestamp": None,
+        "tts": False,
+        "mention_everyone": False,
+        "mentions": [],
+        "mention_roles": [],
+        "attachments": [],
+        "embeds": [],
+        "pinned": False,
+        "type": 0,
+        **more,
+    }
+
+
+class Discord:
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.bot = Bot(bench.stock, "998", BotInfo(token="t"))
+        self.bot.self_info = User.model_validate(SELF)
+        self.bot.session_id = "s"
+        bench.driver.answer = self.answer
+
+    def answer(self, request: Request) -> Any:
+        if request.url.path.endswith("/users/@me/channels"):
+            return {"id": "444", "type": 1}
+        return message("sent", id="6001", author=SELF)
+
+    async def event(self, kind: str, data: dict[str, Any]) -> None:
+        payload = Dispatch.model_validate({"op": 0, "d": data, "s": 1, "t": kind})
+        await self.bench.hear(self.bot, self.bench.stock.payload_to_event(payload))
+
+    async def say(self, content: str, **more: Any) -> Any:
+        data = message(content, **{**IN_SERVER, **more})
+        given = {name: value for name, value in data.items() if value is not ...}
+        await self.event("MESSAGE_CREATE", given)
+        return await self.bench.host.next_message()
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        """The last message that went out."""
+        request = self.bench.driver.requests[-1]
+        if request.json is not None:
+            return request.json
+        return json.loads(dict(request.files)["payload_json"][1])
+
+
+@pytest.fixture
+async def discord(tmp_path: Path) -> AsyncIterator[Discord]:
+    async with bench(tmp_path, "discord", discord_bots=[]) as made:
+        peer = Discord(made)
+        made.connect(peer.bot)
+        yield peer
+
+
+async def test_a_message_comes_in_and_an_answer_goes_out(discord: Discord) -> None:
+    heard = await discord.say("<@999> a &amp; b <#77>", mentions=[SELF])
+    assert str(heard.chat_key) == CHANNEL
+    assert heard.segments == (Mention("998"), Text(" a & b #77 "))
+    assert heard.to_bot
+    assert (heard.sender.user_id, heard.sender.name) == ("111", "Annie")
+    assert heard.time == 1_700_000_000
+    receipt = await discord.bench.send(CHANNEL, Reply("5001"), Mention("111"), "yes")
+    assert (receipt.state, receipt.message_id) == (DeliveryState.SENT, "6001")
+    assert discord.sent["content"] == "<@111>yes"
+    assert discord.sent["message_reference"]["message_id"] == 5001
+
+
+async def test_text_rings_for_nobody(discord: Discord) -> None:
+    await discord.say("hello")
+    assert (await discord.bench.send(CHANNEL, "@everyone <@111>")).ok
+    rings = discord.sent["allowed_mentions"]
+    assert (rings["parse"], rings["users"], rings["roles"]) == ([], [], [])
+    assert (await discord.bench.send(CHANNEL, Mention(EVERYONE), "come")).ok
+    assert discord.sent["allowed_mentions"]["parse"] == ["everyone"]
+
+
+async def test_a_direct_message_is_answered_in_its_channel(discord: Discord) -> None:
+    heard = await discord.say("hello", channel_id="444", guild_id=..., member=...)
+    assert str(heard.chat_key) == "discord-private_111"
+    assert heard.to_bot
+    assert (await discord.bench.send(heard.chat_key, "hi")).ok
+    assert [request.url.path for request in discord.bench.driver.requests] == [
+        "/api/v10/channels/444/messages"
+    ]
+
+
+async def test_a_direct_message_to_someone_not_heard_since_the_start(discord: Discord) -> None:
+    await discord.say("hello")
+    assert (await discord.bench.send("discord-private_111", "hi")).ok
+    opened, posted = discord.bench.driver.requests
+    assert (opened.json["recipient_id"], posted.url.path.split("/")[4]) == (111, "444")
+
+
+async def test_a_reply_names_whom_it_answers(discord: Discord) -> None:
+    answered = message("earlier words", id="4001", author=SELF)
+    heard = await discord.say(
+        "why?", message_reference={"message_id": "4001"}, referenced_message=answered
+    )
+    assert heard.segments[0] == Reply("4001", "998", "earlier words")
+    assert heard.to_bot
+
+
+async def test_attachments_keep_their_addresses_and_kinds(discord: Discord) -> None:
+    def attachment(number: int, name: str, mime: str) -> dict[str, Any]:
+        url = f"https://cdn.discordapp.com/{number}/{name}"
+        return {"id": str(number), "filename": name, "content_type": mime, "size": 3,
+                "url": url, "proxy_url": url}  # fmt: skip
+
+    found = [
+        attachment(1, "image.png", "image/png"),
+        attachment(2, "image.png", "image/png"),
+        attachment(3, "voice-message.ogg", "audio/ogg"),
+        attachment(4, "a.txt", "text/plain"),
+    ]
+    heard = await discord.say("see", attachments=found)
+    assert [type(segment) for segment in heard.segments] == [Text, Image, Image, Voice, File]
+    assert discord.bench.host.media.asked == [each["url"] for each in found]
+
+
+async def test_two_pictures_of_one_name_both_go_out(discord: Discord, tmp_path: Path) -> None:
+    await discord.say("hello")
+    pictures = []
+    for number in (1, 2):
+        path = tmp_path / f"{number}.png"
+        path.write_bytes(b"picture %d" % number)
+        pictures.append(Image(Media(path=str(path), name="image.png", mime="image/png", size=9)))
+    assert (await discord.bench.send(CHANNEL, "look", *pictures)).ok
+    files = discord.bench.driver.requests[-1].files
+    assert {content for _, (_, content, *_) in files if content} >= {b"picture 1", b"picture 2"}
+
+
+async def test_a_deleted_message_is_recalled(discord: Discord) -> None:
+    await discord.say("oops")
+    gone = {"id": "5001", "channel_id": "333", "guild_id": "222"}
+    await discord.event("MESSAGE_DELETE", gone)
+    await discord.bench.host.until(lambda: bool(discord.bench.host.recalled))
+    assert discord.bench.host.recalled == [(ChatKey.parse(CHANNEL), "5001")]
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [(403, "rejected"), (429, "pending"), (500, "unknown"), (502, "unknown")],
+)
+async def test_what_the_platform_answers_decides_the_state(
+    discord: Discord, status: int, state: str
+) -> None:
+    await discord.say("hello")
+    discord.bench.driver.answer = lambda request: Response(
+        status, content=json.dumps({"code": 1, "message": "no", "retry_after": 0.01}),
+        headers={"Retry-After": "0", "X-RateLimit-Scope": "user"},
+    )  # fmt: skip
+    assert (await discord.bench.send(CHANNEL, "hi")).state == state
