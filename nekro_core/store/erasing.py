@@ -9,7 +9,7 @@ What is where, and what becomes of it (docs/erasing.md has the same list for peo
 - ``runs``, ``tool_calls``, ``deliveries`` of their turns: deleted; in others the id is blacked out.
 - ``plugin_data``: what is kept under their id is deleted, entries of other values too.
 - ``timers``: those that were set in turns of theirs are deleted.
-- ``accounts``: no person's.
+- ``waiting``: questions to them are deleted. ``accounts``: no person's.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -41,8 +41,21 @@ _TEXTS = {
     "tool_calls": ("id", ("arguments", "outcome")),
     "steps": ("id", ("reply", "tail")),
     "timers": ("id", ("text", "title")),
+    "waiting": ("id", ("data",)),
 }
 """Texts of others' in which an id may stand: by table, its key and the columns."""
+
+
+_OF_A_CHAT = (
+    "runs",
+    "deliveries",
+    "messages",
+    "turns",
+    "plugin_data",
+    "timers",
+    "waiting",
+    "chats",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +76,8 @@ class Person:
 class Traces:
     """What there is of a person. ``private`` are chats with them alone, ``shared`` others where
     they wrote or woke a turn, ``worked`` those of them in which code ran for them. ``media`` are
-    files by chat and path, ``timers`` their timers by chat and id."""
+    files by chat and path, ``timers`` their timers by chat and id, ``waiting`` deliveries that are
+    not decided yet."""
 
     private: tuple[ChatKey, ...] = ()
     shared: tuple[ChatKey, ...] = ()
@@ -73,6 +87,7 @@ class Traces:
     media: tuple[tuple[ChatKey, Media], ...] = ()
     message_ids: frozenset[str] = frozenset()
     timers: tuple[tuple[ChatKey, str], ...] = ()
+    waiting: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
 
     @property
@@ -133,6 +148,7 @@ class Erasing:
             media=tuple(_media(rows)),
             message_ids=frozenset(str(row["message_id"]) for row in rows if row["message_id"]),
             timers=await self._timers(person, private),
+            waiting=await self._waiting(person, private),
             names=tuple(row["name"] for row in names if row["name"]),
         )
 
@@ -237,6 +253,23 @@ class Erasing:
         found = {row["timer_id"]: ChatKey.parse(row["chat_key"]) for row in (*rows, *mine)}
         return tuple((chat_key, timer_id) for timer_id, chat_key in found.items())
 
+    async def _waiting(self, person: Person, private: Sequence[ChatKey]) -> tuple[str, ...]:
+        runs, values = _their_runs(person)
+        rows = await self._database.read(
+            "SELECT chat_key, delivery_id FROM deliveries WHERE state IN ('pending', 'unknown') "
+            f"AND run_id IN ({runs})",
+            *values,
+        )
+        found = [row["delivery_id"] for row in rows]
+        for chat_key in private:
+            rows = await self._database.read(
+                "SELECT delivery_id FROM deliveries WHERE state IN ('pending', 'unknown') "
+                "AND chat_key = ?",
+                str(chat_key),
+            )
+            found += [row["delivery_id"] for row in rows]
+        return tuple(dict.fromkeys(found))
+
     async def _redact_history(self, person: Person, forgotten: Forgotten) -> int:
         changed = 0
         within, beginnings = _within(person.instances)
@@ -324,7 +357,7 @@ def _of_private(private: Iterable[ChatKey]) -> Iterable[Statement]:
             "DELETE FROM tool_calls WHERE run_id IN (SELECT run_id FROM runs WHERE chat_key = ?)",
             key,
         )
-        for table in ("runs", "deliveries", "messages", "turns", "plugin_data", "timers", "chats"):
+        for table in _OF_A_CHAT:
             yield Statement(f"DELETE FROM {table} WHERE chat_key = ?", key)
         yield Statement(
             "UPDATE steps SET chat_key = '', user_id = '', reply = '', tail = '' "
@@ -361,6 +394,9 @@ def _of_person(person: Person) -> Iterable[Statement]:
     )
     yield Statement(f"DELETE FROM users WHERE {theirs} AND user_id = ?", (*values, person.user_id))
     within, beginnings = _within(person.instances)
+    yield Statement(
+        f"DELETE FROM waiting WHERE user_id = ? AND {within}", (person.user_id, *beginnings)
+    )
     keys, spelt = _in("user_key", sorted(person.ids))
     yield Statement(
         f"DELETE FROM plugin_data WHERE {keys} AND (chat_key = '' OR {within})",

@@ -22,6 +22,7 @@ _COLUMNS: Mapping[str, HowToSql] = {
 _LEVELS = {
     CommandPermission.PUBLIC: 0,
     CommandPermission.USER: 1,
+    CommandPermission.CHAT_ADMIN: 1,
     CommandPermission.ADVANCED: 2,
     CommandPermission.SUPER_USER: 3,
 }

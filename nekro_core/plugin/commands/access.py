@@ -1,11 +1,13 @@
-"""Who may run which command. Known from the settings and the platform's own ids, never from names
-or roles: those are what chat members gave themselves."""
+"""Who may run which command, where: by the operator's word, the platform's own ids, and the roles
+that the platform vouches for. Never by names, which people give themselves."""
 
 from collections.abc import Collection
 from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from nekro_core.chat import ChatKey, ChatKind, Role, Sender
+from nekro_core.conduct import ConductFile
 from nekro_core.plugin.commands.names import folded
 
 EVERYBODY = "*"
@@ -19,6 +21,9 @@ class CommandPermission(StrEnum):
     """Anybody, also who has no id."""
     USER = "user"
     """Whoever the platform has an id for."""
+    CHAT_ADMIN = "chat_admin"
+    """Who runs the chat: its owner and administrators, as the platform says; in a private chat the
+    person."""
     ADVANCED = "advanced"
     """Named under ``NEKRO_COMMAND__ADVANCED_USERS``."""
     SUPER_USER = "super_user"
@@ -53,6 +58,9 @@ class CommandSettings(BaseModel):
 
     off: frozenset[str] = frozenset()
     """Commands that nobody can run."""
+
+    roles: bool = True
+    """Whether a platform's owners and administrators of a chat count as such here."""
 
     command_s: float = Field(default=300.0, gt=0)
     """Longest run of a command."""
@@ -106,6 +114,37 @@ def rule_of(
         return None
     chosen = (wanted for name, wanted in settings.permissions.items() if folded(name) in names)
     return next(chosen, own)
+
+
+class Access:
+    """Who may run which command, in each chat. What the operator says of a chat while the bot runs
+    goes before the settings."""
+
+    def __init__(self, settings: CommandSettings, conduct: ConductFile | None = None) -> None:
+        self._settings = settings
+        self._conduct = conduct or ConductFile()
+
+    def standing(self, chat_key: ChatKey, adapter: str, sender: Sender) -> CommandPermission:
+        """What a person is in a chat."""
+        instance, user_id = chat_key.instance, sender.user_id
+        known = standing(self._settings, adapter=adapter, instance=instance, user_id=user_id)
+        if known is not CommandPermission.USER:
+            return known
+        if user_id in self._conduct.of(chat_key).operators:
+            return CommandPermission.ADVANCED
+        runs_it = chat_key.kind is ChatKind.PRIVATE or (
+            self._settings.roles and sender.role in (Role.OWNER, Role.ADMIN)
+        )
+        return CommandPermission.CHAT_ADMIN if runs_it else known
+
+    def rule(
+        self, chat_key: ChatKey, names: Collection[str], own: CommandPermission
+    ) -> CommandPermission | None:
+        """What one must be to run a command there; see `rule_of`."""
+        for name, wanted in self._conduct.of(chat_key).commands.items():
+            if folded(name) in names:
+                return None if wanted == "off" else CommandPermission(wanted)
+        return rule_of(self._settings, names, own)
 
 
 def _named(people: Collection[str], adapter: str, instance: str, user_id: str) -> bool:

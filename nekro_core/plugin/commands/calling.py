@@ -11,12 +11,7 @@ from loguru import logger
 
 from nekro_core.catalogue import Catalogue, language_of
 from nekro_core.chat import Author, ChatKey, Record, Segment, Text
-from nekro_core.plugin.commands.access import (
-    CommandPermission,
-    CommandSettings,
-    rule_of,
-    standing,
-)
+from nekro_core.plugin.commands.access import Access, CommandPermission, CommandSettings
 from nekro_core.plugin.commands.book import CommandBook, Entry
 from nekro_core.plugin.commands.command import CommandExecutionContext
 from nekro_core.plugin.commands.delivering import deliver, numbered
@@ -64,9 +59,11 @@ class CommandCaller:
         catalogue: Catalogue,
         *,
         language: str = "",
+        access: Access | None = None,
     ) -> None:
         self._book = book
         self._settings = settings
+        self._access = access or Access(settings)
         self._waits = waits
         self._context_for = context_for
         self._catalogue = catalogue
@@ -77,7 +74,7 @@ class CommandCaller:
         entry = call.entry
         context = await self._context(call)
         name = entry.spoken
-        wanted = rule_of(self._settings, entry.known_as(), entry.command.permission)
+        wanted = self._access.rule(call.record.chat_key, entry.known_as(), entry.command.permission)
         if wanted is None:
             await self._say(context, "command.off", name=name)
             return
@@ -179,12 +176,7 @@ class CommandCaller:
             user_name=record.sender.name,
             message_id=record.message_id,
         ).called_for(call.entry.owner, given=call.line)
-        person = standing(
-            self._settings,
-            adapter=ctx.adapter_key,
-            instance=record.chat_key.instance,
-            user_id=record.sender.user_id,
-        )
+        person = self._access.standing(record.chat_key, ctx.adapter_key, record.sender)
         return CommandExecutionContext(
             user_id=record.sender.user_id,
             chat_key=str(record.chat_key),
@@ -192,6 +184,7 @@ class CommandCaller:
             adapter_key=ctx.adapter_key,
             is_super_user=person is CommandPermission.SUPER_USER,
             is_advanced_user=person.allows(CommandPermission.ADVANCED),
+            is_chat_admin=person.allows(CommandPermission.CHAT_ADMIN),
             lang=await self._lang(ctx, record),
             text=call.line,
             context_data=call.wait.question.context_data if call.wait else {},

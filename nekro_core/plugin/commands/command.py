@@ -28,6 +28,7 @@ class CommandExecutionContext(msgspec.Struct, frozen=True, kw_only=True):
     adapter_key: str = ""
     is_super_user: bool = False
     is_advanced_user: bool = False
+    is_chat_admin: bool = False
     lang: str = SupportedLang.EN_US
     text: str = ""
     context_data: Mapping[str, Any] = msgspec.field(default_factory=dict)
@@ -41,6 +42,8 @@ class CommandExecutionContext(msgspec.Struct, frozen=True, kw_only=True):
             return CommandPermission.SUPER_USER
         if self.is_advanced_user:
             return CommandPermission.ADVANCED
+        if self.is_chat_admin:
+            return CommandPermission.CHAT_ADMIN
         return CommandPermission.USER if self.user_id else CommandPermission.PUBLIC
 
 

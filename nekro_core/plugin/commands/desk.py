@@ -10,7 +10,7 @@ from loguru import logger
 
 from nekro_core.catalogue import Catalogue
 from nekro_core.chat import Author, ChatKey, Record, Text
-from nekro_core.plugin.commands.access import CommandSettings
+from nekro_core.plugin.commands.access import Access, CommandSettings
 from nekro_core.plugin.commands.book import CommandBook, Entry
 from nekro_core.plugin.commands.calling import Call, CommandCaller, ContextMaker, chosen
 from nekro_core.plugin.commands.help import help_command
@@ -45,14 +45,22 @@ class CommandDesk:
         catalogue: Catalogue,
         *,
         language: str = "",
+        access: Access | None = None,
     ) -> None:
         self.book = book
-        book.add_own(help_command(book, settings, catalogue))
+        access = access or Access(settings)
+        book.add_own(help_command(book, settings, catalogue, access))
         self._adapter_of = adapter_of
         self._settings = settings
         self._waits = Waits(settings.longest_wait_s)
         self._caller = CommandCaller(
-            book, settings, self._waits, context_for, catalogue, language=language
+            book,
+            settings,
+            self._waits,
+            context_for,
+            catalogue,
+            language=language,
+            access=access,
         )
         self._lanes: dict[ChatKey, _Lane] = {}
 
@@ -81,6 +89,10 @@ class CommandDesk:
         line = chosen(wait.question, line_of(record))
         self._begin(Call(entry=wait.entry, record=record, line=line, wait=wait), start)
         return True
+
+    def forget(self, chat_key: ChatKey, user_id: str) -> None:
+        """Wait no longer for what this person answers."""
+        self._waits.close((chat_key, user_id))
 
     def is_command(self, record: Record) -> bool:
         """Whether a record reads as a command, for one that was heard in an earlier life."""

@@ -4,7 +4,8 @@ from itertools import groupby
 from typing import Annotated
 
 from nekro_core.catalogue import Catalogue
-from nekro_core.plugin.commands.access import CommandSettings, rule_of
+from nekro_core.chat import ChatKey
+from nekro_core.plugin.commands.access import Access, CommandSettings
 from nekro_core.plugin.commands.arguments import Arg, Parameter
 from nekro_core.plugin.commands.book import CommandBook, Entry
 from nekro_core.plugin.commands.calling import usage_of
@@ -16,13 +17,16 @@ _MANY = 40
 """More commands than this are listed by their names alone: nobody reads ten messages of them."""
 
 
-def help_command(book: CommandBook, settings: CommandSettings, catalogue: Catalogue) -> Command:
+def help_command(
+    book: CommandBook, settings: CommandSettings, catalogue: Catalogue, access: Access
+) -> Command:
     """The command, to be put into the book that it tells of."""
     say = catalogue.say
 
     def allowed(context: CommandExecutionContext, entries: list[Entry]) -> list[Entry]:
+        chat = ChatKey.parse(context.chat_key)
         rules = {
-            entry: rule_of(settings, entry.known_as(), entry.command.permission)
+            entry: access.rule(chat, entry.known_as(), entry.command.permission)
             for entry in entries
         }
         return [
