@@ -54,10 +54,10 @@ class Forgotten:
                 return {
                     key: self._blank(each)
                     for key, each in value.items()
-                    if key not in self.ids and not self._is_about(each)
+                    if key not in self.ids and not self.is_about(each)
                 }
             case list():
-                kept = (each for each in value if not self._is(each) and not self._is_about(each))
+                kept = (each for each in value if not self._is(each) and not self.is_about(each))
                 return [self.value(each) for each in kept]
             case str():
                 return self.text(value)
@@ -84,7 +84,8 @@ class Forgotten:
             return len(str(value)) >= SHORTEST and str(value) in self.ids
         return isinstance(value, str) and value in self.ids
 
-    def _is_about(self, value: Any) -> bool:
+    def is_about(self, value: Any) -> bool:
+        """Whether a JSON object has the person's id as one of its values."""
         return isinstance(value, dict) and any(self._is(each) for each in value.values())
 
     def _segment(self, segment: Segment) -> Segment:

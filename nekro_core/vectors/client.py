@@ -14,6 +14,7 @@ import anyio.to_thread
 
 from nekro_core.vectors.errors import VectorError
 from nekro_core.vectors.filters import wants
+from nekro_core.vectors.home import FILE_NAME, Forgets
 from nekro_core.vectors.models import (
     CollectionConfig,
     CollectionDescription,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FILE = "vectors.sqlite3"
 _MOST_FOUND = 10_000
 
 
@@ -57,7 +57,7 @@ class AsyncQdrantClient:
                 "this is the embedded vector store and reaches no server: use get_qdrant_client(), "
                 "or install qdrant-client"
             )
-        self._path = Path(path) / _FILE if path else None
+        self._path = Path(path) / FILE_NAME if path else None
         self._engine: Engine | None = None
         self._one_at_a_time = anyio.CapacityLimiter(1)
 
@@ -256,6 +256,10 @@ class AsyncQdrantClient:
             points,
             lambda old: {key: value for key, value in old.items() if key not in keys},
         )
+
+    async def forget(self, forgotten: Forgets) -> int:
+        """See `nekro_core.vectors.home.VectorHome.forget`."""
+        return await self._run(lambda engine: engine.forget(forgotten.is_about, forgotten.value))
 
     async def _change(
         self,

@@ -66,6 +66,7 @@ class Engine:
         self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._database.execute("PRAGMA journal_mode = WAL")
         self._database.execute("PRAGMA synchronous = NORMAL")
+        self._database.execute("PRAGMA secure_delete = ON")
         self._database.executescript(_TABLES)
 
     def close(self) -> None:
@@ -155,6 +156,25 @@ class Engine:
                     "DELETE FROM points WHERE collection = ? AND id = ?", gone
                 )
             return len(gone)
+
+    def forget(
+        self, about: Callable[[dict[str, Any]], bool], made: Callable[[dict[str, Any]], Any]
+    ) -> int:
+        """Forget points whose payload is about somebody and put other payloads in the place of the
+        rest, in all collections; how many were touched. Nothing of what went stays in the file."""
+        touched = 0
+        with self._lock:
+            for name in self.names():
+                touched += self.remove(name, lambda _, payload: about(payload))
+                others = self.points(name, lambda _, payload: made(payload) != payload)
+                ids = {each.id for each in others}
+                if ids:
+                    self.change(name, lambda point, _, ids=ids: point in ids, made)  # type: ignore[misc]
+                touched += len(ids)
+            if touched:
+                self._database.execute("VACUUM")
+                self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return touched
 
     def points(self, name: str, wanted: Wanted | None = None) -> list[Point]:
         """Points in the order of their ids."""

@@ -2,13 +2,26 @@
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 import anyio.to_thread
 
 if TYPE_CHECKING:
     from nekro_core.vectors.client import AsyncQdrantClient
+
+
+FILE_NAME = "vectors.sqlite3"
+
+
+class Forgets(Protocol):
+    """What becomes of payloads where a person is forgotten."""
+
+    def is_about(self, payload: dict[str, Any]) -> bool:
+        """Whether it is about the person, and goes."""
+
+    def value(self, payload: Any) -> Any:
+        """The payload without them."""
 
 
 class VectorHome:
@@ -29,6 +42,14 @@ class VectorHome:
                 )
                 self._client = module.AsyncQdrantClient(path=self.folder)
             return self._client
+
+    async def forget(self, forgotten: "Forgets") -> int:
+        """Forget points that are about a person, and the person in those of others; how many were
+        changed. The file is written anew."""
+        if not (self.folder / FILE_NAME).exists():
+            return 0
+        client = await self.client()
+        return await client.forget(forgotten)
 
     async def aclose(self) -> None:
         """Close the file."""

@@ -1,5 +1,6 @@
 """Where named boxes lie while they sleep: what they are, and their files."""
 
+import contextlib
 import hashlib
 import logging
 import re
@@ -153,6 +154,8 @@ class FolderStorage:
         await anyio.to_thread.run_sync(_forget_layers, Path(path))
         for suffix in (_RECORD, _FILES, _SET_ASIDE):
             await self._path(owner, name, suffix).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # Another box's files are in it.
+            await path.parent.rmdir()
 
     def _path(self, owner: str, name: str, suffix: str) -> anyio.Path:
         return anyio.Path(self._folder / self._folder_name(owner) / f"{name}{suffix}")
