@@ -134,6 +134,22 @@ class MediaStore:
         self._count(chat_key, folder, copied, newest=path)
         return path, mime, digest.hexdigest(), copied
 
+    async def forget(self, chat_key: ChatKey, path: str) -> bool:
+        """Delete this chat's medium; False where it is another's, or gone. Raises `OSError`."""
+        inside = self._inside(chat_key, path)
+        if inside is None or not inside.is_file():
+            return False
+        await to_thread.run_sync(inside.unlink)
+        self._used.pop(chat_key, None)
+        return True
+
+    async def forget_chat(self, chat_key: ChatKey) -> None:
+        """Delete everything of a chat. Raises `OSError`."""
+        self._used.pop(chat_key, None)
+        folder = self._folder / chat_key.file_name
+        if folder.exists():
+            await to_thread.run_sync(shutil.rmtree, folder)
+
     def _inside(self, chat_key: ChatKey, path: str) -> Path | None:
         name = path.rpartition("/")[2]
         inside = self._folder / chat_key.file_name / name
