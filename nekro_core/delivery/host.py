@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from nekro_core.chat import ChatKey, ChatMessage, Media, Record, RunRecord
+from nekro_core.chat import ChatKey, ChatMessage, Media, Record, RunRecord, Segments
 from nekro_core.delivery.asgi import WebApplication
 from nekro_core.tools.offer import OfferedTool, ToolAnswer
 
@@ -90,6 +90,13 @@ class Host(Protocol):
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> None:
         """The message was taken back on the platform: it leaves the prompt."""
+
+    async def revise(
+        self, chat_key: ChatKey, message_id: str, user_id: str, said: Segments
+    ) -> None:
+        """Its author changed on the platform the words of a message: from now on the prompt has
+        these. What it answered and its media stay. Nothing happens where ``user_id`` is not who
+        wrote it, or it is not known; nobody is woken. Raises `StoreUnavailable`."""
 
     async def instance_of(self, adapter: str, account: str) -> str:
         """The instance part of this account's chat keys; made at first sight, then never moves."""

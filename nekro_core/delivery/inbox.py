@@ -7,12 +7,26 @@ from collections.abc import Callable, Sequence
 import msgspec
 from loguru import logger
 
-from nekro_core.chat import NEW_BEGINNING, Author, ChatKey, ChatMessage, Notice, Record, Text
-from nekro_core.delivery.clean import clean_message, clean_text
+from nekro_core.chat import (
+    NEW_BEGINNING,
+    Author,
+    ChatKey,
+    ChatMessage,
+    Mention,
+    Notice,
+    Record,
+    Reply,
+    Segments,
+    Text,
+)
+from nekro_core.delivery.clean import clean_message, clean_segments, clean_text
 from nekro_core.delivery.host import Recorded
 from nekro_core.delivery.watch import Broadcast
 from nekro_core.store import Statement, Store
 from nekro_core.store.messages import unique_id_of
+
+_TRIES = 3
+"""Times that a message is looked at anew because somebody else changed it meanwhile."""
 
 Listener = Callable[[Record, float], None]
 """Takes a new record, and how many seconds ago it reached us."""
@@ -145,6 +159,25 @@ class Inbox:
         if record is not None:
             self._activity.publish(Recorded(record))
         return record
+
+    async def revise(
+        self, chat_key: ChatKey, message_id: str, user_id: str, said: Segments
+    ) -> Record | None:
+        """Somebody changed on the platform what they had said. The record as it is now; nothing
+        where it is not theirs, not known or was taken back. See `Host.revise`."""
+        store = self._store.messages
+        for _ in range(_TRIES):
+            record = await store.by_message_id(chat_key, clean_text(message_id))
+            if record is None or record.author is Author.BOT or record.sender.user_id != user_id:
+                return None
+            kept = [part for part in record.segments if not isinstance(part, Text | Mention)]
+            replies = [part for part in kept if isinstance(part, Reply)]
+            media = [part for part in kept if not isinstance(part, Reply)]
+            changed = await store.reword(record, (*replies, *clean_segments(said), *media))
+            if changed is not None:
+                self._activity.publish(Recorded(changed))
+                return changed
+        return None
 
     def _tell(self, record: Record, arrived: float) -> None:
         for listener in [*self._listeners]:

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
-from nekro_core.chat import ChatKey, ChatMessage, Record, RunRecord
+from nekro_core.chat import ChatKey, ChatMessage, Record, RunRecord, Segments
 from nekro_core.delivery.asgi import WebApplication
 from nekro_core.delivery.host import Activity, MediaKeeper, MediaLinker, ToolDesk
 from nekro_core.delivery.inbox import Inbox
@@ -62,6 +62,12 @@ class LocalHost:
     async def recall(self, chat_key: ChatKey, message_id: str) -> None:
         """See `Host.recall`."""
         await self._inbox.recall(chat_key, message_id)
+
+    async def revise(
+        self, chat_key: ChatKey, message_id: str, user_id: str, said: Segments
+    ) -> None:
+        """See `Host.revise`."""
+        await self._inbox.revise(chat_key, message_id, user_id, said)
 
     async def instance_of(self, adapter: str, account: str) -> str:
         """See `Host.instance_of`."""

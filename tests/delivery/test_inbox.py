@@ -6,7 +6,18 @@ import anyio
 import msgspec
 import pytest
 
-from nekro_core.chat import Author, ChatKey, Mention, Notice, Record, Sender, Text
+from nekro_core.chat import (
+    Author,
+    ChatKey,
+    Image,
+    Media,
+    Mention,
+    Notice,
+    Record,
+    Reply,
+    Sender,
+    Text,
+)
 from nekro_core.delivery import Broadcast, Inbox, Recorded
 from nekro_core.store import Store
 
@@ -129,6 +140,23 @@ async def test_a_recalled_message_is_marked_and_shown_as_such(
         assert recalled.recalled
         assert await anext(stream) == Recorded(recalled)
     assert await inbox.recall(GROUP, "1") is None
+
+
+async def test_words_that_their_author_changed(inbox: Inbox, activity: Broadcast) -> None:
+    picture = Image(Media(path="/p.png", name="p.png"))
+    said = (Reply("7", "2", "which?"), Text("the rde one"), picture)
+    kept = await inbox.accept(message(GROUP, message_id="1", segments=said))
+    assert kept is not None
+    new = (Text("the red one"),)
+    assert await inbox.revise(GROUP, "1", "somebody else", new) is None
+    assert await inbox.revise(GROUP, "no such message", kept.sender.user_id, new) is None
+    async with activity.watch(GROUP) as stream:
+        revised = await inbox.revise(GROUP, "1", kept.sender.user_id, new)
+        assert revised is not None
+        assert revised.segments == (said[0], *new, picture)
+        assert await anext(stream) == Recorded(revised)
+    await inbox.recall(GROUP, "1")
+    assert await inbox.revise(GROUP, "1", kept.sender.user_id, (Text("no"),)) is None
 
 
 async def test_a_system_line_is_kept_in_order(inbox: Inbox, store: Store) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from nekro_core.api.adapter import Activity, Expected
-from nekro_core.api.chat import ChatKey, ChatMessage, Media, Record, RunRecord
+from nekro_core.api.chat import ChatKey, ChatMessage, Media, Record, RunRecord, Segments
 
 
 class MemoryMedia:
@@ -48,6 +48,7 @@ class MemoryHost:
         self.media = MemoryMedia(data_dir / "media")
         self.accepted: list[ChatMessage] = []
         self.recalled: list[tuple[ChatKey, str]] = []
+        self.revised: list[tuple[ChatKey, str, str, Segments]] = []
         self.newest: dict[ChatKey, float] = {}
         self.failures = 0
         """How many times more the store will fail."""
@@ -64,6 +65,12 @@ class MemoryHost:
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> None:
         self.recalled.append((chat_key, message_id))
+        self._note()
+
+    async def revise(
+        self, chat_key: ChatKey, message_id: str, user_id: str, said: Segments
+    ) -> None:
+        self.revised.append((chat_key, message_id, user_id, said))
         self._note()
 
     async def instance_of(self, adapter: str, account: str) -> str:
