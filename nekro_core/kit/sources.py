@@ -1,19 +1,16 @@
 """Where a plugin comes from: a folder, a file, a zip, or a git repository."""
 
-import os
 import re
-import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from nekro_core.kit.files import FilesRefused, copy_files
+from nekro_core.kit.git import GitFailed, clone
 from nekro_core.kit.looking import MANIFEST, look
 from nekro_core.kit.unpack import unpack
 
 Kind = Literal["folder", "file", "zip", "git"]
-GIT_S = 300.0
 _GIT = re.compile(r"(git\+\w+://|(https?|ssh|git|file)://|[\w.-]+@[\w.-]+:)")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z", re.ASCII)
 _PASSWORD = re.compile(r"\A(https?://|\w+://[^/:@]*:)[^/@]*@")
@@ -87,7 +84,10 @@ def fetch(source: Source, target: Path) -> Fetched:
             unpack(Path(source.address), files)
             list_checked(files)
         case "git":
-            commit = _clone(source, target / "clone")
+            try:
+                commit = clone(source.address, source.ref, target / "clone")
+            except GitFailed as error:
+                raise SourceRefused(str(error)) from None
             copy_files(target / "clone", files)
     stem = re.sub(r"\.(git|zip)$", "", source.address.rstrip("/").rpartition("/")[2])
     found = _plugin_in(files)
@@ -136,33 +136,3 @@ def _name(plugin: Path, otherwise: str) -> str:
     raise SourceRefused(
         f"{otherwise!r} cannot be a plugin's name: letters, digits and '_', a letter first"
     )
-
-
-def _clone(source: Source, target: Path) -> str:
-    """A clone of one commit, in which nothing of the repository runs. Gives the commit."""
-    safe = (
-        "-c", "core.hooksPath=/dev/null", "-c", "core.symlinks=false", "-c",
-        "protocol.ext.allow=never", "-c", "filter.lfs.smudge=", "-c", "filter.lfs.required=false",
-    )  # fmt: skip
-    branch = ("--branch", source.ref) if source.ref else ()
-    _git(
-        ["git", *safe, "clone", "--quiet", "--depth", "1", "--no-tags", *branch, "--",
-         source.address, str(target)]
-    )  # fmt: skip
-    return _git(["git", "-C", str(target), "rev-parse", "HEAD"]).strip()
-
-
-def _git(command: Sequence[str]) -> str:
-    quiet = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1"}
-    try:
-        done = subprocess.run(  # noqa: S603 - no shell, and addresses stand behind --
-            command, check=False, capture_output=True, text=True, timeout=GIT_S, env=quiet,
-            stdin=subprocess.DEVNULL, errors="replace",
-        )  # fmt: skip
-    except FileNotFoundError:
-        raise SourceRefused("there is no git here: install it, or give a folder or zip") from None
-    except subprocess.TimeoutExpired:
-        raise SourceRefused(f"git took over {GIT_S:g} s") from None
-    if done.returncode:
-        raise SourceRefused(f"git failed: {' / '.join(done.stderr.strip().splitlines()[-3:])}")
-    return done.stdout
