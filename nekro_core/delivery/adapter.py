@@ -14,7 +14,9 @@ class Capabilities:
 
     ``inline`` are the segment types that share one call, in any mixture; ``alone`` those that need
     a call each; a type in neither cannot be sent and is refused with a reason. ``text_length``
-    bounds the characters of one call. ``images_per_call`` likewise. ``edit_every_s`` says that a
+    bounds the characters of one call, ``caption_length`` those of a call that has a picture;
+    ``measure`` counts them as the platform does, one for each at least. ``images_per_call`` bounds
+    pictures. ``edit_every_s`` says that a
     sent message can be changed, so often at most; the adapter is then `Editing`.
 
     ``voice`` and ``picture`` say what those have to be like; without, they go out as they are.
@@ -25,6 +27,8 @@ class Capabilities:
     inline: frozenset[type]
     alone: frozenset[type]
     text_length: int = 4000
+    caption_length: int | None = None
+    measure: Callable[[str], int] = len
     images_per_call: int = 9
     edit_every_s: float | None = None
     voice: VoiceLimits | None = None

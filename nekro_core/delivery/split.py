@@ -1,7 +1,8 @@
 """Cut a message into what the platform's calls can carry."""
 
 import unicodedata
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from nekro_core.chat import (
@@ -79,18 +80,23 @@ class _Splitter:
         self.pieces.append(Piece((segment,), problem))
 
     def _add_inline(self, segment: Segment) -> None:
-        full = isinstance(segment, Image) and self._images() >= self.capabilities.images_per_call
-        if full or len(plain_text((segment,))) > self._room():
+        can = self.capabilities
+        if isinstance(segment, Image):
+            full = self._images() >= can.images_per_call or self._used() > self._bound(True)
+        else:
+            full = can.measure(plain_text((segment,))) > self._room()
+        if full:
             self._flush()
         self.open.append(segment)
 
     def _add_text(self, text: str) -> None:
-        while len(text) > self._room():
+        can = self.capabilities
+        while can.measure(text) > self._room():
             room = self._room()
-            if room < self.capabilities.text_length * _LEAST and _visible(self.open):
+            if room < can.text_length * _LEAST and _visible(self.open):
                 self._flush()
                 continue
-            place = _cut(text, max(room, 1))
+            place = _cut(text, _prefix(text, max(room, 1), can.measure))
             self.open.append(Text(text[:place].rstrip()))
             self._flush()
             text = text[place:].lstrip("\n ")
@@ -98,9 +104,17 @@ class _Splitter:
             self.open.append(Text(text))
 
     def _room(self) -> int:
+        return self._bound(self._images() > 0) - self._used()
+
+    def _bound(self, pictured: bool) -> int:
+        can = self.capabilities
+        caption = can.text_length if can.caption_length is None else can.caption_length
+        return min(caption, can.text_length) if pictured else can.text_length
+
+    def _used(self) -> int:
         # A picture's place holder in the plain text is not on the wire.
         words = [s for s in self.open if isinstance(s, Text | Mention)]
-        return self.capabilities.text_length - len(plain_text(words))
+        return self.capabilities.measure(plain_text(words))
 
     def _images(self) -> int:
         return sum(isinstance(segment, Image) for segment in self.open)
@@ -118,6 +132,17 @@ def _visible(segments: Iterable[Segment]) -> bool:
     return any(
         bool(segment.text.strip()) if isinstance(segment, Text) else not isinstance(segment, Reply)
         for segment in segments
+    )
+
+
+def _prefix(text: str, room: int, measure: Callable[[str], int]) -> int:
+    """How many characters of a text the platform counts as ``room`` at most, at least 1. What
+    `measure` counts must grow with the text."""
+    if measure is len:
+        return room
+    return (
+        max(bisect_right(range(min(room, len(text)) + 1), room, key=lambda n: measure(text[:n])), 2)
+        - 1
     )
 
 

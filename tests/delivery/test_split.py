@@ -34,6 +34,32 @@ REPLY = Reply("7")
 HI = Text("hi")
 
 
+CAPTIONS = Capabilities(
+    inline=frozenset({Text, Reply, Image}),
+    alone=frozenset(),
+    text_length=20,
+    caption_length=5,
+    measure=lambda text: len(text.encode("utf-16-le")) // 2,
+)
+
+
+@pytest.mark.parametrize(
+    ("segments", "pieces"),
+    [
+        ((PICTURE, Text("short")), ((PICTURE, Text("short")),)),
+        ((PICTURE, Text("longer")), ((PICTURE,), (Text("longer"),))),
+        ((Text("longer"), PICTURE, HI), ((Text("longer"),), (PICTURE, HI))),
+        ((REPLY, PICTURE, Text("longer")), ((REPLY, PICTURE), (Text("longer"),))),
+        ((Text("😀" * 12),), ((Text("😀" * 10),), (Text("😀" * 2),))),
+        ((PICTURE, Text("😀😀😀")), ((PICTURE,), (Text("😀😀😀"),))),
+    ],
+)
+def test_captions_are_shorter_and_characters_counted_as_the_platform_does(
+    segments: tuple[Segment, ...], pieces: tuple[tuple[Segment, ...], ...]
+) -> None:
+    assert split(segments, CAPTIONS) == tuple(Piece(piece) for piece in pieces)
+
+
 @pytest.mark.parametrize(
     ("segments", "pieces"),
     [
