@@ -63,13 +63,13 @@ async def _written(segment: Segment, platform: Platform, own: Mapping[str, str])
             return uniseg.Reply(on_wire(message_id) if platform.ids_of_chat else message_id)
         case Image(media) | Voice(media) | Video(media) | File(media):
             form = _MEDIA[platform.nearest.get(type(segment), type(segment))]
-            data = await _bytes_of(media, platform.inline_bytes)
+            data = await bytes_of(media, platform.inline_bytes)
             name = media.name or form.__default_name__
             return form(raw=data, mimetype=media.mime, name=name)
     raise CannotSend(f"{platform.name} cannot send a {type(segment).__name__.lower()}")
 
 
-async def _bytes_of(media: Media, most: int) -> bytes:
+async def bytes_of(media: Media, most: int) -> bytes:
     """The bytes themselves: a path would be looked for on the platform's machine."""
     name = media.name or "the file"
     try:

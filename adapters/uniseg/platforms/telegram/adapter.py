@@ -1,0 +1,106 @@
+"""The way out to Telegram."""
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import httpx
+from nonebot.adapters import Bot
+from nonebot.drivers import Driver
+
+from nekro_core.api.adapter import Host
+from nekro_core.api.chat import Delivery, DeliveryState, Receipt
+
+from ...adapter import UnisegAdapter
+from ...bridge import CannotSend
+from ...outcome import outcome_of
+from ...values import in_chat
+from .calls import Json, Refused
+from .platform import Telegram
+from .polling import PollingAdapter
+from .writing import ApiCall, call_for, edit_for
+
+SEND_S = 50.0
+"""Seconds for a message: 50 MB at a household's 10 Mbit/s take 40."""
+WAIT_S = 10.0
+"""Longest wait for Telegram to allow a further message; beyond that the message stays pending."""
+UNCHANGED = "message is not modified"
+
+
+class TelegramAdapter(UnisegAdapter):
+    """`Editing` for Telegram."""
+
+    def __init__(
+        self,
+        host: Host,
+        driver: Driver,
+        *,
+        send_s: float = SEND_S,
+        clock: Callable[[], float] = anyio.current_time,
+    ) -> None:
+        super().__init__(host, driver, Telegram(), send_s=send_s)
+        self._clock = clock
+        self._quiet: dict[tuple[str, Any], tuple[float, Refused]] = {}
+        """Chats in which Telegram wants to hear nothing of an account before a time."""
+        self._moved: dict[int, int] = {}
+
+    async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
+        """Put other words in the place of a message's. Saying the same again is no failure."""
+        account = await self._host.account_of(delivery.chat_key.instance)
+        bot = self._intake.bot(account or "")
+        if bot is None:
+            reason = f"account {account} is not connected"
+            return Receipt(state=DeliveryState.PENDING, reason=reason)
+        try:
+            with anyio.fail_after(self._send_s):
+                await self._call(bot, edit_for(message_id, delivery))
+        except TimeoutError:
+            reason = f"no answer within {self._send_s:g} s"
+            return Receipt(state=DeliveryState.UNKNOWN, reason=reason)
+        except (Refused, httpx.HTTPError, CannotSend) as error:
+            if not isinstance(error, Refused) or UNCHANGED not in error.words:
+                return outcome_of(error)
+        return Receipt(state=DeliveryState.SENT, message_id=message_id)
+
+    async def _deliver(self, delivery: Delivery, bot: Bot) -> str:
+        result = await self._call(bot, await call_for(delivery))
+        first = result[0] if isinstance(result, list) and result else result
+        sent = str(first["message_id"]) if isinstance(first, dict) else ""
+        return in_chat(sent, delivery.chat_key)
+
+    async def _call(self, bot: Bot, call: ApiCall) -> Json | list[Json] | bool:
+        """Make a call, as soon as Telegram allows one. Raises `Refused` and `httpx.HTTPError`."""
+        adapter = bot.adapter
+        assert isinstance(adapter, PollingAdapter)
+        chat = call.params["chat_id"]
+        await self._wait_for_quiet(bot.self_id, chat)
+        params = {**call.params, "chat_id": self._moved.get(chat, chat)}
+        try:
+            found: Json | list[Json] | bool = await adapter.apis[bot.self_id].call(
+                call.method, params, call.files
+            )
+        except Refused as error:
+            if error.retry_after:
+                self._quiet[bot.self_id, chat] = self._clock() + error.retry_after, error
+            if not isinstance(error.moved_to, int):
+                raise
+            # The group became a supergroup, which has another id; nothing was sent.
+            self._moved[chat] = error.moved_to
+            params["chat_id"] = error.moved_to
+            return await adapter.apis[bot.self_id].call(  # type: ignore[no-any-return]
+                call.method, params, call.files
+            )
+        return found
+
+    async def _wait_for_quiet(self, account: str, chat: Any) -> None:
+        until, refusal = self._quiet.pop((account, chat), (0.0, None))
+        pause = until - self._clock()
+        if pause > WAIT_S and refusal is not None:
+            self._quiet[account, chat] = until, refusal
+            raise refusal
+        await anyio.sleep(max(pause, 0.0))
+
+
+def create(host: Host, driver: Driver) -> TelegramAdapter:
+    """The adapter. Raises `ValueError` for settings that cannot be read."""
+    return TelegramAdapter(host, driver)

@@ -1,0 +1,153 @@
+"""NoneBot's Telegram adapter, asking for updates in a way that loses none.
+
+What differs from nonebot-adapter-telegram 0.1.0b20 (each difference has its regression test): an
+update is confirmed once it is stored, not when it is read; updates are handed on in their order;
+one that cannot be read costs itself and not all that came with it; an account that cannot be
+reached is said to be offline; a webhook, which would confirm before it stores, is refused.
+"""
+
+from copy import deepcopy
+from typing import Any, Protocol, cast
+
+import anyio
+import httpx
+from loguru import logger
+from nonebot.adapters.telegram import Adapter as StockAdapter
+from nonebot.adapters.telegram import Bot
+from nonebot.adapters.telegram.event import Event
+from nonebot.drivers import Driver
+
+from .calls import Api, Json, Refused
+
+POLL_S = 30
+"""Seconds for which Telegram holds an answer back until there is something to tell."""
+LATE_S = 15.0
+"""Seconds more until the connection counts as dead."""
+RETRY_S = (1.0, 2.0, 5.0, 15.0, 30.0)
+"""Pauses after one failure, two, ...; the last one stays."""
+EAGER_S = 0.5
+"""Shortest time between two questions that bring nothing: some servers hold nothing back."""
+
+
+class _Counted(Protocol):
+    """What `hold` adds to a bot."""
+
+    async def handle_event(self, event: Event) -> None:
+        """See `Ear.heard`."""
+
+    async def settled(self) -> bool:
+        """See `Ear.settled`."""
+
+
+class PollingAdapter(StockAdapter):
+    """See the module."""
+
+    def __init__(self, driver: Driver, **options: Any) -> None:
+        self.apis: dict[str, Api] = {}
+        """By account."""
+        self.named: dict[str, str] = {}
+        """The accounts' user names."""
+        super().__init__(driver, **options)
+
+    def setup(self) -> None:
+        """Raises `ValueError` for a bot that cannot be served."""
+        for number, info in enumerate(self.adapter_config.telegram_bots, 1):
+            account = Bot.get_bot_id_by_token(info.token)
+            if not account.isdecimal():
+                raise ValueError(
+                    f"TELEGRAM_BOTS, bot {number}: a token looks like 123456:ABC-DEF, as "
+                    "@BotFather writes it"
+                )
+            if info.is_webhook:
+                raise ValueError(
+                    f"TELEGRAM_BOTS, bot {account}: leave is_webhook out. The bot polls, which "
+                    "needs no public address and loses nothing in a crash"
+                )
+            if not info.api_server.endswith("/"):
+                info.api_server += "/"
+            self.apis[account] = Api(info.api_server, info.token, self.adapter_config.proxy)
+        if not self.apis:
+            logger.warning(
+                'TELEGRAM_BOTS names no bot: TELEGRAM_BOTS=[{"token": "123456:ABC-DEF"}]'
+            )
+        super().setup()
+
+        @self.driver.on_shutdown
+        async def _() -> None:
+            for api in self.apis.values():
+                await api.aclose()
+
+    async def poll(self, bot: Bot) -> None:
+        """Ask for updates, again and again. Never raises for what the platform does."""
+        offset: int | None = None
+        failures = 0
+        while True:
+            began = anyio.current_time()
+            try:
+                if bot.self_id not in self.bots:
+                    await self._arrive(bot)
+                updates = await self._updates(bot, offset)
+            except (Refused, httpx.HTTPError, TimeoutError) as error:
+                self._depart(bot, error)
+                pause = RETRY_S[min(failures, len(RETRY_S) - 1)]
+                await anyio.sleep(max(pause, getattr(error, "retry_after", 0)))
+                failures += 1
+                continue
+            failures = 0
+            if await self._stored(bot, updates):
+                offset = max((int(u["update_id"]) + 1 for u in updates), default=offset)
+            elif updates:
+                await anyio.sleep(RETRY_S[0])
+            if not updates and anyio.current_time() - began < EAGER_S:
+                await anyio.sleep(EAGER_S)
+
+    async def _arrive(self, bot: Bot) -> None:
+        """Find out who we are. A webhook of before would keep every update."""
+        with anyio.fail_after(LATE_S):
+            me = await self.apis[bot.self_id].call("getMe", {})
+            await self.apis[bot.self_id].call("deleteWebhook", {})
+        bot.username = str(me.get("username") or "")
+        self.named[bot.self_id] = bot.username
+        if not me.get("can_read_all_group_messages", True):
+            logger.info(
+                "Telegram: @{} is in privacy mode: of groups it hears only commands, replies to it "
+                "and mentions, unless it is an administrator. @BotFather changes that: /setprivacy",
+                bot.username,
+            )
+        self.bot_connect(bot)
+
+    def _depart(self, bot: Bot, error: Exception) -> None:
+        words = str(error) or type(error).__name__
+        if isinstance(error, Refused) and error.status_code in (401, 404):
+            words = "the token is not known to Telegram; @BotFather shows the right one"
+        elif isinstance(error, Refused) and error.status_code == 409:
+            words = "another program asks for this bot's updates; only one can"
+        logger.warning("Telegram: account {}: {}", bot.self_id, words)
+        if self.bots.get(bot.self_id) is bot:
+            self.bot_disconnect(bot)
+
+    async def _updates(self, bot: Bot, offset: int | None) -> list[Json]:
+        """What is not confirmed. Asking with an ``offset`` confirms what comes before it."""
+        question: Json = {"timeout": POLL_S} | ({} if offset is None else {"offset": offset})
+        with anyio.fail_after(POLL_S + LATE_S):
+            found = await self.apis[bot.self_id].call("getUpdates", question)
+        updates = found if isinstance(found, list) else []
+        return sorted(updates, key=lambda update: int(update["update_id"]))
+
+    async def _stored(self, bot: Bot, updates: list[Json]) -> bool:
+        """Hand them on and wait until they are stored; false where some are not."""
+        ear = cast(_Counted, bot)
+        for update in updates:
+            await ear.handle_event(_event_of(update))
+        return await ear.settled() if updates else True
+
+
+def _event_of(update: Json) -> Event:
+    """NoneBot's event, with the update as it came. One that NoneBot cannot read is a bare one."""
+    try:
+        event = Event.parse_event(deepcopy(update))
+    except Exception as error:  # noqa: BLE001 - pydantic's or a KeyError of the stock code
+        logger.debug("Telegram: NoneBot cannot read update {}: {}", update["update_id"], error)
+        event = Event.model_construct()
+    event.update = update  # type: ignore[attr-defined]
+    return event

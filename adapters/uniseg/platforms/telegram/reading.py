@@ -1,0 +1,215 @@
+"""A message of the Bot API as uniseg's pieces, with what its own builder leaves out: the words of a
+link, names of files, who is meant by ``@name``, forwards, and whatever has no piece at all."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nonebot_plugin_alconna import uniseg
+
+from nekro_core.api.chat import Notice, Reply, Role, Sender, Unknown
+
+Json = dict[str, Any]
+
+MESSAGES = ("message", "channel_post", "business_message")
+"""Updates in which somebody says something. Edits are not among them: what was said was heard."""
+MEMBERS = ("my_chat_member", "chat_member")
+SAID = (
+    "text", "photo", "voice", "audio", "document", "video", "animation", "video_note", "sticker",
+    "dice", "poll", "location", "venue", "contact", "story", "game", "invoice", "paid_media",
+    "checklist", "giveaway",
+)  # fmt: skip
+_THERE = ("creator", "administrator", "member", "restricted")
+_LEFT = ("left", "kicked")
+
+
+def message_of(update: Json) -> Json | None:
+    """What was said in an update, if it is that."""
+    found = next((update[kind] for kind in MESSAGES if isinstance(update.get(kind), dict)), None)
+    return found if found is not None and any(kind in found for kind in SAID) else None
+
+
+def happened(update: Json) -> Json | None:
+    """A message of an update, also one that only says that something happened."""
+    kinds = (*MESSAGES, *MEMBERS)
+    return next((update[kind] for kind in kinds if isinstance(update.get(kind), dict)), None)
+
+
+def thread_of(message: Json) -> str | None:
+    """The topic of a forum. Replies in ordinary groups have a thread id too, which is no topic."""
+    if not message.get("is_topic_message"):
+        return None
+    return str(message["message_thread_id"])
+
+
+def sender_of(message: Json) -> Sender:
+    """Who wrote. An anonymous administrator writes as the group itself, a channel as itself."""
+    chat = message.get("sender_chat")
+    if isinstance(chat, dict):
+        role = Role.ADMIN if chat["id"] == message["chat"]["id"] else Role.MEMBER
+        signature = message.get("author_signature")
+        return Sender(str(chat["id"]), str(signature or chat.get("title") or ""), role)
+    return Sender(*_person(message.get("from") or {}))
+
+
+def notice_of(update: Json) -> Notice | None:
+    """Who came and who left."""
+    for kind in MEMBERS:
+        if isinstance(change := update.get(kind), dict):
+            was = change["old_chat_member"]["status"] in _THERE
+            now, member = change["new_chat_member"], change["new_chat_member"]["user"]
+            if was == (now["status"] in _THERE) or kind == "chat_member":
+                return None  # Of others the group's own message tells, too.
+            actor, target = str(change["from"]["id"]), str(member["id"])
+            return Notice("leave" if now["status"] in _LEFT else "join", actor, target)
+    message = happened(update)
+    if message is None:
+        return None
+    actor = str(message.get("from", {}).get("id", ""))
+    came = message.get("new_chat_members") or ()
+    gone = message.get("left_chat_member")
+    if came:
+        return Notice("join", actor, str(came[0]["id"]))
+    return Notice("leave", actor, str(gone["id"])) if gone else None
+
+
+def quoted_in(message: Json) -> Reply | None:
+    """The message that is answered. In a topic every message answers the one that opened it, which
+    nobody meant."""
+    found = message.get("reply_to_message")
+    if not isinstance(found, dict) or "forum_topic_created" in found:
+        return None
+    picked = message.get("quote")
+    text = picked.get("text") if isinstance(picked, dict) else None
+    text = text or found.get("text") or found.get("caption") or _kind_of(found)
+    return Reply(str(found["message_id"]), sender_of(found).user_id, str(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a forwarded message is from."""
+
+    sender_id: str
+    name: str
+    time: float
+
+
+def origin_of(message: Json) -> Origin | None:
+    """Nothing for a message that is no forward."""
+    found = message.get("forward_origin")
+    if not isinstance(found, dict):
+        return None
+    time = float(found.get("date") or 0)
+    if isinstance(user := found.get("sender_user"), dict):
+        return Origin(*_person(user), time)
+    chat = found.get("sender_chat") or found.get("chat")
+    if isinstance(chat, dict):
+        return Origin(str(chat["id"]), str(chat.get("title") or ""), time)
+    return Origin("", str(found.get("sender_user_name") or ""), time)
+
+
+def pieces_of(message: Json, account: str, username: str) -> list[uniseg.Segment]:
+    """What was said: a medium first, as it is shown, then its words. ``account`` stands for our
+    own ``@username``."""
+    medium = _medium(message)
+    pieces: list[uniseg.Segment] = [] if medium is None else [medium]
+    kind = "text" if "text" in message else "caption"
+    entities = message.get("entities" if kind == "text" else "caption_entities") or []
+    pieces += _words(str(message.get(kind) or ""), entities, account, username)
+    return [piece for piece in pieces if not isinstance(piece, uniseg.Text) or piece.text]
+
+
+def unnamed_in(message: Json) -> Unknown:
+    """A message that is none of the usual, and what can be said of it in words."""
+    return Unknown(_kind_of(message), _described(message))
+
+
+def _kind_of(message: Json) -> str:
+    return next((kind for kind in SAID if kind in message), "message")
+
+
+def _described(message: Json) -> str:
+    match message:
+        case {"dice": {"emoji": emoji, "value": value}}:
+            return f"{emoji} {value}"
+        case {"poll": {"question": question, "options": options}}:
+            return f"{question} ({' / '.join(str(option.get('text')) for option in options)})"
+        case {"venue": {"title": title, "address": address}}:
+            return f"{title}, {address}"
+        case {"location": {"latitude": latitude, "longitude": longitude}}:
+            return f"{latitude}, {longitude}"
+        case {"contact": {"first_name": name, "phone_number": number}}:
+            return f"{name} {number}"
+        case {"sticker": sticker}:
+            return str(sticker.get("emoji") or "")
+    return ""
+
+
+_FORMS: Mapping[str, Callable[..., uniseg.Segment]] = {
+    "voice": uniseg.Voice,
+    "audio": uniseg.Audio,
+    "animation": uniseg.Video,
+    "video": uniseg.Video,
+    "video_note": uniseg.Video,
+    "document": uniseg.File,
+}
+"""An animation comes as a document too, and is looked for first."""
+
+
+def _medium(message: Json) -> uniseg.Segment | None:
+    match message:
+        case {"photo": [*_, {"file_id": str(identity)}]}:
+            return uniseg.Image(id=identity)
+        case {"sticker": {"is_animated": False, "is_video": False, "file_id": str(identity)}}:
+            return uniseg.Image(id=identity, sticker=True)
+    for kind, form in _FORMS.items():
+        if isinstance(found := message.get(kind), dict):
+            name = found.get("file_name")
+            return form(id=str(found["file_id"]), **({"name": str(name)} if name else {}))
+    return None
+
+
+def _words(
+    text: str, entities: list[Json], account: str, username: str
+) -> Iterator[uniseg.Segment]:
+    """Entities count in UTF-16 code units. They may nest; those that matter here do not overlap."""
+    wide, done = text.encode("utf-16-le", "surrogatepass"), 0
+    for entity in sorted(entities, key=lambda found: int(found["offset"])):
+        begin, end = int(entity["offset"]), int(entity["offset"]) + int(entity["length"])
+        if begin < done:
+            continue
+        words = _part(wide, begin, end)
+        piece = _entity(entity, words, account, username)
+        if piece is not None:
+            yield uniseg.Text(_part(wide, done, begin))
+            yield from piece
+            done = end
+    yield uniseg.Text(_part(wide, done, len(wide) // 2))
+
+
+def _entity(
+    entity: Json, words: str, account: str, username: str
+) -> tuple[uniseg.Segment, ...] | None:
+    ours = f"@{username}".casefold()
+    match entity:
+        case {"type": "mention"}:
+            name = words.removeprefix("@")
+            return (uniseg.At("user", account if words.casefold() == ours else words, name),)
+        case {"type": "text_mention", "user": dict(user)}:
+            return (uniseg.At("user", *_person(user)),)
+        case {"type": "text_link", "url": url} if url != words:
+            return (uniseg.Text(f"{words} ({url})"),)
+        case {"type": "bot_command"} if words.casefold().endswith(ours):
+            # Of several bots in a group this one is meant.
+            return uniseg.At("user", account, username), uniseg.Text(words[: -len(ours)])
+    return None
+
+
+def _part(wide: bytes, begin: int, end: int) -> str:
+    return wide[begin * 2 : end * 2].decode("utf-16-le", "replace")
+
+
+def _person(user: Json) -> tuple[str, str]:
+    names = (user.get("first_name"), user.get("last_name"))
+    name = " ".join(str(name) for name in names if name)
+    return str(user.get("id", "")), name or str(user.get("username") or "")

@@ -1,0 +1,165 @@
+"""A delivery as the one call that carries it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from nekro_core.api.adapter import Capabilities, PictureLimits, VoiceLimits
+from nekro_core.api.chat import (
+    EVERYONE,
+    ChatKey,
+    Delivery,
+    File,
+    Image,
+    Media,
+    Mention,
+    Reply,
+    Segments,
+    Text,
+    Video,
+    Voice,
+)
+
+from ...bridge import CannotSend
+from ...values import on_wire
+from ...writing import bytes_of
+from .calls import Json, Upload
+
+UPLOAD_BYTES = 50 * 1024 * 1024
+"""Largest file that a bot may upload."""
+EDIT_EVERY_S = 3.0
+"""A group takes about 20 messages and edits in a minute."""
+GIF = "image/gif"
+
+
+def units(text: str) -> int:
+    """The length as Telegram counts it, in UTF-16 code units."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+CAPABILITIES = Capabilities(
+    inline=frozenset({Text, Mention, Reply, Image}),
+    alone=frozenset({Voice, Video, File}),
+    text_length=4096,
+    caption_length=1024,
+    measure=units,
+    images_per_call=10,
+    edit_every_s=EDIT_EVERY_S,
+    voice=VoiceLimits(formats=("ogg", "mp3", "m4a"), max_bytes=UPLOAD_BYTES),
+    picture=PictureLimits(
+        types=("image/jpeg", "image/png", "image/webp", "image/gif"),
+        max_bytes=10 * 1024 * 1024,
+        max_sides=10_000,
+    ),
+    file_bytes=UPLOAD_BYTES,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiCall:
+    """One call of the Bot API."""
+
+    method: str
+    params: Json
+    files: dict[str, Upload] = field(default_factory=dict)
+
+
+async def call_for(delivery: Delivery) -> ApiCall:
+    """The call that carries a delivery. Raises `CannotSend`."""
+    params = {**_where(delivery.chat_key), **_answering(delivery.segments)}
+    text, entities = text_and_entities(delivery.segments)
+    match [s for s in delivery.segments if not isinstance(s, Text | Mention | Reply)]:
+        case []:
+            if not text:
+                raise CannotSend("the message is empty")
+            return ApiCall("sendMessage", {**params, "text": text, **_formed("entities", entities)})
+        case [Image(media)]:
+            kind = "animation" if media.mime == GIF else "photo"
+        case [Image(), *_] as shown if all(isinstance(each, Image) for each in shown):
+            pictures = [each.media for each in shown if isinstance(each, Image)]
+            return await _album(params, pictures, _caption(text, entities))
+        case [Voice(media)]:
+            kind = "voice"
+        case [Video(media)]:
+            kind = "video"
+        case [File(media)]:
+            kind = "document"
+        case others:
+            names = ", ".join(type(segment).__name__.lower() for segment in others)
+            raise CannotSend(f"one message of Telegram cannot carry {names}")
+    params |= {kind: "attach://0", **_caption(text, entities)}
+    return ApiCall(f"send{kind.capitalize()}", params, {"0": await _upload(media, kind)})
+
+
+def edit_for(message_id: str, delivery: Delivery) -> ApiCall:
+    """The call that puts a delivery's text in the place of a message's. Raises `CannotSend`."""
+    if any(not isinstance(segment, Text | Mention | Reply) for segment in delivery.segments):
+        raise CannotSend("only the words of a message can be changed")
+    text, entities = text_and_entities(delivery.segments)
+    params = {"chat_id": _chat(delivery.chat_key), "message_id": _number(message_id), "text": text}
+    return ApiCall("editMessageText", params | _formed("entities", entities))
+
+
+def text_and_entities(segments: Segments) -> tuple[str, list[Json]]:
+    """The words, and where in them somebody is mentioned. A name is shown as it is; Telegram makes
+    a link of it where it knows the person."""
+    text = ""
+    entities: list[Json] = []
+    for segment in segments:
+        match segment:
+            case Text(words):
+                text += words if text else words.lstrip()
+            case Mention(user_id, name) if user_id.isdecimal():
+                shown = (name or user_id).strip() or user_id
+                user = {"id": int(user_id), "is_bot": False, "first_name": shown}
+                place = {"offset": units(text), "length": units(shown)}
+                entities.append({"type": "text_mention", **place, "user": user})
+                text += f"{shown} "
+            case Mention(user_id, name):
+                shown = "@all" if user_id == EVERYONE else user_id
+                text += f"{shown if shown.startswith('@') else name or shown} "
+    return text.rstrip(), entities
+
+
+async def _album(params: Json, pictures: list[Media], caption: Json) -> ApiCall:
+    files = {str(at): await _upload(media, "photo") for at, media in enumerate(pictures)}
+    album: list[Json] = [{"type": "photo", "media": f"attach://{name}"} for name in files]
+    album[0] |= caption
+    return ApiCall("sendMediaGroup", {**params, "media": album}, files)
+
+
+async def _upload(media: Media, kind: str) -> Upload:
+    return media.name or kind, await bytes_of(media, UPLOAD_BYTES), media.mime
+
+
+def _where(key: ChatKey) -> Json:
+    place: Json = {"chat_id": _chat(key)}
+    return place if key.thread is None else {**place, "message_thread_id": _number(key.thread)}
+
+
+def _chat(key: ChatKey) -> Any:
+    # A public channel may be addressed by its @name.
+    return key.native_id if key.native_id.startswith("@") else _number(key.native_id)
+
+
+def _answering(segments: Segments) -> Json:
+    reply = next((segment for segment in segments if isinstance(segment, Reply)), None)
+    if reply is None or not on_wire(reply.message_id).isdecimal():
+        return {}
+    # Somebody may have taken the message back meanwhile: the answer is for the chat all the same.
+    parameters = {"message_id": _number(reply.message_id), "allow_sending_without_reply": True}
+    return {"reply_parameters": parameters}
+
+
+def _caption(text: str, entities: list[Json]) -> Json:
+    return {"caption": text, **_formed("caption_entities", entities)} if text else {}
+
+
+def _formed(name: str, entities: list[Json]) -> Json:
+    return {name: entities} if entities else {}
+
+
+def _number(text: str) -> int:
+    try:
+        return int(on_wire(text))
+    except ValueError:
+        raise CannotSend(f"{text!r} is no id of Telegram's") from None
