@@ -6,7 +6,7 @@ from loguru import logger
 from nonebot.drivers import Driver
 
 from nekro_core.api.adapter import Capabilities, Doubt, Host, Shown, judged
-from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, Receipt
+from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, File, Receipt
 
 from .access import refuse_open_doors
 from .connection import CallRefused, NotConnected, OutcomeUnknown
@@ -16,11 +16,14 @@ from .incoming import Json, person_of, read_segments, time_of, words
 from .intake import Intake
 from .lookups import NamesOnly
 from .outgoing import CAPABILITIES, CannotSend, call_for
+from .placing import Placing
 
 SEND_S = 30.0
 """Seconds for a message until its outcome counts as unknown, where ``API_TIMEOUT`` is not set."""
 UPLOAD_S = 120.0
 """The same for a file: the implementation passes it on to the platform before it answers."""
+UPLOAD_BYTES_S = 500_000
+"""What it passes on in a second, at least."""
 DRAIN_S = 1.0
 """Seconds at the end for messages that were read and not yet stored. What does not make it is
 fetched from the history at the next connection."""
@@ -86,10 +89,15 @@ class OneBotV11:
         if account is None:
             return _rejected(f"no account is bound to {delivery.chat_key.instance!r}")
         try:
-            call = await call_for(delivery)
+            placing = Placing(self._gateway, self._host, account, delivery.chat_key)
+            call = await call_for(delivery, placing)
         except CannotSend as error:
             return _rejected(str(error))
-        seconds = UPLOAD_S if call.action.startswith("upload_") else self._send_s
+        except NotConnected as error:
+            return Receipt(state=DeliveryState.PENDING, reason=str(error))
+        seconds = self._send_s
+        if call.action.startswith("upload_"):
+            seconds = UPLOAD_S + _size(delivery) / UPLOAD_BYTES_S
         try:
             data = await self._gateway.call(account, call.action, call.params, seconds=seconds)
         except NotConnected as error:
@@ -125,6 +133,10 @@ async def _shown(event: Json, account: str) -> Shown:
         segments=await read_segments(event.get("message"), NamesOnly()),
         time=time_of(event, 0.0),
     )
+
+
+def _size(delivery: Delivery) -> int:
+    return sum(each.media.size for each in delivery.segments if isinstance(each, File))
 
 
 def _rejected(reason: str) -> Receipt:

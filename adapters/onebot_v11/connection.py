@@ -84,6 +84,9 @@ class Connection:
     wire: Wire
     source: str
     account: str = ""
+    reached_at: str = ""
+    """How the peer reaches our web server, as it came to it (``http://host:port``); empty where we
+    went to the peer."""
     lost: str = ""
     """Why it is over; empty while it lives."""
     _echoes: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))

@@ -8,6 +8,7 @@ events reach `Intake` in the order of their arrival, and NoneBot's matchers, whe
 loaded any, beside it.
 """
 
+import re
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -125,7 +126,8 @@ class Gateway(StockAdapter):
             await websocket.close(1008, refusal)
             return
         await websocket.accept()
-        await self._listen(Connection(websocket, f"account {account}", account))
+        reached = _reached_at(websocket.request)
+        await self._listen(Connection(websocket, f"account {account}", account, reached_at=reached))
 
     def _refusal(self, request: Request, account: str) -> str:
         if not offers(request, self._token):
@@ -251,3 +253,14 @@ class Gateway(StockAdapter):
             raise ActionFailed(**error.answer) from error  # type: ignore[no-untyped-call]
         except OutcomeUnknown as error:
             raise NetworkError(str(error)) from error
+
+
+def _reached_at(request: Request) -> str:
+    """The address by which a peer has reached our web server. It has shown the token, and what is
+    below this address is told to nobody else."""
+    host = str(request.headers.get("host") or "")
+    if not re.fullmatch(r"[A-Za-z0-9._-]+(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?", host):
+        return ""
+    secure = request.url.scheme in ("wss", "https")
+    secure = secure or request.headers.get("x-forwarded-proto") == "https"
+    return f"{'https' if secure else 'http'}://{host}"

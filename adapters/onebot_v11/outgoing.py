@@ -1,13 +1,13 @@
 """A `Delivery` as the one call that carries it."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import anyio
 
-from nekro_core.api.adapter import Capabilities
+from nekro_core.api.adapter import Capabilities, PictureLimits, VoiceLimits
 from nekro_core.api.chat import (
     EVERYONE,
     ChatKey,
@@ -37,9 +37,18 @@ CAPABILITIES = Capabilities(
     alone=frozenset({Voice, Video, File}),
     text_length=4000,
     images_per_call=9,
+    # Implementations make SILK of it with an FFmpeg of their own: WAV is what never fails there
+    # (NapNeko/NapCatQQ#222, #699, #1593).
+    voice=VoiceLimits(formats=("wav", "silk")),
+    picture=PictureLimits(
+        types=("image/jpeg", "image/png", "image/gif", "image/webp", "image/bmp"),
+        max_bytes=INLINE_BYTES,
+    ),
 )
 
 Json = dict[str, Any]
+Place = Callable[[Media], Awaitable[str]]
+"""Gets a file to the implementation; what stands for it in the call. Raises `CannotSend`."""
 
 
 class CannotSend(ValueError):
@@ -54,20 +63,37 @@ class ApiCall:
     params: Mapping[str, Any]
 
 
-async def call_for(delivery: Delivery) -> ApiCall:
-    """The call that carries a delivery. Raises `CannotSend`."""
+async def inline(media: Media) -> str:
+    """The bytes as ``base64://``: a path would be looked for on the implementation's machine."""
+    name = media.name or "the file"
+    try:
+        path = anyio.Path(media.path)
+        size = (await path.stat()).st_size
+        if size > INLINE_BYTES:
+            raise CannotSend(f"{name} has {size} bytes: at most {INLINE_BYTES} go inside a call")
+        data = await path.read_bytes()
+    except OSError as error:
+        raise CannotSend(f"{name} cannot be read: {error.strerror or error}") from None
+    if not data:
+        raise CannotSend(f"{name} is empty")
+    return f"base64://{base64.b64encode(data).decode()}"
+
+
+async def call_for(delivery: Delivery, place: Place = inline) -> ApiCall:
+    """The call that carries a delivery, its files brought there by ``place``. Raises
+    `CannotSend`."""
     key = delivery.chat_key
     group = key.kind is ChatKind.GROUP
     where = _where(key)
     match delivery.segments:
         case (File(media),):
-            file = await _inline(media)
+            file = await place(media)
             action = "upload_group_file" if group else "upload_private_file"
             return ApiCall(action, {**where, "file": file, "name": media.name or "file"})
     segments = _in_sending_order(delivery.segments)
     _refuse_mixtures(segments)
     _refuse_size(segments)
-    message = [await _written(segment) for segment in segments]
+    message = [await _written(segment, place) for segment in segments]
     return ApiCall("send_group_msg" if group else "send_private_msg", {**where, "message": message})
 
 
@@ -104,7 +130,7 @@ def _refuse_size(segments: list[Segment]) -> None:
         )
 
 
-async def _written(segment: Segment) -> Json:
+async def _written(segment: Segment, place: Place) -> Json:
     match segment:
         case Text(text):
             return {"type": "text", "data": {"text": text}}
@@ -113,31 +139,12 @@ async def _written(segment: Segment) -> Json:
         case Reply(message_id):
             return {"type": "reply", "data": {"id": message_id}}
         case Image(media):
-            return {"type": "image", "data": {"file": await _inline(media)}}
+            return {"type": "image", "data": {"file": await place(media)}}
         case Voice(media):
-            return {"type": "record", "data": {"file": await _inline(media)}}
+            return {"type": "record", "data": {"file": await place(media)}}
         case Video(media):
-            return {"type": "video", "data": {"file": await _inline(media)}}
+            return {"type": "video", "data": {"file": await place(media)}}
     raise CannotSend(f"OneBot v11 cannot send a segment of type {_kind(segment)}")
-
-
-async def _inline(media: Media) -> str:
-    """The bytes as ``base64://``: a path would be looked for on the implementation's machine."""
-    name = media.name or "the file"
-    try:
-        path = anyio.Path(media.path)
-        size = (await path.stat()).st_size
-        if size > INLINE_BYTES:
-            raise CannotSend(
-                f"{name} has {size} bytes: at most {INLINE_BYTES} go over OneBot v11. "
-                "Send a smaller file, or a link to it"
-            )
-        data = await path.read_bytes()
-    except OSError as error:
-        raise CannotSend(f"{name} cannot be read: {error.strerror or error}") from None
-    if not data:
-        raise CannotSend(f"{name} is empty")
-    return f"base64://{base64.b64encode(data).decode()}"
 
 
 def _kind(segment: Segment) -> str:

@@ -5,7 +5,17 @@ from collections.abc import Awaitable, Mapping
 import anyio
 from loguru import logger
 
-from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Segments
+from nekro_core.chat import (
+    ChatKey,
+    Delivery,
+    DeliveryState,
+    File,
+    Image,
+    Receipt,
+    Segments,
+    Video,
+    Voice,
+)
 from nekro_core.delivery.adapter import Adapter, Confirming
 from nekro_core.delivery.lane import Lane
 from nekro_core.delivery.ledger import Entry, Ledger
@@ -68,6 +78,15 @@ class Caller:
             lane.window.take(anyio.current_time())
         await self._ledger.decide(entry, receipt)
 
+    def _longest(self, delivery: Delivery) -> float:
+        """Seconds that the platform gets: a large file is on its way for longer."""
+        size = sum(
+            segment.media.size
+            for segment in delivery.segments
+            if isinstance(segment, Image | Voice | Video | File)
+        )
+        return self._settings.call_s + size // self._settings.call_bytes_s
+
     def can_ask(self, chat_key: ChatKey) -> bool:
         """Whether the platform may know what became of a call."""
         adapter = self.adapter(chat_key)
@@ -88,10 +107,10 @@ class Caller:
         """What became of a call to the platform, whatever the adapter does."""
         unknown = DeliveryState.UNKNOWN
         try:
-            with anyio.fail_after(self._settings.call_s):
+            with anyio.fail_after(seconds := self._longest(delivery)):
                 receipt = await call
         except TimeoutError:
-            limit = f"{self._settings.call_s:g} s"
+            limit = f"{seconds:g} s"
             return Receipt(state=unknown, reason=f"no answer within {limit}; it may have arrived")
         except Exception as error:  # noqa: BLE001 (an adapter's fault is this message's alone)
             logger.exception("the adapter failed with {}", delivery.delivery_id)

@@ -59,6 +59,9 @@ class DeliverySettings(BaseModel):
     call_s: float = Field(default=60.0, gt=0)
     """Longest platform call; after it the outcome is unknown."""
 
+    call_bytes_s: int = Field(default=500_000, gt=0)
+    """A call that carries media has a second more for each so many bytes."""
+
     resend_for_s: float = Field(default=600.0, ge=0)
     """A message never handed over (account offline, restart) is sent late only if younger."""
 

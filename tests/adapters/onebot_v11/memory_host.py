@@ -11,6 +11,7 @@ import anyio
 
 from nekro_core.api.adapter import Activity, Expected
 from nekro_core.api.chat import ChatKey, ChatMessage, Media, Record, RunRecord, Segments
+from nekro_core.delivery.links import MediaLinks
 
 
 class MemoryMedia:
@@ -46,6 +47,7 @@ class MemoryHost:
         self.settings = settings or {}
         (data_dir / "media").mkdir(exist_ok=True)
         self.media = MemoryMedia(data_dir / "media")
+        self.links = MediaLinks(data_dir, lambda: "a secret for tests")
         self.accepted: list[ChatMessage] = []
         self.recalled: list[tuple[ChatKey, str]] = []
         self.revised: list[tuple[ChatKey, str, str, Segments]] = []

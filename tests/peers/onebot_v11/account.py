@@ -1,5 +1,7 @@
 """What the fake implementation knows: its account, its chats, every message in them."""
 
+import base64
+import hashlib
 import itertools
 import time
 from collections.abc import Callable
@@ -32,6 +34,11 @@ class Account:
     self_id: str
     string_messages: bool = False
     has_history: bool = True
+    takes_pieces: bool = True
+    """Whether it knows NapCat's ``upload_file_stream``."""
+    placed: dict[str, bytes] = field(default_factory=dict)
+    """Files that came in pieces, by the path they then have here."""
+    pieces: dict[str, dict[int, bytes]] = field(default_factory=dict)
     clock: Callable[[], float] = time.time
     history: dict[Chat, list[Json]] = field(default_factory=dict)
     files: dict[str, Json] = field(default_factory=dict)
@@ -108,6 +115,23 @@ class Account:
 
     def do_upload_private_file(self, params: Json) -> None:
         self._upload(("private", str(params["user_id"])), params)
+
+    def do_upload_file_stream(self, params: Json) -> Json:
+        if not self.takes_pieces:
+            raise UnknownAction("upload_file_stream")
+        pieces = self.pieces.setdefault(params["stream_id"], {})
+        total = params["total_chunks"]
+        if not params.get("is_complete"):
+            if not 0 <= params["chunk_index"] < total:
+                raise LookupError("Invalid chunk index")
+            pieces[params["chunk_index"]] = base64.b64decode(params["chunk_data"])
+            return {"type": "stream", "status": "chunk_received", "received_chunks": len(pieces)}
+        data = b"".join(pieces[number] for number in range(total))
+        if hashlib.sha256(data).hexdigest() != params["expected_sha256"]:
+            raise LookupError("SHA256 mismatch")
+        path = f"/app/.config/QQ/NapCat/temp/{params['filename']}"
+        self.placed[path] = data
+        return {"type": "response", "status": "file_complete", "file_path": path}
 
     def do_get_msg(self, params: Json) -> Json:
         for event in itertools.chain.from_iterable(self.history.values()):

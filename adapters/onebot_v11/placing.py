@@ -1,0 +1,102 @@
+"""How a file gets to the implementation: inside the call, in pieces before it, or fetched from us.
+
+In pieces is NapCat's ``upload_file_stream`` (NapCatQQ,
+``packages/napcat-onebot/action/stream/UploadFileStream.ts``): pieces by number, then
+``is_complete``, which answers with a path on the implementation's own machine. It needs no way from
+there to here. Whoever does not know it is given a link to the bot's own web server.
+"""
+
+import base64
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio import to_thread
+from loguru import logger
+
+from nekro_core.api.adapter import Host
+from nekro_core.api.chat import ChatKey, Media
+
+from .connection import CallRefused, NotConnected, OutcomeUnknown
+from .gateway import Gateway
+from .outgoing import INLINE_BYTES, CannotSend, inline
+
+PIECE_BYTES = 1024 * 1024
+"""Of one call: small beside a frame, so that heartbeats and other messages pass in between."""
+PIECE_S = 30.0
+KEEP_MS = 10 * 60 * 1000
+"""How long the implementation keeps the file: it is sent right after, and then again by nobody."""
+
+
+class Placing:
+    """The `Place` of one delivery."""
+
+    def __init__(self, gateway: Gateway, host: Host, account: str, chat_key: ChatKey) -> None:
+        self._gateway = gateway
+        self._host = host
+        self._account = account
+        self._chat_key = chat_key
+
+    async def __call__(self, media: Media) -> str:
+        """What stands as ``file`` in a call. Raises `CannotSend`, and `NotConnected` where the
+        account was lost meanwhile: nothing was sent, so it may be done again later."""
+        try:
+            size = (await anyio.Path(media.path).stat()).st_size
+        except OSError:
+            return await inline(media)  # which says what is wrong with it
+        if size <= INLINE_BYTES:
+            return await inline(media)
+        try:
+            return await self._in_pieces(media, size)
+        except CallRefused as error:
+            logger.info("{}: no file in pieces: {}", self._chat_key, error)
+        connection = self._gateway.connection_of(self._account)
+        reached = connection.reached_at if connection else ""
+        link = self._host.links.link(self._chat_key, media, address=reached)
+        if not link:
+            raise CannotSend(
+                f"{media.name or 'the file'} has {size} bytes: at most {INLINE_BYTES} go inside a "
+                "call, and this OneBot implementation takes no files in pieces. Where it reaches "
+                "this bot's web server, say so: NEKRO_DELIVERY__MEDIA__LINK_ADDRESS"
+            )
+        return link
+
+    async def _in_pieces(self, media: Media, size: int) -> str:
+        pieces = -(-size // PIECE_BYTES)
+        stream: dict[str, Any] = {
+            "stream_id": uuid.uuid4().hex,
+            "total_chunks": pieces,
+            "file_size": size,
+            # It keeps the file under this name: ours, whatever the stranger's is.
+            "filename": f"{uuid.uuid4().hex}{Path(media.path).suffix}",
+            "file_retention": KEEP_MS,
+        }
+        if media.sha256:
+            stream["expected_sha256"] = media.sha256
+        try:
+            with await to_thread.run_sync(Path(media.path).open, "rb") as file:
+                for number in range(pieces):
+                    piece = await to_thread.run_sync(file.read, PIECE_BYTES)
+                    encoded = base64.b64encode(piece).decode()
+                    await self._ask({**stream, "chunk_index": number, "chunk_data": encoded})
+        except OSError as error:
+            raise CannotSend(f"{media.name} cannot be read: {error.strerror}") from None
+        done = await self._ask({**stream, "is_complete": True})
+        path = done.get("file_path") if isinstance(done, Mapping) else None
+        if not isinstance(path, str) or not path:
+            raise CannotSend(
+                f"the implementation took {media.name} in pieces and did not say where"
+            )
+        return path
+
+    async def _ask(self, params: Mapping[str, Any]) -> Any:
+        try:
+            return await self._gateway.call(
+                self._account, "upload_file_stream", params, seconds=PIECE_S
+            )
+        except OutcomeUnknown as error:
+            if self._gateway.connection_of(self._account) is None:
+                raise NotConnected(str(error)) from None
+            raise CannotSend(f"the implementation takes no piece of the file: {error}") from None

@@ -1,0 +1,110 @@
+"""What does not fit into a call goes there in pieces, or is fetched from us."""
+
+import os
+from pathlib import Path
+
+import httpx
+import pytest
+from nonebot.drivers import Request
+
+from adapters.onebot_v11.gateway import _reached_at
+from adapters.onebot_v11.outgoing import INLINE_BYTES
+from nekro_core.api.chat import DeliveryState, File, Media, Text, Video, Voice
+from nekro_core.delivery import MediaStore
+from nekro_core.delivery.links import MOUNTED
+from tests.adapters.onebot_v11.running import FRIEND, GROUP, Bot, bot_with_peer
+from tests.peers.onebot_v11 import Abort, Failed, OneBotPeer
+
+
+@pytest.fixture
+async def large(tmp_path: Path) -> Media:
+    """A file of 11 MiB as the outbox hands it over: our own copy."""
+    path = tmp_path / "holiday.mp4"
+    path.write_bytes(os.urandom(64) * ((INLINE_BYTES + 1024 * 1024) // 64) + b"end")
+    async with MediaStore(tmp_path) as media:
+        return await media.keep_file(GROUP, Media(path=str(path), name="holiday.mp4"))
+
+
+async def test_a_large_file_goes_in_pieces(bot: Bot, peer: OneBotPeer, large: Media) -> None:
+    receipt = await bot.send(GROUP, File(large))
+    assert receipt.ok, receipt.reason
+    upload = peer.calls[-1]
+    assert (upload.action, upload.params["name"]) == ("upload_group_file", "holiday.mp4")
+    assert peer.account.placed[upload.params["file"]] == Path(large.path).read_bytes()
+    # What a stranger called it is no part of a path over there.
+    assert "holiday" not in upload.params["file"]
+
+
+@pytest.mark.parametrize("kind", [Video, Voice])
+async def test_so_do_videos_and_voices(
+    bot: Bot, peer: OneBotPeer, large: Media, kind: type[Video | Voice]
+) -> None:
+    receipt = await bot.send(GROUP, kind(large))
+    assert receipt.ok, receipt.reason
+    (segment,) = peer.calls[-1].segments
+    assert segment["data"]["file"] in peer.account.placed
+
+
+async def test_who_takes_no_pieces_is_given_a_link(
+    bot: Bot, peer: OneBotPeer, large: Media
+) -> None:
+    """The link leads to where the implementation has reached the bot: nothing to set."""
+    bot.driver.server_app.mount(MOUNTED, bot.host.links)
+    peer.account.takes_pieces = False
+    receipt = await bot.send(GROUP, File(large))
+    assert receipt.ok, receipt.reason
+    link = peer.calls[-1].params["file"]
+    assert link.startswith(f"http://127.0.0.1:{bot.port}/media/")
+    async with httpx.AsyncClient() as client:
+        assert (await client.get(link)).content == Path(large.path).read_bytes()
+
+
+async def test_where_neither_can_be_the_reason_says_what_to_set(
+    tmp_path: Path, large: Media
+) -> None:
+    async with bot_with_peer(tmp_path, "forward") as (bot, peer):
+        peer.account.takes_pieces = False
+        receipt = await bot.send(GROUP, File(large))
+    assert receipt.state is DeliveryState.REJECTED
+    assert "NEKRO_DELIVERY__MEDIA__LINK_ADDRESS" in receipt.reason
+
+
+async def test_a_connection_lost_between_the_pieces(
+    bot: Bot, peer: OneBotPeer, large: Media
+) -> None:
+    """Nothing was sent by then, so it may be sent later."""
+    peer.answer("upload_file_stream", Abort(done=False))
+    receipt = await bot.send(GROUP, File(large))
+    assert receipt.state is DeliveryState.PENDING
+    await peer.wait_connected()
+    await bot.hear_from()
+    assert (await bot.send(GROUP, File(large))).ok
+
+
+async def test_a_disk_that_is_full_over_there(bot: Bot, peer: OneBotPeer, large: Media) -> None:
+    bot.driver.server_app.mount(MOUNTED, bot.host.links)
+    peer.answer("upload_file_stream", Failed(1200, "ENOSPC"))
+    receipt = await bot.send(GROUP, File(large))
+    assert receipt.ok
+    assert peer.calls[-1].params["file"].startswith("http://")
+
+
+async def test_a_file_that_is_gone(bot: Bot, peer: OneBotPeer, large: Media) -> None:
+    Path(large.path).unlink()
+    receipt = await bot.send(GROUP, File(large))
+    assert receipt.state is DeliveryState.REJECTED
+    assert "cannot be read" in receipt.reason
+
+
+@pytest.mark.parametrize("host", ["evil.example/x", "a b", "user@host", "[::1", "host:80:80", ""])
+def test_an_address_that_is_none_makes_no_link(host: str) -> None:
+    request = Request("GET", "http://127.0.0.1/onebot/v11/ws", headers={"host": host})
+    assert _reached_at(request) == ""
+
+
+async def test_small_files_go_inside_the_call(bot: Bot, peer: OneBotPeer, tmp_path: Path) -> None:
+    path = tmp_path / "note.txt"
+    path.write_text("hello")
+    assert (await bot.send(FRIEND, File(Media(path=str(path), name="note.txt", size=5)))).ok
+    assert peer.calls[-1].params["file"] == "base64://aGVsbG8="
+    assert (await bot.send(FRIEND, Text("after it"))).ok
