@@ -1,9 +1,10 @@
 """Where log lines go: to stdout through loguru, with every known secret blacked out."""
 
+import json
 import logging
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TextIO
 
@@ -56,6 +57,7 @@ def open_log(written: Mapping[str, str]) -> Redactor:
     """
     redactor = Redactor(sys.stdout)
     redactor.hide(value for name, value in written.items() if value and SECRET_NAME.search(name))
+    redactor.hide(secret for value in written.values() for secret in _inner_secrets(value))
     logger.remove()
     logger.add(
         redactor,
@@ -72,6 +74,26 @@ def open_log(written: Mapping[str, str]) -> Redactor:
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
     return redactor
+
+
+def _inner_secrets(written: str) -> Iterator[str]:
+    """What is a secret by its name inside of a setting that is JSON: an account's token."""
+    if not written.lstrip().startswith(("[", "{")):
+        return
+    try:
+        waiting = [json.loads(written)]
+    except ValueError:
+        return
+    while waiting:
+        match waiting.pop():
+            case dict() as table:
+                for name, value in table.items():
+                    if isinstance(value, str) and SECRET_NAME.search(str(name)):
+                        yield value
+                    else:
+                        waiting.append(value)
+            case list() as values:
+                waiting += values
 
 
 def _level(wished: str) -> int:

@@ -53,6 +53,7 @@ SECRETS = {
     "NEKRO_LLM__API_KEY": "sk-of-the-model-0123456789",
     "NEKRO_SPEECH": json.dumps({"api_key": "sk-of-the-voice-0123456789"}),
     "ONEBOT_ACCESS_TOKEN": "token-of-onebot-0123456789",
+    "MATRIX_BOTS": json.dumps([{"access_token": "token-of-matrix-0123456789"}]),
 }
 
 
@@ -71,5 +72,5 @@ async def test_a_log_at_debug_shows_no_secret_and_ctrl_c_is_told_on(
         await bot.stop(signal.SIGINT, within=END_S)
         assert bot.process.returncode == 130
     assert "[DEBUG]" in bot.log
-    given = ["sk-of-the-model", "sk-of-the-voice", "token-of-onebot"]
+    given = ["sk-of-the-model", "sk-of-the-voice", "token-of-onebot", "token-of-matrix"]
     assert [secret for secret in [*given, *made] if secret in bot.log] == []
