@@ -25,23 +25,33 @@ PLATFORMS = (
     "onebot_v12",
 )
 """What can stand in ``NEKRO_PLATFORMS``: the adapter's name, the extra's and the module's."""
+ELSEWHERE = ("matrix",)
+"""What can stand there too, and is no platform of uniseg's."""
 
 
 def factories(settings: Mapping[str, Any]) -> Mapping[str, AdapterFactory]:
     """What makes the adapter of each platform in ``NEKRO_PLATFORMS``."""
-    return {name: partial(_create, name) for name in settings.get("nekro_platforms") or ()}
+    wanted = settings.get("nekro_platforms") or ()
+    return {name: partial(_create, name) for name in wanted if name not in ELSEWHERE}
 
 
 def _create(name: str, host: Host, driver: Driver) -> Adapter:
     """Raises `ValueError` for a name that is none, `RuntimeError` where its extra is missing or its
     settings cannot be read."""
     if name not in PLATFORMS:
-        close = difflib.get_close_matches(name, PLATFORMS, 1)
-        remedy = f"did you mean {close[0]}?" if close else f"there are {', '.join(PLATFORMS)}"
+        known = (*PLATFORMS, *ELSEWHERE)
+        close = difflib.get_close_matches(name, known, 1)
+        remedy = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
         raise ValueError(f"NEKRO_PLATFORMS: no platform {name!r}; {remedy}")
     try:
-        _load_uniseg()
-        module = import_module(f".platforms.{name}", __package__)
+        with warnings.catch_warnings():
+            # uniseg looks for adapters registered by then and says so; ours are told to it one by
+            # one. Some of the stock adapters are older than what they use.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
+            # As a plugin, so that an operator's own plugin that needs it finds it loaded.
+            require("nonebot_plugin_alconna")
+            module = import_module(f".platforms.{name}", __package__)
     except ImportError as error:
         raise RuntimeError(
             f"NEKRO_PLATFORMS has {name}, which is not installed ({error}): "
@@ -49,11 +59,3 @@ def _create(name: str, host: Host, driver: Driver) -> Adapter:
         ) from error
     made: Adapter = module.create(host, driver)
     return made
-
-
-def _load_uniseg() -> None:
-    """Load it as a plugin, so that an operator's own plugin that needs it finds it loaded."""
-    with warnings.catch_warnings():
-        # It looks for adapters registered by then and says so; ours are told to it one by one.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        require("nonebot_plugin_alconna")

@@ -1,0 +1,177 @@
+"""One account: it logs in, follows from where it was, and begins again after a loss."""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+
+import anyio
+from anyio.abc import TaskGroup
+from loguru import logger
+from nonebot.adapters.matrix.bot import Bot
+from nonebot.adapters.matrix.config import BotInfo
+from nonebot.matcher import matchers
+
+from nekro_core.api.adapter import Host
+
+from .bookmark import Bookmark
+from .follower import Follower
+from .gateway import Gateway
+from .homeserver import CallError, Homeserver, LoggedOut, RateLimited, Refused
+from .incoming import Json, table
+from .intake import Intake
+from .rooms import Rooms
+
+NAME = "matrix"
+PAUSES_S = (1.0, 2.0, 5.0, 15.0, 30.0)
+"""After each loss, before the next try; the last of them again and again."""
+UPLOAD_BYTES = 50 * 1024 * 1024
+"""Largest medium where the server does not say."""
+
+
+class ReadAgain(Exception):
+    """The store failed; the server still has what it could not take."""
+
+
+class Account:
+    """One entry of ``MATRIX_BOTS``. ``server`` and ``rooms`` are there while it is connected."""
+
+    def __init__(
+        self,
+        host: Host,
+        gateway: Gateway,
+        info: BotInfo,
+        folder: Path,
+        *,
+        clock: Callable[[], float] = time.time,
+        pauses_s: tuple[float, ...] = PAUSES_S,
+    ) -> None:
+        self.user_id = info.user_id or ""
+        self.server: Homeserver | None = None
+        self.rooms: Rooms | None = None
+        self.upload_bytes = UPLOAD_BYTES
+        self._host = host
+        self._gateway = gateway
+        self._info = info
+        self._folder = folder
+        self._clock = clock
+        self._pauses_s = pauses_s
+        self._lost = 0
+        self._bot: Bot | None = None
+        self._tasks: TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Stay connected, until cancelled."""
+        while True:
+            pause = self._pauses_s[min(self._lost, len(self._pauses_s) - 1)]
+            try:
+                async with AsyncExitStack() as stack:
+                    await self._session(stack)
+            except LoggedOut as error:
+                logger.error(
+                    "Matrix: {} is logged out: {}. Put a new access_token, or login_user and "
+                    "login_password, into MATRIX_BOTS",
+                    self._shown,
+                    error,
+                )
+            except RateLimited as error:
+                pause = max(pause, error.seconds)
+            except (CallError, ReadAgain) as error:
+                logger.warning("Matrix: {}: {}; again in {:g} s", self._shown, error, pause)
+            except Exception:  # noqa: BLE001 - the store's trouble, or a server beyond belief
+                logger.exception("Matrix: {} lost its connection", self._shown)
+            self._lost += 1
+            await anyio.sleep(pause)
+
+    async def _session(self, stack: AsyncExitStack) -> None:
+        """One connection. Raises `CallError`, `ReadAgain`, and what the host raises."""
+        proxy = self._gateway.matrix_config.matrix_proxy
+        server = await stack.enter_async_context(Homeserver(self._info, proxy=proxy))
+        bot = await self._gateway.log_in(self._info, server)
+        self.user_id = bot.self_id
+        instance = await self._host.instance_of(NAME, self.user_id)
+        rooms = Rooms(server, self.user_id)
+        await rooms.load()
+        self.upload_bytes = await _upload_bytes(server)
+        bookmark = Bookmark(self._folder / f"{_file_name(self._info, self.user_id)}.json")
+        bookmark.load()
+        intake = Intake(
+            self._host, server, rooms, instance=instance, account=self.user_id, clock=self._clock
+        )
+        failure: CallError | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_until_broken, bookmark, tasks)
+            with self._there(bot, server, rooms, tasks):
+                try:
+                    await Follower(self, server, rooms, intake, bookmark, tasks).follow()
+                except CallError as error:
+                    failure = error
+                finally:
+                    with anyio.CancelScope(shield=True), anyio.move_on_after(1):
+                        await bookmark.keep()
+            tasks.cancel_scope.cancel()
+        if bookmark.broken.is_set():
+            raise ReadAgain("what could not be stored is read again")
+        if failure is not None:
+            raise failure
+
+    @contextmanager
+    def _there(
+        self, bot: Bot, server: Homeserver, rooms: Rooms, tasks: TaskGroup
+    ) -> Iterator[None]:
+        """What sends go through, while the connection stands."""
+        self._gateway.connect(bot, server)
+        self._bot, self._tasks = bot, tasks
+        self.server, self.rooms = server, rooms
+        try:
+            yield
+        finally:
+            self.server = self.rooms = self._bot = self._tasks = None
+            self._gateway.disconnect(bot)
+
+    def connected(self) -> None:
+        """See `Owner.connected`."""
+        self._lost = 0
+        logger.info("Matrix: {} is connected", self._shown)
+        self._host.online()
+
+    def offer(self, room_id: str, event: Json) -> None:
+        """See `Owner.offer`."""
+        if any(matchers.values()) and self._tasks is not None and self._bot is not None:
+            self._tasks.start_soon(self._gateway.offer, self._bot, event, room_id)
+
+    def lets_in(self, inviter: str) -> bool:
+        """By NoneBot's own settings: nobody's invitation is taken, unless the operator says so."""
+        info = self._info
+        allowed = info.auto_accept_whitelist
+        return (
+            info.auto_accept_invites
+            and inviter not in info.auto_accept_blacklist
+            and (allowed is None or inviter in allowed)
+        )
+
+    @property
+    def _shown(self) -> str:
+        return self.user_id or self._info.homeserver
+
+
+async def _until_broken(bookmark: Bookmark, tasks: TaskGroup) -> None:
+    await bookmark.broken.wait()
+    tasks.cancel_scope.cancel()
+
+
+async def _upload_bytes(server: Homeserver) -> int:
+    """Largest medium that the server takes."""
+    for path in ("client/v1/media/config", "media/v3/config"):
+        try:
+            found = table(await server.get(path)).get("m.upload.size")
+        except Refused:
+            continue
+        if isinstance(found, int) and found > 0:
+            return found
+    return UPLOAD_BYTES
+
+
+def _file_name(info: BotInfo, user_id: str) -> str:
+    return hashlib.sha256(f"{info.homeserver}\0{user_id}".encode()).hexdigest()[:32]

@@ -1,0 +1,265 @@
+"""The adapter itself: what the bot asks for, put together from the parts beside it."""
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import anyio
+from anyio.abc import TaskStatus
+from loguru import logger
+from nonebot.drivers import Driver
+
+from nekro_core.api.adapter import Capabilities, Doubt, Host, PictureLimits, VoiceLimits
+from nekro_core.api.chat import (
+    ChatKey,
+    ChatKind,
+    Delivery,
+    DeliveryState,
+    File,
+    Image,
+    Media,
+    Mention,
+    Receipt,
+    Reply,
+    Text,
+    Video,
+    Voice,
+)
+
+from .account import UPLOAD_BYTES, Account
+from .gateway import Gateway
+from .homeserver import (
+    CallError,
+    Homeserver,
+    LoggedOut,
+    NotConnected,
+    OutcomeUnknown,
+    RateLimited,
+    Refused,
+)
+from .incoming import table, words
+from .outgoing import DELIVERY_ID, TEXT_LENGTH, CannotSend, Content, content_of, replacing
+from .rooms import Rooms
+
+SEND_S = 30.0
+"""Seconds for a message until its outcome counts as unknown, where ``API_TIMEOUT`` is not set."""
+UPLOAD_S = 50.0
+"""The same for a medium's bytes, which go before it."""
+PATIENCE_S = 15.0
+"""Longest that a server's wish to be left alone is waited for inside of one call."""
+EDIT_EVERY_S = 3.0
+"""Each change is an event of its own, and Synapse takes one in 5 s of an account, by default."""
+DRAIN_S = 1.0
+ASKED_PAGES = 10
+"""Pages of 100 own messages that are looked through for one of unknown outcome."""
+CLOCKS_S = 120.0
+"""How far our clock and the server's may be apart."""
+
+
+class Matrix:
+    """`Adapter` for Matrix, `Editing` and `Confirming`."""
+
+    name = "matrix"
+
+    def __init__(
+        self, host: Host, driver: Driver, gateway: Gateway, folder: Path, *, send_s: float = SEND_S
+    ) -> None:
+        self._host = host
+        self._driver = driver
+        self._send_s = send_s
+        self._accounts = [
+            Account(host, gateway, info, folder) for info in gateway.matrix_config.matrix_bots
+        ]
+        self._stop = anyio.Event()
+        self._ended: anyio.Event | None = None
+
+    def capabilities(self, _chat_key: ChatKey) -> Capabilities:
+        """The same for all rooms; media as large as the most modest of our servers takes them."""
+        most = min((account.upload_bytes for account in self._accounts), default=UPLOAD_BYTES)
+        return Capabilities(
+            inline=frozenset({Text, Mention, Reply, Image}),
+            alone=frozenset({Voice, Video, File}),
+            text_length=TEXT_LENGTH,
+            images_per_call=1,
+            edit_every_s=EDIT_EVERY_S,
+            voice=VoiceLimits(formats=("ogg", "wav", "mp3", "m4a"), max_bytes=most),
+            picture=PictureLimits(max_bytes=most),
+            file_bytes=most,
+        )
+
+    async def start(self) -> None:
+        """Log in and follow, in tasks of the driver's. A server that is away is tried again."""
+        await self._driver.task_group.start(self._run)
+
+    async def aclose(self) -> None:
+        """End the connections; messages in flight become unknown. May be called twice."""
+        self._stop.set()
+        if self._ended is not None:
+            await self._ended.wait()
+
+    async def _run(self, *, task_status: TaskStatus[None]) -> None:
+        self._ended = anyio.Event()
+        try:
+            async with anyio.create_task_group() as tasks:
+                for account in self._accounts:
+                    tasks.start_soon(account.run)
+                task_status.started()
+                await self._stop.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._ended.set()
+
+    async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
+        """Every account of ours that was ever connected, and the one that this chat belongs to."""
+        bound = await self._host.account_of(chat_key.instance)
+        ours = {account.user_id for account in self._accounts if account.user_id}
+        return frozenset(ours | ({bound} if bound else set()))
+
+    async def send(self, delivery: Delivery) -> Receipt:
+        """Make the one call. It goes out by the chat's own account or not at all."""
+
+        async def content(server: Homeserver, rooms: Rooms) -> Content:
+            return await self._content(delivery, server, rooms)
+
+        return await self._put(delivery, content)
+
+    async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
+        """Put another text in the place of a message's. See `Editing`."""
+
+        async def content(server: Homeserver, rooms: Rooms) -> Content:
+            return replacing(message_id, await self._content(delivery, server, rooms))
+
+        receipt = await self._put(delivery, content)
+        if not receipt.ok:
+            return receipt
+        return Receipt(state=DeliveryState.SENT, message_id=message_id)
+
+    async def confirm(self, doubt: Doubt) -> Receipt:
+        """Look for the delivery's own mark among the account's messages. See `Confirming`."""
+        key = doubt.delivery.chat_key
+        account = await self._account(key)
+        if account is None or account.server is None:
+            return _pending("the account is not connected")
+        place = ""
+        oldest = (doubt.since - CLOCKS_S) * 1000
+        for _ in range(ASKED_PAGES):
+            try:
+                answer = table(
+                    await account.server.get(
+                        f"client/v3/rooms/{quote(key.native_id, safe='')}/messages",
+                        {
+                            "dir": "b",
+                            "limit": 100,
+                            "filter": _own_messages(account.user_id),
+                            "from": place or None,
+                        },
+                    )
+                )
+            except Refused as error:
+                return Receipt(state=DeliveryState.UNKNOWN, reason=str(error))
+            except CallError as error:
+                return _pending(str(error))
+            for event in answer.get("chunk") or []:
+                if table(event.get("content")).get(DELIVERY_ID) == doubt.delivery.delivery_id:
+                    found = words(event.get("event_id"))
+                    return Receipt(state=DeliveryState.SENT, message_id=found)
+                if event.get("origin_server_ts", 0) < oldest:
+                    return _rejected("the room does not have it")
+            place = words(answer.get("end"))
+            if not place:
+                return _rejected("the room does not have it")
+        return Receipt(state=DeliveryState.UNKNOWN, reason="too much was sent since to find it")
+
+    async def _account(self, key: ChatKey) -> Account | None:
+        bound = await self._host.account_of(key.instance)
+        return next((each for each in self._accounts if each.user_id == bound), None)
+
+    async def _put(
+        self, delivery: Delivery, make: Callable[[Homeserver, Rooms], Awaitable[Content]]
+    ) -> Receipt:
+        key = delivery.chat_key
+        if key.kind is ChatKind.CHANNEL:
+            return _rejected(f"{key}: Matrix has rooms, no channels")
+        account = await self._account(key)
+        if account is None:
+            bound = await self._host.account_of(key.instance)
+            if bound is None:
+                return _rejected(f"no account is bound to {key.instance!r}")
+            return _pending(f"account {bound} is not connected")
+        server, rooms = account.server, account.rooms
+        if server is None or rooms is None:
+            return _pending(f"account {account.user_id} is not connected")
+        try:
+            content = await make(server, rooms)
+        except CannotSend as error:
+            return _rejected(str(error))
+        except Refused as error:
+            return _rejected(f"the medium was refused: {error}")
+        except CallError as error:
+            # Nobody has seen anything of it yet.
+            return _pending(f"the medium could not be handed over: {error}")
+        return await self._send_event(server, delivery, content)
+
+    async def _send_event(
+        self, server: Homeserver, delivery: Delivery, content: Content
+    ) -> Receipt:
+        key = delivery.chat_key
+        # A repeated call under the same id is the same event: the connection may be lost and the
+        # call made again without anybody seeing it twice.
+        path = (
+            f"client/v3/rooms/{quote(key.native_id, safe='')}/send/m.room.message/"
+            f"{quote(delivery.delivery_id, safe='')}"
+        )
+        waited = 0.0
+        while True:
+            try:
+                answer = table(await server.call("PUT", path, body=content, seconds=self._send_s))
+            except RateLimited as error:
+                waited += error.seconds
+                if waited > PATIENCE_S:
+                    return _pending(str(error))
+                await anyio.sleep(error.seconds)
+            except (NotConnected, LoggedOut) as error:
+                return _pending(str(error))
+            except Refused as error:
+                return _rejected(str(error))
+            except OutcomeUnknown as error:
+                logger.warning("{}: outcome unknown: {}", key, error)
+                return Receipt(state=DeliveryState.UNKNOWN, reason=str(error))
+            else:
+                event_id = words(answer.get("event_id"))
+                return Receipt(state=DeliveryState.SENT, message_id=event_id)
+
+    async def _content(self, delivery: Delivery, server: Homeserver, rooms: Rooms) -> Content:
+        async def upload(data: bytes, media: Media) -> str:
+            answer = table(
+                await server.call(
+                    "POST",
+                    "media/v3/upload",
+                    params={"filename": media.name or None},
+                    body=data,
+                    mime=media.mime,
+                    seconds=UPLOAD_S,
+                )
+            )
+            return words(answer.get("content_uri"))
+
+        async def name_of(user: str) -> str:
+            return await rooms.name_of(delivery.chat_key.native_id, user)
+
+        most = self.capabilities(delivery.chat_key).file_bytes or UPLOAD_BYTES
+        return await content_of(delivery, upload, name_of, most)
+
+
+def _own_messages(user: str) -> str:
+
+    return json.dumps({"types": ["m.room.message"], "senders": [user]})
+
+
+def _pending(reason: str) -> Receipt:
+    return Receipt(state=DeliveryState.PENDING, reason=reason)
+
+
+def _rejected(reason: str) -> Receipt:
+    return Receipt(state=DeliveryState.REJECTED, reason=reason)

@@ -1,0 +1,220 @@
+"""The sync loop of one connection: what happens, in order and without a gap."""
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import anyio
+from anyio.abc import TaskGroup
+from loguru import logger
+
+from nekro_core.api.adapter import Lanes
+
+from .bookmark import Bookmark, Page
+from .homeserver import CallError, Homeserver, NotConnected, Refused
+from .incoming import Json, table, words
+from .intake import Intake
+from .rooms import Rooms
+
+WAIT_S = 30.0
+"""How long the server holds a question open while nothing happens."""
+GRACE_S = 15.0
+"""What it may take longer on a slow line before the connection counts as dead."""
+FIRST_S = 150.0
+"""The same for an account's very first question, whose answer tells of all its rooms."""
+EVENTS = 50
+"""Events of a room in one round; what is between is asked for."""
+GAP_PAGE = 100
+GAP_PAGES = 20
+"""Most pages of one room: 2,000 events. Who was away longer starts from there."""
+JOIN_S = 60.0
+"""Joining a room asks the servers of the others, which may be slow."""
+JOIN_PAUSES_S = (1.0, 5.0, 15.0)
+
+
+class Owner(Protocol):
+    """The account that a follower follows for."""
+
+    user_id: str
+
+    def connected(self) -> None:
+        """The first answer of a connection is there."""
+
+    def lets_in(self, inviter: str) -> bool:
+        """Whether an invitation of this person is to be taken."""
+
+    def offer(self, room_id: str, event: Json) -> None:
+        """Let NoneBot's plugins see an event."""
+
+
+class Follower:
+    """Reads on and on. Its jobs run in ``tasks``, and each is noted in the bookmark's pages."""
+
+    def __init__(
+        self,
+        account: Owner,
+        server: Homeserver,
+        rooms: Rooms,
+        intake: Intake,
+        bookmark: Bookmark,
+        tasks: TaskGroup,
+    ) -> None:
+        self._account = account
+        self._server = server
+        self._rooms = rooms
+        self._intake = intake
+        self._bookmark = bookmark
+        self._lanes = Lanes(tasks)
+
+    async def follow(self) -> None:
+        """Read on and on. Raises `CallError`."""
+        since, first = self._bookmark.token, True
+        while True:
+            answer = await self._sync(since, wait=not first)
+            page = self._bookmark.page(words(answer.get("next_batch")))
+            if first:
+                self._account.connected()
+            await self._take(answer, page, since)
+            page.closed()
+            await self._bookmark.keep()
+            since, first = page.token, False
+
+    async def _sync(self, since: str, *, wait: bool) -> Json:
+        wait_s = WAIT_S if wait else 0.0
+        try:
+            answer = await self._server.get(
+                "client/v3/sync",
+                {"since": since or None, "timeout": int(wait_s * 1000), "filter": _FILTER},
+                seconds=wait_s + GRACE_S if since else FIRST_S,
+            )
+        except Refused as error:
+            if since and error.status == 400:
+                logger.error(
+                    "Matrix: the server forgot where we were; going on from now: {}", error
+                )
+                await self._bookmark.forget()
+                raise NotConnected(str(error)) from None
+            raise
+        if not isinstance(answer, dict) or not answer.get("next_batch"):
+            raise NotConnected("an answer to /sync without its next_batch")
+        return answer
+
+    async def _take(self, answer: Json, page: Page, since: str) -> None:
+        for event in _events(answer, "account_data"):
+            if event.get("type") == "m.direct":
+                self._rooms.learn_direct(event.get("content"))
+        places = table(answer.get("rooms"))
+        for room_id, invited in table(places.get("invite")).items():
+            job = partial(self._invited, room_id, table(invited))
+            await self._lanes.submit(room_id, page.job(job))
+        for room_id, joined in table(places.get("join")).items():
+            await self._joined(room_id, table(joined), page, since)
+
+    async def _joined(self, room_id: str, joined: Json, page: Page, since: str) -> None:
+        room = self._rooms.room(room_id)
+        was_encrypted = room.encrypted
+        timeline, state = _events(joined, "timeline"), _events(joined, "state")
+        for event in (*state, *timeline):
+            if "state_key" in event:
+                room.learn(event)
+        if room.encrypted and not was_encrypted:
+            logger.warning("Matrix: {} is encrypted; nothing said there can be read", room_id)
+        if not since:
+            return  # A new account starts with the present.
+        before = table(joined.get("timeline"))
+        came = any(_is_our_coming(event, self._account.user_id) for event in (*state, *timeline))
+        if before.get("limited") is True and not came:
+            start = words(before.get("prev_batch"))
+            job = partial(self._fill, room_id, start, since)
+            await self._lanes.submit(room_id, page.job(job))
+        for event in timeline:
+            await self._lanes.submit(room_id, page.job(partial(self._intake.take, room_id, event)))
+            self._account.offer(room_id, event)
+
+    async def _fill(self, room_id: str, start: str, since: str) -> None:
+        """What a round left out, oldest first."""
+        events: list[Json] = []
+        place = start
+        for _ in range(GAP_PAGES):
+            answer = table(
+                await self._server.get(
+                    f"client/v3/rooms/{quote(room_id, safe='')}/messages",
+                    {"dir": "b", "limit": GAP_PAGE, "to": since, "from": place},
+                )
+            )
+            found = answer.get("chunk")
+            events += (
+                [event for event in found if isinstance(event, dict)]
+                if isinstance(found, list)
+                else []
+            )
+            place = words(answer.get("end"))
+            if not place or not found:
+                break
+        for event in reversed(events):
+            await self._intake.take(room_id, event, missed=True)
+
+    async def _invited(self, room_id: str, invited: Json) -> None:
+        """Follow an invitation, or tell the operator of it."""
+        own = self._account.user_id
+        invitation = next(
+            (
+                event
+                for event in _events(invited, "invite_state")
+                if event.get("type") == "m.room.member" and event.get("state_key") == own
+            ),
+            {},
+        )
+        inviter = words(invitation.get("sender"))
+        if not self._account.lets_in(inviter):
+            logger.warning(
+                'Matrix: {} invites {} to {}, which is not taken: "auto_accept_invites": true in '
+                "MATRIX_BOTS takes all, auto_accept_whitelist those of some people",
+                inviter or "somebody",
+                own,
+                room_id,
+            )
+            return
+        for pause in (*JOIN_PAUSES_S, 0.0):
+            try:
+                path = f"client/v3/join/{quote(room_id, safe='')}"
+                await self._server.call("POST", path, body={}, seconds=JOIN_S)
+                if table(invitation.get("content")).get("is_direct") is True:
+                    await self._rooms.add_direct(inviter, room_id)
+                logger.info("Matrix: {} joined {}, invited by {}", own, room_id, inviter)
+            except CallError as error:
+                logger.warning("Matrix: {} cannot join {}: {}", own, room_id, error)
+                await anyio.sleep(pause)
+            else:
+                return
+
+
+_FILTER = json.dumps(
+    {
+        "presence": {"types": []},
+        "account_data": {"types": ["m.direct"]},
+        "room": {
+            "account_data": {"types": []},
+            "ephemeral": {"types": []},
+            "timeline": {"limit": EVENTS, "lazy_load_members": True},
+            "state": {"lazy_load_members": True, "include_redundant_members": True},
+        },
+    }
+)
+
+
+def _events(part: Mapping[str, Any], name: str) -> list[Json]:
+    found = table(part.get(name)).get("events")
+    return [event for event in found if isinstance(event, dict)] if isinstance(found, list) else []
+
+
+def _is_our_coming(event: Json, own: str) -> bool:
+    before = table(table(event.get("unsigned")).get("prev_content")).get("membership")
+    return (
+        event.get("type") == "m.room.member"
+        and event.get("state_key") == own
+        and table(event.get("content")).get("membership") == "join"
+        and before != "join"
+    )

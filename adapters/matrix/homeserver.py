@@ -1,0 +1,202 @@
+"""The client-server API over HTTP, as far as this adapter needs it.
+
+Calls fail in one of five ways, and a sender needs to know which::
+
+    CallError
+    ├── NotConnected     it surely never left
+    ├── LoggedOut        the token is no longer taken; nothing was done
+    ├── RateLimited      to be tried again later; nothing was done
+    ├── Refused          the server said no
+    └── OutcomeUnknown   nobody can know: no answer in time, connection lost, a server that failed
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Self
+from urllib.parse import quote
+
+import anyio
+import httpx
+from nonebot.adapters.matrix.config import BotInfo
+
+Json = Mapping[str, Any]
+
+CALL_S = 30.0
+CONNECT_S = 10.0
+ANSWER_BYTES = 64 * 1024 * 1024
+"""Largest answer that is read. A first sync of an account in 1,000 rooms has some 10 MB."""
+MEDIUM_BYTES = 100 * 1024 * 1024
+"""Largest medium that is read; what is kept of it the bot's own settings say."""
+
+
+class CallError(Exception):
+    """A call brought no result. The text is the reason, for a person to read."""
+
+
+class NotConnected(CallError):
+    """The call surely never left."""
+
+
+class LoggedOut(CallError):
+    """The access token is not taken (any more)."""
+
+
+class RateLimited(CallError):
+    """The server wants to be left alone for ``seconds``."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the homeserver takes no more for {seconds:g} s")
+        self.seconds = seconds
+
+
+class Refused(CallError):
+    """The server answered with an error. ``code`` is its ``errcode``."""
+
+    def __init__(self, status: int, code: str, words: str) -> None:
+        super().__init__(f"{words or 'refused without a reason'} ({code or status})")
+        self.status = status
+        self.code = code
+
+
+class OutcomeUnknown(CallError):
+    """It may have been carried out or not."""
+
+
+class Homeserver:
+    """One account's calls. An async context manager. ``info`` is read at each call, so a renewed
+    token is used from the next one on."""
+
+    def __init__(self, info: BotInfo, *, proxy: str | None = None) -> None:
+        self._info = info
+        self._client = httpx.AsyncClient(
+            base_url=f"{info.homeserver.rstrip('/')}/_matrix/",
+            proxy=proxy,
+            # No proxy and no .netrc from the environment: the operator says where to go.
+            trust_env=False,
+            follow_redirects=False,
+            limits=httpx.Limits(max_connections=32),
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with anyio.CancelScope(shield=True), anyio.move_on_after(1):
+            await self._client.aclose()
+
+    async def get(
+        self, path: str, params: Mapping[str, Any] | None = None, *, seconds: float = CALL_S
+    ) -> Any:
+        """Ask for something."""
+        return await self.call("GET", path, params=params, seconds=seconds)
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | bytes | None = None,
+        mime: str = "application/json",
+        seconds: float = CALL_S,
+    ) -> Any:
+        """Make a call below ``/_matrix/`` and return the JSON of its answer. Raises `CallError`."""
+        content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        request = self._request(method, path, params=params, content=content, mime=mime)
+        data = await self._answer(request, seconds, ANSWER_BYTES)
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            raise OutcomeUnknown(f"the answer is no JSON: {data[:100]!r}") from None
+
+    async def download(self, server: str, media_id: str, *, seconds: float = CALL_S) -> bytes:
+        """The bytes behind ``mxc://server/media_id``. Raises `CallError`.
+
+        By the endpoint that asks for a token (since Matrix 1.11): the older one, which
+        nonebot-adapter-matrix 0.2.3 still calls, is closed on today's servers. Servers that know
+        only the older one are asked there.
+        """
+        where = f"{quote(server, safe='')}/{quote(media_id, safe='')}"
+        paths = (f"client/v1/media/download/{where}", f"media/v3/download/{where}")
+        for path in paths:
+            try:
+                request = self._request("GET", path)
+                return await self._answer(request, seconds, MEDIUM_BYTES)
+            except Refused as refused:
+                if path == paths[-1] or refused.code != "M_UNRECOGNIZED":
+                    raise
+        raise AssertionError("the last path raises or returns")
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        content: bytes | None = None,
+        mime: str = "application/json",
+    ) -> httpx.Request:
+        return self._client.build_request(
+            method,
+            path,
+            params={key: value for key, value in (params or {}).items() if value is not None},
+            content=content,
+            headers={
+                "Authorization": f"Bearer {self._info.access_token}",
+                **({"Content-Type": mime} if content is not None else {}),
+            },
+            # By scopes below: these two would start anew with each piece that comes.
+            timeout=httpx.Timeout(None, connect=CONNECT_S, pool=CONNECT_S),
+        )
+
+    async def _answer(self, request: httpx.Request, seconds: float, most: int) -> bytes:
+        """The body of a good answer."""
+        sent = False
+        try:
+            with anyio.fail_after(seconds):
+                response = await self._client.send(request, stream=True)
+                sent = True
+                try:
+                    data = await _read(response, most)
+                finally:
+                    await response.aclose()
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise NotConnected(f"the homeserver cannot be reached: {_words(error)}") from None
+        except TimeoutError:
+            what = "ended" if sent else "came"
+            raise OutcomeUnknown(f"no answer {what} within {seconds:g} s") from None
+        except (httpx.HTTPError, OSError) as error:
+            raise OutcomeUnknown(f"the connection was lost: {_words(error)}") from None
+        if response.is_success:
+            return data
+        raise _failure(response.status_code, data)
+
+
+async def _read(response: httpx.Response, most: int) -> bytes:
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > most:
+            raise Refused(response.status_code, "", f"an answer of over {most} bytes")
+    return bytes(body)
+
+
+def _failure(status: int, data: bytes) -> CallError:
+    try:
+        parsed = json.loads(data)
+    except (ValueError, RecursionError):
+        parsed = None
+    answer: Json = parsed if isinstance(parsed, dict) else {}
+    code, words = str(answer.get("errcode") or ""), str(answer.get("error") or "")[:300]
+    if status == 429 or code == "M_LIMIT_EXCEEDED":
+        after = answer.get("retry_after_ms")
+        return RateLimited(min(after, 600_000) / 1000 if isinstance(after, int | float) else 5.0)
+    if status == 401:
+        return LoggedOut(words or "the homeserver does not take the access token")
+    if status >= 500:
+        return OutcomeUnknown(f"the homeserver failed: {words or status}")
+    return Refused(status, code, words)
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,322 @@
+"""Matrix events, read into our segments. Tolerant: other people's servers and programs write them,
+and a server checks next to nothing of what stands in a message."""
+
+import json
+import re
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from nekro_core.api.adapter import Expected
+from nekro_core.api.chat import (
+    EVERYONE,
+    File,
+    Image,
+    Media,
+    Mention,
+    Notice,
+    Reply,
+    Segment,
+    Segments,
+    Text,
+    Unknown,
+    Video,
+    Voice,
+)
+
+Json = Mapping[str, Any]
+
+SUMMARY_LENGTH = 200
+"""Characters kept of an event that we have no word for."""
+MENTIONS = 50
+"""Most people mentioned in one message that are looked for in its text."""
+QUOTED_LENGTH = 500
+"""Characters kept of a message that was replied to."""
+HTML_LENGTH = 100_000
+
+_MEDIA: Mapping[str, Expected] = {
+    "m.image": "image",
+    "m.audio": "audio",
+    "m.video": "video",
+    "m.file": "file",
+    "m.sticker": "image",
+}
+_MXC = re.compile(r"mxc://([^/\s]{1,255})/([A-Za-z0-9_-]{1,255})\Z")
+
+
+class Lookups(Protocol):
+    """What a message alone does not say and the server must be asked for."""
+
+    async def media(self, server: str, media_id: str, name: str, expect: Expected) -> Media:
+        """Our own copy."""
+
+    async def quoted(self, event_id: str) -> Reply:
+        """What is known of the message that was replied to."""
+
+
+async def read_message(event: Json, lookups: Lookups, own: str) -> Segments:
+    """Our segments for an ``m.room.message`` or a sticker. ``own`` is our account's user id."""
+    content = table(event.get("content"))
+    found: list[Segment] = []
+    answered = answered_id(content)
+    if answered:
+        found.append(await lookups.quoted(answered))
+    kind = "m.sticker" if event.get("type") == "m.sticker" else words(content.get("msgtype"))
+    if kind in _MEDIA:
+        found.append(await _medium(kind, content, lookups))
+        text = _caption(content) if kind != "m.sticker" else ""
+    elif kind == "m.location":
+        where = f"{body_of(content)} {words(content.get('geo_uri'))}".strip()
+        return (*found, Unknown("location", where[:SUMMARY_LENGTH]))
+    elif kind == "m.emote":
+        text = f"* {body_of(content)}"
+    else:
+        text = body_of(content)
+        if not text and content:
+            return (*found, Unknown(kind or "message", summary_of(content)))
+    return (*found, *with_mentions(text, content, own))
+
+
+def with_mentions(text: str, content: Json, own: str) -> Segments:
+    """The text with who is mentioned in it as segments of their own.
+
+    Who is mentioned stands in ``m.mentions``; under which characters, in the links of the formatted
+    text. One that is mentioned and not found in the text goes before it. Programs from before
+    ``m.mentions`` have the links only, or our user id as text.
+    """
+    people = _mentioned(content)
+    links = _Pills.of(content)
+    if people is None:
+        people = list(dict.fromkeys(user for user, _ in links))
+        if own and own in text and own not in people:
+            people.append(own)
+    names = {user: name for user, name in links if name}
+    segments: list[Segment] = []
+    if _room_is_mentioned(content):
+        text = text.replace("@room", "", 1).lstrip() if text.startswith("@room") else text
+        segments.append(Mention(EVERYONE))
+    places: list[tuple[int, int, Mention]] = []
+    for user in people[:MENTIONS]:
+        mention = Mention(user, names.get(user, ""))
+        spellings = [names.get(user, ""), user]
+        place = next(
+            ((at, len(each)) for each in spellings if each and (at := text.find(each)) >= 0), None
+        )
+        if place is None:
+            segments.append(mention)
+        else:
+            at, length = place
+            # Programs write "Name: text" at the beginning, and some "@Name".
+            start = at - 1 if at and text[at - 1] == "@" else at
+            end = at + length + (text[at + length : at + length + 1] == ":" and start == 0)
+            places.append((start, end, mention))
+    position = 0
+    for start, end, mention in sorted(places, key=lambda place: place[0]):
+        if start < position:
+            segments.append(mention)
+            continue
+        segments += [Text(text[position:start])] if start > position else []
+        segments.append(mention)
+        position = end
+    segments += [Text(text[position:])] if position < len(text) else []
+    return tuple(segments)
+
+
+def is_for(content: Json, segments: Segments, own: str) -> bool:
+    """Whether the platform itself says that we are meant: a mention of us, a reply to us. What a
+    program marks as said by a program (``m.notice``) is for nobody to answer."""
+    if content.get("msgtype") == "m.notice":
+        return False
+    return any(
+        (isinstance(segment, Mention) and segment.user_id == own)
+        or (isinstance(segment, Reply) and segment.sender_id == own)
+        for segment in segments
+    )
+
+
+def body_of(content: Json) -> str:
+    """The plain text, without the quotation that older programs put before a reply."""
+    body = words(content.get("body"))
+    if not body.startswith("> <") or not _relation(content).get("m.in_reply_to"):
+        return body
+    lines = body.split("\n")
+    while lines and lines[0].startswith("> "):
+        del lines[0]
+    return "\n".join(lines[1:] if lines and not lines[0] else lines)
+
+
+def thread_of(content: Json) -> str | None:
+    """The event at which the message's thread begins; nothing outside of threads."""
+    relation = _relation(content)
+    root = relation.get("event_id") if relation.get("rel_type") == "m.thread" else None
+    return root if isinstance(root, str) and root else None
+
+
+def answered_id(content: Json) -> str:
+    """The event that is answered. In a thread, programs name its latest one, for programs that know
+    no threads: that is no answer, unless it is the thread's beginning, which the thread is about.
+    """
+    relation = _relation(content)
+    answered = table(relation.get("m.in_reply_to")).get("event_id")
+    if not isinstance(answered, str):
+        return ""
+    fallback = relation.get("is_falling_back") is True and answered != thread_of(content)
+    return "" if fallback else answered
+
+
+def replaced_id(content: Json) -> str:
+    """The event in whose place this one stands; empty where it is an event of its own."""
+    relation = _relation(content)
+    replaced = relation.get("event_id") if relation.get("rel_type") == "m.replace" else None
+    return replaced if isinstance(replaced, str) else ""
+
+
+def read_notice(event: Json, own: str) -> Notice | None:
+    """The notice that an event tells of; nothing for what is no matter of the chat."""
+    content, sender = table(event.get("content")), words(event.get("sender"))
+    match event.get("type"):
+        case "m.reaction":
+            relation = _relation(content)
+            return Notice("reaction", sender, words(relation.get("event_id")), _key(relation))
+        case "m.room.member":
+            return _membership(event, content, sender, own)
+    return None
+
+
+def _membership(event: Json, content: Json, sender: str, own: str) -> Notice | None:
+    user = words(event.get("state_key"))
+    before = table(table(event.get("unsigned")).get("prev_content")).get("membership")
+    now = content.get("membership")
+    if now == before or user == own:
+        return None  # somebody changed their name or picture, or it is we who came
+    match now:
+        case "join":
+            return Notice("join", sender, user, "")
+        case "leave" if before in {"join", "ban"}:
+            return Notice("leave", sender, user, "" if sender == user else "kick")
+        case "ban":
+            return Notice("leave", sender, user, "ban")
+    return None
+
+
+async def _medium(kind: str, content: Json, lookups: Lookups) -> Segment:
+    name = words(content.get("filename") or content.get("body"))
+    found = _MXC.match(words(content.get("url")))
+    if found is not None:
+        media = await lookups.media(found[1], found[2], name, _MEDIA[kind])
+    elif content.get("file"):
+        media = Media(name=name, problem="it is encrypted, and this bot reads no encrypted media")
+    else:
+        media = Media(name=name, problem="the message has no address to fetch it from")
+    match kind:
+        case "m.image" | "m.sticker":
+            return Image(media)
+        case "m.video":
+            return Video(media)
+        case "m.audio" if "org.matrix.msc3245.voice" in content or "m.voice" in content:
+            return Voice(media)
+    return File(media)
+
+
+def _caption(content: Json) -> str:
+    """Since Matrix 1.10 the body is a caption where the name stands in ``filename``."""
+    name, body = content.get("filename"), body_of(content)
+    return body if isinstance(name, str) and name and body != name else ""
+
+
+def _mentioned(content: Json) -> list[str] | None:
+    """Who is mentioned; nothing where the sender's program does not say."""
+    mentions = content.get("m.mentions")
+    if not isinstance(mentions, Mapping):
+        return None
+    users = mentions.get("user_ids")
+    listed = users if isinstance(users, list) else []
+    return list(dict.fromkeys(words(user) for user in listed if isinstance(user, str)))
+
+
+def _room_is_mentioned(content: Json) -> bool:
+    return table(content.get("m.mentions")).get("room") is True
+
+
+class _Pills(HTMLParser):
+    """Finds the links to people in a formatted text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str]] = []
+        self._user = ""
+        self._name: list[str] = []
+        self._quoting = 0
+
+    @classmethod
+    def of(cls, content: Json) -> list[tuple[str, str]]:
+        """User id and shown name of each."""
+        html = content.get("formatted_body")
+        if content.get("format") != "org.matrix.custom.html" or not isinstance(html, str):
+            return []
+        pills = cls()
+        pills.feed(html[:HTML_LENGTH])
+        return [(words(user), words(name)) for user, name in pills.found[:MENTIONS]]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """A link, or the quotation before a reply, whose links mention nobody."""
+        if tag == "mx-reply":
+            self._quoting += 1
+        elif tag == "a" and not self._quoting:
+            self._user, self._name = user_of(dict(attrs).get("href") or ""), []
+
+    def handle_endtag(self, tag: str) -> None:
+        """The end of one of them."""
+        if tag == "mx-reply":
+            self._quoting = max(self._quoting - 1, 0)
+        elif tag == "a" and self._user:
+            self.found.append((self._user, "".join(self._name)))
+            self._user = ""
+
+    def handle_data(self, data: str) -> None:
+        """What the link shows."""
+        if self._user:
+            self._name.append(data)
+
+
+def user_of(link: str) -> str:
+    """The user id in a link such as ``https://matrix.to/#/@lin:example.org``."""
+    try:
+        parts = urlsplit(link)
+    except ValueError:
+        return ""
+    if parts.scheme == "matrix" and parts.path.startswith("u/"):
+        return f"@{unquote(parts.path[2:])}"
+    identity = unquote(parts.fragment).removeprefix("/").partition("?")[0]
+    return identity if parts.hostname == "matrix.to" and identity.startswith("@") else ""
+
+
+def summary_of(content: Json) -> str:
+    """A line for people about an event that we have no word for."""
+    return words(json.dumps(content, ensure_ascii=False, default=repr))[:SUMMARY_LENGTH]
+
+
+def words(value: Any) -> str:
+    """A text that every store and wire can carry."""
+    if not isinstance(value, str):
+        return ""
+    text = value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def table(value: Any) -> Json:
+    """The object that should stand here; an empty one where something else does."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _relation(content: Json) -> Json:
+    return table(content.get("m.relates_to"))
+
+
+def _key(relation: Json) -> str:
+    return words(relation.get("key"))[:SUMMARY_LENGTH]

@@ -1,0 +1,195 @@
+"""From a room's events to `Host.accept`, in the server's order within each room."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from loguru import logger
+
+from nekro_core.api.adapter import Expected, Host, accept_patiently
+from nekro_core.api.chat import (
+    ChatKey,
+    ChatKeyError,
+    ChatKind,
+    ChatMessage,
+    Media,
+    Reply,
+    Segments,
+    Sender,
+    Unknown,
+)
+
+from .homeserver import CallError, Homeserver, Json
+from .incoming import (
+    QUOTED_LENGTH,
+    body_of,
+    is_for,
+    read_message,
+    read_notice,
+    replaced_id,
+    summary_of,
+    table,
+    thread_of,
+    with_mentions,
+    words,
+)
+from .rooms import Room, Rooms, Said
+
+HISTORY_S = 30.0
+"""A message that is older when it reaches us, by the server's own clock, was said while we were
+away."""
+MEDIUM_S = 30.0
+"""Seconds for a medium; the room's next message waits meanwhile."""
+LATEST_MS = 1e14
+"""Milliseconds since 1970, in the year 5138."""
+MESSAGES = frozenset({"m.room.message", "m.sticker"})
+
+
+class Intake:
+    """Takes in what one account hears."""
+
+    def __init__(
+        self,
+        host: Host,
+        server: Homeserver,
+        rooms: Rooms,
+        *,
+        instance: str,
+        account: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._host = host
+        self._server = server
+        self._rooms = rooms
+        self._instance = instance
+        self._account = account
+        self._clock = clock
+
+    async def take(self, room_id: str, event: Json, *, missed: bool = False) -> None:
+        """Take in one event of a room's timeline. ``missed`` are those that a sync left out.
+
+        Raises what `Host.accept` raises, and nothing for an event that cannot be read: it must
+        neither silence its room nor be read again and again.
+        """
+        try:
+            message = await self._read(room_id, event, missed=missed)
+        except Exception:  # noqa: BLE001 - strangers write events; logged with its traceback
+            logger.exception("{}: an event that cannot be read: {}", room_id, str(event)[:500])
+            return
+        if message is not None:
+            await accept_patiently(self._host.accept, message)
+
+    async def _read(self, room_id: str, event: Json, *, missed: bool) -> ChatMessage | None:
+        kind, content = event.get("type"), table(event.get("content"))
+        sender, event_id = words(event.get("sender")), words(event.get("event_id"))
+        if not sender or not event_id:
+            return None
+        if kind == "m.room.redaction":
+            await self._recall(room_id, words(event.get("redacts") or content.get("redacts")))
+            return None
+        replaced = replaced_id(content)
+        thread = thread_of(content)
+        if kind in MESSAGES and content and not replaced:
+            self._rooms.remember(event_id, Said(sender, body_of(content)[:QUOTED_LENGTH], thread))
+        if sender == self._account:
+            return None  # The echo of our own message: the outbox has recorded it.
+        if replaced:
+            await self._replace(room_id, replaced, sender, table(content.get("m.new_content")))
+            return None
+        try:
+            key = self._rooms.key(self._instance, room_id, thread)
+        except ChatKeyError as error:
+            logger.warning("Matrix: an event of no chat: {}", error)
+            return None
+        room = await self._rooms.known(room_id)
+        segments = await self._segments(key, event)
+        if not segments:
+            return None
+        return ChatMessage(
+            chat_key=key,
+            message_id=event_id,
+            sender=await self._sender(room_id, room, sender),
+            segments=segments,
+            time=self._time(event),
+            account=self._account,
+            to_bot=kind in MESSAGES and self._to_bot(key, content, segments),
+            from_history=missed or _age_s(event) > HISTORY_S,
+        )
+
+    async def _segments(self, key: ChatKey, event: Json) -> Segments:
+        kind, content = event.get("type"), table(event.get("content"))
+        if kind in MESSAGES:
+            # Without content it was taken back before we saw it.
+            lookups = _Enquiry(self._host, self._server, self._rooms, key)
+            return await read_message(event, lookups, self._account) if content else ()
+        if kind == "m.room.encrypted":
+            return (Unknown("encrypted", "a message that this bot cannot read: it is encrypted"),)
+        if kind in {"m.poll.start", "org.matrix.msc3381.poll.start"}:
+            return (Unknown("poll", summary_of(content)),)
+        notice = read_notice(event, self._account)
+        return (notice,) if notice is not None else ()
+
+    def _to_bot(self, key: ChatKey, content: Json, segments: Segments) -> bool:
+        if content.get("msgtype") == "m.notice":
+            return False
+        private = key.kind is ChatKind.PRIVATE
+        return private or is_for(content, segments, self._account)
+
+    async def _sender(self, room_id: str, room: Room, user: str) -> Sender:
+        return Sender(user, words(await self._rooms.name_of(room_id, user)), room.role_of(user))
+
+    async def _recall(self, room_id: str, event_id: str) -> None:
+        if event_id:
+            said = self._rooms.recalled(event_id)
+            key = self._rooms.key(self._instance, room_id, said.thread if said else None)
+            await self._host.recall(key, event_id)
+
+    async def _replace(self, room_id: str, event_id: str, sender: str, content: Json) -> None:
+        """Somebody changed what they said. Servers let anybody claim to; only the author may."""
+        text = body_of(content)
+        if not text:
+            return
+        said = self._rooms.recalled(event_id)
+        key = self._rooms.key(self._instance, room_id, said.thread if said else None)
+        segments = with_mentions(text, content, self._account)
+        await self._host.revise(key, event_id, sender, segments)
+
+    def _time(self, event: Json) -> float:
+        stamp: Any = event.get("origin_server_ts")
+        if isinstance(stamp, int | float) and 0 <= stamp <= LATEST_MS:
+            return float(stamp) / 1000
+        return self._clock()
+
+
+class _Enquiry:
+    """The `Lookups` of one message. Bounded in time; never raises: what cannot be had is said in
+    the value."""
+
+    def __init__(self, host: Host, server: Homeserver, rooms: Rooms, key: ChatKey) -> None:
+        self._host = host
+        self._server = server
+        self._rooms = rooms
+        self._key = key
+
+    async def media(self, server: str, media_id: str, name: str, expect: Expected) -> Media:
+        """Fetched from our own homeserver, which asks the other one: no address that a stranger
+        names is connected to from here."""
+        try:
+            data = await self._server.download(server, media_id, seconds=MEDIUM_S)
+        except CallError as error:
+            return Media(name=name[:255], problem=f"cannot be fetched: {error}")
+        return await self._host.media.keep_bytes(self._key, data, name=name, expect=expect)
+
+    async def quoted(self, event_id: str) -> Reply:
+        """From what was heard lately, else from the server."""
+        said = self._rooms.recalled(event_id)
+        if said is None:
+            event = await self._rooms.event(self._key.native_id, event_id)
+            content = table(event.get("content"))
+            said = Said(words(event.get("sender")), body_of(content)[:QUOTED_LENGTH])
+        return Reply(event_id, said.sender, said.text)
+
+
+def _age_s(event: Json) -> float:
+    age: Any = table(event.get("unsigned")).get("age")
+    return float(age) / 1000 if isinstance(age, int | float) else 0.0

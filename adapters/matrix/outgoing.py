@@ -1,0 +1,202 @@
+"""A `Delivery` as the content of the one event that carries it.
+
+NoneBot's own message class is not used: its formatted text loses line ends beside a mention, a
+medium loses the text beside it, and a message that mentions nobody does not say so, which lets
+older programs ring at every name in it.
+"""
+
+import html
+import io
+import wave
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+from anyio import to_thread
+from PIL import Image as Picture
+
+from nekro_core.api.chat import (
+    EVERYONE,
+    Delivery,
+    File,
+    Image,
+    Media,
+    Mention,
+    Reply,
+    Segment,
+    Segments,
+    Text,
+    Video,
+    Voice,
+)
+
+TEXT_LENGTH = 7000
+"""Characters of one event. It may have 65,536 bytes, and beside a mention the text stands in it
+twice, up to 4 bytes a character."""
+DELIVERY_ID = "io.github.nekro_core.delivery"
+"""Under this name each event carries its `Delivery.delivery_id`, by which it is found again."""
+
+Content = dict[str, Any]
+Upload = Callable[[bytes, Media], Awaitable[str]]
+"""Puts bytes into the server's media repository; their ``mxc://`` address."""
+NameOf = Callable[[str], Awaitable[str]]
+"""What the room calls somebody."""
+
+
+class CannotSend(ValueError):
+    """Matrix has no event that carries this. The text is the reason, for a person to read."""
+
+
+async def content_of(delivery: Delivery, upload: Upload, name_of: NameOf, most: int) -> Content:
+    """The content of an ``m.room.message``. ``most`` bounds a medium's bytes. Raises `CannotSend`,
+    and what ``upload`` raises."""
+    wanted = [segment for segment in delivery.segments if segment != Text("")]
+    replies = [segment for segment in wanted if isinstance(segment, Reply)]
+    rest = [segment for segment in wanted if not isinstance(segment, Reply)]
+    if not rest:
+        raise CannotSend("the message is empty")
+    media = [segment for segment in rest if isinstance(segment, Image | Voice | Video | File)]
+    words = tuple(segment for segment in rest if isinstance(segment, Text | Mention))
+    if len(media) + len(words) < len(rest):
+        kinds = {_kind(segment) for segment in rest if segment not in (*media, *words)}
+        raise CannotSend(f"Matrix cannot send a segment of type {', '.join(sorted(kinds))}")
+    if len(media) > 1 or (words and any(not isinstance(each, Image) for each in media)):
+        raise CannotSend("one event carries one medium, and only a picture has words beside it")
+    content = await _written(words, name_of)
+    if media:
+        content = await _with_medium(media[0], content, upload, most)
+    content["m.mentions"] = _mentions(words)
+    relation = _relation(delivery.chat_key.thread, replies[0].message_id if replies else "")
+    if relation:
+        content["m.relates_to"] = relation
+    content[DELIVERY_ID] = delivery.delivery_id
+    return content
+
+
+def replacing(message_id: str, content: Content) -> Content:
+    """The content of the event that puts this content in the place of another's."""
+    if content["msgtype"] != "m.text":
+        raise CannotSend("only the text of a message can be changed")
+    new = {key: value for key, value in content.items() if key != "m.relates_to"}
+    return {
+        **new,
+        "body": f"* {content['body']}",
+        # Who was mentioned before is not called again.
+        "m.mentions": {},
+        "m.new_content": new,
+        "m.relates_to": {"rel_type": "m.replace", "event_id": message_id},
+    }
+
+
+async def _written(words: Segments, name_of: NameOf) -> Content:
+    plain, formatted = [], []
+    for segment in words:
+        match segment:
+            case Text(text):
+                plain.append(text)
+                formatted.append(html.escape(text, quote=False).replace("\n", "<br>"))
+            case Mention(user_id) if user_id == EVERYONE:
+                plain.append("@room ")
+                formatted.append("@room ")
+            case Mention(user_id, given):
+                name = given or await name_of(user_id) or user_id
+                link = f"https://matrix.to/#/{quote(user_id, safe='@:')}"
+                plain.append(name)
+                formatted.append(f'<a href="{html.escape(link)}">{html.escape(name)}</a>')
+    content: Content = {"msgtype": "m.text", "body": "".join(plain)}
+    if any(isinstance(segment, Mention) for segment in words):
+        content["format"] = "org.matrix.custom.html"
+        content["formatted_body"] = "".join(formatted)
+    return content
+
+
+def _mentions(words: Segments) -> Content:
+    people = {segment.user_id for segment in words if isinstance(segment, Mention)}
+    mentions: Content = {"room": True} if EVERYONE in people else {}
+    if people - {EVERYONE}:
+        mentions["user_ids"] = sorted(people - {EVERYONE})
+    return mentions
+
+
+def _relation(thread: str | None, answered: str) -> Content:
+    answer: Content = {"m.in_reply_to": {"event_id": answered}} if answered else {}
+    if thread is None:
+        return answer
+    if not answer:
+        # For programs that know no threads it answers something of the thread, if not the latest.
+        answer = {"is_falling_back": True, "m.in_reply_to": {"event_id": thread}}
+    return {"rel_type": "m.thread", "event_id": thread, **answer}
+
+
+async def _with_medium(
+    segment: Image | Voice | Video | File, caption: Content, upload: Upload, most: int
+) -> Content:
+    media = segment.media
+    name = media.name or _kind(segment)
+    data = await _bytes_of(media, name, most)
+    info: Content = {"mimetype": media.mime, "size": len(data)}
+    content: Content = {"body": name, "filename": name, "info": info}
+    match segment:
+        case Image():
+            content["msgtype"] = "m.image"
+            info |= await to_thread.run_sync(_sides, data)
+            if caption["body"].strip():
+                content |= {key: value for key, value in caption.items() if key != "msgtype"}
+        case Video():
+            content["msgtype"] = "m.video"
+        case Voice(_, said):
+            content["msgtype"] = "m.audio"
+            content["org.matrix.msc3245.voice"] = {}
+            sound: Content = {}
+            milliseconds = _duration_ms(data)
+            if milliseconds:
+                info["duration"] = sound["duration"] = milliseconds
+            content["org.matrix.msc1767.audio"] = sound
+            if said:
+                content["org.matrix.msc1767.text"] = said
+        case File():
+            content["msgtype"] = "m.file"
+    content["url"] = await upload(data, media)
+    return content
+
+
+async def _bytes_of(media: Media, name: str, most: int) -> bytes:
+    try:
+        path = anyio.Path(media.path)
+        size = (await path.stat()).st_size
+        if size > most:
+            raise CannotSend(
+                f"{name} has {size} bytes: at most {most} go to this homeserver. "
+                "Send a smaller file, or a link to it"
+            )
+        data = await path.read_bytes()
+    except OSError as error:
+        raise CannotSend(f"{name} cannot be read: {error.strerror or error}") from None
+    if not data:
+        raise CannotSend(f"{name} is empty")
+    return data
+
+
+def _sides(data: bytes) -> Content:
+    """Width and height, by the picture's head alone; nothing where it has none."""
+    try:
+        with Picture.open(io.BytesIO(data)) as picture:
+            return {"w": picture.width, "h": picture.height}
+    except (OSError, ValueError, Picture.DecompressionBombError):
+        return {}
+
+
+def _duration_ms(data: bytes) -> int:
+    """Of WAV; of others a program finds it out by itself."""
+    if not data.startswith(b"RIFF"):
+        return 0
+    try:
+        with wave.open(io.BytesIO(data)) as sound:
+            return int(1000 * sound.getnframes() / sound.getframerate())
+    except (wave.Error, EOFError, ZeroDivisionError):
+        return 0
+
+
+def _kind(segment: Segment) -> str:
+    return type(segment).__name__.lower()

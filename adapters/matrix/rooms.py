@@ -1,0 +1,167 @@
+"""What is known of rooms: who is called what, who may what, which are private, what was said."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from loguru import logger
+
+from nekro_core.api.chat import ChatKey, ChatKind, Role
+
+from .homeserver import CallError, Homeserver, Json
+
+LOOKUP_S = 5.0
+"""Seconds for one question about a room."""
+PEOPLE = 4096
+"""Members of one room whose names are kept."""
+EVENTS = 4096
+"""Latest events of all rooms whose sender and text are kept, for replies and recalls."""
+ADMIN, OWNER = 50, 100
+"""Power levels by which clients say "moderator" and "admin"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What is known of an event: enough to quote it."""
+
+    sender: str
+    text: str
+    thread: str | None = None
+
+
+@dataclass(slots=True)
+class Room:
+    """One room that the account is in."""
+
+    names: "OrderedDict[str, str]" = field(default_factory=OrderedDict)
+    powers: Mapping[str, Any] | None = None
+    creators: frozenset[str] = frozenset()
+    encrypted: bool = False
+
+    def learn(self, event: Json) -> None:
+        """Take in a state event."""
+        content = _table(event.get("content"))
+        match event.get("type"):
+            case "m.room.member":
+                user, name = event.get("state_key"), content.get("displayname")
+                if isinstance(user, str):
+                    self._name(user, name if isinstance(name, str) else "")
+            case "m.room.power_levels":
+                self.powers = _table(content.get("users"))
+            case "m.room.encryption":
+                self.encrypted = True
+
+    def role_of(self, user: str) -> Role:
+        """By power level. In rooms of version 12 who made the room stands above all levels."""
+        level = (self.powers or {}).get(user, 0)
+        if user in self.creators or (isinstance(level, int) and level >= OWNER):
+            return Role.OWNER
+        return Role.ADMIN if isinstance(level, int) and level >= ADMIN else Role.MEMBER
+
+    def _name(self, user: str, name: str) -> None:
+        self.names[user] = name
+        self.names.move_to_end(user)
+        if len(self.names) > PEOPLE:
+            self.names.popitem(last=False)
+
+
+class Rooms:
+    """Those of one account. What is not known yet is asked for; who cannot be asked about has no
+    name. Nothing is raised."""
+
+    def __init__(self, server: Homeserver, account: str) -> None:
+        self._server = server
+        self._account = account
+        self._rooms: dict[str, Room] = {}
+        self._direct: dict[str, list[str]] = {}
+        self._said: OrderedDict[str, Said] = OrderedDict()
+
+    async def load(self) -> None:
+        """Ask which rooms are private. Raises `CallError`."""
+        try:
+            self.learn_direct(await self._server.get(self._direct_path))
+        except CallError as error:
+            if getattr(error, "status", 0) != 404:
+                raise
+
+    def learn_direct(self, content: Any) -> None:
+        """Take in the account's ``m.direct``: rooms by the person whom they are shared with."""
+        self._direct = {
+            user: [room for room in rooms if isinstance(room, str)]
+            for user, rooms in _table(content).items()
+            if isinstance(rooms, list)
+        }
+
+    async def add_direct(self, user: str, room_id: str) -> None:
+        """Note a private room where every program of the account sees it. Raises `CallError`."""
+        rooms = self._direct.setdefault(user, [])
+        if room_id not in rooms:
+            rooms.append(room_id)
+            await self._server.call("PUT", self._direct_path, body=dict(self._direct))
+
+    @property
+    def _direct_path(self) -> str:
+        return f"client/v3/user/{quote(self._account, safe='')}/account_data/m.direct"
+
+    def key(self, instance: str, room_id: str, thread: str | None = None) -> ChatKey:
+        """The chat's name. Raises `ChatKeyError`."""
+        private = any(room_id in rooms for rooms in self._direct.values())
+        kind = ChatKind.PRIVATE if private else ChatKind.GROUP
+        return ChatKey(instance, kind, room_id, thread)
+
+    def room(self, room_id: str) -> Room:
+        """What is known of a room so far."""
+        return self._rooms.setdefault(room_id, Room())
+
+    async def known(self, room_id: str) -> Room:
+        """A room with its powers, asked for at first need."""
+        room = self.room(room_id)
+        if room.powers is None:
+            path = f"client/v3/rooms/{quote(room_id, safe='')}/state"
+            content = _table(await self._ask(f"{path}/m.room.power_levels/"))
+            room.powers = _table(content.get("users"))
+            event = _table(await self._ask(f"{path}/m.room.create/", {"format": "event"}))
+            made = _table(event.get("content"))
+            if made.get("room_version") not in {None, *map(str, range(1, 12))}:
+                also = made.get("additional_creators")
+                more = also if isinstance(also, list) else []
+                room.creators = frozenset(map(str, [event.get("sender"), *more]))
+        return room
+
+    async def name_of(self, room_id: str, user: str) -> str:
+        """What the room calls somebody; empty where nobody says."""
+        room = self.room(room_id)
+        if user not in room.names:
+            member = quote(user, safe="")
+            path = f"client/v3/rooms/{quote(room_id, safe='')}/state/m.room.member/{member}"
+            content = _table(await self._ask(path))
+            room.learn({"type": "m.room.member", "state_key": user, "content": content})
+        return room.names.get(user, "")
+
+    def remember(self, event_id: str, said: Said) -> None:
+        """Keep what an event said."""
+        self._said[event_id] = said
+        if len(self._said) > EVENTS:
+            self._said.popitem(last=False)
+
+    def recalled(self, event_id: str) -> Said | None:
+        """What is remembered of an event."""
+        return self._said.get(event_id)
+
+    async def event(self, room_id: str, event_id: str) -> Json:
+        """An event of the room, from the server; empty where it is not to be had."""
+        path = f"client/v3/rooms/{quote(room_id, safe='')}/event/{quote(event_id, safe='')}"
+        return _table(await self._ask(path))
+
+    async def _ask(self, path: str, params: Mapping[str, str] | None = None) -> Any:
+        try:
+            return await self._server.get(path, params, seconds=LOOKUP_S)
+        except CallError as error:
+            logger.debug("Matrix: {} brought nothing: {}", path, error)
+            return None
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

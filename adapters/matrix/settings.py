@@ -1,0 +1,70 @@
+"""What an operator may set, under the names that NoneBot's users know."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nonebot.adapters.matrix.config import Config
+from nonebot.drivers import Driver, HTTPClientMixin
+from pydantic import ValidationError
+
+from nekro_core.api.adapter import Host
+
+from .adapter import SEND_S, Matrix
+from .gateway import Gateway
+
+FOLDER = "matrix"
+"""Below the data folder: where each account goes on after a restart, and renewed tokens."""
+
+
+def create(host: Host, driver: Driver) -> Matrix:
+    """The adapter. Raises `TypeError` for a driver that makes no HTTP requests, `ValueError` for
+    settings that cannot be read."""
+    if not isinstance(driver, HTTPClientMixin):
+        raise TypeError(f"driver {driver.type} makes no HTTP requests; ~httpx does")
+    folder = host.data_dir / FOLDER
+    config = read_config(host.settings, folder)
+    send_s = float(host.settings.get("api_timeout") or SEND_S)
+    return Matrix(host, driver, Gateway(driver, config), folder, send_s=send_s)
+
+
+def read_config(settings: Mapping[str, Any], folder: Path) -> Config:
+    """The adapter's own settings among all. In the process environment a list is written as JSON.
+
+    Where an account can renew its token, the new one is kept below ``folder`` unless
+    ``MATRIX_TOKEN_STORE_PATH`` says where: the one in the settings is worth nothing by then.
+    """
+    found: dict[str, Any] = {}
+    for name in Config.model_fields:
+        value = settings.get(name)
+        if name == "matrix_bots" and isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except ValueError:
+                raise ValueError(f"MATRIX_BOTS: expected JSON, for example {_EXAMPLE}") from None
+        if value not in (None, ""):
+            found[name] = value
+    try:
+        config = Config.model_validate(found)
+    except ValidationError as error:
+        # Without the values: they hold tokens.
+        faults = [f"{'.'.join(map(str, f['loc']))}: {f['msg']}" for f in error.errors()]
+        raise ValueError("; ".join(name.upper() for name in faults)) from None
+    if not config.matrix_bots:
+        raise ValueError(f"MATRIX_BOTS names no account; expected, for example, {_EXAMPLE}")
+    for bot in config.matrix_bots:
+        if not bot.homeserver.startswith(("http://", "https://")):
+            raise ValueError(
+                f"MATRIX_BOTS: homeserver {bot.homeserver!r}, expected an address "
+                "such as 'https://matrix.example.org'"
+            )
+    renews = any(
+        bot.refresh_token or bot.login_password or bot.oauth_enabled for bot in config.matrix_bots
+    )
+    if renews and not config.matrix_token_store_path:
+        config.matrix_token_store_path = str(folder / "tokens.json")
+    return config
+
+
+_EXAMPLE = '[{"homeserver": "https://matrix.example.org", "access_token": "syt_..."}]'
