@@ -20,6 +20,9 @@ class Address:
         return ChatKey(instance, self.kind, self.native_id, self.thread)
 
 
+_NAMES = ("message_id", "id", "msg_id", "message_seq")
+
+
 def in_chat(message_id: str, key: ChatKey) -> str:
     """An id that is unique in its chat, made unique in its account."""
     return f"{message_id}@{key.native_id}" if message_id else ""
@@ -39,9 +42,9 @@ def identity_of(result: Any) -> str:
         case str() | int():
             return str(result)
         case Mapping():
-            found = [result.get(name) for name in ("message_id", "id", "msg_id", "message_seq")]
+            found = [result.get(name) for name in _NAMES]
         case Sequence():
             found = [identity_of(each) for each in reversed(result)]
         case _:
-            found = [getattr(result, name, None) for name in ("message_id", "id", "msg_id")]
+            found = [getattr(result, name, None) for name in _NAMES]
     return next((str(each) for each in found if each not in (None, "")), "")

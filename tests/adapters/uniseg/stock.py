@@ -1,7 +1,9 @@
 """A stock NoneBot adapter without a network: its events go in, its HTTP requests are recorded."""
 
+import importlib
 import itertools
 import json
+import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +26,14 @@ from nonebot.drivers.fastapi import Driver as FastAPIDriver
 from adapters.uniseg import factories
 from nekro_core.api.chat import ChatKey, Delivery, Receipt, Segment, Text
 from tests.adapters.onebot_v11.memory_host import MemoryHost
+
+
+def quietly(module: str) -> Any:
+    """Import what uses things that are about to go."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return importlib.import_module(module)
+
 
 Answer = Callable[[Request], Any]
 """What the platform says to a request: JSON, bytes, or a `Response`; an exception is raised."""

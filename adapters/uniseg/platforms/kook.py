@@ -1,0 +1,104 @@
+"""KOOK, also known as Kaiheila. https://developer.kookapp.cn/doc."""
+
+from typing import Any
+
+from nonebot.adapters import Bot as BaseBot
+from nonebot.adapters import Event as BaseEvent
+from nonebot.adapters import Message
+from nonebot.adapters.kaiheila import Adapter
+from nonebot.adapters.kaiheila.event import (
+    ChannelDeleteMessageEvent,
+    ChannelMessageEvent,
+    Event,
+    MessageEvent,
+    PrivateMessageEvent,
+)
+from nonebot.adapters.kaiheila.message import KMarkdown, MessageSegment
+from nonebot.adapters.kaiheila.utils import unescape_kmarkdown
+from nonebot.drivers import Driver
+from nonebot_plugin_alconna.uniseg import Target
+
+from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.chat import (
+    ChatKind,
+    File,
+    Image,
+    Mention,
+    Reply,
+    Sender,
+    Text,
+    Video,
+    Voice,
+)
+
+from ..adapter import UnisegAdapter
+from ..platform import Platform
+from ..values import Address
+
+
+class Kook(Platform):
+    """See the module."""
+
+    name = "kook"
+    title = "KOOK"
+    stock = Adapter
+    # Text beside a picture becomes a card, whose paragraphs hold 2000 characters.
+    capabilities = Capabilities(
+        inline=frozenset({Text, Mention, Reply, Image}),
+        alone=frozenset({Voice, Video, File}),
+        text_length=2000,
+    )
+
+    def is_message(self, event: BaseEvent) -> bool:
+        """What somebody wrote."""
+        return isinstance(event, MessageEvent)
+
+    def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
+        """A channel or a person; a deleted message's channel stands elsewhere."""
+        match event:
+            case PrivateMessageEvent():
+                return Target(event.user_id, private=True)
+            case ChannelMessageEvent():
+                return Target(event.group_id)
+            case ChannelDeleteMessageEvent() if event.extra.body is not None:
+                return Target(str(event.extra.body.channel_id))
+        return None
+
+    def address(self, target: Target) -> Address:
+        """What is not a person's is a channel's."""
+        return Address(ChatKind.PRIVATE if target.private else ChatKind.CHANNEL, target.id)
+
+    def message(self, event: BaseEvent) -> Message[Any]:
+        r"""With ``\*`` as the ``*`` that people see."""
+        said = event.get_message()
+        return type(said)(
+            MessageSegment.text(unescape_kmarkdown(segment.data["content"]))
+            if isinstance(segment, KMarkdown) and "(" not in segment.data["content"]
+            else segment
+            for segment in said
+        )
+
+    def sender(self, event: BaseEvent) -> Sender:
+        """Under the nickname of the server."""
+        assert isinstance(event, Event)
+        author = event.extra.author
+        return Sender(event.user_id, (author.nickname or author.username or "") if author else "")
+
+    def time(self, event: BaseEvent) -> float | None:
+        """The server's, in milliseconds there."""
+        return event.msg_timestamp / 1000 if isinstance(event, Event) else None
+
+    def recalled(self, event: BaseEvent) -> str:
+        """The deleted message's."""
+        if isinstance(event, ChannelDeleteMessageEvent) and event.extra.body is not None:
+            return str(event.extra.body.msg_id)
+        return ""
+
+    async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
+        """uniseg keeps a file's address for its id."""
+        return piece.id if piece.id and piece.id.startswith(("http://", "https://")) else ""
+
+
+def create(host: Host, driver: Driver) -> UnisegAdapter:
+    """The adapter. Raises `ValueError` for settings that cannot be read."""
+    return UnisegAdapter(host, driver, Kook())

@@ -1,0 +1,155 @@
+"""Milky: QQ through Lagrange V2, LLBot and their like. https://milky.ntqqrev.org.
+
+A message is known by its sequence number, which is counted in each chat by itself.
+"""
+
+from typing import Any
+
+from nonebot.adapters import Bot as BaseBot
+from nonebot.adapters import Event as BaseEvent
+from nonebot.adapters.milky import Adapter, Bot
+from nonebot.adapters.milky.event import (
+    Event,
+    FriendFileUploadEvent,
+    FriendNudgeEvent,
+    GroupFileUploadEvent,
+    GroupMemberDecreaseEvent,
+    GroupMemberIncreaseEvent,
+    GroupNudgeEvent,
+    MessageEvent,
+    MessageRecallEvent,
+)
+from nonebot.drivers import Driver
+from nonebot_plugin_alconna import uniseg
+from nonebot_plugin_alconna.uniseg import Target
+
+from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.chat import (
+    File,
+    Image,
+    Mention,
+    Notice,
+    Reply,
+    Role,
+    Segments,
+    Sender,
+    Text,
+    Video,
+    Voice,
+)
+
+from ..adapter import UnisegAdapter
+from ..platform import Platform
+from ..reading import Reader
+from ..values import identity_of
+
+_UPLOADS = (FriendFileUploadEvent, GroupFileUploadEvent)
+
+
+class Milky(Platform):
+    """See the module."""
+
+    name = "milky"
+    title = "Milky"
+    stock = Adapter
+    ids_of_chat = True
+    capabilities = Capabilities(
+        inline=frozenset({Text, Mention, Reply, Image}), alone=frozenset({Voice, Video, File})
+    )
+
+    def is_message(self, event: BaseEvent) -> bool:
+        """A file comes as a notice and is somebody's message all the same."""
+        return isinstance(event, (MessageEvent, *_UPLOADS))
+
+    def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
+        """Uniseg takes a stranger's private message for a group's, and knows few notices."""
+        match event:
+            case MessageEvent() | MessageRecallEvent():
+                private = event.data.message_scene != "group"
+                return Target(str(event.data.peer_id), private=private)
+            case FriendFileUploadEvent() | FriendNudgeEvent():
+                return Target(str(event.data.user_id), private=True)
+        group = getattr(getattr(event, "data", None), "group_id", None)
+        return Target(str(group)) if group else None
+
+    def message_id(self, event: BaseEvent) -> str:
+        """The sequence number; a file's own id."""
+        if isinstance(event, _UPLOADS):
+            return event.data.file_id
+        assert isinstance(event, MessageEvent)
+        return str(event.data.message_seq)
+
+    async def segments(self, event: BaseEvent, bot: BaseBot, reader: Reader) -> Segments:
+        """What was said, or the file."""
+        if isinstance(event, _UPLOADS):
+            piece = uniseg.File(id=event.data.file_id, name=event.data.file_name)
+            return await reader.read([piece])
+        return await super().segments(event, bot, reader)
+
+    def sender(self, event: BaseEvent) -> Sender:
+        """Under the group's card, else the nickname."""
+        if not isinstance(event, MessageEvent):
+            return Sender(str(getattr(event, "data").user_id))  # noqa: B009 - of two kinds of event
+        member, friend = event.data.group_member, event.data.friend
+        if member is not None:
+            role = Role(member.role)
+            return Sender(str(event.data.sender_id), member.card or member.nickname, role)
+        return Sender(str(event.data.sender_id), friend.nickname if friend else "")
+
+    def time(self, event: BaseEvent) -> float | None:
+        """The platform's."""
+        return float(event.time) if isinstance(event, Event) else None
+
+    def notice(self, event: BaseEvent) -> Notice | None:
+        """Who came, left, and poked whom."""
+        match event:
+            case GroupMemberIncreaseEvent(data=data):
+                by = data.operator_id or data.invitor_id or data.user_id
+                return Notice("join", str(by), str(data.user_id))
+            case GroupMemberDecreaseEvent(data=data):
+                return Notice("leave", str(data.operator_id or data.user_id), str(data.user_id))
+            case GroupNudgeEvent(data=data):
+                return Notice("poke", str(data.sender_id), str(data.receiver_id))
+            case FriendNudgeEvent(data=data) if data.is_self_receive and not data.is_self_send:
+                return Notice("poke", str(data.user_id), str(event.self_id))
+        return None
+
+    def recalled(self, event: BaseEvent) -> str:
+        """The recalled message's."""
+        return str(event.data.message_seq) if isinstance(event, MessageRecallEvent) else ""
+
+    async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
+        """An address is asked for where the message has none."""
+        assert isinstance(bot, Bot)
+        match event:
+            case GroupFileUploadEvent(data=data):
+                return str(
+                    await bot.get_group_file_download_url(
+                        group_id=data.group_id, file_id=data.file_id
+                    )
+                )
+            case FriendFileUploadEvent(data=data):
+                return str(
+                    await bot.get_private_file_download_url(
+                        user_id=data.user_id, file_id=data.file_id, file_hash=data.file_hash
+                    )
+                )
+        if piece.url or not piece.id:
+            return ""
+        return str(await bot.get_resource_temp_url(resource_id=piece.id))
+
+    def sent_id(self, result: Any) -> str:
+        """An uploaded file has no sequence number that is told."""
+        return "" if isinstance(result, uniseg.File) else identity_of(result)
+
+
+def create(host: Host, driver: Driver) -> UnisegAdapter:
+    """The adapter. Raises `RuntimeError` where strangers could speak as anybody, `ValueError` for
+    settings that cannot be read."""
+    webhook = host.settings.get("milky_webhook")
+    if webhook and not dict(webhook).get("access_token"):
+        raise RuntimeError(
+            "MILKY_WEBHOOK has no access_token, so anybody who reaches the port could speak as "
+            "anybody: set one, and the same in the Milky implementation"
+        )
+    return UnisegAdapter(host, driver, Milky())

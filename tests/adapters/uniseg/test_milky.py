@@ -1,0 +1,162 @@
+"""Milky without an implementation: events and calls as its protocol page shows them."""
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nonebot.adapters.milky import Bot
+from nonebot.adapters.milky.config import ClientInfo
+from nonebot.drivers import Request
+
+from nekro_core.api.chat import (
+    ChatKey,
+    DeliveryState,
+    File,
+    Image,
+    Media,
+    Mention,
+    Notice,
+    Reply,
+    Role,
+    Text,
+    Voice,
+)
+from tests.adapters.uniseg.stock import Bench, bench
+
+GROUP = "milky-group_30003"
+MEMBER = {
+    "user_id": 10001, "nickname": "ann", "sex": "female", "group_id": 30003, "card": "Annie",
+    "title": "", "level": 1, "role": "admin", "join_time": 1, "last_sent_time": 1,
+}  # fmt: skip
+
+
+class Milky:
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.bot = Bot(bench.stock, "20002", ClientInfo())
+        bench.driver.answer = self.answer
+
+    def answer(self, request: Request) -> Any:
+        data: dict[str, Any] = {"message_seq": 78, "time": 1_700_000_001}
+        if "download_url" in request.url.path:
+            data = {"download_url": "https://example.com/file"}
+        elif "upload" in request.url.path:
+            data = {"file_id": "/f1"}
+        return {"status": "ok", "retcode": 0, "data": data}
+
+    async def event(self, kind: str, **data: Any) -> None:
+        told = {"event_type": kind, "time": 1_700_000_000, "self_id": 20002, "data": data}
+        event = self.bench.stock.json_to_event(told)
+        await self.bench.hear(self.bot, event)
+
+    async def say(self, *segments: Any, seq: int = 77, scene: str = "group", **more: Any) -> Any:
+        place = {"group_member": MEMBER} if scene == "group" else {}
+        parts = [
+            {"type": "text", "data": {"text": s}} if isinstance(s, str) else s for s in segments
+        ]
+        peer = 30003 if scene == "group" else 10001
+        await self.event(
+            "message_receive", message_scene=scene, peer_id=peer, message_seq=seq,
+            sender_id=10001, time=1_700_000_000, segments=parts, **{**place, **more},
+        )  # fmt: skip
+        return await self.bench.host.next_message()
+
+    @property
+    def call(self) -> tuple[str, Any]:
+        """The last call."""
+        request = self.bench.driver.requests[-1]
+        return request.url.path.rpartition("/")[2], json.loads(request.content)
+
+
+@pytest.fixture
+async def milky(tmp_path: Path) -> AsyncIterator[Milky]:
+    async with bench(tmp_path, "milky", milky_clients=[]) as made:
+        peer = Milky(made)
+        made.connect(peer.bot)
+        yield peer
+
+
+async def test_a_message_comes_in_and_an_answer_goes_out(milky: Milky) -> None:
+    heard = await milky.say({"type": "mention", "data": {"user_id": 20002, "name": "x"}}, " hi")
+    assert str(heard.chat_key) == GROUP
+    assert heard.segments == (Mention("20002"), Text(" hi"))
+    assert heard.to_bot
+    assert (heard.sender.name, heard.sender.role) == ("Annie", Role.ADMIN)
+    receipt = await milky.bench.send(GROUP, Reply(heard.message_id), Mention("10001"), "yes")
+    assert (receipt.state, receipt.message_id) == (DeliveryState.SENT, "78@30003")
+    action, params = milky.call
+    assert action == "send_group_message"
+    assert [(each["type"], each["data"]) for each in params["message"]] == [
+        ("reply", {"message_seq": 77}),
+        ("mention", {"user_id": 10001}),
+        ("text", {"text": "yes"}),
+    ]
+
+
+async def test_the_same_number_in_two_chats_is_two_messages(milky: Milky) -> None:
+    first = await milky.say("one", seq=5)
+    other = await milky.say("two", seq=5, scene="friend")
+    assert first.message_id != other.message_id
+
+
+async def test_a_strangers_private_message_is_private(milky: Milky) -> None:
+    heard = await milky.say("hello", scene="temp")
+    assert str(heard.chat_key) == "milky-private_10001"
+    assert (await milky.bench.send(heard.chat_key, "hi")).ok
+    assert milky.call[0] == "send_private_message"
+
+
+async def test_files_come_and_go(milky: Milky, tmp_path: Path) -> None:
+    await milky.event(
+        "group_file_upload", group_id=30003, user_id=10001, file_id="/f9", file_name="a.txt",
+        file_size=3,
+    )  # fmt: skip
+    heard = await milky.bench.host.next_message()
+    assert isinstance(heard.segments[0], File)
+    assert milky.bench.host.media.asked == ["https://example.com/file"]
+    path = tmp_path / "b.txt"
+    path.write_text("words")
+    assert (await milky.bench.send(GROUP, File(Media(path=str(path), name="b.txt")))).ok
+    action, params = milky.call
+    assert (action, params["file_name"]) == ("upload_group_file", "b.txt")
+    assert params["file_uri"] == "base64://" + base64.b64encode(b"words").decode()
+
+
+async def test_pictures_and_voices_go_inline(milky: Milky, tmp_path: Path) -> None:
+    await milky.say("hello")
+    path = tmp_path / "x"
+    path.write_bytes(b"bytes")
+    for form, kind in ((Image, "image"), (Voice, "record")):
+        assert (await milky.bench.send(GROUP, form(Media(path=str(path))))).ok
+        assert milky.call[1]["message"][0]["type"] == kind
+
+
+async def test_notices_and_recalls(milky: Milky) -> None:
+    await milky.say("oops", seq=9)
+    await milky.event("group_member_increase", group_id=30003, user_id=10002, operator_id=10001)
+    nudge = {
+        "group_id": 30003,
+        "display_action": "",
+        "display_suffix": "",
+        "display_action_img_url": "",
+    }
+    await milky.event("group_nudge", sender_id=10001, receiver_id=20002, **nudge)
+    await milky.event(
+        "message_recall", message_scene="group", peer_id=30003, message_seq=9, sender_id=10001,
+        operator_id=10001, display_suffix="",
+    )  # fmt: skip
+    _, joined, poked = await milky.bench.host.heard(3)
+    assert joined.notice == Notice("join", "10001", "10002")
+    assert poked.notice == Notice("poke", "10001", "20002")
+    assert poked.to_bot
+    await milky.bench.host.until(lambda: bool(milky.bench.host.recalled))
+    assert milky.bench.host.recalled == [(ChatKey.parse(GROUP), "9@30003")]
+
+
+async def test_a_webhook_without_a_token_is_an_open_door(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="MILKY_WEBHOOK has no access_token"):
+        async with bench(tmp_path, "milky", milky_webhook={"host": "127.0.0.1", "port": 1}):
+            pass
