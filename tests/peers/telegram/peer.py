@@ -45,6 +45,7 @@ class TelegramPeer(LoopbackServer):
         self._answers: dict[str, deque[Answer]] = {}
         self._changed = anyio.Event()
         self._polling: anyio.Event | None = None
+        self._streams: set[SocketStream] = set()
 
     @property
     def address(self) -> str:
@@ -102,6 +103,16 @@ class TelegramPeer(LoopbackServer):
         """How the next calls of a method are answered; ``send`` stands for every send."""
         self._answers.setdefault(method, deque()).extend(answers)
 
+    async def cut(self) -> None:
+        """The network is gone: every connection ends, and none can be made until `heal`."""
+        self.online = False
+        for stream in [*self._streams]:
+            await stream.aclose()
+
+    def heal(self) -> None:
+        """The network is back."""
+        self.online = True
+
     # -- inside ----------------------------------------------------------------------------
 
     def _note(self) -> None:
@@ -109,9 +120,18 @@ class TelegramPeer(LoopbackServer):
         self._changed = anyio.Event()
 
     async def serve(self, stream: SocketStream, reader: BufferedByteReceiveStream) -> bool:
-        request = await read_request(reader)
+        self._streams.add(stream)
+        try:
+            return await self._serve(stream, reader)
+        except anyio.ClosedResourceError:
+            return False
+        finally:
+            self._streams.discard(stream)
+
+    async def _serve(self, stream: SocketStream, reader: BufferedByteReceiveStream) -> bool:
         if not self.online:
             return False
+        request = await read_request(reader)
         path = unquote(urlsplit(request.path).path)
         prefix, _, method = path.removeprefix("/").partition(f"bot{self.token}/")
         if prefix == "file/":
