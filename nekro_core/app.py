@@ -297,6 +297,8 @@ class App:
                     partial(_adapter_of, store),
                     catalogue,
                     language=settings.nekro_agent.language,
+                    keeper=store.waiting,
+                    wall=wall,
                 ),
                 boxes=boxes,
                 journal=journal,

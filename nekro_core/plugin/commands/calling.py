@@ -159,12 +159,22 @@ class CommandCaller:
         if not context.user_id:
             raise ToolFailure(self._catalogue.say("command.nobody", context.lang))
 
+        said = get_text(question.on_timeout_message, "", context.lang).strip()
+
         async def late() -> None:
-            if text := get_text(question.on_timeout_message, "", context.lang).strip():
-                await self._send(context, text)
+            if said:
+                await self._send(context, said)
 
         try:
-            self._waits.open(call.record.chat_key, context.user_id, target, question, late)
+            self._waits.open(
+                call.record.chat_key,
+                context.user_id,
+                target,
+                question,
+                late,
+                said=said,
+                after=call.record.seq,
+            )
         except TooManyWaits as error:
             raise ToolFailure(str(error)) from None
 

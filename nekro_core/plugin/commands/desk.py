@@ -1,5 +1,6 @@
 """Commands on the message's way: known among all messages, and run for who typed them."""
 
+import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -14,8 +15,10 @@ from nekro_core.plugin.commands.access import Access, CommandSettings
 from nekro_core.plugin.commands.book import CommandBook, Entry
 from nekro_core.plugin.commands.calling import Call, CommandCaller, ContextMaker, chosen
 from nekro_core.plugin.commands.help import help_command
+from nekro_core.plugin.commands.restoring import restored
 from nekro_core.plugin.commands.spoken import line_of, word_of
-from nekro_core.plugin.commands.waits import Waits
+from nekro_core.plugin.commands.waits import Keeper, Waits
+from nekro_core.store import StoreError
 
 _ROUNDS_WAITING = 8
 """So many times what may run at once may wait in a chat; a flood beyond it is dropped."""
@@ -46,13 +49,16 @@ class CommandDesk:
         *,
         language: str = "",
         access: Access | None = None,
+        keeper: Keeper | None = None,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self.book = book
         access = access or Access(settings)
         book.add_own(help_command(book, settings, catalogue, access))
         self._adapter_of = adapter_of
         self._settings = settings
-        self._waits = Waits(settings.longest_wait_s)
+        self._context_for = context_for
+        self._waits = Waits(settings.longest_wait_s, keeper, wall=wall)
         self._caller = CommandCaller(
             book,
             settings,
@@ -72,10 +78,12 @@ class CommandDesk:
     def hear(self, record: Record, start: Start) -> bool:
         """Whether a record is a command, or the answer that one waits for: then it runs. ``start``
         runs what is the bot's own; what is a plugin's runs as the plugin's own task."""
-        if record.author is not Author.PERSON or record.recalled or record.from_history:
+        if record.author is not Author.PERSON or record.recalled:
             return False
         user = record.sender.user_id
         if (found := self._typed(record)) is not None:
+            if record.from_history:
+                return False  # It may be long over; an answer is waited for still.
             entries, line = found
             self._waits.close((record.chat_key, user))
             if len(entries) == 1:
@@ -84,11 +92,17 @@ class CommandDesk:
                 call = Call(entry=entries[0], record=record, line=line)
                 start(partial(self._in_lane, call, partial(self._caller.tell_names, call, entries)))
             return True
-        if (wait := self._waits.take(record.chat_key, user)) is None:
+        if (wait := self._waits.take(record.chat_key, user, record.seq)) is None:
             return False
         line = chosen(wait.question, line_of(record))
         self._begin(Call(entry=wait.entry, record=record, line=line, wait=wait), start)
         return True
+
+    async def restore(self) -> set[int]:
+        """Go on waiting for what an earlier process asked people. The numbers of records that were
+        answers it was at work on: they are not to be taken for anything else. Called once, when the
+        plugins are loaded. Raises `StoreUnavailable`."""
+        return await restored(self._waits, self.book, self._context_for)
 
     def forget(self, chat_key: ChatKey, user_id: str) -> None:
         """Wait no longer for what this person answers."""
@@ -118,12 +132,22 @@ class CommandDesk:
         return (found, rest) if found else None
 
     def _begin(self, call: Call, start: Start) -> None:
-        errand = partial(self._in_lane, call, partial(self._caller.run, call))
+        work = self._caller.run if call.wait is None else self._answered
+        errand = partial(self._in_lane, call, partial(work, call))
         if (plugin := call.entry.plugin) is None:
             start(errand)
         else:
             name = f"{plugin.key}: command {call.entry.command.name} in {call.record.chat_key}"
             plugin.tasks.start(errand, name=name)
+
+    async def _answered(self, call: Call) -> None:
+        assert call.wait is not None, "only an answer comes here"
+        try:
+            await self._waits.at_work(call.wait, call.record.seq)
+        except StoreError as error:
+            logger.error("{}: an answer is not written down: {}", call.record.chat_key, error)
+        await self._caller.run(call)
+        self._waits.done(call.record.seq)
 
     async def _in_lane(self, call: Call, errand: Errand) -> None:
         """Do it when it is this call's turn in its chat. Nothing is raised."""

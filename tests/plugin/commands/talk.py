@@ -1,6 +1,7 @@
 """A chat whose people type commands: plugins and desk are real, the platform is in memory."""
 
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -17,6 +18,7 @@ from nekro_core.plugin.commands.access import CommandSettings
 from nekro_core.plugin.commands.book import CommandBook
 from nekro_core.plugin.commands.command import Command, CommandFamily
 from nekro_core.plugin.commands.desk import CommandDesk
+from nekro_core.plugin.commands.waits import Keeper
 from nekro_core.plugin.registering import NO_REGISTRARS, Registrars
 from nekro_core.plugin.settings import PluginSettings
 from tests.plugin.world import GROUP, World
@@ -80,11 +82,13 @@ async def talk(
     *,
     order: tuple[str, ...] = (),
     registrars: Registrars = NO_REGISTRARS,
+    keeper: Keeper | None = None,
+    wall: Callable[[], float] = time.time,
     **plugins: str,
 ) -> AsyncIterator[Talk]:
     """A chat with these plugins, each the code behind its `NekroPlugin`."""
-    settings = CommandSettings()
-    async with talk_with(settings, folder, order=order, registrars=registrars, **plugins) as chat:
+    known: dict[str, Any] = {"order": order, "registrars": registrars, "keeper": keeper}
+    async with talk_with(CommandSettings(), folder, wall=wall, **known, **plugins) as chat:
         yield chat
 
 
@@ -95,6 +99,8 @@ async def talk_with(
     *,
     order: tuple[str, ...] = (),
     registrars: Registrars = NO_REGISTRARS,
+    keeper: Keeper | None = None,
+    wall: Callable[[], float] = time.time,
     **plugins: str,
 ) -> AsyncIterator[Talk]:
     """The same under other settings."""
@@ -117,6 +123,8 @@ async def talk_with(
             registry.context_for,
             world.services.adapter_of,
             Catalogue.load(),
+            keeper=keeper,
+            wall=wall,
         )
         yield Talk(world, registry, book, desk, tasks)
         tasks.cancel_scope.cancel()
