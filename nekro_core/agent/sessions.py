@@ -65,7 +65,9 @@ class Sessions:
     async def recover(self) -> None:
         """Take up what a dead process left: its open turns, then what nobody has answered. Called
         once, after the outbox is open and before the adapters start."""
-        store, now = self._ports.store, self._ports.wall()
+        assert self._tasks is not None, "enter the sessions first"
+        store, now, commands = self._ports.store, self._ports.wall(), self._ports.commands
+        dealt_with = await commands.restore()
         for turn in await store.turns.interrupted():
             self._session(turn.chat_key).take_up(turn)
         waiting = await store.turns.unanswered(since=now - self._ports.trigger.recover_age_s)
@@ -78,8 +80,11 @@ class Sessions:
             session = self._session(chat.chat_key)
             for record in heard:
                 # A command may have been run: what it did is not done twice.
-                known = self._ports.commands.is_command(record)
-                (session.pass_over if known else self._begin_hearing)(record)
+                done = record.seq in dealt_with or commands.is_command(record)
+                if done or commands.hear(record, self._tasks.start_soon):
+                    session.pass_over(record)
+                else:
+                    self._begin_hearing(record)
 
     def prepare(self) -> None:
         """Begin to make the model ready, before the first person waits for it: its library loaded,
