@@ -25,12 +25,13 @@ class TriggerSettings(BaseModel):
     """What was stored but not answered before a restart gets its turn only if it is younger."""
     private: bool = True
     """Answer every message of a private chat."""
-    burst_turns: int = Field(default=20, ge=0)
+    burst_turns: int = Field(default=60, ge=0)
     """Turns that one sender can wake in one chat within ``burst_s``: two bots that answer each
-    other come to an end. Who reaches it is answered again after ``rest_s`` of silence; 0 is no
-    bound."""
+    other come to an end. No person reaches it who lets the bot finish (a turn takes over a second,
+    and what is said meanwhile belongs to it). Who does is answered again after ``rest_s`` of
+    silence; 0 is no bound."""
     burst_s: float = Field(default=120.0, gt=0)
-    hour_turns: int = Field(default=100, ge=0)
+    hour_turns: int = Field(default=300, ge=0)
     """The same within an hour, for bots that take their time."""
     rest_s: float = Field(default=60.0, gt=0)
 
