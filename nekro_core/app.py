@@ -24,6 +24,9 @@ from nekro_core.agent import (
     Sessions,
     ToolDesk,
 )
+from nekro_core.agent.erased_marks import FILE_NAME as MARKS
+from nekro_core.agent.erased_marks import ErasedMarks
+from nekro_core.agent.erasing import Erasing
 from nekro_core.catalogue import Catalogue
 from nekro_core.chat import ChatKey
 from nekro_core.compat import Host as OlderHost
@@ -42,6 +45,7 @@ from nekro_core.delivery import (
 from nekro_core.delivery.fitting import Fitting
 from nekro_core.delivery.hearing import Hearing
 from nekro_core.delivery.links import MediaLinks
+from nekro_core.erasers import erasers
 from nekro_core.llm.embedded import EmbeddedModel, Progress
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels
@@ -50,12 +54,14 @@ from nekro_core.maibot import MaiBotHost, MaiBotPorts
 from nekro_core.mcp_servers import McpServers
 from nekro_core.media.converter import Converter
 from nekro_core.plugin import PluginRegistry, Services, loop_watched
-from nekro_core.plugin.commands.access import CommandPermission, standing
+from nekro_core.plugin.commands.access import Access, CommandPermission, standing
 from nekro_core.plugin.commands.book import CommandBook
 from nekro_core.plugin.commands.command import Command, CommandFamily
 from nekro_core.plugin.commands.desk import CommandDesk
 from nekro_core.plugin.models.endpoints import PluginModels
 from nekro_core.plugin.models.metered import Ledger
+from nekro_core.plugin.tasks.kept import KeptTasks
+from nekro_core.plugin.tasks.runner import TaskRunner
 from nekro_core.plugin.web.pages import PluginPages
 from nekro_core.plugin.web.values import PluginRouter, Webhook
 from nekro_core.plugin.web.webhooks import Webhooks
@@ -236,6 +242,7 @@ class App:
                 timers=timers,
                 models=models,
                 vectors=vectors,
+                tasks=TaskRunner(KeptTasks(store.waiting, wall=wall)),
             )
             maibot = await stack.enter_async_context(
                 MaiBotHost.open(
@@ -299,6 +306,7 @@ class App:
                     language=settings.nekro_agent.language,
                     keeper=store.waiting,
                     wall=wall,
+                    access=Access(settings.nekro_command, conduct),
                 ),
                 boxes=boxes,
                 journal=journal,
@@ -307,13 +315,21 @@ class App:
                 settings=settings.nekro_agent,
                 trigger=settings.nekro_trigger,
                 manners=manners,
+                timers=timers,
                 run_limits=settings.nekro_sandbox.limits,
                 clock=clock,
                 wall=wall,
                 discovery=Discovery(settings.nekro_agent.prompt.found_tools),
                 hearing=hearing,
             )
-            sessions = await stack.enter_async_context(Sessions(ports))
+            erasing = Erasing(
+                ports,
+                ErasedMarks(data / MARKS, partial(kept_secret, data, "erased"), wall),
+                media=media,
+                data=data,
+                erasers=erasers(data, vectors=vectors, older=older, conduct=conduct),
+            )
+            sessions = await stack.enter_async_context(Sessions(ports, erasing))
             older.reset = sessions.begin_anew
             host = LocalHost(
                 data_dir=data,

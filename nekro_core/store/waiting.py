@@ -43,9 +43,12 @@ class Waiting:
 
     def forget(self, kind: str, name: str) -> Awaitable[object]:
         """Take a row away. Its place in line is taken before this returns."""
-        return self._database.write(
-            Statement("DELETE FROM waiting WHERE kind = ? AND name = ?", (kind, name[:MAX_ID]))
-        )
+        return self._database.write(self.forgotten(kind, name))
+
+    @staticmethod
+    def forgotten(kind: str, name: str) -> Statement:
+        """The statement that takes a row away."""
+        return Statement("DELETE FROM waiting WHERE kind = ? AND name = ?", (kind, name[:MAX_ID]))
 
     async def all(self, kind: str) -> list[WaitingRow]:
         """Every row of a kind, in the order in which they were made."""

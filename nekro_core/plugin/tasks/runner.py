@@ -1,4 +1,4 @@
-"""The tasks of plugins that run in one bot. In memory: a bot that ends, ends them."""
+"""The tasks of plugins that run in one bot. A bot that ends, ends them; the next one says so."""
 
 import asyncio
 import inspect
@@ -15,6 +15,7 @@ from loguru import logger
 from nekro_core.plugin.faults import passes_through
 from nekro_core.plugin.tasks.flag import Flag
 from nekro_core.plugin.tasks.handle import AsyncTaskHandle
+from nekro_core.plugin.tasks.kept import KeptTasks
 from nekro_core.plugin.tasks.values import TaskCtl, TaskType
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ class _Running(msgspec.Struct):
 class TaskRunner:
     """A task is known by its type and id; an id alone finds the first of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: KeptTasks | None = None) -> None:
+        self._kept = kept or KeptTasks()
         self._running: dict[_Key, _Running] = {}
         self._ended: OrderedDict[_Key, tuple[TaskCtl, Callable[[], None]]] = OrderedDict()
 
@@ -76,13 +78,15 @@ class TaskRunner:
         forget = plugin.effects.add(f"task {task_id}", partial(_drop, self._running, key))
 
         async def run() -> None:
-            last = TaskCtl.cancel("called off")
+            last = cut = TaskCtl.cancel("called off")
             try:
                 last = await _worked(kinds[task_type], handle, args, kwargs)
             finally:
                 forget()
                 if self._running.get(key) is entry:
                     del self._running[key]
+                if last is not cut or handle.is_cancelled:
+                    self._kept.ended(task_type, task_id)
                 handle.state = last
                 handle.cancel_all()
                 self._keep(key, last, plugin)
@@ -90,6 +94,7 @@ class TaskRunner:
                     await _told(on_terminal, last, handle)
 
         entry.task = plugin.tasks.start(run, name=f"{plugin.key}: {task_type} {task_id}")
+        self._kept.began(plugin.key, task_type, task_id, chat_key)
         return handle
 
     def get_handle(self, task_type: str = "", task_id: str = "") -> AsyncTaskHandle | None:

@@ -1,0 +1,104 @@
+"""Which tasks ran when the bot was cut off, so that the next one can say so.
+
+A task is a coroutine of a plugin: it cannot be gone on with. It is closed with a line in its chat's
+record that wakes the agent, once, so that nobody waits for it in vain.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from loguru import logger
+
+from nekro_core.chat import ChatKey, ChatKeyError, Record
+from nekro_core.store import Statement, Store, WaitingRow
+
+TASK = "task"
+_SHOWN = 200
+"""Characters of a task's type and id that are told."""
+
+
+class Keeper(Protocol):
+    """Where they are kept (`nekro_core.store.Store.waiting`)."""
+
+    def put(self, row: WaitingRow) -> Awaitable[object]:
+        """Keep a row, in the place of one with its key."""
+
+    def forget(self, kind: str, name: str) -> Awaitable[object]:
+        """Take a row away."""
+
+
+class Telling(Protocol):
+    """What is needed of the inbox (`nekro_core.delivery.Inbox`)."""
+
+    async def note(
+        self,
+        chat_key: ChatKey,
+        text: str,
+        *,
+        to_bot: bool,
+        unique_id: str,
+        beside: Callable[[int], tuple[Statement, ...]],
+    ) -> Record:
+        """Store a line for the agent, and what is written with it."""
+
+
+class KeptTasks:
+    """Writes down which tasks run; without a ``keeper`` a restart forgets them. ``wall`` counts
+    seconds since 1970."""
+
+    def __init__(
+        self, keeper: Keeper | None = None, *, wall: Callable[[], float] = time.time
+    ) -> None:
+        self._keeper = keeper
+        self._wall = wall
+
+    def began(self, plugin: str, task_type: str, task_id: str, chat_key: str) -> None:
+        """A task runs."""
+        if self._keeper is None:
+            return
+        try:
+            chat = str(ChatKey.parse(chat_key))
+        except ChatKeyError:
+            return  # It belongs to no chat: there is nobody to tell.
+        self._keeper.put(
+            WaitingRow(
+                kind=TASK,
+                name=_name(task_type, task_id),
+                plugin=plugin,
+                chat_key=chat,
+                data=json.dumps({"type": task_type[:_SHOWN], "id": task_id[:_SHOWN]}),
+                created=self._wall(),
+            )
+        )
+
+    def ended(self, task_type: str, task_id: str) -> None:
+        """It has said its last word, or was called off."""
+        if self._keeper is not None:
+            self._keeper.forget(TASK, _name(task_type, task_id))
+
+
+async def tell_of_cut_off(store: Store, inbox: Telling) -> int:
+    """Tell chats of the tasks that an earlier process left, and forget these; how many there were.
+    Raises `StoreError`."""
+    rows = await store.waiting.all(TASK)
+    for row in rows:
+        known = json.loads(row.data)
+        logger.warning("{}: task {} was cut off by a restart", row.plugin, known)
+        forgotten = store.waiting.forgotten(row.kind, row.name)
+        await inbox.note(
+            ChatKey.parse(row.chat_key),
+            f"[task] {known['type']} {known['id']!r} of {row.plugin} was at work when the bot was "
+            "restarted, and is over. What it had not done by then is not done. Whoever waits for "
+            "it should be told; start it again if it is still wanted.",
+            to_bot=True,
+            unique_id=f"task:{row.name}:{row.created}",
+            beside=lambda _, gone=forgotten: (gone,),  # type: ignore[misc]
+        )
+    return len(rows)
+
+
+def _name(task_type: str, task_id: str) -> str:
+    return hashlib.sha256(f"{task_type} {task_id}".encode(errors="replace")).hexdigest()
