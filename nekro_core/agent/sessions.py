@@ -15,6 +15,7 @@ from nekro_core.agent.small_prompt import beginnings
 from nekro_core.chat import ChatKey, ChatKind, Record
 from nekro_core.delivery import Working
 from nekro_core.llm.model import ChatRequest, ModelError
+from nekro_core.plugin.tasks.kept import tell_of_cut_off
 from nekro_core.store import StoreUnavailable
 
 _AFTER_FAULT_S = 1.0
@@ -85,6 +86,8 @@ class Sessions:
                     session.pass_over(record)
                 else:
                     self._begin_hearing(record)
+        # At last: the listeners hear of these lines by themselves.
+        await tell_of_cut_off(store, self._ports.inbox)
 
     def prepare(self) -> None:
         """Begin to make the model ready, before the first person waits for it: its library loaded,
