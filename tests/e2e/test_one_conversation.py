@@ -27,6 +27,7 @@ from tests.e2e.stages.script import (
     THERE,
     model,
 )
+from tests.e2e.stages.telegram import telegram
 from tests.e2e.stages.web import web
 from tests.e2e.stages.wire_page import check_page
 from tests.e2e.whole_bot import until
@@ -34,7 +35,7 @@ from tests.peers.scripted_model import ScriptedModelServer
 
 pytestmark = pytest.mark.long
 
-STAGES: dict[str, Opener] = {"onebot_v11": onebot_v11, "web": web}
+STAGES: dict[str, Opener] = {"onebot_v11": onebot_v11, "telegram": telegram, "web": web}
 
 
 def _wav() -> bytes:
