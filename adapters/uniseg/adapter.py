@@ -95,7 +95,10 @@ class UnisegAdapter:
             reason = f"no answer within {self._send_s:g} s; it may have arrived"
             return Receipt(state=DeliveryState.UNKNOWN, reason=reason)
         except Exception as error:  # noqa: BLE001 - of whatever kind the stock adapter raises
-            receipt = outcome_of(error)
+            if self._platform.refused(error):
+                receipt = Receipt(state=DeliveryState.REJECTED, reason=str(error) or repr(error))
+            else:
+                receipt = outcome_of(error)
             logger.warning("{}: {}: {}", delivery.chat_key, receipt.state, receipt.reason)
             return receipt
         return Receipt(state=DeliveryState.SENT, message_id=message_id)

@@ -138,9 +138,17 @@ class Platform:
         """Somebody is addressed."""
         return uniseg.At("user", user_id, name or None)
 
+    def arranged(self, pieces: list[uniseg.Segment]) -> list[uniseg.Segment]:
+        """The pieces of one call as the platform wants them together."""
+        return pieces
+
     def options(self, segments: Segments) -> Mapping[str, Any]:
         """What the adapter's send is told beside the message."""
         return {}
+
+    def refused(self, error: Exception) -> bool:
+        """Whether the platform clearly said no, where its adapter's error does not show it."""
+        return False
 
     def sent_id(self, result: Any) -> str:
         """The id of a sent message in what the platform answered."""

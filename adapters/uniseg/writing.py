@@ -48,7 +48,8 @@ async def written(
             raise CannotSend(f"{platform.name} cannot send a segment of type {kind}")
         if type(segment) in can.alone and len(rest) > 1:
             raise CannotSend(f"a segment of type {kind} must be a message of its own")
-    return [await _written(segment, platform, own) for segment in replies + rest]
+    pieces = [await _written(segment, platform, own) for segment in replies + rest]
+    return platform.arranged(pieces)
 
 
 async def _written(segment: Segment, platform: Platform, own: Mapping[str, str]) -> uniseg.Segment:

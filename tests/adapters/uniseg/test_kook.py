@@ -95,7 +95,7 @@ async def test_media_are_uploaded_first(kook: Kook, tmp_path: Path) -> None:
     await kook.say("hello")
     path = tmp_path / "x"
     path.write_bytes(b"bytes")
-    for form, kind in ((Image, 2), (File, 4), (Voice, 10)):  # a voice is a card that plays it
+    for form, kind in ((Image, 2), (File, 10), (Voice, 10)):  # a card shows it with its name
         assert (await kook.bench.send(CHANNEL, form(Media(path=str(path), name="x")))).ok
         assert kook.posted["type"] == kind
         assert "https://img.kookapp.cn/asset" in kook.posted["content"]

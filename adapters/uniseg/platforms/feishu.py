@@ -1,0 +1,193 @@
+"""Feishu, and Lark abroad. https://open.feishu.cn/document.
+
+A message that is text alone is written in a small markup; one of several parts is a ``post``.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nonebot.adapters import Bot as BaseBot
+from nonebot.adapters import Event as BaseEvent
+from nonebot.adapters.feishu import Adapter, Bot
+from nonebot.adapters.feishu.event import (
+    Event,
+    GroupMemberUserAddedEvent,
+    GroupMemberUserDeletedEvent,
+    GroupMemberUserWithdrawnEvent,
+    MessageEvent,
+)
+from nonebot.drivers import Driver
+from nonebot_plugin_alconna import uniseg
+from nonebot_plugin_alconna.uniseg import Target
+
+from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.chat import (
+    File,
+    Image,
+    Mention,
+    Notice,
+    Reply,
+    Segments,
+    Sender,
+    Text,
+    Video,
+    Voice,
+)
+
+from ..adapter import UnisegAdapter
+from ..bridge import CannotSend
+from ..platform import Platform
+from ..reading import Reader
+
+_MARKUP = re.compile(r"<(?=/?(?:at|b|i|u|s|a)\b)")
+_REFUSED = re.compile(r"unexpected status code: 4(?!29)\d\d")
+_RECALLED = "im.message.recalled_v1"
+
+
+class Feishu(Platform):
+    """See the module."""
+
+    name = "feishu"
+    title = "Feishu"
+    stock = Adapter
+    capabilities = Capabilities(
+        inline=frozenset({Text, Mention, Reply, Image}), alone=frozenset({Voice, Video, File})
+    )
+    # uniseg uploads a voice and a video as what Feishu then refuses to send as such.
+    nearest = {Voice: File, Video: File}  # noqa: RUF012 - never changed
+
+    def user_of(self, bot: BaseBot) -> str:
+        """In events the bot is its ``open_id``; the account is its ``app_id``."""
+        assert isinstance(bot, Bot)
+        return bot.bot_info.open_id
+
+    def is_message(self, event: BaseEvent) -> bool:
+        """What somebody wrote."""
+        return isinstance(event, MessageEvent)
+
+    def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
+        """Of a notice too, which uniseg does not place."""
+        if isinstance(event, MessageEvent) or not isinstance(event, Event):
+            return super().place(event, bot)
+        chat = _field(event, "chat_id")
+        return Target(chat) if chat else None
+
+    async def segments(self, event: BaseEvent, bot: BaseBot, reader: Reader) -> Segments:
+        """A rich text is taken apart here; uniseg passes it on as a card."""
+        assert isinstance(event, MessageEvent)
+        said = event.event.message
+        if said.message_type != "post":
+            return await super().segments(event, bot, reader)
+        people = {each.key: (each.id.open_id, each.name) for each in said.mentions or ()}
+        found = await reader.read(list(_of_post(json.loads(said.content), people)))
+        reply = self.quoted(event)
+        return found if reply is None else (await reader.quoted(reply), *found)
+
+    def quoted(self, event: BaseEvent) -> Reply | None:
+        """The message that is answered, by its id alone."""
+        assert isinstance(event, MessageEvent)
+        parent = event.event.message.parent_id
+        return Reply(parent) if parent else None
+
+    def sender(self, event: BaseEvent) -> Sender:
+        """Feishu tells no names with messages."""
+        return Sender(event.get_user_id())
+
+    def time(self, event: BaseEvent) -> float | None:
+        """The server's, in milliseconds there."""
+        return int(event.header.create_time) / 1000 if isinstance(event, Event) else None
+
+    def notice(self, event: BaseEvent) -> Notice | None:
+        """Who came and who left. Several at once are told of as the first."""
+        match event:
+            case GroupMemberUserAddedEvent():
+                kind = "join"
+            case GroupMemberUserDeletedEvent() | GroupMemberUserWithdrawnEvent():
+                kind = "leave"
+            case _:
+                return None
+        users = event.event.users
+        actor = event.event.operator_id.open_id
+        return Notice(kind, actor, users[0].user_id.open_id, users[0].name) if users else None
+
+    def recalled(self, event: BaseEvent) -> str:
+        """The recalled message's."""
+        ours = isinstance(event, Event) and event.header.event_type == _RECALLED
+        return _field(event, "message_id") if ours else ""
+
+    async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
+        """By its key, from the message that brought it. Of a voice uniseg keeps the key for an
+        address."""
+        assert isinstance(bot, Bot)
+        assert isinstance(event, MessageEvent)
+        key = piece.id or (piece.url or "").removeprefix("https://")
+        image = isinstance(piece, uniseg.Image)
+        data = await bot.get_msg_resource(event.message_id, key, "image" if image else "file")
+        if isinstance(data, bytes):
+            return data
+        raise LookupError(f"Feishu answered {data!r} instead of the medium")
+
+    def text(self, text: str) -> uniseg.Segment:
+        """With an invisible sign in what would be markup: the text must ring for nobody."""
+        return uniseg.Text(_MARKUP.sub("<\u200b", text))
+
+    def arranged(self, pieces: list[uniseg.Segment]) -> list[uniseg.Segment]:
+        """A mention alone is no message there."""
+        seen = [piece for piece in pieces if not isinstance(piece, uniseg.Reply)]
+        lonely = len(seen) == 1 and isinstance(seen[0], uniseg.At | uniseg.AtAll)
+        return [*pieces, uniseg.Text(" ")] if lonely else pieces
+
+    def refused(self, error: Exception) -> bool:
+        """Its adapter calls every status a network's error."""
+        return bool(_REFUSED.search(str(error) + repr(error)))
+
+    def sent_id(self, result: Any) -> str:
+        """Raises `CannotSend` for an answer with a code: its adapter takes it for a success."""
+        if isinstance(result, Mapping) and result.get("code"):
+            raise CannotSend(f"Feishu refused it: {result.get('msg')} (code {result['code']})")
+        data = result.get("data") if isinstance(result, Mapping) else None
+        return super().sent_id(data)
+
+
+def _field(event: BaseEvent, name: str) -> str:
+    detail = getattr(event, "event", None)
+    found = detail.get(name) if isinstance(detail, Mapping) else getattr(detail, name, None)
+    return found if isinstance(found, str) else ""
+
+
+def _of_post(
+    post: Mapping[str, Any], people: Mapping[str, tuple[str, str]]
+) -> Iterator[uniseg.Segment]:
+    """The pieces of a rich text, a line break between its paragraphs."""
+    if title := post.get("title"):
+        yield uniseg.Text(f"{title}\n")
+    for number, paragraph in enumerate(post.get("content") or ()):
+        if number:
+            yield uniseg.Text("\n")
+        for part in paragraph:
+            yield _of_part(part, people)
+
+
+def _of_part(part: Mapping[str, Any], people: Mapping[str, tuple[str, str]]) -> uniseg.Segment:
+    match part:
+        case {"tag": "img", "image_key": key}:
+            return uniseg.Image(id=str(key))
+        case {"tag": "media", "file_key": key}:
+            return uniseg.Video(id=str(key))
+        case {"tag": "at", "user_id": "all" | "@_all"}:
+            return uniseg.AtAll()
+        case {"tag": "at", "user_id": user}:
+            known, name = people.get(str(user), (str(user), str(part.get("user_name") or "")))
+            return uniseg.At("user", known, name or None)
+        case {"tag": "a", "href": address}:
+            return uniseg.Text(f"{part.get('text') or ''} ({address})")
+        case {"tag": "hr"}:
+            return uniseg.Text("\n")
+    return uniseg.Text(str(part.get("text") or part.get("emoji_type") or ""))
+
+
+def create(host: Host, driver: Driver) -> UnisegAdapter:
+    """The adapter. Raises `ValueError` for settings that cannot be read."""
+    return UnisegAdapter(host, driver, Feishu())

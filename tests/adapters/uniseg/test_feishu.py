@@ -1,0 +1,196 @@
+"""Feishu without its servers: events as its documentation shows them, requests as sent."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nonebot.adapters.feishu import Bot
+from nonebot.adapters.feishu.config import BotConfig
+from nonebot.adapters.feishu.models import BotInfo
+from nonebot.drivers import Request, Response
+
+from nekro_core.api.chat import (
+    ChatKey,
+    DeliveryState,
+    File,
+    Image,
+    Media,
+    Mention,
+    Notice,
+    Reply,
+    Text,
+    Voice,
+)
+from tests.adapters.uniseg.stock import Bench, bench
+
+GROUP = "feishu-group_oc_g"
+ANN = {"open_id": "ou_ann", "union_id": "on_ann", "user_id": "ann"}
+SELF = {"open_id": "ou_bot", "union_id": "on_bot", "user_id": None}
+MENTION = {"key": "@_user_1", "id": {**SELF, "user_id": ""}, "name": "nekro", "tenant_key": "t"}
+
+
+class Feishu:
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        config = BotConfig(app_id="cli_1", app_secret="s", verification_token="v")
+        info = BotInfo(
+            activate_status=2, app_name="nekro", avatar_url="https://example.com/a.png",
+            ip_white_list=[], open_id="ou_bot",
+        )  # fmt: skip
+        self.bot = Bot(bench.stock, "cli_1", bot_config=config, bot_info=info)
+        self.result: dict[str, Any] = {"code": 0, "data": {"message_id": "om_9"}}
+        self.status = 200
+        bench.driver.answer = self.answer
+
+    def answer(self, request: Request) -> Any:
+        data: dict[str, Any] = self.result
+        status = self.status
+        if "tenant_access_token" in request.url.path:
+            data, status = {"code": 0, "msg": "ok", "tenant_access_token": "t", "expire": 7200}, 200
+        elif "/resources/" in request.url.path:
+            return Response(200, content=b"bytes", headers={"Content-Type": "image/png"})
+        elif request.url.path.endswith("/images"):
+            data, status = {"code": 0, "data": {"image_key": "img_1"}}, 200
+        elif request.url.path.endswith("/files"):
+            data, status = {"code": 0, "data": {"file_key": "file_1"}}, 200
+        headers = {"Content-Type": "application/json"}
+        return Response(status, content=json.dumps(data), headers=headers)
+
+    async def event(self, kind: str, event: Any) -> None:
+        header = {
+            "event_id": "e", "event_type": kind, "create_time": "1700000000000", "token": "v",
+            "app_id": "cli_1", "tenant_key": "t",
+        }  # fmt: skip
+        told = {"schema": "2.0", "header": header, "event": event}
+        await self.bench.hear(self.bot, self.bench.stock.json_to_event(told))
+
+    async def say(self, content: Any, kind: str = "text", chat: str = "group", **more: Any) -> Any:
+        message = {
+            "message_id": "om_1", "create_time": "1700000000000", "chat_id": "oc_g",
+            "chat_type": chat, "message_type": kind, "content": json.dumps(content), **more,
+        }  # fmt: skip
+        sender = {"sender_id": ANN, "sender_type": "user", "tenant_key": "t"}
+        await self.event("im.message.receive_v1", {"sender": sender, "message": message})
+        return await self.bench.host.next_message()
+
+    @property
+    def sent(self) -> tuple[str, Any]:
+        """Type and content of the last message."""
+        body = self.bench.driver.requests[-1].json
+        return body["msg_type"], json.loads(body["content"])
+
+
+@pytest.fixture
+async def feishu(tmp_path: Path) -> AsyncIterator[Feishu]:
+    async with bench(tmp_path, "feishu", feishu_bots=[]) as made:
+        peer = Feishu(made)
+        made.connect(peer.bot)
+        yield peer
+
+
+async def test_a_message_comes_in_and_an_answer_goes_out(feishu: Feishu) -> None:
+    heard = await feishu.say({"text": "@_user_1 hello"}, mentions=[MENTION], parent_id="om_0")
+    assert str(heard.chat_key) == GROUP
+    assert heard.segments == (Reply("om_0"), Mention("cli_1"), Text(" hello"))
+    assert heard.to_bot
+    assert heard.sender.user_id == "ou_ann"
+    assert heard.time == 1_700_000_000
+    receipt = await feishu.bench.send(GROUP, "yes")
+    assert (receipt.state, receipt.message_id) == (DeliveryState.SENT, "om_9")
+    assert feishu.sent == ("text", {"text": "yes"})
+    assert (await feishu.bench.send(GROUP, Reply("om_1"), Mention("ou_ann"), "yes")).ok
+    assert feishu.bench.driver.requests[-1].url.path.endswith("/messages/om_1/reply")
+    kind, content = feishu.sent
+    assert kind == "post"
+    assert [part["tag"] for part in content["zh_cn"]["content"][0]] == ["at", "text"]
+
+
+async def test_a_rich_text_is_taken_apart(feishu: Feishu) -> None:
+    post = {
+        "title": "Look",
+        "content": [
+            [{"tag": "at", "user_id": "@_user_1"}, {"tag": "text", "text": " at this"}],
+            [{"tag": "img", "image_key": "img_7"}],
+            [{"tag": "a", "text": "there", "href": "https://example.com"}],
+        ],
+    }
+    heard = await feishu.say(post, "post", mentions=[MENTION])
+    assert [type(segment) for segment in heard.segments] == [Text, Mention, Text, Image, Text]
+    assert heard.segments[1].user_id == "cli_1"
+    assert heard.segments[4] == Text("\nthere (https://example.com)")
+    assert heard.segments[3].media.size == 5
+
+
+async def test_text_rings_for_nobody(feishu: Feishu) -> None:
+    await feishu.say({"text": "hello"})
+    assert (await feishu.bench.send(GROUP, 'x <at user_id="all">all</at> 1 < 2')).ok
+    assert "<at" not in feishu.sent[1]["text"]
+    assert feishu.sent[1]["text"].endswith("1 < 2")
+
+
+async def test_a_mention_alone_is_a_message(feishu: Feishu) -> None:
+    await feishu.say({"text": "hello"})
+    assert (await feishu.bench.send(GROUP, Mention("ou_ann"))).ok
+    assert feishu.sent[0] == "post"
+
+
+async def test_a_private_chat(feishu: Feishu) -> None:
+    heard = await feishu.say({"text": "hello"}, chat="p2p")
+    assert str(heard.chat_key) == "feishu-private_ou_ann"
+    assert heard.to_bot
+    assert (await feishu.bench.send(heard.chat_key, "hi")).ok
+    assert feishu.bench.driver.requests[-1].url.query["receive_id_type"] == "open_id"
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "form"),
+    [
+        ("image", {"image_key": "img_1"}, Image),
+        ("audio", {"file_key": "file_1", "duration": 1000}, Voice),
+        ("file", {"file_key": "file_1", "file_name": "a.txt"}, File),
+    ],
+)
+async def test_media_come_by_their_keys(
+    feishu: Feishu, kind: str, content: Any, form: type
+) -> None:
+    heard = await feishu.say(content, kind)
+    assert isinstance(heard.segments[0], form)
+    assert heard.segments[0].media.size == 5
+    asked = feishu.bench.driver.requests[-1].url.path
+    assert asked.endswith(f"/messages/om_1/resources/{content.get('image_key', 'file_1')}")
+
+
+async def test_a_voice_goes_as_a_file(feishu: Feishu, tmp_path: Path) -> None:
+    await feishu.say({"text": "hello"})
+    path = tmp_path / "voice.wav"
+    path.write_bytes(b"bytes")
+    assert (await feishu.bench.send(GROUP, Voice(Media(path=str(path), name="voice.wav")))).ok
+    assert feishu.sent[0] == "file"
+
+
+async def test_a_refusal_is_a_refusal_in_each_of_its_forms(feishu: Feishu) -> None:
+    await feishu.say({"text": "hello"})
+    feishu.result = {"code": 230002, "msg": "bot is not in the chat"}
+    receipt = await feishu.bench.send(GROUP, "hi")
+    assert receipt.state is DeliveryState.REJECTED
+    assert "bot is not in the chat" in receipt.reason
+    feishu.status = 400
+    assert (await feishu.bench.send(GROUP, "hi")).state is DeliveryState.REJECTED
+    feishu.status = 502
+    assert (await feishu.bench.send(GROUP, "hi")).state is DeliveryState.UNKNOWN
+
+
+async def test_notices_and_recalls(feishu: Feishu) -> None:
+    await feishu.say({"text": "oops"})
+    users = [{"name": "Bob", "tenant_key": "t", "user_id": {**ANN, "open_id": "ou_bob"}}]
+    joined = {"chat_id": "oc_g", "operator_id": ANN, "external": False,
+              "operator_tenant_key": "t", "users": users}  # fmt: skip
+    await feishu.event("im.chat.member.user.added_v1", joined)
+    recalled = {"message_id": "om_1", "chat_id": "oc_g", "recall_time": "1", "recall_type": "x"}
+    await feishu.event("im.message.recalled_v1", recalled)
+    _, notice = await feishu.bench.host.heard(2)
+    assert notice.notice == Notice("join", "ou_ann", "ou_bob", "Bob")
+    await feishu.bench.host.until(lambda: bool(feishu.bench.host.recalled))
+    assert feishu.bench.host.recalled == [(ChatKey.parse(GROUP), "om_1")]
