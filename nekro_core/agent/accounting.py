@@ -8,7 +8,7 @@ from nekro_core.agent.reply import Reply
 from nekro_core.agent.run_calls import RunCalls
 from nekro_core.chat import ChatKey
 from nekro_core.llm.model import Usage
-from nekro_core.store import DeliveryRow, Step, Store, StoreUnavailable, Turn
+from nekro_core.store import DeliveryRow, Step, Store, StoreUnavailable, ToolCall, Turn
 
 _ASKED_S = 0.01
 """By when a request has left."""
@@ -108,6 +108,10 @@ class TurnBook:
         return self._store.runs.begin(
             run_id, self._chat_key, turn_id=turn_id, step=self._position, code=code
         )
+
+    def keep_call(self, run_id: str, call: ToolCall) -> object:
+        """A call has begun, which takes its time: a restart must know of it."""
+        return self._store.runs.add_call(run_id, call)
 
     async def said(self, run_id: str, stop: str = SAID) -> None:
         """The prose was sent."""

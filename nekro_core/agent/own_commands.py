@@ -1,15 +1,17 @@
-"""The commands that every bot has and that are the agent's: ``/stop`` and ``/reset``."""
+"""The commands that every bot has and that are the agent's; ``/help`` is the book's own."""
 
 from typing import Protocol
 
-from nekro_core.catalogue import Catalogue
-from nekro_core.chat import ChatKey, ChatKind, Record
+from nekro_core.agent.chat_commands import chat_commands
+from nekro_core.agent.describing import described
+from nekro_core.agent.erase_command import erase_command
+from nekro_core.agent.erasing import Erasing
+from nekro_core.agent.ports import Ports
+from nekro_core.agent.status_commands import status_commands
+from nekro_core.chat import ChatKey, Record
 from nekro_core.plugin.commands.access import CommandPermission
 from nekro_core.plugin.commands.command import Command, CommandExecutionContext
 from nekro_core.plugin.commands.response import CmdCtl, CommandResponse
-from nekro_core.plugin.i18n import SupportedLang
-
-_OF_MANY = CommandPermission.ADVANCED
 
 
 class Stoppable(Protocol):
@@ -18,12 +20,24 @@ class Stoppable(Protocol):
     def hear_stop(self, record: Record) -> None:
         """Somebody wants the chat's turn to stop."""
 
+    async def stop(self, chat_key: ChatKey) -> bool:
+        """Stop the chat's turn; False where none runs."""
+
+    def working(self, chat_key: ChatKey) -> bool:
+        """Whether one runs."""
+
+    def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
+        """Drop what a person said and nobody has answered."""
+
     async def begin_anew(self, chat_key: ChatKey) -> None:
         """Forget the chat's past. Raises `OSError` and `StoreError`."""
 
 
-def own_commands(sessions: Stoppable, catalogue: Catalogue) -> tuple[Command, ...]:
-    """To be put into the book of commands."""
+def own_commands(
+    sessions: Stoppable, ports: Ports, erasing: Erasing | None = None
+) -> tuple[Command, ...]:
+    """To be put into the book of commands. Without ``erasing`` there is no ``/erase``."""
+    catalogue = ports.catalogue
 
     async def stop(context: CommandExecutionContext) -> None:
         assert context.record is not None
@@ -31,22 +45,21 @@ def own_commands(sessions: Stoppable, catalogue: Catalogue) -> tuple[Command, ..
         sessions.hear_stop(context.record)
 
     async def reset(context: CommandExecutionContext) -> CommandResponse:
-        chat = ChatKey.parse(context.chat_key)
-        # Of a chat of many the past is not one member's to throw away.
-        if chat.kind is not ChatKind.PRIVATE and not context.standing.allows(_OF_MANY):
-            return CmdCtl.failed(catalogue.say("command.reset.not_allowed", context.lang))
-        await sessions.begin_anew(chat)
-        return CmdCtl.success(catalogue.say("command.reset.done", context.lang))
+        await sessions.begin_anew(ChatKey.parse(context.chat_key))
+        return CmdCtl.success(catalogue.say("own.reset.done", context.lang))
 
-    def does(name: str) -> dict[str, str]:
-        return {str(lang): catalogue.say(f"command.{name}.does", lang) for lang in SupportedLang}
-
-    return (
-        Command(name="stop", handler=stop, i18n_description=does("stop")),
+    commands = (
+        Command(name="stop", handler=stop, **described(catalogue, "stop")),
         Command(
             name="reset",
             handler=reset,
-            permission=CommandPermission.USER,
-            i18n_description=does("reset"),
+            # Of a chat of many the past is not one member's to throw away.
+            permission=CommandPermission.CHAT_ADMIN,
+            **described(catalogue, "reset"),
         ),
+        *chat_commands(ports, sessions.stop),
+        *status_commands(ports, sessions.working),
     )
+    if erasing is None:
+        return commands
+    return (*commands, erase_command(ports, erasing, sessions))

@@ -22,6 +22,7 @@ from nekro_core.plugin.services import BoxFiles
 from nekro_core.plugin.signal import MsgSignal
 from nekro_core.sandbox.box import RunLimits
 from nekro_core.store import Store
+from nekro_core.timers import Timers
 from nekro_core.tools.names import ToolSet
 
 
@@ -57,6 +58,11 @@ class Plugins(Protocol):
     async def on_channel_reset(self, ctx: AgentCtx) -> None:
         """Tell plugins that the chat begins anew."""
 
+    async def on_user_erase(
+        self, ctx: AgentCtx, adapter: str, user_id: str
+    ) -> tuple[int, list[str]]:
+        """Have plugins forget a person: how many things went, and who failed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
@@ -81,5 +87,6 @@ class Ports:
     run_limits: RunLimits
     clock: Callable[[], float]
     wall: Callable[[], float]
+    timers: Timers | None = None
     discovery: Discovery = field(default_factory=Discovery)
     hearing: Hearing | None = None

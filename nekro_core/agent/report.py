@@ -6,14 +6,15 @@ their lines stand behind ``>`` like those of the history.
 
 from collections.abc import Sequence
 
+from nekro_core.agent.accounting import SAID
 from nekro_core.agent.native_reply import NativeReply
 from nekro_core.agent.reply import Reply
 from nekro_core.agent.run_calls import RunCalls
-from nekro_core.agent.transcript import quoted, visible
-from nekro_core.chat import DeliveryState, plain_text
+from nekro_core.agent.transcript import quoted, shortened, visible
+from nekro_core.chat import DeliveryState, RunRecord, plain_text
 from nekro_core.llm.model import Part, TextPart
 from nekro_core.sandbox.box import StopReason
-from nekro_core.store import DeliveryRow
+from nekro_core.store import DeliveryRow, ToolCall
 from nekro_core.tools.discovery import SEARCH
 
 LEFT = frozenset(
@@ -38,6 +39,9 @@ _STOPS = {
     StopReason.DIED: "The process of your code ended.",
     StopReason.CANCELLED: "Your code was stopped.",
 }
+_CODE = 2000
+"""Characters of a run's code, output and error that are told after a restart."""
+_ARGUMENTS = 300
 _ENDS = {
     "length": ("[error] Your reply was too long and was cut off; be shorter.",),
     "broken": ("[error] Your reply broke off in the middle.",),
@@ -101,6 +105,28 @@ def sent_lines(rows: Sequence[DeliveryRow]) -> list[str]:
     for row in rows:
         why = f" ({quoted(row.reason)})" if row.reason and row.state not in LEFT else ""
         lines.append(f"+ {_STATES[row.state]}{why}: {quoted(plain_text(row.segments), 600)}")
+    return lines
+
+
+def done_lines(runs: Sequence[tuple[RunRecord, Sequence[ToolCall]]]) -> list[str]:
+    """What a turn had done before a restart, run by run: the code as far as it is known, what it
+    called, printed and ran into."""
+    lines: list[str] = []
+    for run, calls in runs:
+        if run.stop == SAID:
+            continue  # The words themselves stand among what was sent.
+        lines.append("[before] Before the restart you ran this:")
+        lines += marked(shortened(run.code.strip() or "(the code is not known any more)", _CODE))
+        for call in calls:
+            became = quoted(call.outcome) if call.outcome else "unknown whether it was done"
+            arguments = quoted(call.arguments, _ARGUMENTS)
+            lines.append(f"+ it called {quoted(call.name, 80)} with {arguments}: {became}")
+        if run.output.strip():
+            lines += ["[output] printed by it:", *marked(shortened(run.output, _CODE))]
+        if run.error.strip():
+            lines += ["[error] It raised:", *marked(shortened(run.error, _CODE))]
+        if run.stop in ("", "cut_off"):
+            lines.append("[note] The restart cut it off.")
     return lines
 
 

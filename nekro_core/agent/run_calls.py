@@ -1,5 +1,6 @@
 """The calls of one run: each to its tool, and what it means for the run and the turn."""
 
+import asyncio
 import itertools
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -34,8 +35,20 @@ _ARGUMENTS_CHARS = 16_000
 """Of all arguments of a call together. A thousand calls of 16 MB each would else be in memory until
 the run is over."""
 
+_BEGUN_S = 0.005
+"""A call that takes longer is written down before it is over: what has an effect outside takes so
+long, and a loop of a thousand quick calls costs no thousand writes."""
+AT_WORK = ""
+"""`ToolCall.outcome` of a call that is not over."""
+
 Note = Callable[[str], Awaitable[object]]
 """Puts a system line into the chat's record."""
+Keep = Callable[[ToolCall], object]
+"""Writes down a call that has begun; its place in line is taken before it returns."""
+
+
+def _nowhere(_: ToolCall) -> None:
+    return None
 
 
 class RunCalls:
@@ -49,7 +62,10 @@ class RunCalls:
         note: Note,
         clock: Callable[[], float],
         wall: Callable[[], float],
+        keep: Keep = _nowhere,
     ) -> None:
+        self._keep = keep
+        self._positions = itertools.count()
         self._tools = tools
         self._ctx = ctx
         self._note = note
@@ -96,6 +112,21 @@ class RunCalls:
         in the chat's record too. ``position`` is the call's place among those of its reply."""
         began, started = self._clock(), self._wall()
         told = "cut off: the run ended before the tool did"
+        place = next(self._positions) if position is None else position
+
+        def made(outcome: str, seconds: float) -> ToolCall:
+            return ToolCall(
+                position=place,
+                name=name,
+                arguments=arguments_text(args, kwargs),
+                outcome=outcome,
+                started=started,
+                seconds=seconds,
+            )
+
+        at_work = asyncio.get_running_loop().call_later(
+            _BEGUN_S, lambda: self._keep(made(AT_WORK, 0.0))
+        )
         try:
             tool = self._tools.resolve(name)
             if tool is None:
@@ -112,16 +143,8 @@ class RunCalls:
                 self.unread = ""
             return outcome
         finally:
-            self.made.append(
-                ToolCall(
-                    position=len(self.made) if position is None else position,
-                    name=name,
-                    arguments=arguments_text(args, kwargs),
-                    outcome=told,
-                    started=started,
-                    seconds=self._clock() - began,
-                )
-            )
+            at_work.cancel()
+            self.made.append(made(told, self._clock() - began))
 
     def not_made(self, position: int, name: str, arguments: Mapping[str, Any], why: str) -> None:
         """Write down a call that was asked for and not carried out."""

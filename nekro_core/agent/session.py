@@ -85,6 +85,12 @@ class Session:
         """A record that is no question: a command, which others have dealt with."""
         self._passed.add(record.seq)
 
+    def forget_person(self, user_id: str) -> None:
+        """Drop what a person said and nobody has answered."""
+        self._fresh = [each for each in self._fresh if each.record.sender.user_id != user_id]
+        self._heard = [each for each in self._heard if each.record.sender.user_id != user_id]
+        self._ready = None
+
     def take_up(self, turn: StoredTurn) -> None:
         """A turn that a dead process left; it comes before everything else."""
         self._interrupted = turn

@@ -8,11 +8,13 @@ from anyio.abc import TaskGroup
 from loguru import logger
 
 from nekro_core.agent.damping import Damper
+from nekro_core.agent.erasing import Erasing
 from nekro_core.agent.own_commands import own_commands
 from nekro_core.agent.ports import Ports
 from nekro_core.agent.session import Session
 from nekro_core.agent.small_prompt import beginnings
 from nekro_core.chat import ChatKey, ChatKind, Record
+from nekro_core.conduct import State
 from nekro_core.delivery import Working
 from nekro_core.llm.model import ChatRequest, ModelError
 from nekro_core.plugin.tasks.kept import tell_of_cut_off
@@ -31,8 +33,9 @@ class Sessions:
     open in the store, and `recover` of the next process takes them up.
     """
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, erasing: Erasing | None = None) -> None:
         self._ports = ports
+        self._erasing = erasing
         self._sessions: dict[ChatKey, Session] = {}
         self._slots = anyio.CapacityLimiter(ports.settings.concurrent_turns)
         self._damper = Damper(ports.trigger, ports.clock)
@@ -42,10 +45,11 @@ class Sessions:
         self._tasks = await anyio.create_task_group().__aenter__()
         self._tasks.start_soon(self._ports.boxes.watch, name="sleep of idle boxes")
         self._tasks.start_soon(self._ports.manners.conduct.follow, name="a look at conduct.toml")
-        book, catalogue = self._ports.commands.book, self._ports.catalogue
+        book = self._ports.commands.book
+        self._ports.inbox.keep_only(self._keeps)
         self._leave = [
             self._ports.inbox.listen(self.hear),
-            *(book.add_own(command) for command in own_commands(self, catalogue)),
+            *(book.add_own(command) for command in own_commands(self, self._ports, self._erasing)),
         ]
         return self
 
@@ -142,6 +146,23 @@ class Sessions:
         began = self._ports.clock()
         heard = await self._ports.hearing.heard(record)
         self._session(record.chat_key).hear(heard, age_s=age_s + self._ports.clock() - began)
+
+    def _keeps(self, record: Record) -> bool:
+        """Whether a record is kept at all: of a chat that is off only commands are, and nothing is
+        fetched again from a history of what a person said who was erased since."""
+        if record.from_history and self._erasing is not None:
+            person = self._erasing.person(record.chat_key, record.sender.user_id)
+            if self._erasing.marks.covers(person.adapter, person.user_id, record.time):
+                return False
+        if self._ports.manners.of(record.chat_key).state is not State.OFF:
+            return True
+        return self._ports.commands.is_command(record)
+
+    def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
+        """Drop what a person said and what they are waited for."""
+        self._ports.commands.forget(chat_key, user_id)
+        if (session := self._sessions.get(chat_key)) is not None:
+            session.forget_person(user_id)
 
     def hear_stop(self, record: Record) -> None:
         """Somebody wrote ``/stop``."""

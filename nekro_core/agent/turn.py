@@ -22,7 +22,7 @@ from nekro_core.agent.ports import Ports
 from nekro_core.agent.python_text import is_call
 from nekro_core.agent.quotas import day_limits
 from nekro_core.agent.reply import End, Reply, ReplyReader
-from nekro_core.agent.report import LEFT, empty_report, report, sent_lines
+from nekro_core.agent.report import LEFT, done_lines, empty_report, report, sent_lines
 from nekro_core.agent.run_calls import RunCalls, guest_functions
 from nekro_core.agent.transcript import shortened
 from nekro_core.chat import Record, Text
@@ -101,18 +101,27 @@ class Turn:
         return stop
 
     async def _is_done_already(self) -> bool:
-        """What the dead process did. Its turn was over if its last run had come to its end."""
-        turn_id = await self._book.turn_id()
-        await self._book.continue_after(await self._ports.store.turns.steps(turn_id))
-        runs = await self._ports.store.runs.of_turn(turn_id)
+        """What the dead process did. Its turn was over if its last run had come to its end, and
+        that was the answer."""
+        turn_id, store = await self._book.turn_id(), self._ports.store
+        await self._book.continue_after(await store.turns.steps(turn_id))
+        runs = await store.runs.of_turn(turn_id)
+        await store.runs.cut_off(turn_id)
         before = await self._book.sent()
         self._outgoing = OutgoingOnce(self._ports.outbox, before)
         self._sent = any(row.state in LEFT for row in before)
         self._known.runs = {run.run_id for run in runs}
-        if runs:
-            note = "[note] A restart interrupted you. Answer now, unless it is done."
-            self._known.preface = "\n".join([note, *sent_lines(before)])
-        return self._sent and runs[-1].stop in (StopReason.FINISHED.value, SAID)
+        if not runs:
+            return False
+        done = [(run, await store.runs.calls(run.run_id)) for run in runs]
+        note = "[note] A restart interrupted you. Answer now, unless it is done."
+        lines = [note, *done_lines(done), *sent_lines(before)]
+        self._known.preface = shortened("\n".join(lines), self._ports.settings.prompt.observation_chars)
+        last = runs[-1]
+        answered = any(row.run_id == last.run_id and row.state in LEFT for row in before)
+        if last.stop == StopReason.FINISHED.value:
+            return answered or (self._sent and not last.output.strip())
+        return self._sent and last.stop == SAID
 
     async def _take_steps(self) -> str:
         try:
@@ -166,6 +175,7 @@ class Turn:
             note=lambda text: ports.inbox.note(self._task.chat_key, text, run_id=run_id),
             clock=ports.clock,
             wall=ports.wall,
+            keep=lambda call: self._book.keep_call(run_id, call),
         )
         return await self._act(asking, calls)
 

@@ -22,6 +22,7 @@ _MOUNTS: Mapping[str, str] = MappingProxyType(
         "mount_on_user_message": "reads every message before the bot does, and may keep it from it",
         "mount_on_system_message": "reads what the system notes in chats",
         "mount_on_channel_reset": "acts when a chat is reset",
+        "mount_on_user_erase": "forgets a person when asked to",
         "mount_prompt_inject_method": "adds to every prompt",
         "mount_router": "opens web pages at /plugins/ of the bot's address",
         "mount_webhook_method": "takes calls from the internet (webhook)",

@@ -36,6 +36,26 @@ async def tell_of_reset(plugins: Sequence[NekroPlugin], ctx: AgentCtx, limit_s: 
             await asked(plugin, "its reset method", question, limit_s)
 
 
+async def tell_of_erasing(
+    plugins: Sequence[NekroPlugin], ctx: AgentCtx, adapter: str, user_id: str, limit_s: float
+) -> tuple[int, list[str]]:
+    """Have all forget a person, one after another: how many things went, and who failed."""
+    gone, failed = 0, []
+    for plugin in plugins:
+        if method := plugin.on_user_erase_method:
+            question = partial(method, ctx.called_for(plugin.key), adapter, user_id)
+
+            async def erase(question: Callable[[], Awaitable[int | None]] = question) -> int:
+                return await question() or 0
+
+            answer = await asked(plugin, "its erase method", erase, limit_s)
+            if isinstance(answer, int):
+                gone += answer
+            else:
+                failed.append(f"plugin {plugin.key}: its erase method failed")
+    return gone, failed
+
+
 class AskingJournal:
     """A journal that asks the plugins before a line of theirs comes into it."""
 

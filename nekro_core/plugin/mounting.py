@@ -13,6 +13,7 @@ PromptMethod = Callable[[AgentCtx], Awaitable[str]]
 MessageMethod = Callable[[AgentCtx, Any], Awaitable[MsgSignal | None]]
 SystemMethod = Callable[[AgentCtx, str], Awaitable[MsgSignal | None]]
 ResetMethod = Callable[[AgentCtx], Awaitable[None]]
+EraseMethod = Callable[[AgentCtx, str, str], Awaitable[int | None]]
 Collected = Sequence[Callable[..., Any] | SandboxMethod]
 CollectMethod = Callable[[AgentCtx], Awaitable[Collected]]
 
@@ -30,6 +31,7 @@ class Mounting:
         self.on_user_message_method: MessageMethod | None = None
         self.on_system_message_method: SystemMethod | None = None
         self.on_channel_reset_method: ResetMethod | None = None
+        self.on_user_erase_method: EraseMethod | None = None
         self.collect_method: CollectMethod | None = None
         self.enabled_methods: list[Lifecycle] = []
         self.disabled_methods: list[Lifecycle] = []
@@ -107,6 +109,17 @@ class Mounting:
 
         def mount(function: Function) -> Function:
             self.on_channel_reset_method = function
+            return function
+
+        return mount
+
+    def mount_on_user_erase(self) -> Callable[[Function], Function]:
+        """``async (ctx, adapter_key, user_id) -> int | None``: a person is to be forgotten. Delete
+        what the plugin's own files have of them, and say how many things went; ``plugin.store`` and
+        the vectors are looked through by the bot. One."""
+
+        def mount(function: Function) -> Function:
+            self.on_user_erase_method = function
             return function
 
         return mount

@@ -14,7 +14,12 @@ from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.plugin.adopting import tasks_adopted
 from nekro_core.plugin.binding import Binding, Owner, serving
 from nekro_core.plugin.builtin import builtin_folder
-from nekro_core.plugin.chat_hooks import AskingJournal, system_signal, tell_of_reset
+from nekro_core.plugin.chat_hooks import (
+    AskingJournal,
+    system_signal,
+    tell_of_erasing,
+    tell_of_reset,
+)
 from nekro_core.plugin.choices import Choices, write_list
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.edited import follow_files
@@ -268,6 +273,13 @@ class PluginRegistry:
     async def on_channel_reset(self, ctx: AgentCtx) -> None:
         """Tell the plugins that a chat begins anew; who is late or fails is passed over."""
         await tell_of_reset(self._plugins_of(ctx), ctx, self._settings.message_s)
+
+    async def on_user_erase(
+        self, ctx: AgentCtx, adapter: str, user_id: str
+    ) -> tuple[int, list[str]]:
+        """Have the plugins forget a person: how many things went, and who failed or was late."""
+        plugins = self._plugins_of(ctx)
+        return await tell_of_erasing(plugins, ctx, adapter, user_id, self._settings.tool_s)
 
     async def _system_signal(self, chat_key: ChatKey, text: str, run_id: str) -> MsgSignal:
         ctx = self.context_for(chat_key, run_id=run_id)

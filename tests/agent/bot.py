@@ -21,13 +21,15 @@ from nekro_core.agent import (
     TriggerSettings,
 )
 from nekro_core.agent.boxes import BoxSource
+from nekro_core.agent.erased_marks import ErasedMarks
+from nekro_core.agent.erasing import Erasing
 from nekro_core.catalogue import Catalogue
 from nekro_core.chat import ChatKey, Record, plain_text
 from nekro_core.conduct import ConductFile
 from nekro_core.delivery import Broadcast, Inbox, MediaStore, Outbox, Working
 from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
 from nekro_core.plugin import AgentCtx, MsgSignal, PromptInjection, Services
-from nekro_core.plugin.commands.access import CommandSettings
+from nekro_core.plugin.commands.access import Access, CommandSettings
 from nekro_core.plugin.commands.book import CommandBook
 from nekro_core.plugin.commands.desk import CommandDesk
 from nekro_core.sandbox.box import BackendUnavailable, Box, RunLimits
@@ -95,6 +97,7 @@ class FakePlugins:
         """What happens when the plugin is asked for an injection, once each."""
         self.contexts: list[AgentCtx] = []
         self.resets: list[ChatKey] = []
+        self.erased: list[str] = []
 
     def tools_for(self, chat_key: ChatKey) -> ToolSet:
         return self.tools
@@ -124,6 +127,12 @@ class FakePlugins:
 
     async def on_channel_reset(self, ctx: AgentCtx) -> None:
         self.resets.append(ctx.chat)
+
+    async def on_user_erase(
+        self, ctx: AgentCtx, adapter: str, user_id: str
+    ) -> tuple[int, list[str]]:
+        self.erased.append(f"{adapter}:{user_id}")
+        return 1, []
 
 
 @dataclass
@@ -210,13 +219,15 @@ async def running_bot(
     tools: Sequence[Any] = (),
     settings: AgentSettings | None = None,
     trigger: TriggerSettings | None = None,
+    command: CommandSettings | None = None,
+    models: Callable[[str], ChatModel | None] = lambda _: None,
     adapter: FakeAdapter | None = None,
     run_limits: RunLimits | None = None,
     recover: bool = False,
     store_settings: StoreSettings | None = None,
 ) -> AsyncIterator[Bot]:
     """A bot with its data in ``folder``."""
-    settings = settings or AgentSettings()
+    settings, command = settings or AgentSettings(), command or CommandSettings()
     trigger = trigger or TriggerSettings(debounce_s=0)
     adapter = adapter or FakeAdapter(text_length=4000)
     activity = Broadcast()
@@ -237,6 +248,7 @@ async def running_bot(
             speaker=None,
             data_dir=folder,
         )
+        conduct = ConductFile(folder / "conduct.toml")
         plugins = FakePlugins(services, tools_of([send_channel_message, *tools]))
         ports = Ports(
             store=store,
@@ -247,10 +259,11 @@ async def running_bot(
             plugins=plugins,
             commands=CommandDesk(
                 CommandBook(),
-                CommandSettings(),
+                command,
                 plugins.context_for,
                 services.adapter_of,
                 Catalogue.load(),
+                access=Access(command, conduct),
             ),
             boxes=ChatBoxes(boxes, folder / "boxes", settings, clock=time.monotonic),
             journal=journal,
@@ -258,12 +271,18 @@ async def running_bot(
             pictures=Pictures(longer_side=settings.prompt.image_pixels),
             settings=settings,
             trigger=trigger,
-            manners=Manners(ConductFile(folder / "conduct.toml"), settings, trigger, model),
+            manners=Manners(conduct, settings, trigger, model, models),
             run_limits=run_limits or RunLimits(),
             clock=time.monotonic,
             wall=time.time,
         )
-        async with Sessions(ports) as sessions:
+        erasing = Erasing(
+            ports,
+            ErasedMarks(folder / "erased.json", lambda: "secret", time.time),
+            media=media,
+            data=folder,
+        )
+        async with Sessions(ports, erasing) as sessions:
             if recover:
                 await sessions.recover()
             yield Bot(

@@ -5,13 +5,12 @@ from pathlib import Path
 import anyio
 from msgspec import structs
 
-from nekro_core.chat import NEW_BEGINNING, Author, ChatKey, Notice, Record, Text
+from nekro_core.chat import NEW_BEGINNING, Author, ChatKey, Notice, Record, Role, Text
 from nekro_core.llm.scripted import ScriptedModel
 from tests.agent.bot import GROUP, LIN, Bot, fence, running_bot
 from tests.agent.conftest import Shelf
 
 DONE = "A new conversation begins. I have forgotten what was said, and the files of my boxes."
-ONLY = "In a chat of many, only those whom the operator named may do this"
 WRITE = fence("open('kept.txt', 'w').write('x')\nsend_channel_message('written')")
 LOOK = fence("import os\nsend_channel_message(str(os.path.exists('kept.txt')))")
 
@@ -42,10 +41,16 @@ async def test_what_was_before_is_forgotten(folder: Path, boxes: Shelf) -> None:
         assert "Mochi" not in bot.prompt(), "after a restart as well"
 
 
-async def test_in_a_group_only_whom_the_operator_named(folder: Path, boxes: Shelf) -> None:
+async def test_in_a_group_only_who_runs_it(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
-        assert (await told(bot, "/reset", 1, GROUP)).startswith(ONLY)
+        assert await told(bot, "/reset", 1, GROUP) == "You may not use /reset."
         assert bot.plugins.resets == []
+        await bot.say("/reset", GROUP, role=Role.ADMIN)
+        with anyio.fail_after(20):
+            while len(bot.said(GROUP)) < 2:
+                await anyio.sleep(0.005)
+        assert bot.said(GROUP)[1] == DONE
+        assert bot.plugins.resets == [GROUP]
 
 
 def test_nobody_but_the_framework_marks_a_beginning() -> None:

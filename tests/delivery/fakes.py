@@ -14,6 +14,7 @@ from nekro_core.chat import (
     Mention,
     Receipt,
     Reply,
+    Role,
     Segments,
     Sender,
     Text,
@@ -94,12 +95,13 @@ def message(
     segments: Segments | None = None,
     to_bot: bool = False,
     from_history: bool = False,
+    role: Role = Role.MEMBER,
 ) -> ChatMessage:
     """A message from a person, with as little said as a test needs."""
     return ChatMessage(
         chat_key=chat_key,
         message_id=message_id,
-        sender=Sender(user, user.title()),
+        sender=Sender(user, user.title(), role),
         segments=segments if segments is not None else (Text(text),),
         time=time,
         account=account,
