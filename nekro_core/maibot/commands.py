@@ -3,10 +3,14 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+from loguru import logger
 
 from nekro_core.maibot.components import Component
 from nekro_core.maibot.live import LivePlugin
+from nekro_core.plugin.patterns import REST_S, BoundedPattern, PatternProblem
 
 LONGEST_TEXT = 4000
 """Characters of a message in which commands are looked for: patterns are searched for in it."""
@@ -40,32 +44,52 @@ def find(plugins: Iterable[LivePlugin], text: str, stream_id: str) -> Found | No
         for each in live.of_type("COMMAND"):
             if not live.is_on(each, stream_id):
                 continue
-            pattern = compiled(each)
-            if pattern is not None and (match := pattern.search(text)):
-                return Found(live, each, match.groupdict())
+            pattern = compiled(live, each)
+            if pattern is not None and (groups := pattern.groups(text)) is not None:
+                return Found(live, each, groups)
             for alias in each.words("aliases"):
                 if alias and re.match(rf"{re.escape(alias)}(?:\s|\Z)", text):
                     return Found(live, each, {})
     return None
 
 
-def compiled(component: Component) -> re.Pattern[str] | None:
+def compiled(live: LivePlugin, component: Component) -> BoundedPattern | None:
     """A command's pattern; nothing where it has none, or one that is none."""
+    pattern = _pattern_of(component)
+    if pattern not in live.patterns:
+        told = partial(_tell_of, live, component)
+        try:
+            live.patterns[pattern] = BoundedPattern(pattern, told) if pattern else None
+        except PatternProblem:
+            live.patterns[pattern] = None
+    return live.patterns[pattern]
+
+
+def _pattern_of(component: Component) -> str:
     pattern = component.metadata.get("command_pattern") or component.metadata.get("pattern")
-    try:
-        return re.compile(str(pattern)) if pattern else None
-    except re.error:
-        return None
+    return str(pattern or "")
+
+
+def _tell_of(live: LivePlugin, component: Component, seconds: float) -> None:
+    logger.warning(
+        "plugin {}: the pattern of its command {!r} was given up after {:.0f} ms, since it "
+        "backtracks without end on what somebody wrote; for {:g} s it is not tried. It is {!r}",
+        live.plugin_id,
+        component.name,
+        seconds * 1000,
+        REST_S,
+        _pattern_of(component),
+    )
 
 
 def problem_of(component: Component) -> str:
     """Why a command can never be called; empty where it can."""
-    pattern = component.metadata.get("command_pattern") or component.metadata.get("pattern")
+    pattern = _pattern_of(component)
     if not pattern:
         return "" if component.words("aliases") else "it has neither a pattern nor an alias"
     try:
-        re.compile(str(pattern))
-    except re.error as error:
+        BoundedPattern(pattern, lambda _: None)
+    except PatternProblem as error:
         return f"its pattern {pattern!r} is none: {error}"
     return ""
 

@@ -14,6 +14,7 @@ from nekro_core.maibot.calling import calling
 from nekro_core.maibot.components import Component
 from nekro_core.maibot.manifest import Manifest
 from nekro_core.plugin.context import AgentCtx
+from nekro_core.plugin.patterns import BoundedPattern
 from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.tools.outcome import ToolFailure
 
@@ -21,7 +22,8 @@ from nekro_core.tools.outcome import ToolFailure
 @dataclass(slots=True, kw_only=True)
 class LivePlugin:
     """``instance`` is what ``create_plugin()`` made, ``plugin`` what stands for it here. The
-    operator may have switched components off, everywhere or in some chats: ``off``."""
+    operator may have switched components off, everywhere or in some chats: ``off``. ``patterns``
+    are those of its commands that were searched for, nothing for what is none."""
 
     manifest: Manifest
     instance: Any
@@ -31,6 +33,7 @@ class LivePlugin:
     components: list[Component] = field(default_factory=list)
     settings: Mapping[str, Any] = field(default_factory=dict)
     off: set[tuple[str, str, str]] = field(default_factory=set)
+    patterns: dict[str, BoundedPattern | None] = field(default_factory=dict)
 
     @property
     def plugin_id(self) -> str:

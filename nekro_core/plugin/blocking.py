@@ -3,9 +3,11 @@ without awaiting, every chat waits.
 
 The loop moves a hand; a thread looks at it and, where it stands still, at the stack of the loop's
 own thread. A plugin that goes on blocking is broken off by a signal, whose handler raises in the
-plugin's code: that ends a loop of Python's, and a wait (``time.sleep``, a socket) as well. Code
-that holds Python's lock for all that time (a regular expression gone wild) cannot be seen, since
-then the thread stands still too, and code in C cannot be ended.
+plugin's code: that ends a loop of Python's, and a wait (``time.sleep``, a socket) as well.
+
+Code that holds Python's lock for all that time keeps that thread from looking as well. A clock of
+the system's, of the time that the process computes, sends a second signal then. A regular
+expression gone wild looks for signals now and then, so it is ended too; other code in C is not.
 """
 
 import asyncio
@@ -34,6 +36,7 @@ _SHOWN = 6
 _OWN_PATIENCE = 3
 """How much longer the bot's own code may take until it is told of: a start reads large files."""
 _SIGNAL = getattr(signal, "SIGUSR2", None)
+_ALARM = getattr(signal, "SIGVTALRM", None)
 
 
 @contextmanager
@@ -42,7 +45,8 @@ def loop_watched(limit_s: float, break_s: float = 0.0) -> Iterator[None]:
     when it goes on. A plugin that blocks for ``break_s`` is broken off with `LoopBlocked`, and
     again each ``break_s`` after that; 0 never breaks.
 
-    It takes SIGUSR2, where that is free and this is the main thread; elsewhere nothing is broken.
+    It takes SIGUSR2 and SIGVTALRM, where they are free and this is the main thread; elsewhere
+    nothing is broken.
     """
     watch = _Watch(asyncio.get_running_loop(), threading.get_ident(), limit_s)
     thread = threading.Thread(target=watch.look, name="watch of the event loop", daemon=True)
@@ -59,19 +63,24 @@ def loop_watched(limit_s: float, break_s: float = 0.0) -> Iterator[None]:
 @contextmanager
 def _breaking(watch: "_Watch", break_s: float) -> Iterator[None]:
     main = threading.current_thread() is threading.main_thread()
-    free = main and _SIGNAL is not None and signal.getsignal(_SIGNAL) is signal.SIG_DFL
-    if not free or _SIGNAL is None or not break_s:
+    if not main or _SIGNAL is None or _ALARM is None or not break_s:
+        yield
+        return
+    if not all(signal.getsignal(each) is signal.SIG_DFL for each in (_SIGNAL, _ALARM)):
         yield
         return
     signal.signal(_SIGNAL, watch.interrupt)
+    signal.signal(_ALARM, watch.alarmed)
     watch.break_s = break_s
     try:
         yield
     finally:
         watch.break_s = 0.0
-        # The default action of this signal is to end the process: one may be on its way.
-        signal.signal(_SIGNAL, signal.SIG_IGN)
-        signal.signal(_SIGNAL, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        for each in (_SIGNAL, _ALARM):
+            # The default action of these signals is to end the process: one may be on its way.
+            signal.signal(each, signal.SIG_IGN)
+            signal.signal(each, signal.SIG_DFL)
 
 
 class _Watch:
@@ -89,6 +98,9 @@ class _Watch:
     def beat(self) -> None:
         """Move the hand, in the loop."""
         self._beaten = time.monotonic()
+        if self.break_s:
+            # The time that the process computes: one that was stopped has not blocked anything.
+            signal.setitimer(signal.ITIMER_VIRTUAL, self.break_s + self._every_s)
         if not self.ended.is_set():
             self._loop.call_later(self._every_s, self.beat)
 
@@ -116,7 +128,21 @@ class _Watch:
         """The signal's handler, in the loop's thread: raises in a plugin's code, and nowhere
         else."""
         del number
-        if self._beaten != self._sent_for or not (plugin := plugin_at_work(frame)):
+        if self._beaten == self._sent_for:
+            self._break(frame)
+
+    def alarmed(self, number: int, frame: FrameType | None) -> None:
+        """The other signal's handler, for when the thread that looks cannot. Other threads may have
+        computed for as long: the hand is looked at, and the clock set once more."""
+        del number
+        if not self.break_s:
+            return
+        signal.setitimer(signal.ITIMER_VIRTUAL, self._every_s)
+        if time.monotonic() - self._beaten > self.break_s + self._every_s:
+            self._break(frame)
+
+    def _break(self, frame: FrameType | None) -> None:
+        if not (plugin := plugin_at_work(frame)):
             return
         seconds = time.monotonic() - self._beaten
         logger.error("plugin {} is broken off, it blocked the loop for {:.1f} s", plugin, seconds)

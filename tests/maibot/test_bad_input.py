@@ -115,6 +115,14 @@ def create_plugin():
 """
 
 
+WILD = """
+    @Command("wild", pattern=r"^(?P<a>(a+)+)$")
+    async def wild(self, stream_id, **kwargs):
+        await self.ctx.send.text("wild", stream_id)
+    @Command("tame", pattern="tame")
+    async def tame(self, stream_id, **kwargs):
+        await self.ctx.send.text("tame", stream_id)
+"""
 PLUGINS = [
     ("def create_plugin(: pass", {}, "SyntaxError"),
     ("import nothing_of_this_name", {}, "nothing_of_this_name"),
@@ -138,6 +146,7 @@ async def test_a_broken_plugin_is_named_and_stops_nobody(tmp_path: Path) -> None
     plant(tmp_path, GOOD.format(body=TOOL.format(name="fine", more="")), plugin_id="ann.good")
     plant_partly_usable(tmp_path)
     plant(tmp_path, SKILLS, plugin_id="ann.skills")
+    plant(tmp_path, GOOD.format(body=WILD), plugin_id="ann.wild")
     off = '[plugin]\nenabled = false\nconfig_version = "1"\n'
     plant(tmp_path, "raise SystemExit('imported')", plugin_id="ann.off", config=off)
     async with Bot.open(tmp_path) as bot:
@@ -152,6 +161,14 @@ async def test_a_broken_plugin_is_named_and_stops_nobody(tmp_path: Path) -> None
         assert await bot.chat().call("fine") == "fine"
         look_at_partly_usable(bot)
         await look_at_skills(bot)
+        await look_at_a_wild_pattern(bot)
+
+
+async def look_at_a_wild_pattern(bot: Bot) -> None:
+    """What a member wrote for it would keep Python's own ``re`` busy for all times."""
+    chat = bot.chat("group_wild")
+    assert await chat.say("aaa") == ["first of all", "wild"]
+    assert await chat.say(f"{'a' * 200} and tame") == ["first of all", "tame"]
 
 
 def plant_partly_usable(tmp_path: Path) -> None:

@@ -54,6 +54,22 @@ async def called(registry: PluginRegistry, world: World, name: str) -> object:
     return await call(tool, world.ctx())
 
 
+async def test_a_regular_expression_gone_wild_is_broken_off_though_nobody_else_can_run(
+    world: World, lines: list[str]
+) -> None:
+    """It holds Python's lock: the thread that looks stands still as well."""
+    body = 'import re\n    re.search(r"(a+)+$", "a" * 60 + "!")'
+    world.write("a.py", plugin_source("a", "fine", more=BLOCKS.format(body=body)))
+    with loop_watched(0.1, 0.3):
+        async with world.bot() as registry:
+            outcome = await called(registry, world, "block")
+            assert isinstance(outcome, Failed)
+            assert "block failed with LoopBlocked: it blocked the event loop for" in outcome.message
+            assert isinstance(await called(registry, world, "fine"), Returned)
+    assert any("plugin local/a is broken off" in line for line in lines)
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+
+
 @pytest.mark.parametrize("body", [LOOPS, SWALLOWS, WAITS, LISTENS, IN_A_TASK])
 async def test_a_plugin_that_blocks_is_broken_off(
     world: World, lines: list[str], body: str
