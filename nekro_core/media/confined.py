@@ -19,6 +19,7 @@ MEMORY = 1024 * 1024 * 1024
 """Bytes of address space of a child. The libraries alone map 300 MB."""
 MOST_OUT = 64 * 1024 * 1024
 """Bytes that a child may answer: ten minutes of sound at 48 kHz are 58 MB."""
+_MOST_WORDS = 300
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 
 
@@ -40,14 +41,23 @@ async def run_confined(
     except OSError as error:
         raise MediaError(f"no process can be started to convert it: {error}") from error
     head, _, made = answer.partition(b"\n")
-    if not head or len(answer) > MOST_OUT:
+    fields = _fields(head)
+    if fields is None or len(answer) > MOST_OUT:
         raise Unusable("the decoder gave up on it: it is damaged, or made to do harm")
-    fields = json.loads(head)
     if missing := fields.get("missing"):
-        raise CodecMissing(missing)
+        raise CodecMissing(str(missing)[:_MOST_WORDS])
     if unusable := fields.get("unusable"):
-        raise Unusable(unusable)
+        raise Unusable(str(unusable)[:_MOST_WORDS])
     return fields, made
+
+
+def _fields(head: bytes) -> dict[str, Any] | None:
+    """What the child says, who may be anybody by then."""
+    try:
+        fields = json.loads(head)
+    except ValueError:
+        return None
+    return fields if isinstance(fields, dict) else None
 
 
 async def _exchange(module: str, question: bytes) -> bytes:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from anyio import CapacityLimiter
 
 from nekro_core.media.confined import run_confined
+from nekro_core.media.errors import Unusable
 from nekro_core.media.limits import PictureLimits, VoiceFormat
 from nekro_core.media.plain_wav import plain_wav_seconds
 
@@ -67,7 +68,10 @@ class Converter:
         }
         async with self._places:
             fields, made = await run_confined("nekro_core.media.sound_worker", request, data)
-        return Sound(data=made, mime=VOICE_TYPES[wanted], seconds=float(fields["seconds"]))
+        seconds = fields.get("seconds")
+        if not made or not isinstance(seconds, float) or not 0 <= seconds <= max_seconds:
+            raise Unusable("what came of it is no sound")
+        return Sound(data=made, mime=VOICE_TYPES[wanted], seconds=seconds)
 
     async def picture(self, data: bytes, limits: PictureLimits) -> Picture:
         """The picture as a platform takes it; the same bytes where it does so already. Raises
@@ -82,4 +86,7 @@ class Converter:
         }
         async with self._places:
             fields, made = await run_confined("nekro_core.media.picture_worker", request, data)
-        return Picture(data=made or data, mime=str(fields["mime"]))
+        mime = fields.get("mime")
+        if mime not in limits.types:
+            raise Unusable("what came of it is no picture of a kind that was asked for")
+        return Picture(data=made or data, mime=mime)

@@ -1,0 +1,77 @@
+"""Sounds for tests, each made here: a tone of 440 Hz, by PyAV or by the standard library."""
+
+import io
+import math
+import random
+import struct
+import wave
+from itertools import pairwise
+from typing import Any
+
+import av
+import pysilk
+
+TONE_HZ = 440
+RATE = 24_000
+
+
+def tone(seconds: float = 0.5, rate: int = RATE) -> bytes:
+    """16-bit PCM, one channel."""
+    count = int(rate * seconds)
+    wave_of = (int(9_000 * math.sin(2 * math.pi * TONE_HZ * n / rate)) for n in range(count))
+    return struct.pack(f"<{count}h", *wave_of)
+
+
+def wav(pcm: bytes | None = None, *, rate: int = RATE, channels: int = 1, width: int = 2) -> bytes:
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(width)
+        file.setframerate(rate)
+        file.writeframes(tone() if pcm is None else pcm)
+    return out.getvalue()
+
+
+def encoded(
+    container: str, codec: str, rate: int, *, bit_rate: int = 0, layout: str = "mono"
+) -> bytes:
+    """The tone, written by PyAV."""
+    out = io.BytesIO()
+    with av.open(out, "w", format=container) as file:
+        stream: Any = file.add_stream(codec, rate=rate)
+        stream.layout = layout
+        if bit_rate:
+            stream.bit_rate = bit_rate
+        frame = av.AudioFrame(format="s16", layout="mono", samples=len(tone()) // 2)
+        frame.sample_rate = RATE
+        frame.planes[0].update(tone())
+        resampler = av.AudioResampler(format=stream.format.name, layout=layout, rate=rate)
+        for piece in (*resampler.resample(frame), *resampler.resample(None)):
+            file.mux(stream.encode(piece))
+        file.mux(stream.encode(None))
+    return out.getvalue()
+
+
+def silk(*, tencent: bool = True, pcm: bytes | None = None) -> bytes:
+    out = io.BytesIO()
+    pysilk.encode(io.BytesIO(tone() if pcm is None else pcm), out, RATE, RATE, tencent=tencent)
+    return out.getvalue()
+
+
+def amr_wide(seconds: float = 0.5) -> bytes:
+    """AMR-WB has no free encoder, but any bits are a frame of its lowest mode: 17 bytes behind the
+    header 0x04 (RFC 4867, section 5.3). It sounds like surf."""
+    bits = random.Random(1)
+    frames = (b"\x04" + bits.randbytes(17) for _ in range(int(seconds * 50)))
+    return b"#!AMR-WB\n" + b"".join(frames)
+
+
+def pitch(data: bytes) -> float:
+    """Hertz of a WAV file's sound, by where it crosses nothing upwards; both ends left out, where
+    encoders ramp."""
+    with wave.open(io.BytesIO(data)) as file:
+        rate = file.getframerate()
+        samples = struct.unpack(f"<{file.getnframes()}h", file.readframes(file.getnframes()))
+    middle = samples[len(samples) // 4 : -len(samples) // 4]
+    ups = sum(before < 0 <= after for before, after in pairwise(middle))
+    return ups * rate / len(middle)

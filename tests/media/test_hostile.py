@@ -1,0 +1,134 @@
+"""Files that were made to do harm, and what a decoder that they took over could still reach."""
+
+import ctypes
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from nekro_core.media.confined import run_confined
+from nekro_core.media.converter import Converter
+from nekro_core.media.errors import MediaError, Unusable
+from nekro_core.media.limits import PictureLimits
+from tests.media.pictures import drawn, moving
+from tests.media.sounds import amr_wide, encoded, silk, wav
+
+LANDLOCK = ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) >= 1
+"""Whether this kernel has it: `landlock_create_ruleset` asked for its version."""
+
+
+async def pry(deed: str, **more: Any) -> dict[str, Any]:
+    """What came of it."""
+    request = {"deed": deed, **more}
+    fields, _ = await run_confined("tests.media.prying_worker", request, b"data", seconds=1)
+    return fields
+
+
+async def test_a_decoder_that_was_taken_over_reaches_nothing(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("the token")
+    mark = tmp_path / "mark"
+    assert "refused" in await pry("write", path=str(mark))
+    assert not mark.exists() or not mark.read_bytes()
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    async with listener:
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        outcome = {
+            "read": await pry("read", path=str(secret)),
+            "list": await pry("list", path=str(tmp_path)),
+            "connect": await pry("connect", port=port),
+        }
+    if not LANDLOCK:
+        outcome = {"connect": outcome["connect"]}
+    if not (await _namespaces()):
+        outcome.pop("connect")
+    assert [deed for deed, came in outcome.items() if "refused" not in came] == []
+
+
+async def _namespaces() -> bool:
+    """Whether this machine lets anybody have a network of their own."""
+    done = await anyio.run_process(("unshare", "--user", "--net", "true"), check=False)
+    return done.returncode == 0
+
+
+async def test_nothing_of_ours_is_in_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEKRO_LLM__API_KEY", "sk-secret")
+    assert set((await pry("environment"))["got"]) <= {"LANG", "PATH", "PYTHONPATH", "LC_CTYPE"}
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        "crash",
+        "gibberish",
+        *(pytest.param(deed, marks=pytest.mark.long) for deed in ("memory", "spin", "flood")),
+    ],
+)
+async def test_harm_ends_with_the_child(deed: str) -> None:
+    with pytest.raises(Unusable, match=r"more memory|gave up|within"):
+        await pry(deed)
+
+
+async def test_who_no_longer_waits_leaves_no_child() -> None:
+    before = set(_children())
+    with anyio.move_on_after(0.5):
+        await pry("sleep")
+    assert set(_children()) <= before
+
+
+def _children() -> list[str]:
+    found = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text()
+    return found.split()
+
+
+MADE = {
+    "audio/silk": silk,
+    "audio/amr": amr_wide,
+    "audio/ogg": lambda: encoded("ogg", "libopus", 48_000),
+    "audio/mpeg": lambda: encoded("mp3", "libmp3lame", 44_100),
+    "video/mp4": lambda: encoded("mp4", "aac", 44_100),
+    "video/webm": lambda: encoded("webm", "libopus", 48_000),
+    "audio/wav": lambda: wav(width=1),
+    "audio/flac": lambda: encoded("flac", "flac", 44_100),
+    "image/png": lambda: drawn("PNG"),
+    "image/jpeg": lambda: drawn("JPEG"),
+    "image/gif": moving,
+    "image/webp": lambda: drawn("WEBP"),
+}
+
+
+def _broken(data: bytes, seed: int) -> bytes:
+    """The file with some bytes changed, some cut, some doubled."""
+    chance = random.Random(seed)
+    changed = bytearray(data)
+    for _ in range(chance.choice((1, 4, 30))):
+        changed[chance.randrange(len(changed))] = chance.randrange(256)
+    if chance.random() < 0.3:
+        del changed[chance.randrange(len(changed)) :]
+    if chance.random() < 0.2:
+        start = chance.randrange(len(changed) + 1)
+        changed[start:start] = changed[start : start + 500]
+    return bytes(changed)
+
+
+async def _survives(mime: str, seeds: range) -> None:
+    converter, made = Converter(), MADE[mime]()
+    limits = PictureLimits(max_side=20)
+    for seed in seeds:
+        data = _broken(made, seed)
+        try:
+            if mime.startswith("image/"):
+                assert (await converter.picture(data, limits)).data
+            else:
+                assert (await converter.sound(data, mime)).data
+        except MediaError:
+            continue
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mime", MADE)
+async def test_many_broken_files(mime: str) -> None:
+    await _survives(mime, range(6))

@@ -1,0 +1,131 @@
+"""Pictures are made to fit what a platform takes."""
+
+import io
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from nekro_core.media.errors import Unusable
+from nekro_core.media.limits import PictureLimits
+from nekro_core.media.picture_worker import Pictures
+from tests.media.pictures import drawn, moving
+
+
+def fitted(data: bytes, **limits: Any) -> tuple[bytes, Image.Image, str]:
+    """What the child does, here: the bytes, the picture in them, its media type."""
+    wanted = PictureLimits(**limits)
+    request = {name: getattr(wanted, name) for name in PictureLimits.__slots__}
+    fields, made = Pictures(request).handle(data)
+    made = made or data
+    picture = Image.open(io.BytesIO(made))
+    picture.load()
+    assert Image.MIME[picture.format or ""] == fields["mime"]
+    assert fields["mime"] in wanted.types
+    assert len(made) <= wanted.max_bytes
+    return made, picture, fields["mime"]
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF"])
+def test_what_fits_stays_as_it_is(kind: str) -> None:
+    data = drawn(kind)
+    assert fitted(data, max_side=60)[0] == data
+
+
+@pytest.mark.parametrize(
+    ("limits", "size"),
+    [
+        pytest.param({"max_side": 30}, (30, 20), id="longer side"),
+        pytest.param({"max_sides": 50}, (30, 20), id="both sides"),
+        pytest.param({"max_pixels": 600}, (30, 20), id="pixels"),
+        pytest.param({"max_side": 30, "max_sides": 10_000}, (30, 20), id="the tightest"),
+    ],
+)
+def test_too_many_pixels(limits: dict[str, Any], size: tuple[int, int]) -> None:
+    _, picture, mime = fitted(drawn(noise=False), **limits)
+    assert (picture.size, mime) == (size, "image/png")
+
+
+def test_too_many_bytes() -> None:
+    data = drawn(size=(400, 300))
+    _, picture, mime = fitted(data, max_bytes=20_000)
+    assert mime == "image/jpeg"
+    assert picture.width < 400
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "types", "becomes"),
+    [
+        ("WEBP", "RGB", ("image/jpeg", "image/png"), "image/jpeg"),
+        ("WEBP", "RGBA", ("image/jpeg", "image/png"), "image/png"),
+        ("PNG", "RGBA", ("image/jpeg",), "image/jpeg"),
+        ("BMP", "RGB", ("image/jpeg", "image/png"), "image/png"),
+        ("JPEG", "RGB", ("image/png",), "image/png"),
+        ("JPEG", "CMYK", ("image/jpeg", "image/png"), "image/jpeg"),
+        ("PNG", "RGB", ("image/gif",), "image/gif"),
+        ("PNG", "RGB", ("image/webp",), "image/webp"),
+    ],
+)
+def test_a_kind_that_is_not_taken(
+    kind: str, mode: str, types: tuple[Any, ...], becomes: str
+) -> None:
+    data = drawn(kind, mode=mode)
+    # A picture in CMYK is of a kind that is taken; only its size is not.
+    assert fitted(data, types=types, max_side=50)[2] == becomes
+
+
+def test_what_shines_through_lies_on_white() -> None:
+    clear = io.BytesIO()
+    Image.new("RGBA", (40, 40), (0, 0, 0, 0)).save(clear, "PNG")
+    _, picture, _ = fitted(clear.getvalue(), types=("image/jpeg",))
+    assert picture.getpixel((20, 20)) == (255, 255, 255)
+
+
+def test_a_photograph_stands_as_it_was_held() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # Orientation: turned by 90 degrees
+    _, picture, _ = fitted(drawn("JPEG", exif=exif), max_side=30)
+    assert picture.size == (20, 30)
+
+
+@pytest.mark.parametrize(
+    ("limits", "mime", "frames"),
+    [
+        pytest.param({}, "image/gif", 3, id="as it is"),
+        pytest.param({"max_side": 50}, "image/gif", 3, id="smaller"),
+        pytest.param({"max_bytes": 9_000}, "image/gif", 3, id="fewer bytes"),
+        pytest.param({"animated": False}, "image/png", 1, id="only its first picture is shown"),
+        pytest.param({"types": ("image/png",)}, "image/png", 1, id="no GIF is taken"),
+        pytest.param({"max_bytes": 1_500}, "image/jpeg", 1, id="no room for movement"),
+    ],
+)
+def test_what_moves_goes_on_moving_where_it_can(
+    limits: dict[str, Any], mime: str, frames: int
+) -> None:
+    _, picture, became = fitted(moving((60, 45), 3), **limits)
+    assert (became, getattr(picture, "n_frames", 1)) == (mime, frames)
+    if frames == 3:
+        durations = []
+        for number in range(frames):
+            picture.seek(number)
+            durations.append(picture.info["duration"])
+        assert durations == [40, 80, 120]
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        pytest.param(b"", "damaged", id="nothing"),
+        pytest.param(drawn()[:60], "damaged", id="a torso"),
+        pytest.param(b"<svg xmlns='http://www.w3.org/2000/svg'/>", "damaged", id="SVG"),
+        pytest.param(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "damaged", id="EPS"),
+    ],
+)
+def test_what_is_no_picture(data: bytes, problem: str) -> None:
+    with pytest.raises(Unusable, match=problem):
+        fitted(data, max_side=20)
+
+
+def test_a_limit_that_nothing_meets() -> None:
+    with pytest.raises(Unusable, match="at most 10 bytes"):
+        fitted(drawn(), max_bytes=10)
