@@ -128,7 +128,7 @@ class App:
             bounds = settings.nekro_plugin
             stack.enter_context(loop_watched(bounds.blocks_s, bounds.breaks_s))
             activity = Broadcast()
-            conduct = ConductFile(data / FILE_NAME)
+            conduct, commands = ConductFile(data / FILE_NAME), settings.commands
             media = await stack.enter_async_context(MediaStore(data, settings.nekro_delivery.media))
             inbox = Inbox(store, activity, clock=clock, wall=wall)
             adapters: dict[str, Adapter] = {}
@@ -210,7 +210,7 @@ class App:
                 llm=settings.nekro_llm,
                 agent=settings.nekro_agent,
                 trigger=settings.nekro_trigger,
-                command=settings.nekro_command,
+                command=commands,
                 adapters=adapters,
                 data_dir=data,
                 run_seconds=settings.nekro_sandbox.limits.seconds,
@@ -299,14 +299,14 @@ class App:
                 plugins=plugins,
                 commands=CommandDesk(
                     book,
-                    settings.nekro_command,
+                    commands,
                     plugins.context_for,
                     partial(_adapter_of, store),
                     catalogue,
                     language=settings.nekro_agent.language,
                     keeper=store.waiting,
                     wall=wall,
-                    access=Access(settings.nekro_command, conduct),
+                    access=Access(commands, conduct),
                 ),
                 boxes=boxes,
                 journal=journal,
@@ -391,7 +391,7 @@ def make_model(settings: Settings, data: Path, report: Report) -> ChatModel:
 
 def _is_operator(store: Store, settings: Settings, chat: ChatKey, user_id: str) -> bool:
     adapter, instance = _adapter_of(store, chat.instance), chat.instance
-    known = standing(settings.nekro_command, adapter=adapter, instance=instance, user_id=user_id)
+    known = standing(settings.commands, adapter=adapter, instance=instance, user_id=user_id)
     return known.allows(CommandPermission.SUPER_USER)
 
 

@@ -26,6 +26,7 @@ from nekro_core.llm.settings import LLMSettings
 from nekro_core.mcp_servers import McpSettings
 from nekro_core.plugin import PluginSettings
 from nekro_core.plugin.commands.access import CommandSettings
+from nekro_core.plugin.commands.nonebots import with_nonebots
 from nekro_core.sandbox.preview import PreviewSettings
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.speech.settings import SpeechSettings
@@ -78,6 +79,20 @@ class Settings(BaseSettings):
     nekro_mcp: McpSettings = McpSettings()
     nekro_timer: TimerSettings = TimerSettings()
     nekro_command: CommandSettings = CommandSettings()
+    superusers: frozenset[str] = frozenset()
+    """NoneBot's own: they are among ``NEKRO_COMMAND__SUPER_USERS``."""
+    command_start: tuple[str, ...] | None = None
+    """NoneBot's own: what a command begins with, unless ``NEKRO_COMMAND__PREFIXES`` says so."""
+
+    @field_validator("superusers", mode="before")
+    @classmethod
+    def _ids_are_texts(cls, value: object) -> object:
+        return [str(each) for each in value] if isinstance(value, list | set | tuple) else value
+
+    @property
+    def commands(self) -> CommandSettings:
+        """Who may run commands and what they begin with, by our names and by NoneBot's."""
+        return with_nonebots(self.nekro_command, self.superusers, self.command_start)
 
     @field_validator("nekro_data_dir", mode="before")
     @classmethod

@@ -82,3 +82,34 @@ def test_the_embedded_model_only_writes_code(folder: Path, line: str) -> None:
         f"{line}\nNEKRO_LLM__BASE_URL=http://127.0.0.1:9/v1\nNEKRO_LLM__MODEL=m"
     )
     assert "tools" in str(Settings.load(folder).nekro_agent)
+
+
+@pytest.mark.parametrize(
+    ("lines", "people", "prefixes"),
+    [
+        ("", {"web:*"}, ("/", "／")),
+        (
+            'SUPERUSERS=["10001", "telegram:7", "kaiheila:9"]',
+            {"web:*", "onebot_v11:10001", "onebot_v12:10001", "telegram:7", "kook:9"},
+            ("/", "／"),
+        ),
+        ('SUPERUSERS=["*", "telegram:*", ""]', {"web:*"}, ("/", "／")),
+        ("SUPERUSERS=[10001]", {"web:*", "onebot_v11:10001", "onebot_v12:10001"}, ("/", "／")),
+        ('COMMAND_START=["!", "/"]', {"web:*"}, ("!", "/", "／")),
+        ('COMMAND_START=["", "."]', {"web:*"}, (".",)),
+        ('COMMAND_START=[""]', {"web:*"}, ("/", "／")),
+        ('COMMAND_START=["!"]\nNEKRO_COMMAND__PREFIXES=["#"]', {"web:*"}, ("#",)),
+        (
+            'SUPERUSERS=["onebot:1"]\nNEKRO_COMMAND__SUPER_USERS=["qq:2"]',
+            {"qq:2", "onebot_v11:1", "onebot_v12:1"},
+            ("/", "／"),
+        ),
+    ],
+)
+def test_nonebots_own_names_are_read(
+    folder: Path, lines: str, people: set[str], prefixes: tuple[str, ...]
+) -> None:
+    (folder / ".env").write_text(lines + "\n")
+    commands = Settings.load(folder).commands
+    assert commands.super_users == people
+    assert commands.prefixes == prefixes

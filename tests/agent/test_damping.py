@@ -1,0 +1,101 @@
+"""Two bots that answer each other come to an end; people are hardly ever in the way of it."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nekro_core.agent import TriggerSettings
+from nekro_core.agent.damping import Damper, Rest
+from nekro_core.llm.scripted import ScriptedModel
+from tests.agent.bot import GROUP, Bot, fence, running_bot
+from tests.agent.conftest import Shelf
+from tests.agent.test_sessions import until
+
+SETTINGS = TriggerSettings(burst_turns=3, burst_s=10, hour_turns=5, rest_s=60)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("pauses", "answered"),
+    [
+        ([1] * 10, 3),  # quick: three turns within ten seconds
+        ([6] * 10, 5),  # slower: five within the hour
+        ([900] * 10, 10),  # a person
+        ([1, 1, 100, 1, 1, 100], 5),  # never three at once, but five in the hour
+        ([1, 1, 1, 1, 90, 1, 1, 1], 6),  # silent for the rest: heard again, for three more
+    ],
+)
+def test_how_many_turns_a_sender_gets(pauses: list[float], answered: int) -> None:
+    clock = Clock()
+    damper, got = Damper(SETTINGS, clock), 0
+    for pause in pauses:
+        clock.now += pause
+        if damper.rest(GROUP, "rex") is Rest.NO:
+            damper.note(GROUP, "rex")
+            got += 1
+    assert got == answered
+
+
+@given(st.lists(st.floats(0.1, 59.0), max_size=200))
+def test_who_never_rests_gets_no_more_than_the_bound(pauses: list[float]) -> None:
+    """Whatever the rhythm of a bot that answers within a minute: one hour's bound, then silence."""
+    clock = Clock()
+    damper, got, told = Damper(SETTINGS, clock), 0, 0
+    for pause in pauses:
+        clock.now += pause
+        rest = damper.rest(GROUP, "rex")
+        if rest is Rest.NO:
+            damper.note(GROUP, "rex")
+            got += 1
+        told += rest is Rest.BEGINS
+    assert got <= SETTINGS.hour_turns
+    assert told <= 1
+
+
+def test_a_sender_is_counted_alone() -> None:
+    damper = Damper(SETTINGS, Clock())
+    for _ in range(3):
+        damper.note(GROUP, "rex")
+    assert damper.rest(GROUP, "rex") is Rest.BEGINS
+    assert damper.rest(GROUP, "lin") is Rest.NO
+    unbounded = Damper(TriggerSettings(burst_turns=0, hour_turns=0), Clock())
+    for _ in range(500):
+        unbounded.note(GROUP, "rex")
+    assert unbounded.rest(GROUP, "rex") is Rest.NO
+
+
+async def test_a_foreign_bot_that_answers_everything(folder: Path, boxes: Shelf) -> None:
+    """It mentions us in each of its messages, as soon as it sees one of ours."""
+    model = ScriptedModel(lambda _: fence("send_channel_message('and you?')"))
+    trigger = TriggerSettings(debounce_s=0, burst_turns=4)
+
+    async with running_bot(folder, boxes, model, trigger=trigger) as bot:
+        answers = [0]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_answer_everything, bot, answers)
+            await bot.say("Nekro, what do you think?", GROUP, to_bot=True, user="rex")
+            # Its answer to the last of ours gets none.
+            await until(lambda: answers[0] == 5)
+            await bot.ask("Nekro, hello", GROUP, to_bot=True)
+            tasks.cancel_scope.cancel()
+        said = bot.said(GROUP)
+        assert said[:4] == ["and you?"] * 4
+        assert said[4].startswith("You wake me faster than I can keep up with.")
+        assert said[5:] == ["and you?"], "others are answered as ever"
+
+
+async def _answer_everything(bot: Bot, answers: list[int]) -> None:
+    while True:
+        if len(bot.said(GROUP)) > answers[0]:
+            await bot.say("Nekro, I think so too", GROUP, to_bot=True, user="rex")
+            answers[0] += 1
+        await anyio.sleep(0.01)
