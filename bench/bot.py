@@ -67,6 +67,8 @@ async def _bot(
             "NEKRO_LLM__BASE_URL": model.base_url,
             "NEKRO_LLM__MODEL": "scripted",
             "NEKRO_TRIGGER__DEBOUNCE_S": str(DEBOUNCE_S),
+            "NEKRO_TRIGGER__BURST_TURNS": "0",
+            "NEKRO_TRIGGER__HOUR_TURNS": "0",
             # The bench itself says one thing a hundred times to one chat.
             "NEKRO_DELIVERY__SENDS_PER_WINDOW": "100000",
             "ONEBOT_ACCESS_TOKEN": TOKEN,
