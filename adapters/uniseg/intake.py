@@ -10,6 +10,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from loguru import logger
 from nonebot.adapters import Bot, Event
 from nonebot.matcher import matchers
+from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 
 from nekro_core.api.adapter import Host, Lanes, accept_patiently
@@ -158,6 +159,8 @@ class Intake:
         except ChatKeyError as error:
             logger.warning("{}: an event of no chat: {}", self._platform.name, error)
             return None
+        if (words := self._platform.reworded(event, bot)) is not None:
+            return key, partial(self._revise, bot, key, event, words)
         if self._platform.is_message(event):
             self._remember(key, target)
             return key, partial(self._accept_message, bot, key, event)
@@ -185,6 +188,15 @@ class Intake:
         named = Notice(notice.kind, actor, target, notice.detail)
         to_bot = notice.kind == "poke" and target == bot.self_id
         await self._accept(bot, key, event, Sender(actor), (named,), to_bot=to_bot)
+
+    async def _revise(
+        self, bot: Bot, key: ChatKey, event: Event, words: list[uniseg.Segment]
+    ) -> None:
+        platform = self._platform
+        reader = Reader(self._host, platform, self.own, chat_key=key, bot=bot, event=event)
+        identity = self._identity(key, platform.message_id(event))
+        sender = self._named(platform.sender(event).user_id)
+        await self._host.revise(key, identity, sender, await reader.read(words))
 
     async def _accept_message(self, bot: Bot, key: ChatKey, event: Event) -> None:
         platform, found = self._platform, self._platform.sender(event)

@@ -60,6 +60,11 @@ class Platform:
         """Whether somebody says something. Else it is asked for a `notice`, or a `recalled` id."""
         return event.get_type() == "message"
 
+    def reworded(self, event: Event, bot: Bot) -> list[uniseg.Segment] | None:
+        """The words, without media, that a message has now, where its writer changed it; nothing
+        for any other event."""
+        return None
+
     def place(self, event: Event, bot: Bot) -> Target | None:
         """Where an event happened, and so where an answer goes; nothing where it has no place."""
         return self.bridge.target(event, bot)

@@ -110,7 +110,7 @@ class Bench:
     @property
     def stock(self) -> Any:
         """NoneBot's adapter."""
-        return self.adapter._held.adapter
+        return self.adapter.stock
 
     def connect(self, bot: Bot) -> None:
         """The stock adapter announces an account."""
@@ -125,6 +125,10 @@ class Bench:
         parts = tuple(Text(part) if isinstance(part, str) else part for part in segments)
         identity = f"d{next(self.deliveries)}"
         return await self.adapter.send(Delivery(delivery_id=identity, chat_key=key, segments=parts))
+
+    async def edit(self, chat_key: ChatKey, message_id: str, text: str) -> Receipt:
+        delivery = Delivery(delivery_id="edit", chat_key=chat_key, segments=(Text(text),))
+        return await self.adapter.edit(message_id, delivery)
 
 
 @asynccontextmanager

@@ -5,11 +5,12 @@ from typing import Any
 
 import anyio
 import httpx
+from loguru import logger
 from nonebot.adapters import Bot
 from nonebot.drivers import Driver
 
 from nekro_core.api.adapter import Host
-from nekro_core.api.chat import Delivery, DeliveryState, Receipt
+from nekro_core.api.chat import Delivery, DeliveryState, Mention, Receipt
 
 from ...adapter import UnisegAdapter
 from ...bridge import CannotSend
@@ -18,12 +19,15 @@ from ...values import in_chat
 from .calls import Json, Refused
 from .platform import Telegram
 from .polling import PollingAdapter
+from .reading import person_of
 from .writing import ApiCall, call_for, edit_for
 
 SEND_S = 50.0
 """Seconds for a message: 50 MB at a household's 10 Mbit/s take 40."""
 WAIT_S = 10.0
 """Longest wait for Telegram to allow a further message; beyond that the message stays pending."""
+NAME_S = 5.0
+"""Seconds for a name; a mention shows the number else."""
 UNCHANGED = "message is not modified"
 
 
@@ -38,7 +42,9 @@ class TelegramAdapter(UnisegAdapter):
         send_s: float = SEND_S,
         clock: Callable[[], float] = anyio.current_time,
     ) -> None:
-        super().__init__(host, driver, Telegram(), send_s=send_s)
+        telegram = Telegram()
+        super().__init__(host, driver, telegram, send_s=send_s)
+        self._names = telegram.names
         self._clock = clock
         self._quiet: dict[tuple[str, Any], tuple[float, Refused]] = {}
         """Chats in which Telegram wants to hear nothing of an account before a time."""
@@ -53,7 +59,7 @@ class TelegramAdapter(UnisegAdapter):
             return Receipt(state=DeliveryState.PENDING, reason=reason)
         try:
             with anyio.fail_after(self._send_s):
-                await self._call(bot, edit_for(message_id, delivery))
+                await self._call(bot, edit_for(message_id, delivery, self._names))
         except TimeoutError:
             reason = f"no answer within {self._send_s:g} s"
             return Receipt(state=DeliveryState.UNKNOWN, reason=reason)
@@ -62,8 +68,29 @@ class TelegramAdapter(UnisegAdapter):
                 return outcome_of(error)
         return Receipt(state=DeliveryState.SENT, message_id=message_id)
 
+    async def _learn_names(self, bot: Bot, delivery: Delivery) -> None:
+        """Ask for the names of those who are mentioned and were not heard since the start."""
+        for segment in delivery.segments:
+            if not isinstance(segment, Mention) or not segment.user_id.isdecimal():
+                continue
+            if segment.name or segment.user_id in self._names:
+                continue
+            question = {
+                "chat_id": delivery.chat_key.native_id,
+                "user_id": int(segment.user_id),
+            }
+            with anyio.move_on_after(NAME_S):
+                try:
+                    found = await self._call(bot, ApiCall("getChatMember", question))
+                except (Refused, httpx.HTTPError) as error:
+                    logger.debug("Telegram: no name of {}: {}", segment.user_id, error)
+                    continue
+                if isinstance(found, dict) and isinstance(found.get("user"), dict):
+                    self._names[segment.user_id] = person_of(found["user"])[1]
+
     async def _deliver(self, delivery: Delivery, bot: Bot) -> str:
-        result = await self._call(bot, await call_for(delivery))
+        await self._learn_names(bot, delivery)
+        result = await self._call(bot, await call_for(delivery, self._names))
         first = result[0] if isinstance(result, list) and result else result
         sent = str(first["message_id"]) if isinstance(first, dict) else ""
         return in_chat(sent, delivery.chat_key)

@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 from nonebot.adapters import Bot, Event
+from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 
 from nekro_core.api.chat import (
@@ -21,18 +22,22 @@ from ...values import Address
 from .calls import Json
 from .polling import PollingAdapter
 from .reading import (
+    changed_in,
     happened,
-    message_of,
     notice_of,
     origin_of,
     pieces_of,
     quoted_in,
+    said_in,
     sender_of,
     thread_of,
     unnamed_in,
+    words_of,
 )
 from .writing import CAPABILITIES
 
+REMEMBERED = 4096
+"""People whose names are kept, to mention them by."""
 DOWNLOAD_BYTES = 20 * 1024 * 1024
 """Largest file that the Bot API hands out; a server of one's own may hand out more."""
 
@@ -47,8 +52,13 @@ class Telegram(Platform):
     ids_of_chat = True
 
     def is_message(self, event: Event) -> bool:
-        """Not an edit: what was said first was heard."""
-        return message_of(_update(event)) is not None
+        """Whether somebody says something."""
+        return said_in(_update(event)) is not None
+
+    def reworded(self, event: Event, bot: Bot) -> list[uniseg.Segment] | None:
+        """Of a text and of a caption."""
+        message = changed_in(_update(event))
+        return None if message is None else words_of(message, bot.self_id, _username(bot))
 
     def place(self, event: Event, bot: Bot) -> Target | None:
         """The chat, and in a forum the topic."""
@@ -78,9 +88,18 @@ class Telegram(Platform):
         """The platform's, which counts in each chat anew."""
         return str(_message(event)["message_id"])
 
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+        """What people are called who were heard lately, by their ids."""
+
     def sender(self, event: Event) -> Sender:
         """See `sender_of`."""
-        return sender_of(_message(event))
+        found = sender_of(_message(event))
+        self.names.pop(found.user_id, None)
+        self.names[found.user_id] = found.name
+        if len(self.names) > REMEMBERED:
+            del self.names[next(iter(self.names))]
+        return found
 
     def time(self, event: Event) -> float | None:
         """The platform's, in whole seconds."""
@@ -94,8 +113,7 @@ class Telegram(Platform):
     async def segments(self, event: Event, bot: Bot, reader: Reader) -> Segments:
         """The message that is answered, the medium, the words; a forward as a bundle of one."""
         message = _message(event)
-        username = cast(PollingAdapter, bot.adapter).named.get(bot.self_id, "")
-        said = await reader.read(pieces_of(message, bot.self_id, username))
+        said = await reader.read(pieces_of(message, bot.self_id, _username(bot)))
         said = said or (unnamed_in(message),)
         if (origin := origin_of(message)) is not None:
             said = (Forward((ForwardedMessage(origin.sender_id, origin.name, said, origin.time),)),)
@@ -113,6 +131,10 @@ def _update(event: Event) -> Json:
 
 
 def _message(event: Event) -> Json:
-    message = message_of(_update(event))
+    message = happened(_update(event))
     assert message is not None
     return message
+
+
+def _username(bot: Bot) -> str:
+    return cast(PollingAdapter, bot.adapter).named.get(bot.self_id, "")

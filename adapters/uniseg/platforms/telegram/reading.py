@@ -1,7 +1,7 @@
 """A message of the Bot API as uniseg's pieces, with what its own builder leaves out: the words of a
 link, names of files, who is meant by ``@name``, forwards, and whatever has no piece at all."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from nekro_core.api.chat import Notice, Reply, Role, Sender, Unknown
 Json = dict[str, Any]
 
 MESSAGES = ("message", "channel_post", "business_message")
-"""Updates in which somebody says something. Edits are not among them: what was said was heard."""
+EDITS = ("edited_message", "edited_channel_post", "edited_business_message")
 MEMBERS = ("my_chat_member", "chat_member")
 SAID = (
     "text", "photo", "voice", "audio", "document", "video", "animation", "video_note", "sticker",
@@ -23,15 +23,23 @@ _THERE = ("creator", "administrator", "member", "restricted")
 _LEFT = ("left", "kicked")
 
 
-def message_of(update: Json) -> Json | None:
-    """What was said in an update, if it is that."""
-    found = next((update[kind] for kind in MESSAGES if isinstance(update.get(kind), dict)), None)
+def said_in(update: Json) -> Json | None:
+    """The message of an update in which somebody says something."""
+    found = _first(update, MESSAGES)
     return found if found is not None and any(kind in found for kind in SAID) else None
 
 
+def changed_in(update: Json) -> Json | None:
+    """The message as it is now, of an update in which its writer changed it."""
+    return _first(update, EDITS)
+
+
 def happened(update: Json) -> Json | None:
-    """A message of an update, also one that only says that something happened."""
-    kinds = (*MESSAGES, *MEMBERS)
+    """What any update is about, a message that only says that something happened among it."""
+    return _first(update, (*MESSAGES, *EDITS, *MEMBERS))
+
+
+def _first(update: Json, kinds: Iterable[str]) -> Json | None:
     return next((update[kind] for kind in kinds if isinstance(update.get(kind), dict)), None)
 
 
@@ -49,7 +57,7 @@ def sender_of(message: Json) -> Sender:
         role = Role.ADMIN if chat["id"] == message["chat"]["id"] else Role.MEMBER
         signature = message.get("author_signature")
         return Sender(str(chat["id"]), str(signature or chat.get("title") or ""), role)
-    return Sender(*_person(message.get("from") or {}))
+    return Sender(*person_of(message.get("from") or {}))
 
 
 def notice_of(update: Json) -> Notice | None:
@@ -101,7 +109,7 @@ def origin_of(message: Json) -> Origin | None:
         return None
     time = float(found.get("date") or 0)
     if isinstance(user := found.get("sender_user"), dict):
-        return Origin(*_person(user), time)
+        return Origin(*person_of(user), time)
     chat = found.get("sender_chat") or found.get("chat")
     if isinstance(chat, dict):
         return Origin(str(chat["id"]), str(chat.get("title") or ""), time)
@@ -112,10 +120,15 @@ def pieces_of(message: Json, account: str, username: str) -> list[uniseg.Segment
     """What was said: a medium first, as it is shown, then its words. ``account`` stands for our
     own ``@username``."""
     medium = _medium(message)
-    pieces: list[uniseg.Segment] = [] if medium is None else [medium]
+    words = words_of(message, account, username)
+    return words if medium is None else [medium, *words]
+
+
+def words_of(message: Json, account: str, username: str) -> list[uniseg.Segment]:
+    """A message without its medium."""
     kind = "text" if "text" in message else "caption"
     entities = message.get("entities" if kind == "text" else "caption_entities") or []
-    pieces += _words(str(message.get(kind) or ""), entities, account, username)
+    pieces = _words(str(message.get(kind) or ""), entities, account, username)
     return [piece for piece in pieces if not isinstance(piece, uniseg.Text) or piece.text]
 
 
@@ -196,7 +209,7 @@ def _entity(
             name = words.removeprefix("@")
             return (uniseg.At("user", account if words.casefold() == ours else words, name),)
         case {"type": "text_mention", "user": dict(user)}:
-            return (uniseg.At("user", *_person(user)),)
+            return (uniseg.At("user", *person_of(user)),)
         case {"type": "text_link", "url": url} if url != words:
             return (uniseg.Text(f"{words} ({url})"),)
         case {"type": "bot_command"} if words.casefold().endswith(ours):
@@ -209,7 +222,8 @@ def _part(wide: bytes, begin: int, end: int) -> str:
     return wide[begin * 2 : end * 2].decode("utf-16-le", "replace")
 
 
-def _person(user: Json) -> tuple[str, str]:
+def person_of(user: Json) -> tuple[str, str]:
+    """Somebody's id and name."""
     names = (user.get("first_name"), user.get("last_name"))
     name = " ".join(str(name) for name in names if name)
     return str(user.get("id", "")), name or str(user.get("username") or "")

@@ -1,5 +1,6 @@
 """A delivery as the one call that carries it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,10 +64,11 @@ class ApiCall:
     files: dict[str, Upload] = field(default_factory=dict)
 
 
-async def call_for(delivery: Delivery) -> ApiCall:
-    """The call that carries a delivery. Raises `CannotSend`."""
+async def call_for(delivery: Delivery, names: Mapping[str, str]) -> ApiCall:
+    """The call that carries a delivery. ``names`` are people's, by their ids. Raises
+    `CannotSend`."""
     params = {**_where(delivery.chat_key), **_answering(delivery.segments)}
-    text, entities = text_and_entities(delivery.segments)
+    text, entities = text_and_entities(delivery.segments, names)
     match [s for s in delivery.segments if not isinstance(s, Text | Mention | Reply)]:
         case []:
             if not text:
@@ -84,32 +86,34 @@ async def call_for(delivery: Delivery) -> ApiCall:
         case [File(media)]:
             kind = "document"
         case others:
-            names = ", ".join(type(segment).__name__.lower() for segment in others)
-            raise CannotSend(f"one message of Telegram cannot carry {names}")
+            kinds = ", ".join(type(segment).__name__.lower() for segment in others)
+            raise CannotSend(f"one message of Telegram cannot carry {kinds}")
     params |= {kind: "attach://0", **_caption(text, entities)}
     return ApiCall(f"send{kind.capitalize()}", params, {"0": await _upload(media, kind)})
 
 
-def edit_for(message_id: str, delivery: Delivery) -> ApiCall:
+def edit_for(message_id: str, delivery: Delivery, names: Mapping[str, str]) -> ApiCall:
     """The call that puts a delivery's text in the place of a message's. Raises `CannotSend`."""
     if any(not isinstance(segment, Text | Mention | Reply) for segment in delivery.segments):
         raise CannotSend("only the words of a message can be changed")
-    text, entities = text_and_entities(delivery.segments)
+    text, entities = text_and_entities(delivery.segments, names)
     params = {"chat_id": _chat(delivery.chat_key), "message_id": _number(message_id), "text": text}
     return ApiCall("editMessageText", params | _formed("entities", entities))
 
 
-def text_and_entities(segments: Segments) -> tuple[str, list[Json]]:
-    """The words, and where in them somebody is mentioned. A name is shown as it is; Telegram makes
-    a link of it where it knows the person."""
+def text_and_entities(segments: Segments, names: Mapping[str, str]) -> tuple[str, list[Json]]:
+    """The words, and where in them somebody is mentioned. Telegram makes a link of a name where it
+    knows the person, and shows it as it stands where it does not."""
     text = ""
     entities: list[Json] = []
     for segment in segments:
         match segment:
             case Text(words):
-                text += words if text else words.lstrip()
+                text += (
+                    words.lstrip(" ") if text.endswith(" ") else words if text else words.lstrip()
+                )
             case Mention(user_id, name) if user_id.isdecimal():
-                shown = (name or user_id).strip() or user_id
+                shown = (name or names.get(user_id) or user_id).strip() or user_id
                 user = {"id": int(user_id), "is_bot": False, "first_name": shown}
                 place = {"offset": units(text), "length": units(shown)}
                 entities.append({"type": "text_mention", **place, "user": user})
