@@ -1,5 +1,6 @@
 """The adapter itself: what the bot asks for, put together from the parts beside it."""
 
+import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -205,11 +206,13 @@ class Matrix:
         self, server: Homeserver, delivery: Delivery, content: Content
     ) -> Receipt:
         key = delivery.chat_key
-        # A repeated call under the same id is the same event: the connection may be lost and the
-        # call made again without anybody seeing it twice.
+        # A call repeated under the same id is the same event. An edit's says what it changes to.
+        call_id = delivery.delivery_id
+        if "m.new_content" in content:
+            call_id += f"-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]}"
         path = (
             f"client/v3/rooms/{quote(key.native_id, safe='')}/send/m.room.message/"
-            f"{quote(delivery.delivery_id, safe='')}"
+            f"{quote(call_id, safe='')}"
         )
         waited = 0.0
         while True:

@@ -16,6 +16,7 @@ from PIL import Image
 
 from tests.e2e.bot_process import BotProcess, running_bot
 from tests.e2e.stages import Medium, Opener, Stage
+from tests.e2e.stages.matrix import matrix
 from tests.e2e.stages.onebot_v11 import onebot_v11
 from tests.e2e.stages.script import (
     GREETING,
@@ -35,7 +36,12 @@ from tests.peers.scripted_model import ScriptedModelServer
 
 pytestmark = pytest.mark.long
 
-STAGES: dict[str, Opener] = {"onebot_v11": onebot_v11, "telegram": telegram, "web": web}
+STAGES: dict[str, Opener] = {
+    "onebot_v11": onebot_v11,
+    "matrix": matrix,
+    "telegram": telegram,
+    "web": web,
+}
 
 
 def _wav() -> bytes:

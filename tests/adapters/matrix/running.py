@@ -1,0 +1,107 @@
+"""The adapter against a real Synapse, through a proxy that remembers and disturbs."""
+
+import itertools
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+from nonebot.config import Config, Env
+from nonebot.drivers import Driver, combine_driver
+from nonebot.drivers.httpx import Mixin as HttpxMixin
+from nonebot.drivers.none import Driver as NoneDriver
+
+from adapters.matrix.adapter import Matrix
+from adapters.matrix.settings import create
+from nekro_core.api.chat import ChatKey, ChatKind, Delivery, Receipt, Segment, Text
+from tests.adapters.onebot_v11.memory_host import MemoryHost
+from tests.peers.recording_proxy import RecordingProxy
+from tests.peers.synapse import Person, Synapse
+
+_numbers = itertools.count(1)
+
+
+@asynccontextmanager
+async def new_driver() -> AsyncIterator[Driver]:
+    """A driver of our own: `nonebot.init` is for a whole process and would serve one test only."""
+    driver = combine_driver(NoneDriver, HttpxMixin)(
+        Env(environment="test"), Config(_env_file=None)
+    )
+    await driver._lifespan.startup()
+    try:
+        yield driver
+    finally:
+        await driver._lifespan.shutdown()
+
+
+@dataclass
+class Bot:
+    """A bot that only remembers, with one account on the server."""
+
+    host: MemoryHost
+    adapter: Matrix
+    proxy: RecordingProxy
+    account: Person
+    driver: Driver
+
+    async def send(self, room: str, *segments: Segment | str, thread: str | None = None) -> Receipt:
+        parts = tuple(Text(part) if isinstance(part, str) else part for part in segments)
+        return await self.adapter.send(delivery(key_of(room, thread=thread), *parts))
+
+    async def connected(self) -> None:
+        """Wait until it follows what happens."""
+        with anyio.fail_after(30):
+            while not self.proxy.of("GET", "/sync") or not any(
+                each.server for each in self.adapter._accounts
+            ):
+                await anyio.sleep(0.02)
+
+
+def key_of(room: str, *, thread: str | None = None, private: bool = False) -> ChatKey:
+    kind = ChatKind.PRIVATE if private else ChatKind.GROUP
+    return ChatKey("matrix", kind, room, thread)
+
+
+def delivery(key: ChatKey, *segments: Segment) -> Delivery:
+    return Delivery(delivery_id=f"d{next(_numbers)}-{id(key)}", chat_key=key, segments=segments)
+
+
+def settings_for(address: str, account: Person, **more: Any) -> dict[str, Any]:
+    """What stands in ``.env``."""
+    entry = {"homeserver": address, "access_token": account.token, **more}
+    return {"matrix_bots": json.dumps([entry])}
+
+
+@asynccontextmanager
+async def running(
+    folder: Path,
+    proxy: RecordingProxy,
+    account: Person,
+    host: MemoryHost | None = None,
+    *,
+    api_timeout: float = 10.0,
+    **more: Any,
+) -> AsyncIterator[Bot]:
+    """A started adapter. ``more`` goes into its entry of ``MATRIX_BOTS``."""
+    folder.mkdir(exist_ok=True)
+    settings = settings_for(proxy.address, account, **more) | {"api_timeout": api_timeout}
+    host = host or MemoryHost(folder)
+    host.settings = settings
+    async with new_driver() as driver:
+        adapter = create(host, driver)
+        for each in adapter._accounts:
+            each._pauses_s = (0.1,)
+        await adapter.start()
+        try:
+            yield Bot(host, adapter, proxy, account, driver)
+        finally:
+            await adapter.aclose()
+
+
+async def people(server: Synapse, *names: str) -> list[Person]:
+    """New accounts of these names, which no other test has."""
+    number = next(_numbers)
+    return [await server.person(f"{name}{number}") for name in names]

@@ -1,0 +1,65 @@
+"""What every adapter promises, shown for this one against a real homeserver."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from nekro_core.api.chat import ChatMessage
+from tests.adapters.matrix.running import Bot, key_of, people, running
+from tests.delivery.adapter_conformance import AdapterConformance
+from tests.peers.recording_proxy import RecordingProxy, Refusal, Silence
+from tests.peers.synapse import Person, Synapse
+
+pytestmark = pytest.mark.long
+
+
+class Harness:
+    """The adapter at work in a room with one person."""
+
+    def __init__(self, bot: Bot, person: Person, room: str) -> None:
+        self.adapter = bot.adapter
+        self.chat_key = key_of(room)
+        self._bot = bot
+        self._person = person
+        self._room = room
+
+    async def speak(self, text: str, *, user: str = "", message_id: str = "") -> str:
+        return await self._person.say(self._room, text)
+
+    async def heard(self, count: int) -> list[ChatMessage]:
+        return await self._bot.host.heard(count)
+
+    async def seen(self, count: int) -> list[str]:
+        """As a client shows them: in the place of what was changed stands the newest change."""
+        own = self._bot.account.user_id
+        said = await self._person.until_said(self._room, count, of=own)
+        changes = {
+            event["content"]["m.relates_to"]["event_id"]: event["content"]["m.new_content"]
+            for event in await self._person.timeline(self._room, of=own)
+            if "m.new_content" in event["content"]
+        }
+        return [changes.get(event["event_id"], event["content"])["body"] for event in said]
+
+    async def refuse_sends(self) -> None:
+        no = Refusal(403, {"errcode": "M_FORBIDDEN", "error": "you are muted here"})
+        self._bot.proxy.rule = lambda method, path: no if "/send/" in path else None
+
+    async def go_silent(self) -> None:
+        self._bot.proxy.rule = lambda method, path: Silence(done=True) if "/send/" in path else None
+
+    async def disconnect(self) -> None:
+        await self._bot.proxy.go_away()
+
+
+class TestMatrix(AdapterConformance):
+    @pytest.fixture
+    async def harness(
+        self, tmp_path: Path, server: Synapse, proxy: RecordingProxy
+    ) -> AsyncIterator[Harness]:
+        lin, account = await people(server, "lin", "bot")
+        room = await lin.make_room(account)
+        await account.join(room)
+        async with running(tmp_path, proxy, account, api_timeout=1.0) as bot:
+            await bot.connected()
+            yield Harness(bot, lin, room)

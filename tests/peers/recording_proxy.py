@@ -1,0 +1,238 @@
+"""A way to an HTTP server that remembers what went over it, and can be disturbed.
+
+It stands between the bot and a real server on loopback: for pages of the wire, and for tests of
+what a bot does when its server is away, silent or says no.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import anyio
+import h11
+from anyio.abc import SocketAttribute, SocketStream, TaskGroup, TaskStatus
+
+_PIECE = 65_536
+_NOT_PASSED_ON = {b"connection", b"keep-alive", b"transfer-encoding", b"content-length", b"host"}
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request and its answer. ``status`` is 0 where none came back."""
+
+    method: str
+    path: str
+    sent: bytes = field(repr=False)
+    status: int = 0
+    got: bytes = field(default=b"", repr=False)
+
+    @property
+    def body(self) -> Any:
+        """What was sent, where it is JSON."""
+        return _parsed(self.sent)
+
+    @property
+    def answer(self) -> Any:
+        """What came back, where it is JSON."""
+        return _parsed(self.got)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer instead of the server's."""
+
+    status: int
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """No answer. ``done`` is whether the server gets the request all the same."""
+
+    done: bool = False
+
+
+Disturbance = Refusal | Silence
+Rule = Callable[[str, str], Disturbance | None]
+"""Method and path of a request; what is to be done about it."""
+
+
+class RecordingProxy:
+    """Listens while its context lasts. ``rule`` may be set at any time."""
+
+    def __init__(self, target_port: int) -> None:
+        self.exchanges: list[Exchange] = []
+        self.rule: Rule = lambda _method, _path: None
+        self.port = 0
+        self._target = target_port
+        self._stack = AsyncExitStack()
+        self._tasks: TaskGroup
+        self._listening: anyio.CancelScope | None = None
+        self._changed = anyio.Event()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def __aenter__(self) -> Self:
+        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        await self.come_back()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._tasks.cancel_scope.cancel()
+        await self._stack.aclose()
+
+    async def go_away(self) -> None:
+        """Nobody listens any more, and every connection breaks."""
+        assert self._listening is not None
+        self._listening.cancel()
+        await anyio.sleep(0.05)
+
+    async def come_back(self) -> None:
+        """Listen (again), at the same port."""
+        await self._tasks.start(self._listen)
+
+    async def until(self, condition: Callable[[], bool], timeout: float = 15) -> None:
+        """Wait until something about the exchanges is so."""
+        with anyio.fail_after(timeout):
+            while not condition():
+                await self._changed.wait()
+
+    def of(self, method: str, part: str) -> list[Exchange]:
+        """Exchanges with this method and this in their path."""
+        return [each for each in self.exchanges if each.method == method and part in each.path]
+
+    async def _listen(self, *, task_status: TaskStatus[None]) -> None:
+        listener = await anyio.create_tcp_listener(
+            local_host="127.0.0.1", local_port=self.port, reuse_port=True
+        )
+        self.port = listener.extra(SocketAttribute.local_port)
+        with anyio.CancelScope() as self._listening:
+            async with listener, anyio.create_task_group() as connections:
+                task_status.started()
+                await listener.serve(self._serve, connections)
+
+    async def _serve(self, stream: SocketStream) -> None:
+        async with stream:
+            try:
+                await _Side(stream).serve(self._answer)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError, h11.RemoteProtocolError):
+                return  # whoever asked has gone
+
+    async def _answer(
+        self, request: h11.Request, body: bytes
+    ) -> tuple[int, list[tuple[bytes, bytes]], bytes] | None:
+        """Status, headers and body for a request; nothing where nothing is to be said."""
+        method, path = request.method.decode(), request.target.decode()
+        match self.rule(method, path):
+            case Refusal(status, answer):
+                data = json.dumps(answer).encode()
+                self._note(Exchange(method, path, body, status, data))
+                return status, [(b"content-type", b"application/json")], data
+            case Silence(done):
+                if done:
+                    await self._ask(request, body)
+                self._note(Exchange(method, path, body))
+                await anyio.sleep_forever()
+        status, headers, data = await self._ask(request, body)
+        self._note(Exchange(method, path, body, status, data))
+        return status, headers, data
+
+    async def _ask(
+        self, request: h11.Request, body: bytes
+    ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        async with _connected(self._target) as side:
+            return await side.ask(request, body, self._target)
+
+    def _note(self, exchange: Exchange) -> None:
+        self.exchanges.append(exchange)
+        self._changed.set()
+        self._changed = anyio.Event()
+
+
+Answering = Callable[[h11.Request, bytes], Any]
+
+
+class _Side:
+    """One connection, of either role."""
+
+    def __init__(self, stream: SocketStream, role: type[h11.CLIENT] = h11.SERVER) -> None:
+        self._stream = stream
+        self._wire = h11.Connection(role, max_incomplete_event_size=1 << 20)
+
+    async def serve(self, answer: Answering) -> None:
+        """Answer requests, one after another."""
+        while True:
+            request = await self._next()
+            if not isinstance(request, h11.Request):
+                return
+            body = await self._body()
+            said = await answer(request, body)
+            if said is None:
+                return
+            status, headers, data = said
+            await self._send(
+                h11.Response(status_code=status, headers=[*headers, _length(data)]), data
+            )
+            if self._wire.our_state is h11.MUST_CLOSE:
+                return
+            self._wire.start_next_cycle()
+
+    async def ask(
+        self, request: h11.Request, body: bytes, port: int
+    ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        """Pass a request on."""
+        headers = [pair for pair in request.headers if pair[0] not in _NOT_PASSED_ON]
+        headers += [(b"host", f"127.0.0.1:{port}".encode()), (b"connection", b"close")]
+        again = h11.Request(
+            method=request.method, target=request.target, headers=[*headers, _length(body)]
+        )
+        await self._send(again, body)
+        response = await self._next()
+        assert isinstance(response, h11.Response), response
+        kept = [pair for pair in response.headers if pair[0] not in _NOT_PASSED_ON]
+        return response.status_code, kept, await self._body()
+
+    async def _send(self, head: h11.Request | h11.Response, data: bytes) -> None:
+        await self._stream.send(self._wire.send(head) or b"")
+        if data:
+            await self._stream.send(self._wire.send(h11.Data(data=data)) or b"")
+        ending = self._wire.send(h11.EndOfMessage())
+        if ending:
+            await self._stream.send(ending)
+
+    async def _next(self) -> Any:
+        while True:
+            event = self._wire.next_event()
+            if event is not h11.NEED_DATA:
+                return event
+            try:
+                self._wire.receive_data(await self._stream.receive(_PIECE))
+            except anyio.EndOfStream:
+                self._wire.receive_data(b"")
+
+    async def _body(self) -> bytes:
+        parts = bytearray()
+        while isinstance(event := await self._next(), h11.Data):
+            parts += event.data
+        return bytes(parts)
+
+
+@asynccontextmanager
+async def _connected(port: int) -> AsyncIterator[_Side]:
+    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+        yield _Side(stream, h11.CLIENT)
+
+
+def _length(data: bytes) -> tuple[bytes, bytes]:
+    return b"content-length", str(len(data)).encode()
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None
