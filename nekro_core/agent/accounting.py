@@ -1,7 +1,7 @@
 """What a turn did and cost, written down as it goes, so that it is known after a crash too."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from nekro_core.agent.reply import Reply
@@ -109,9 +109,13 @@ class TurnBook:
             run_id, self._chat_key, turn_id=turn_id, step=self._position, code=code
         )
 
-    def keep_call(self, run_id: str, call: ToolCall) -> object:
-        """A call has begun, which takes its time: a restart must know of it."""
-        return self._store.runs.add_call(run_id, call)
+    def keep_calls(self, run_id: str, calls: Sequence[ToolCall]) -> object:
+        """Calls have begun or are over: a restart must know of them."""
+        return self._store.runs.add_calls(run_id, calls)
+
+    async def _keep_rest(self, run_id: str, calls: RunCalls) -> None:
+        if rest := calls.rest():
+            await self._store.runs.add_calls(run_id, rest)
 
     async def said(self, run_id: str, stop: str = SAID) -> None:
         """The prose was sent."""
@@ -119,15 +123,13 @@ class TurnBook:
 
     async def end_calls(self, run_id: str, calls: RunCalls, output: str, seconds: float) -> None:
         """Native calls are over, each with its answer."""
-        for call in calls.made:
-            await self._store.runs.add_call(run_id, call)
+        await self._keep_rest(run_id, calls)
         await self._store.runs.end(run_id, output=output, stop=ANSWERED, seconds=seconds)
 
     async def end_run(self, run_id: str, reply: Reply, calls: RunCalls) -> None:
         """Code is over."""
         result = reply.result
-        for call in calls.made:
-            await self._store.runs.add_call(run_id, call)
+        await self._keep_rest(run_id, calls)
         await self._store.runs.end(
             run_id,
             code=reply.code,
@@ -139,8 +141,7 @@ class TurnBook:
 
     async def cut_run(self, run_id: str, calls: RunCalls) -> None:
         """Code was stopped from outside; what it was stays as it was begun."""
-        for call in calls.made:
-            await self._store.runs.add_call(run_id, call)
+        await self._keep_rest(run_id, calls)
         await self._store.runs.end(run_id, output="", stop="cancelled", seconds=0.0)
 
     async def end_step(self, kept: str, tail: str, cost: StepCost) -> None:

@@ -75,8 +75,8 @@ class ToolDesk:
                 stop = ANSWERED
             finally:
                 with anyio.move_on_after(_LAST_WORDS_S, shield=True):
-                    for each in made:
-                        await store.runs.add_call(run_id, each)
+                    if made:
+                        await store.runs.add_calls(run_id, made)
                     await store.runs.end(run_id, output="", stop=stop, seconds=clock() - began)
         return answer
 

@@ -35,19 +35,19 @@ _ARGUMENTS_CHARS = 16_000
 """Of all arguments of a call together. A thousand calls of 16 MB each would else be in memory until
 the run is over."""
 
-_BEGUN_S = 0.005
-"""A call that takes longer is written down before it is over: what has an effect outside takes so
-long, and a loop of a thousand quick calls costs no thousand writes."""
+_KEPT_S = 0.01
+"""How long after its begin or end a call is written down at the latest, so that a restart knows of
+it; those of that time together, since a loop makes a thousand calls in a moment."""
 AT_WORK = ""
 """`ToolCall.outcome` of a call that is not over."""
 
 Note = Callable[[str], Awaitable[object]]
 """Puts a system line into the chat's record."""
-Keep = Callable[[ToolCall], object]
-"""Writes down a call that has begun; its place in line is taken before it returns."""
+Keep = Callable[[Sequence[ToolCall]], object]
+"""Writes down calls; their place in line is taken before it returns."""
 
 
-def _nowhere(_: ToolCall) -> None:
+def _nowhere(_: Sequence[ToolCall]) -> None:
     return None
 
 
@@ -66,6 +66,9 @@ class RunCalls:
     ) -> None:
         self._keep = keep
         self._positions = itertools.count()
+        self._at_work: dict[int, Callable[[], ToolCall]] = {}
+        self._kept = 0
+        self._due: asyncio.TimerHandle | None = None
         self._tools = tools
         self._ctx = ctx
         self._note = note
@@ -124,9 +127,8 @@ class RunCalls:
                 seconds=seconds,
             )
 
-        at_work = asyncio.get_running_loop().call_later(
-            _BEGUN_S, lambda: self._keep(made(AT_WORK, 0.0))
-        )
+        self._at_work[place] = lambda: made(AT_WORK, 0.0)
+        self._keep_soon()
         try:
             tool = self._tools.resolve(name)
             if tool is None:
@@ -143,8 +145,29 @@ class RunCalls:
                 self.unread = ""
             return outcome
         finally:
-            at_work.cancel()
+            self._at_work.pop(place, None)
             self.made.append(made(told, self._clock() - began))
+            self._keep_soon()
+
+    def rest(self) -> list[ToolCall]:
+        """Calls that are over and not written down yet; whoever asks writes them down."""
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        rest = self.made[self._kept :]
+        self._kept = len(self.made)
+        return rest
+
+    def _keep_soon(self) -> None:
+        if self._due is None and self._keep is not _nowhere:
+            self._due = asyncio.get_running_loop().call_later(_KEPT_S, self._keep_now)
+
+    def _keep_now(self) -> None:
+        self._due = None
+        begun = [at_work() for at_work in self._at_work.values()]
+        self._at_work.clear()
+        if calls := [*self.rest(), *begun]:
+            self._keep(calls)
 
     def not_made(self, position: int, name: str, arguments: Mapping[str, Any], why: str) -> None:
         """Write down a call that was asked for and not carried out."""

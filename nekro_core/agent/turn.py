@@ -116,7 +116,9 @@ class Turn:
         done = [(run, await store.runs.calls(run.run_id)) for run in runs]
         note = "[note] A restart interrupted you. Answer now, unless it is done."
         lines = [note, *done_lines(done), *sent_lines(before)]
-        self._known.preface = shortened("\n".join(lines), self._ports.settings.prompt.observation_chars)
+        self._known.preface = shortened(
+            "\n".join(lines), self._ports.settings.prompt.observation_chars
+        )
         last = runs[-1]
         answered = any(row.run_id == last.run_id and row.state in LEFT for row in before)
         if last.stop == StopReason.FINISHED.value:
@@ -175,7 +177,7 @@ class Turn:
             note=lambda text: ports.inbox.note(self._task.chat_key, text, run_id=run_id),
             clock=ports.clock,
             wall=ports.wall,
-            keep=lambda call: self._book.keep_call(run_id, call),
+            keep=lambda calls: self._book.keep_calls(run_id, calls),
         )
         return await self._act(asking, calls)
 

@@ -1,6 +1,6 @@
 """Runs of code and the tools that they called."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from nekro_core.chat import ChatKey, RunRecord
 from nekro_core.store.database import Database, Row, Statement
@@ -79,26 +79,19 @@ class Runs:
         )
         return [_run(row) for row in rows]
 
-    async def add_call(self, run_id: str, call: ToolCall) -> None:
-        """Keep one call of a tool. Raises `Conflict` where that position is taken."""
-        arguments = call.arguments
-        if len(arguments) > MAX_ARGUMENTS:
-            arguments = f"{arguments[:MAX_ARGUMENTS]}… ({len(arguments)} characters)"
+    async def cut_off(self, turn_id: int) -> None:
+        """Close the turn's runs that an earlier process was at; of 0 those that no turn asked for.
+        Called before any of them begins in this process."""
         await self._database.write(
             Statement(
-                "INSERT INTO tool_calls (run_id, position, name, arguments, outcome, started, "
-                "seconds) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    run_id,
-                    call.position,
-                    call.name,
-                    arguments,
-                    call.outcome,
-                    call.started,
-                    call.seconds,
-                ),
+                "UPDATE runs SET stop = 'cut_off' WHERE turn_id = ? AND stop = ''", (turn_id,)
             )
         )
+
+    def add_calls(self, run_id: str, calls: Sequence[ToolCall]) -> Awaitable[object]:
+        """Keep calls of tools together, each in the place of what was kept when it began. Their
+        place in line is taken before this returns."""
+        return self._database.write(*(_kept(run_id, call) for call in calls))
 
     async def calls(self, run_id: str) -> list[ToolCall]:
         """The run's calls, in order."""
@@ -116,6 +109,26 @@ class Runs:
             )
             for row in rows
         ]
+
+
+def _kept(run_id: str, call: ToolCall) -> Statement:
+    arguments = call.arguments
+    if len(arguments) > MAX_ARGUMENTS:
+        arguments = f"{arguments[:MAX_ARGUMENTS]}… ({len(arguments)} characters)"
+    return Statement(
+        "INSERT INTO tool_calls (run_id, position, name, arguments, outcome, started, seconds) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id, position) DO UPDATE "
+        "SET outcome = excluded.outcome, seconds = excluded.seconds",
+        (
+            run_id,
+            call.position,
+            call.name,
+            arguments,
+            call.outcome,
+            call.started,
+            call.seconds,
+        ),
+    )
 
 
 def _run(row: Row) -> RunRecord:

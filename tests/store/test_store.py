@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import threading
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -305,14 +306,13 @@ async def test_the_code_behind_an_answer(store: Store) -> None:
     call = ToolCall(
         position=0, name="send", arguments='{"a":1}', outcome="ok", started=1.0, seconds=0.1
     )
-    await store.runs.add_call("r1", call)
-    with pytest.raises(Conflict):
-        await store.runs.add_call("r1", call)
+    await store.runs.add_calls("r1", [replace(call, outcome="", seconds=0.0)])
+    await store.runs.add_calls("r1", [call])
     assert await store.runs.calls("r1") == [call]
     huge = ToolCall(
         position=1, name="send", arguments="x" * 100_000, outcome="ok", started=1.0, seconds=0.1
     )
-    await store.runs.add_call("r1", huge)
+    await store.runs.add_calls("r1", [huge])
     kept = (await store.runs.calls("r1"))[1].arguments
     assert len(kept) < 20_000
     assert "100000 characters" in kept
