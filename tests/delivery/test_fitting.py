@@ -1,0 +1,209 @@
+"""What is sent is made what the platform takes, or the nearest thing that it has."""
+
+from pathlib import Path
+
+import pytest
+
+from nekro_core.chat import File, Image, Media, Segment, Text, Video, Voice
+from nekro_core.delivery import Capabilities, MediaStore
+from nekro_core.delivery.fitting import Fitting, format_of
+from nekro_core.delivery.links import MediaLinks
+from nekro_core.media.converter import Converter, Picture, Sound
+from nekro_core.media.errors import CodecMissing, Unusable
+from nekro_core.media.limits import PictureLimits, VoiceFormat, VoiceLimits
+from tests.media.pictures import drawn
+from tests.media.sounds import encoded, silk, wav
+
+from .conftest import GROUP
+
+EVERYTHING = frozenset({Text, Image, Voice, Video, File})
+
+
+def can(*types: type, **more: object) -> Capabilities:
+    carried = frozenset(types) or EVERYTHING
+    return Capabilities(inline=carried & {Text, Image}, alone=carried - {Text, Image}, **more)  # type: ignore[arg-type]
+
+
+class OneWordConverter(Converter):
+    """Makes the same of everything, in no time; or says why not."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__()
+        self.error = error
+        self.asked: list[object] = []
+
+    async def sound(
+        self, data: bytes, mime: str, wanted: VoiceFormat = "wav", *, max_seconds: float = 600.0
+    ) -> Sound:
+        self.asked.append((mime, wanted))
+        if self.error:
+            raise self.error
+        made = {"silk": silk(), "wav": wav()}.get(wanted) or b"OggS" + b"OpusHead"
+        return Sound(data=made, mime=f"audio/{wanted}", seconds=0.5)
+
+    async def picture(self, data: bytes, limits: PictureLimits) -> Picture:
+        self.asked.append(limits)
+        if self.error:
+            raise self.error
+        return Picture(data=drawn("JPEG"), mime="image/jpeg")
+
+
+class Desk:
+    """A fitting over a media store in a folder."""
+
+    def __init__(self, folder: Path, error: Exception | None = None, address: str = "") -> None:
+        self.media = MediaStore(folder)
+        self.converter = OneWordConverter(error)
+        links = MediaLinks(folder, lambda: "secret", address=address)
+        self.fitting = Fitting(self.media, self.converter, links)
+
+    async def fit(
+        self, segment_type: type, data: bytes, name: str, able: Capabilities, text: str = ""
+    ) -> Segment:
+        media = await self.media.keep_bytes(GROUP, data, name=name, expect="file")
+        assert not media.problem
+        segment = segment_type(media, text) if text else segment_type(media)
+        fitted = await self.fitting.fit(GROUP, (segment,), able)
+        return segment if fitted is None else fitted[0]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+OGG = VoiceLimits(formats=("ogg", "mp3"))
+
+
+async def test_a_voice_of_another_format_is_converted(desk: Desk) -> None:
+    voice = await desk.fit(Voice, wav(), "hello.wav", can(voice=OGG), "hello")
+    assert isinstance(voice, Voice)
+    assert desk.converter.asked == [("audio/wav", "ogg")]
+    assert (voice.media.mime, voice.media.name) == ("audio/ogg", "hello.ogg")
+    assert (voice.media.seconds, voice.text) == (0.5, "hello")
+    assert await desk.media.read(GROUP, voice.media.path) == b"OggSOpusHead"
+
+
+@pytest.mark.parametrize(
+    ("data", "limits"),
+    [
+        pytest.param(wav(), VoiceLimits(), id="WAV"),
+        pytest.param(encoded("mp3", "libmp3lame", 44_100), OGG, id="the second of two"),
+        pytest.param(encoded("ogg", "libopus", 48_000), OGG, id="Opus"),
+        pytest.param(silk(), VoiceLimits(formats=("silk",)), id="SILK"),
+        pytest.param(b"anything", None, id="no limits are known"),
+    ],
+)
+async def test_a_voice_that_is_taken_goes_out_as_it_is(
+    desk: Desk, data: bytes, limits: VoiceLimits | None
+) -> None:
+    voice = await desk.fit(Voice, data, "v", can(voice=limits))
+    assert isinstance(voice, Voice)
+    assert await desk.media.read(GROUP, voice.media.path) == data
+    assert desk.converter.asked == []
+
+
+@pytest.mark.parametrize(
+    ("data", "mime", "is_format"),
+    [
+        (wav(channels=2), "audio/wav", None),
+        (b"OggS" + b"\x7fFLAC", "audio/ogg", None),
+        (silk(tencent=False), "audio/silk", None),
+        (b"#!AMR-WB\n", "audio/amr", None),
+        (b"#!AMR\n", "audio/amr", "amr"),
+        (b"\xff\xfb", "audio/mpeg", "mp3"),
+        (b"....ftypM4A", "audio/mp4", "m4a"),
+        (b"fLaC", "audio/flac", None),
+    ],
+)
+def test_what_is_only_nearly_a_format(data: bytes, mime: str, is_format: str | None) -> None:
+    assert format_of(data, mime) == is_format
+
+
+@pytest.mark.parametrize(
+    ("limits", "error"),
+    [
+        pytest.param(VoiceLimits(max_seconds=0.3), None, id="too long"),
+        pytest.param(VoiceLimits(max_bytes=100), None, id="too large"),
+        pytest.param(OGG, Unusable("damaged"), id="cannot be converted"),
+    ],
+)
+async def test_a_voice_that_cannot_be_one_is_a_file_with_sound(
+    tmp_path: Path, limits: VoiceLimits, error: Exception | None
+) -> None:
+    desk = Desk(tmp_path, error)
+    assert isinstance(await desk.fit(Voice, wav(), "v.wav", can(voice=limits)), File)
+    refused = await desk.fit(Voice, wav(), "v.wav", can(Voice, Text, voice=limits))
+    assert isinstance(refused, Voice)
+    assert refused.media.problem
+
+
+async def test_without_the_library_a_voice_goes_out_as_it_is(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, CodecMissing("pip install 'nekro-core[audio]'"))
+    voice = await desk.fit(Voice, wav(), "v.wav", can(voice=OGG))
+    assert isinstance(voice, Voice)
+    assert voice.media.mime == "audio/wav"
+
+
+@pytest.mark.parametrize(
+    ("limits", "asked"),
+    [
+        pytest.param(PictureLimits(), False, id="fits"),
+        pytest.param(PictureLimits(max_side=60), False, id="fits by its sides"),
+        pytest.param(PictureLimits(types=("image/jpeg",)), True, id="another kind"),
+        pytest.param(PictureLimits(max_bytes=100), True, id="too large"),
+        pytest.param(PictureLimits(max_side=59), True, id="too wide"),
+        pytest.param(PictureLimits(max_sides=99), True, id="too wide and high"),
+        pytest.param(PictureLimits(max_pixels=2_399), True, id="too many pixels"),
+        pytest.param(PictureLimits(animated=False), True, id="may move"),
+    ],
+)
+async def test_pictures_are_made_to_fit(desk: Desk, limits: PictureLimits, asked: bool) -> None:
+    image = await desk.fit(Image, drawn(), "cat.png", can(picture=limits))
+    assert isinstance(image, Image)
+    assert desk.converter.asked == ([limits] if asked else [])
+    name = ("image/jpeg", "cat.jpg") if asked else ("image/png", "cat.png")
+    assert (image.media.mime, image.media.name) == name
+
+
+async def test_a_picture_that_cannot_fit_is_a_file(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, Unusable("too much"))
+    limits = PictureLimits(max_bytes=10)
+    assert isinstance(await desk.fit(Image, drawn(), "cat.png", can(picture=limits)), File)
+
+
+@pytest.mark.parametrize("kind", [Voice, Video, Image])
+async def test_what_a_platform_has_not_is_a_file(desk: Desk, kind: type) -> None:
+    assert isinstance(await desk.fit(kind, drawn(), "x.png", can(Text, File)), File)
+
+
+async def test_what_a_platform_has_in_words_only(desk: Desk, tmp_path: Path) -> None:
+    spoken = await desk.fit(Voice, wav(), "v.wav", can(Text), "good night")
+    assert spoken == Text("[voice] good night")
+    silent = await desk.fit(Voice, wav(), "v.wav", can(Text))
+    assert isinstance(silent, Voice)  # the splitter says that it cannot be sent
+    linked = Desk(tmp_path, address="https://bot.example.org")
+    text = await linked.fit(Image, drawn(), "cat.png", can(Text))
+    assert isinstance(text, Text)
+    assert text.text.startswith("cat.png: https://bot.example.org/media/")
+
+
+@pytest.mark.parametrize("kind", [File, Video])
+async def test_a_file_that_is_too_large_is_a_link(tmp_path: Path, kind: type) -> None:
+    desk = Desk(tmp_path, address="https://bot.example.org")
+    text = await desk.fit(kind, b"x" * 1_500_000, "holiday.mp4", can(file_bytes=1_000_000))
+    assert isinstance(text, Text)
+    assert text.text.startswith("holiday.mp4 (1.4 MiB): https://bot.example.org/media/")
+    small = await desk.fit(kind, b"x" * 1_000_000, "a.mp4", can(file_bytes=1_000_000))
+    assert isinstance(small, kind)
+
+
+async def test_or_is_refused_with_what_to_set(desk: Desk) -> None:
+    file = await desk.fit(File, b"x" * 2_000, "big.bin", can(file_bytes=1_000))
+    assert isinstance(file, File)
+    assert "NEKRO_DELIVERY__MEDIA__LINK_ADDRESS" in file.media.problem
+
+
+async def test_what_has_a_problem_already_keeps_it(desk: Desk) -> None:
+    lost = File(Media(name="x", problem="gone"))
+    assert await desk.fitting.fit(GROUP, (lost, Text("and more")), can(file_bytes=1)) is None

@@ -1,0 +1,58 @@
+"""What every `Transcriber` must do. An implementation subclasses `TranscriberConformance` and gives
+it a fixture ``transcriber``, and ``sound`` in which something can be heard."""
+
+import anyio
+import pytest
+
+from nekro_core.speech.speaker import SoundUnusable
+from nekro_core.speech.transcriber import Transcriber
+from nekro_core.speech.wav import Sound, read_wav, write_wav
+
+
+class TranscriberConformance:
+    async def test_a_sound_becomes_words(self, transcriber: Transcriber, sound: bytes) -> None:
+        transcript = await transcriber.transcribe(sound)
+        assert transcript.text
+        assert transcript.text == transcript.text.strip()
+        assert isinstance(transcript.language, str)
+
+    async def test_silence_is_no_words(self, transcriber: Transcriber, sound: bytes) -> None:
+        silence = write_wav(Sound(bytes(32_000), 16_000))
+        assert (await transcriber.transcribe(silence)).text == ""
+
+    async def test_several_at_once(self, transcriber: Transcriber, sound: bytes) -> None:
+        texts: list[str] = []
+
+        async def hear() -> None:
+            texts.append((await transcriber.transcribe(sound)).text)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(hear)
+        assert len(texts) == 3
+        assert len(set(texts)) == 1
+
+    @pytest.mark.parametrize(
+        "broken",
+        [
+            pytest.param(b"", id="nothing"),
+            pytest.param(b"\x02#!SILK_V3", id="not WAV"),
+            pytest.param(b"RIFF\x04\0\0\0WAVE", id="a WAV without sound"),
+        ],
+    )
+    async def test_what_is_no_sound(
+        self, transcriber: Transcriber, sound: bytes, broken: bytes
+    ) -> None:
+        with pytest.raises(SoundUnusable):
+            await transcriber.transcribe(broken)
+        # It is well for the next.
+        assert (await transcriber.transcribe(sound)).text
+
+    async def test_too_much_sound(self, transcriber: Transcriber, sound: bytes) -> None:
+        long = write_wav(Sound(bytes(26 * 1024 * 1024), read_wav(sound).rate))
+        with pytest.raises(SoundUnusable):
+            await transcriber.transcribe(long)
+
+    async def test_it_may_be_closed_unused_and_twice(self, transcriber: Transcriber) -> None:
+        await transcriber.aclose()
+        await transcriber.aclose()
