@@ -1,5 +1,7 @@
 """The adapter of one platform: a stock NoneBot adapter, an intake and a way out."""
 
+from typing import Any
+
 import anyio
 from anyio.abc import TaskStatus
 from loguru import logger
@@ -39,6 +41,11 @@ class UnisegAdapter:
         self._held = hold(platform.stock, driver, self._intake)
         self._stop = anyio.Event()
         self._ended: anyio.Event | None = None
+
+    @property
+    def stock(self) -> Any:
+        """NoneBot's adapter, for what a platform's module has to set on it."""
+        return self._held.adapter
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
         """What one call to this chat can carry."""

@@ -17,6 +17,8 @@ def outcome_of(error: Exception) -> Receipt:
     again, else ``unknown``: a message that may have arrived is never sent a second time."""
     if isinstance(error, CannotSend):
         return Receipt(state=DeliveryState.REJECTED, reason=str(error))
+    if isinstance(error, NetworkError) and isinstance(error.__cause__, ActionFailed):
+        error = error.__cause__  # OneBot v12 over HTTP calls every refusal so
     reason = str(error) or repr(error)
     cause: BaseException | None = error
     while cause is not None:

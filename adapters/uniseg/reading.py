@@ -101,7 +101,9 @@ class Reader:
             case uniseg.AtAll():
                 return Mention(EVERYONE)
             case uniseg.Reply():
-                return await self.quoted(Reply(piece.id, "", str(piece.msg or "")))
+                known = getattr(piece.origin, "data", None)
+                sender = known.get("user_id") if isinstance(known, Mapping) else None
+                return await self.quoted(Reply(piece.id, str(sender or ""), str(piece.msg or "")))
             case uniseg.Emoji():
                 return Unknown("emoji", (piece.name or piece.id)[:SUMMARY_LENGTH])
             case uniseg.Reference():

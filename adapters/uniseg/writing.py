@@ -63,7 +63,10 @@ async def _written(segment: Segment, platform: Platform, own: Mapping[str, str])
         case Reply(message_id):
             return uniseg.Reply(on_wire(message_id) if platform.ids_of_chat else message_id)
         case Image(media) | Voice(media) | Video(media) | File(media):
-            form = _MEDIA[platform.nearest.get(type(segment), type(segment))]
+            nearest = platform.nearest.get(type(segment), type(segment))
+            if nearest is Text:
+                return uniseg.Text(f"[{type(segment).__name__.lower()}] {media.path}")
+            form = _MEDIA[nearest]
             data = await bytes_of(media, platform.inline_bytes)
             name = media.name or form.__default_name__
             return form(raw=data, mimetype=media.mime, name=name)

@@ -1,0 +1,50 @@
+"""The terminal that the bot was started in, as a window for one person who tries it out."""
+
+import sys
+
+from nonebot.adapters import Event as BaseEvent
+from nonebot.adapters.console import Adapter
+from nonebot.adapters.console.event import Event, MessageEvent
+from nonebot.drivers import Driver
+
+from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.chat import File, Image, Sender, Text, Video, Voice
+
+from ..adapter import UnisegAdapter
+from ..platform import Platform
+
+
+class Console(Platform):
+    """See the module."""
+
+    name = "console"
+    title = "Console"
+    stock = Adapter
+    capabilities = Capabilities(
+        inline=frozenset({Text}),
+        alone=frozenset({Image, Voice, Video, File}),
+        text_length=10_000,
+    )
+    nearest = dict.fromkeys((Image, Voice, Video, File), Text)
+
+    def is_message(self, event: BaseEvent) -> bool:
+        """What somebody typed."""
+        return isinstance(event, MessageEvent)
+
+    def sender(self, event: BaseEvent) -> Sender:
+        """Under the nickname."""
+        assert isinstance(event, Event)
+        return Sender(event.user.id, event.user.nickname)
+
+    def time(self, event: BaseEvent) -> float | None:
+        """The terminal's."""
+        return event.time.timestamp() if isinstance(event, Event) else None
+
+
+def create(host: Host, driver: Driver) -> UnisegAdapter:
+    """The adapter. Raises `RuntimeError` where there is no terminal to draw in, `ValueError` for
+    settings that cannot be read."""
+    headless = host.settings.get("console_headless_mode")
+    if not headless and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise RuntimeError("NEKRO_PLATFORMS has console, and the bot runs in no terminal")
+    return UnisegAdapter(host, driver, Console())

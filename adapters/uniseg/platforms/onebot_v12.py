@@ -1,0 +1,115 @@
+"""OneBot v12. https://12.onebot.dev."""
+
+import base64
+from typing import Any
+
+from loguru import logger
+from nonebot.adapters import Bot as BaseBot
+from nonebot.adapters import Event as BaseEvent
+from nonebot.adapters.onebot.v12 import Adapter
+from nonebot.adapters.onebot.v12.event import (
+    ChannelMemberDecreaseEvent,
+    ChannelMemberIncreaseEvent,
+    ChannelMessageDeleteEvent,
+    Event,
+    GroupMemberDecreaseEvent,
+    GroupMemberIncreaseEvent,
+    GroupMessageDeleteEvent,
+    MessageEvent,
+    PrivateMessageDeleteEvent,
+)
+from nonebot.drivers import Driver
+from nonebot_plugin_alconna.uniseg import Target
+
+from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.chat import (
+    ChatKey,
+    ChatKind,
+    File,
+    Image,
+    Mention,
+    Notice,
+    Reply,
+    Sender,
+    Text,
+    Video,
+    Voice,
+)
+from nekro_core.api.secrets import kept_secret, secret_file
+
+from ..adapter import UnisegAdapter
+from ..platform import Platform
+from ..values import Address
+
+KEPT_AS = "onebot_v12_access_token"
+"""The name of the kept token, unless the settings have one."""
+_JOINS = (GroupMemberIncreaseEvent, ChannelMemberIncreaseEvent)
+_LEAVES = (GroupMemberDecreaseEvent, ChannelMemberDecreaseEvent)
+_DELETES = (GroupMessageDeleteEvent, ChannelMessageDeleteEvent, PrivateMessageDeleteEvent)
+
+
+class OneBotV12(Platform):
+    """See the module."""
+
+    name = "onebot_v12"
+    title = "OneBot v12"
+    stock = Adapter
+    capabilities = Capabilities(
+        inline=frozenset({Text, Mention, Reply, Image}), alone=frozenset({Voice, Video, File})
+    )
+
+    def is_message(self, event: BaseEvent) -> bool:
+        """What somebody wrote."""
+        return isinstance(event, MessageEvent)
+
+    def address(self, target: Target) -> Address:
+        """A channel is known by its guild and its own id together."""
+        if target.channel and target.parent_id:
+            return Address(ChatKind.CHANNEL, f"{target.parent_id}/{target.id}")
+        return super().address(target)
+
+    def target(self, key: ChatKey) -> Target:
+        """See `address`."""
+        guild, slash, channel = key.native_id.partition("/")
+        if key.kind is ChatKind.CHANNEL and slash:
+            return Target(channel, guild, channel=True)
+        return super().target(key)
+
+    def sender(self, event: BaseEvent) -> Sender:
+        """The standard has no names in messages; QQ's dialect has."""
+        extra = event.model_extra or {}
+        name = extra.get("qq.card") or extra.get("qq.nickname") or extra.get("user_displayname")
+        return Sender(event.get_user_id(), str(name or ""))
+
+    def time(self, event: BaseEvent) -> float | None:
+        """The implementation's."""
+        return event.time.timestamp() if isinstance(event, Event) else None
+
+    def notice(self, event: BaseEvent) -> Notice | None:
+        """Who came and who left."""
+        if not isinstance(event, _JOINS + _LEAVES):
+            return None
+        kind = "join" if isinstance(event, _JOINS) else "leave"
+        return Notice(kind, event.operator_id or event.user_id, event.user_id)
+
+    def recalled(self, event: BaseEvent) -> str:
+        """The deleted message's."""
+        return event.message_id if isinstance(event, _DELETES) else ""
+
+    async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
+        """Every medium is fetched through the implementation."""
+        found = await bot.call_api("get_file", type="data", file_id=piece.id)
+        data = found["data"]
+        return base64.b64decode(data) if isinstance(data, str) else bytes(data)
+
+
+def create(host: Host, driver: Driver) -> UnisegAdapter:
+    """The adapter. Raises `ValueError` for settings that cannot be read."""
+    adapter = UnisegAdapter(host, driver, OneBotV12())
+    config = adapter.stock.onebot_config
+    if not config.onebot_access_token:
+        # Its doors are open without one: anybody could speak as any account.
+        config.onebot_access_token = kept_secret(host.data_dir, KEPT_AS)
+        path = secret_file(host.data_dir, KEPT_AS)
+        logger.info("OneBot v12: connect to /onebot/v12/ws with the access token in {}", path)
+    return adapter

@@ -1,0 +1,166 @@
+"""QQ's official bots, in groups, private chats and guilds. https://bot.q.qq.com/wiki.
+
+A bot answers: within five minutes in a group or a channel, within an hour in private, naming the
+message. What it says later of its own accord QQ refuses as a rule, and the receipt says so.
+"""
+
+import re
+from datetime import datetime
+from typing import Any
+
+from nonebot.adapters import Bot as BaseBot
+from nonebot.adapters import Event as BaseEvent
+from nonebot.adapters.qq import Adapter, Bot
+from nonebot.adapters.qq.event import (
+    C2CMessageCreateEvent,
+    GroupMessageCreateEvent,
+    GuildMessageEvent,
+    MessageDeleteEvent,
+    MessageEvent,
+)
+from nonebot.drivers import Driver
+from nonebot_plugin_alconna import uniseg
+from nonebot_plugin_alconna.uniseg import Target
+
+from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.chat import (
+    ChatKey,
+    ChatKind,
+    File,
+    Image,
+    Mention,
+    Reply,
+    Role,
+    Sender,
+    Text,
+    Video,
+    Voice,
+)
+
+from ..adapter import UnisegAdapter
+from ..platform import Platform
+from ..values import Address
+
+_ANSWER_S = {False: 290.0, True: 3500.0}
+"""How long a message may be answered, in private or not, with some seconds left for the way."""
+_MARKUP = re.compile(r"<(?=[@#]|qqbot-|emoji:)")
+_CHATS = Capabilities(
+    inline=frozenset({Text, Image}),
+    alone=frozenset({Voice, Video, File}),
+    text_length=2000,
+    images_per_call=1,
+)
+_CHANNELS = Capabilities(
+    inline=frozenset({Text, Mention, Reply, Image}),
+    alone=frozenset(),
+    text_length=2000,
+    images_per_call=1,
+)
+
+
+class QQ(Platform):
+    """See the module."""
+
+    name = "qq"
+    title = "QQ, official"
+    stock = Adapter
+    capabilities = _CHATS
+
+    def capabilities_of(self, key: ChatKey) -> Capabilities:
+        """Guilds take no voice, video or file; groups no mentions and no replies."""
+        return _CHANNELS if key.kind is ChatKind.CHANNEL else _CHATS
+
+    def user_of(self, bot: BaseBot) -> str:
+        """In guilds the bot has a user id beside its application's."""
+        assert isinstance(bot, Bot)
+        try:
+            return bot.self_info.id
+        except RuntimeError:  # not yet asked for
+            return bot.self_id
+
+    def is_message(self, event: BaseEvent) -> bool:
+        """What somebody wrote."""
+        return isinstance(event, MessageEvent)
+
+    def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
+        """Of a deleted message too."""
+        if isinstance(event, MessageDeleteEvent):
+            return Target(event.message.channel_id, event.message.guild_id, channel=True)
+        return super().place(event, bot)
+
+    def address(self, target: Target) -> Address:
+        """A guild's private chat needs its guild to be opened again."""
+        if target.private and target.channel:
+            return Address(ChatKind.PRIVATE, f"{target.parent_id}/{target.id}")
+        return super().address(target)
+
+    def target(self, key: ChatKey) -> Target:
+        """See `address`."""
+        guild, slash, user = key.native_id.partition("/")
+        if key.kind is ChatKind.PRIVATE and slash:
+            return Target(user, guild, channel=True, private=True)
+        return super().target(key)
+
+    def aimed(self, target: Target, age_s: float) -> Target:
+        """Too old a message is not named: QQ would refuse the answer for it."""
+        if age_s < _ANSWER_S[target.private and not target.channel]:
+            return target
+        return Target(target.id, target.parent_id, target.channel, target.private)
+
+    def quoted(self, event: BaseEvent) -> Reply | None:
+        """The message that is answered, in a guild."""
+        reference = getattr(event, "message_reference", None)
+        return Reply(reference.message_id) if reference and reference.message_id else None
+
+    def sender(self, event: BaseEvent) -> Sender:
+        """Under the name that QQ tells, which for private chats and groups it may not."""
+        match event:
+            case GuildMessageEvent():
+                member = event.member
+                roles = set(member.roles or ()) if member else set()
+                role = Role.OWNER if "4" in roles else Role.ADMIN if "2" in roles else Role.MEMBER
+                name = (member.nick if member else None) or event.author.username
+                return Sender(event.author.id, name or "", role)
+            case GroupMessageCreateEvent(author=author):
+                role = Role(author.member_role)
+                return Sender(author.member_openid, author.username or "", role)
+            case C2CMessageCreateEvent(author=author):
+                return Sender(author.user_openid, author.username or "")
+        return super().sender(event)
+
+    def time(self, event: BaseEvent) -> float | None:
+        """The server's."""
+        found = getattr(event, "timestamp", None)
+        if isinstance(found, str):
+            found = datetime.fromisoformat(found)
+        return found.timestamp() if isinstance(found, datetime) else None
+
+    def means_us(self, event: BaseEvent, bot: BaseBot) -> bool:
+        """QQ says so by the kind of event, or beside the mention."""
+        mentions = getattr(event, "mentions", None) or ()
+        return event.is_tome() or any(getattr(each, "is_you", False) for each in mentions)
+
+    def recalled(self, event: BaseEvent) -> str:
+        """The deleted message's."""
+        return event.message.id if isinstance(event, MessageDeleteEvent) else ""
+
+    def text(self, text: str) -> uniseg.Segment:
+        """With an invisible sign in what would be markup: the text must ring for nobody."""
+        return uniseg.Text(_MARKUP.sub("<\u200b", text))
+
+    async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
+        """Addresses come without their scheme."""
+        address = piece.url or ""
+        return f"https:{address}" if address.startswith("//") else ""
+
+
+def create(host: Host, driver: Driver) -> UnisegAdapter:
+    """The adapter. Raises `RuntimeError` where strangers could speak as anybody, `ValueError` for
+    settings that cannot be read."""
+    verified = host.settings.get("qq_verify_webhook", True)
+    if str(verified).lower() in ("false", "0", "no", "off"):
+        raise RuntimeError(
+            "QQ_VERIFY_WEBHOOK is off, so anybody who reaches the port could speak as anybody: "
+            "leave it on"
+        )
+    return UnisegAdapter(host, driver, QQ())

@@ -1,0 +1,129 @@
+"""OneBot v12 without an implementation: events and actions as its standard shows them."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nonebot.adapters.onebot.v12 import Bot
+from nonebot.drivers import Request
+
+from nekro_core.api.chat import (
+    ChatKey,
+    DeliveryState,
+    File,
+    Image,
+    Media,
+    Mention,
+    Notice,
+    Reply,
+    Text,
+    Voice,
+)
+from tests.adapters.uniseg.stock import Bench, bench
+
+GROUP = "onebot_v12-group_30003"
+
+
+class OneBotV12:
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.bot = Bot(bench.stock, "20002", "impl", "qq")
+        self.refusal: dict[str, Any] = {}
+        bench.driver.answer = self.answer
+
+    def answer(self, request: Request) -> Any:
+        data: dict[str, Any] = {"message_id": "m-1", "time": 1_700_000_001}
+        action = json.loads(request.content)["action"]
+        if action == "upload_file":
+            data = {"file_id": "f-1"}
+        elif action == "get_file":
+            data = {"name": "x", "data": "Ynl0ZXM="}
+        return {"status": "ok", "retcode": 0, "data": data, "message": "", **self.refusal}
+
+    async def event(self, **data: Any) -> None:
+        told = {"id": "e", "time": 1_700_000_000, "sub_type": "", "user_id": "10001",
+                "self": {"platform": "qq", "user_id": "20002"}, **data}  # fmt: skip
+        await self.bench.hear(self.bot, self.bench.stock.json_to_event(told, "impl"))
+
+    async def say(self, *segments: Any, **place: Any) -> Any:
+        parts = [
+            {"type": "text", "data": {"text": s}} if isinstance(s, str) else s for s in segments
+        ]
+        place = place or {"detail_type": "group", "group_id": "30003"}
+        await self.event(type="message", message_id="p-1", message=parts, alt_message="x", **place)
+        return await self.bench.host.next_message()
+
+    @property
+    def call(self) -> tuple[str, Any]:
+        told = json.loads(self.bench.driver.requests[-1].content)
+        return told["action"], told["params"]
+
+
+@pytest.fixture
+async def onebot(tmp_path: Path) -> AsyncIterator[OneBotV12]:
+    roots = {"20002": "http://127.0.0.1:1/"}
+    async with bench(tmp_path, "onebot_v12", onebot_v12_api_roots=roots) as made:
+        peer = OneBotV12(made)
+        made.connect(peer.bot)
+        yield peer
+
+
+async def test_a_message_comes_in_and_an_answer_goes_out(onebot: OneBotV12) -> None:
+    reply = {"type": "reply", "data": {"message_id": "m-0", "user_id": "20002"}}
+    heard = await onebot.say(reply, {"type": "mention", "data": {"user_id": "5"}}, " hi")
+    assert str(heard.chat_key) == GROUP
+    assert heard.segments == (Reply("m-0", "20002"), Mention("5"), Text(" hi"))
+    assert heard.to_bot
+    receipt = await onebot.bench.send(GROUP, Reply("p-1"), Mention("10001"), "yes")
+    assert (receipt.state, receipt.message_id) == (DeliveryState.SENT, "m-1")
+    action, params = onebot.call
+    assert (action, params["group_id"]) == ("send_message", "30003")
+    assert [part["type"] for part in params["message"]] == ["reply", "mention", "text"]
+
+
+async def test_a_channel_is_known_with_its_guild(onebot: OneBotV12) -> None:
+    heard = await onebot.say("hi", detail_type="channel", guild_id="7", channel_id="8")
+    assert str(heard.chat_key) == "onebot_v12-channel_7/8"
+    onebot.bench.adapter._intake._targets.clear()  # as after a restart
+    assert (await onebot.bench.send(heard.chat_key, "yes")).ok
+    assert (onebot.call[1]["guild_id"], onebot.call[1]["channel_id"]) == ("7", "8")
+
+
+async def test_media_go_through_the_implementation_both_ways(
+    onebot: OneBotV12, tmp_path: Path
+) -> None:
+    heard = await onebot.say({"type": "image", "data": {"file_id": "f-9"}})
+    assert heard.segments[0].media.size == 5
+    path = tmp_path / "x"
+    path.write_bytes(b"bytes")
+    for form, kind in ((Image, "image"), (Voice, "voice"), (File, "file")):
+        assert (await onebot.bench.send(GROUP, form(Media(path=str(path), name="x")))).ok
+        assert onebot.call[1]["message"] == [{"type": kind, "data": {"file_id": "f-1"}}]
+
+
+async def test_a_refusal(onebot: OneBotV12) -> None:
+    await onebot.say("hello")
+    onebot.refusal = {"status": "failed", "retcode": 35004, "data": None, "message": "muted"}
+    receipt = await onebot.bench.send(GROUP, "hi")
+    assert receipt.state is DeliveryState.REJECTED
+    assert "muted" in receipt.reason
+
+
+async def test_notices_and_recalls(onebot: OneBotV12) -> None:
+    await onebot.say("oops")
+    group = {"type": "notice", "group_id": "30003", "operator_id": "10001"}
+    await onebot.event(detail_type="group_member_increase", **{**group, "user_id": "10002"})
+    await onebot.event(detail_type="group_message_delete", message_id="p-1", **group)
+    _, joined = await onebot.bench.host.heard(2)
+    assert joined.notice == Notice("join", "10001", "10002")
+    await onebot.bench.host.until(lambda: bool(onebot.bench.host.recalled))
+    assert onebot.bench.host.recalled == [(ChatKey.parse(GROUP), "p-1")]
+
+
+async def test_its_doors_have_a_key(onebot: OneBotV12) -> None:
+    token = onebot.bench.stock.onebot_config.onebot_access_token
+    assert token
+    request = Request("POST", "http://x/", headers={"X-Impl": "x"}, content=b"{}")
+    assert (await onebot.bench.stock._handle_http(request)).status_code in (401, 403)
