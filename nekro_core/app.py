@@ -60,6 +60,7 @@ from nekro_core.plugin.commands.command import Command, CommandFamily
 from nekro_core.plugin.commands.desk import CommandDesk
 from nekro_core.plugin.models.endpoints import PluginModels
 from nekro_core.plugin.models.metered import Ledger
+from nekro_core.plugin.moving import settle
 from nekro_core.plugin.tasks.kept import KeptTasks
 from nekro_core.plugin.tasks.runner import TaskRunner
 from nekro_core.plugin.web.pages import PluginPages
@@ -122,6 +123,7 @@ class App:
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
         async with AsyncExitStack() as stack:
             stack.enter_context(DataFolderLock(data))
+            settle(data)
             store = await stack.enter_async_context(
                 Store.open(settings.database_url, settings.nekro_store, clock=wall)
             )

@@ -10,7 +10,7 @@ import anyio.to_thread
 
 from nekro_core.kit.files import FilesRefused
 from nekro_core.kit.install import Installer, InstallRefused
-from nekro_core.kit.installed import Records
+from nekro_core.kit.installed import Records, finish
 from nekro_core.kit.new import NewRefused, write_new
 from nekro_core.kit.sources import SourceRefused, parse
 from nekro_core.kit.telling import plain, state_text
@@ -23,7 +23,8 @@ _MOST_CHANGES = 10
 
 
 async def _list(_: argparse.Namespace) -> int:
-    data = Settings.load().nekro_data_dir
+    data = Settings.load().nekro_data_dir.absolute()
+    finish(data)
     listed, records = read_list(data), Records(data)
     installed = records.all()
     if not listed and not installed:

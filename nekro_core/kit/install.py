@@ -12,22 +12,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from nekro_core.kit.files import changes, digests
-from nekro_core.kit.installed import Installed, Records, recorded
+from nekro_core.kit.installed import Installed, Records, finish, recorded
 from nekro_core.kit.looking import Looked, look
 from nekro_core.kit.sources import Fetched, Source, fetch
+from nekro_core.kit.switching import switched_off
 from nekro_core.kit.telling import RIGHTS, abilities_text, plain
 from nekro_core.packages import PackageShelf, PackagesRefused
 from nekro_core.packages.needs import Need, needs_of
 from nekro_core.plugin import read_list
-from nekro_core.plugin.choices import FILE_NAME, LIST_NAME, Choices
+from nekro_core.plugin.choices import Choices
+from nekro_core.plugin.moving import MovesAlready, Moving, moving
 from nekro_core.plugin.registry import LOCAL_FOLDER
-from nekro_core.store import data_folder_in_use
 
 _STAGING = ".installing"
 _LEFT_S = 86_400.0
-_FOLLOWS_S = 15.0
-"""How long a running bot may take to switch a plugin off: its look, its cleanup, its tasks."""
 
 
 class InstallRefused(Exception):
@@ -50,6 +51,7 @@ class Installer:
         Raises `InstallRefused`, `SourceRefused`, `FilesRefused`, `NeedsUnreadable` and
         `PackagesRefused`; nothing has changed then.
         """
+        self._finish()
         if (here := self._in_place(source)) is not None:
             return self._adopt(source, here)
         with self._staging() as staging:
@@ -69,8 +71,10 @@ class Installer:
             if not self.ask("Install it?"):
                 return ""
             self._get(item, needs)
-            self._move(fetched.path, place)
-        self._record(source, item, place, looked, fetched.commit)
+            record = _record(source, fetched, place, looked)
+            with self._moving(item, looked.key, place, staging, record):
+                self._move(fetched.path, place, _aside(staging))
+                self._records.put(item, record)
         self._follow(item, looked.key)
         return item
 
@@ -79,6 +83,7 @@ class Installer:
 
         Without ``force`` a file that was changed here is not overwritten. Raises as `install`.
         """
+        self._finish()
         item, record = self._find(name)
         place = self._plugins / record.path
         if (mine := self._records.changed_since(item)) and not force:
@@ -104,23 +109,33 @@ class Installer:
             if not self.ask("Update it?"):
                 return ""
             self._get(item, needs)
-            with self._switched_off(item, looked.key):
-                self._move(fetched.path, place)
-        self._record(record.source, item, place, looked, fetched.commit)
+            fresh = _record(record.source, fetched, place, looked)
+            with (
+                self._moving(item, looked.key, place, staging, fresh),
+                switched_off(self.data_dir, item, looked.key),
+            ):
+                self._move(fetched.path, place, _aside(staging))
+                self._records.put(item, fresh)
         return item
 
     def remove(self, name: str, *, data: bool = False) -> str:
         """Remove a plugin's files; with ``data`` its folder and configuration too. Gives its item,
         or an empty text where the operator said no. Raises `InstallRefused`."""
+        self._finish()
         item, place, key = self._lying(name)
         own = self.data_dir / "plugin_data" / key if data and key else None
         if not self.ask(f"Remove {place}{f' and {own}' if own else ''}?"):
             return ""
-        with self._switched_off(item, key):
-            _delete(place)
+        record = self._records.all().get(item)
+        with (
+            self._staging() as staging,
+            self._moving(item, key, place, staging, record),
+            switched_off(self.data_dir, item, key),
+        ):
+            place.rename(_aside(staging))
             if own is not None:
                 _delete(own)
-        self._records.put(item, None)
+            self._records.put(item, None)
         try:
             self.shelf.forget(item)
         except PackagesRefused as error:
@@ -164,8 +179,9 @@ class Installer:
         if not self.ask("Take it over?"):
             return ""
         self._get(item, needs)
-        self._record(source, item, place, looked, "")
-        with self._switched_off(item, looked.key):
+        found = Fetched(place, place.stem)
+        self._records.put(item, _record(source, found, place, looked))
+        with switched_off(self.data_dir, item, looked.key):
             pass
         return item
 
@@ -213,22 +229,42 @@ class Installer:
         source, _, name = item.partition("/")
         return source == "local" and not self._taken(self._plugins / name)
 
-    def _move(self, ready: Path, place: Path) -> None:
+    def _finish(self) -> None:
+        """Put right what a command left that was killed."""
+        if self.data_dir.is_dir():
+            finish(self.data_dir)
+
+    @contextmanager
+    def _moving(
+        self, item: str, key: str, place: Path, staging: Path, record: Installed | None
+    ) -> Iterator[None]:
+        """Within it the plugin's files may be moved: a note on disk says what is done."""
+        plan = Moving(
+            item=item,
+            key=key,
+            place=place.relative_to(self.data_dir).as_posix(),
+            aside=_aside(staging).relative_to(self.data_dir).as_posix(),
+            replaces=place.exists(),
+            wanted=Choices(self.data_dir).wanted(item),
+            record=msgspec.Raw(msgspec.json.encode(record)),
+        )
+        try:
+            with moving(self.data_dir, plan):
+                yield
+        except MovesAlready as error:
+            raise InstallRefused(str(error)) from None
+
+    def _move(self, ready: Path, place: Path, aside: Path) -> None:
         """Put files in their place. The old ones are aside until the new are there."""
         place.parent.mkdir(parents=True, exist_ok=True)
-        aside = ready.with_name("replaced")
         if place.exists():
             place.rename(aside)
         try:
             ready.rename(place)
-        except OSError:
+        except BaseException:
             if aside.exists():
                 aside.rename(place)
             raise
-
-    def _record(self, source: Source, item: str, place: Path, looked: Looked, commit: str) -> None:
-        record = recorded(source, place, key=looked.key, version=looked.version, commit=commit)
-        self._records.put(item, record)
 
     def _find(self, name: str) -> tuple[str, Installed]:
         every = self._records.all()
@@ -252,33 +288,25 @@ class Installer:
                 return item, path, key or look(path).key
         raise InstallRefused(f"there is no plugin {name!r} in {self._plugins}")
 
-    @contextmanager
-    def _switched_off(self, item: str, key: str) -> Iterator[None]:
-        """Off while its files change, where a bot runs; then as it was before."""
-        choices = Choices(self.data_dir)
-        wanted = choices.wanted(item)
-        choices.choose(item, key, wanted=False)
-        try:
-            self._await_end(item)
-            yield
-        finally:
-            choices.choose(item, key, wanted=wanted)
-
-    def _await_end(self, item: str) -> None:
-        """Wait until a bot that runs has read the choice and written its list after it."""
-        chosen = (self.data_dir / FILE_NAME).stat().st_mtime_ns
-        until = time.monotonic() + _FOLLOWS_S
-        while data_folder_in_use(self.data_dir) and time.monotonic() < until:
-            listed = self.data_dir / LIST_NAME
-            if listed.exists() and listed.stat().st_mtime_ns > chosen:
-                state = {each.item: each.state for each in read_list(self.data_dir)}.get(item)
-                if state in (None, "disabled"):
-                    return
-            time.sleep(0.1)
-
     def _follow(self, item: str, key: str) -> None:
         """Have a bot that runs look into the folder."""
         Choices(self.data_dir).choose(item, key, wanted=Choices(self.data_dir).wanted(item))
+
+
+def _aside(staging: Path) -> Path:
+    """Where what was there before lies until the new files are there; deleted with the folder."""
+    return staging / "replaced"
+
+
+def _record(source: Source, fetched: Fetched, place: Path, looked: Looked) -> Installed:
+    return recorded(
+        source,
+        place,
+        _as_placed(fetched, place),
+        key=looked.key,
+        version=looked.version,
+        commit=fetched.commit,
+    )
 
 
 def _as_placed(fetched: Fetched, place: Path) -> dict[str, str]:

@@ -8,6 +8,7 @@ import msgspec
 
 from nekro_core.kit.files import FilesRefused, changes, digests
 from nekro_core.kit.sources import Kind, Source
+from nekro_core.plugin.moving import forget, settle
 from nekro_core.plugin.registry import LOCAL_FOLDER
 
 FILE_NAME = "plugins.installed.json"
@@ -66,8 +67,10 @@ class Records:
             return [str(error)]
 
 
-def recorded(source: Source, place: Path, *, key: str, version: str, commit: str) -> Installed:
-    """The record of a plugin that lies in its place now."""
+def recorded(
+    source: Source, place: Path, files: dict[str, str], *, key: str, version: str, commit: str
+) -> Installed:
+    """The record of a plugin whose files, with these digests, are in their place, or will be."""
     return Installed(
         path=place.name,
         key=key,
@@ -77,5 +80,18 @@ def recorded(source: Source, place: Path, *, key: str, version: str, commit: str
         ref=source.ref,
         commit=commit,
         at=time.time(),
-        files=digests(place),
+        files=files,
     )
+
+
+def finish(data_dir: Path) -> None:
+    """Put right what a killed command left, and remember what came of it. Raises `OSError`."""
+    plan = settle(data_dir)
+    if plan is None:
+        return
+    record = msgspec.json.decode(plan.record, type=Installed | None)
+    records = Records(data_dir)
+    there = (data_dir / plan.place).exists()
+    if record and there and (plan.came or plan.item not in records.all()):
+        records.put(plan.item, record)
+    forget(data_dir)

@@ -2,6 +2,7 @@
 
 import stat
 import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ from nekro_core.packages import (
 )
 from nekro_core.packages.needs import Need, requirement
 from nekro_core.plugin import read_list
+from nekro_core.plugin.moving import NOTE, Moving, moving
 from nekro_core.store import DataFolderLock
 from tests.packages.wheels import make_wheel, only_these
 from tests.plugin.world import World, plugin_source
@@ -159,6 +161,34 @@ def test_git(operator: Operator, cup: Path, data: Path) -> None:
             operator.install(wrong)
     with pytest.raises(SourceRefused, match="no branch"):
         operator.install(f"git+file://{cup}#--upload-pack=touch")
+
+
+def test_a_command_that_is_killed_leaves_every_plugin_whole(tmp_path: Path) -> None:
+    """Update, remove and install, each ended by SIGKILL at each of their steps on the disk."""
+    command = [sys.executable, "-m", "tests.kit.killed", str(tmp_path)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert [(line[0], line[2]) for line in lines] == [
+        ("update", "old>new"),
+        ("remove", "old>gone"),
+        ("install", "gone>new"),
+    ]
+    for line in lines:
+        assert int(line[1]) > 15, "steps"
+        assert len(line) == 5, "before and after, nothing else"
+
+
+def test_two_commands_at_once(operator: Operator, cup: Path, data: Path) -> None:
+    operator.install(cup)
+    plan = Moving(
+        item="local/other", key="", place="plugins/other", aside="x/y", replaces=False, wanted=True
+    )
+    with moving(data, plan), pytest.raises(InstallRefused, match="wait for it"):
+        operator.installer.remove("cup")
+    assert files_of(data) == {"cup/__init__.py", "cup/words.txt"}
+    (data / NOTE).write_text("{")
+    assert operator.installer.remove("cup") == "local/cup"
 
 
 def git(folder: Path, *arguments: str) -> str:
