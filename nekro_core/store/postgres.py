@@ -85,6 +85,7 @@ class PostgresEngine:
                     min_size=0,
                     max_size=_READERS,
                     max_inactive_connection_lifetime=0,
+                    reset=_nothing_to_reset,
                     **engine._arguments(),
                 )
             except (asyncpg.PostgresError, OSError, TimeoutError) as error:
@@ -190,6 +191,10 @@ class PostgresEngine:
                 with suppress(asyncpg.PostgresError, OSError, TimeoutError):
                     await self._writer.close(timeout=_CONNECT_S)
                 self._drop()
+
+
+async def _nothing_to_reset(connection: Connection) -> None:
+    """A read leaves nothing behind; asyncpg's own answer is a second statement after each."""
 
 
 _STOPPING = (

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.warm import Forked, Nursery
+
 ROOT = Path(__file__).parents[2]
 START_S = 60.0
 """Longest start; a busy machine takes several times the usual two seconds."""
@@ -24,7 +26,9 @@ class BotProcess:
     data: Path
     environment: Mapping[str, str]
     command: Sequence[str] = (sys.executable, str(ROOT / "bot.py"))
-    process: asyncio.subprocess.Process | None = None
+    nursery: Nursery | None = None
+    """Where it is forked; without, it is a process from its first line on."""
+    process: asyncio.subprocess.Process | Forked | None = None
     running: dict[str, Any] = field(default_factory=dict)
     started_in: float = 0.0
 
@@ -50,23 +54,28 @@ class BotProcess:
 
     async def start(self) -> None:
         """Start it, and wait until it says that it is ready."""
-        note = self.data / "running.json"
-        note.unlink(missing_ok=True)
         began = time.monotonic()
-        with (self.data.parent / "bot.log").open("ab") as log:
-            self.process = await asyncio.create_subprocess_exec(
-                *self.command,
-                cwd=self.data.parent,
-                env={**os.environ, **self.environment, "NEKRO_DATA_DIR": str(self.data)},
-                stdout=log,
-                stderr=log,
-            )
+        await self.begin()
+        note = self.data / "running.json"
         while not note.exists():
             if self.process.returncode is not None or time.monotonic() - began > START_S:
                 raise AssertionError(f"the bot did not start:\n{self.log[-4000:]}")
             await asyncio.sleep(0.02)
         self.running = json.loads(note.read_text())
         self.started_in = time.monotonic() - began
+
+    async def begin(self) -> None:
+        """Start it, and do not wait."""
+        (self.data / "running.json").unlink(missing_ok=True)
+        folder, log = self.data.parent, self.data.parent / "bot.log"
+        environment = {**os.environ, **self.environment, "NEKRO_DATA_DIR": str(self.data)}
+        if self.nursery is not None:
+            self.process = await self.nursery.fork(cwd=folder, log=log, environment=environment)
+            return
+        with log.open("ab") as written:
+            self.process = await asyncio.create_subprocess_exec(
+                *self.command, cwd=folder, env=environment, stdout=written, stderr=written
+            )
 
     async def stop(self, how: signal.Signals = signal.SIGTERM, within: float = 20.0) -> float:
         """End it; returns the seconds that it took."""
@@ -89,10 +98,14 @@ class BotProcess:
 
 @asynccontextmanager
 async def running_bot(
-    folder: Path, command: Sequence[str] = BotProcess.command, **settings: str
+    folder: Path,
+    command: Sequence[str] = BotProcess.command,
+    nursery: Nursery | None = None,
+    **settings: str,
 ) -> AsyncIterator[BotProcess]:
     """A bot on a free port with its data under ``folder``; settings by their names in ``.env``."""
-    bot = BotProcess(folder / "data", {"PORT": "0", "LOG_LEVEL": "DEBUG", **settings}, command)
+    environment = {"PORT": "0", "LOG_LEVEL": "DEBUG", **settings}
+    bot = BotProcess(folder / "data", environment, command, nursery)
     await bot.start()
     try:
         yield bot

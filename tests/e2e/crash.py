@@ -1,74 +1,71 @@
-"""A bot under load that is killed, judged on what its platform saw: ``make crash``.
+"""A bot under load that is killed again and again, judged on what its platform saw: ``make crash``.
 
-People in many groups ask numbered questions through two accounts; the scripted model answers each
-once. Events come twice, a connection is cut, and the whole process is killed while turns run and
-sends are on their way. Afterwards the peer's wire log and the store must agree:
+People in many groups ask numbered questions through three accounts; the scripted model answers each
+once. Events come twice, connections are cut, and the whole process is killed: while it starts, as
+soon as a call is on its way, or at any moment. Two of the accounts' implementations keep a history
+that can be asked, one keeps none. `crash_judge` says what must hold.
 
-* every question is in the store once, in the order in which its chat asked;
-* every question has exactly one answer on the wire, but where the store says ``unknown`` (none or
-  one), and there are no more of those than sends that were in flight;
-* inside a chat the answers keep the questions' order.
+500 kills on SQLite, then on PostgreSQL; each seed is a fresh database and 50 kills::
+
+    make crash ARGS="--rounds 10 --kills 50"
+    make crash ARGS="--rounds 10 --kills 50 --database postgres"
 """
 
 import argparse
+import itertools
 import json
 import random
-import re
-import sqlite3
 import tempfile
-from collections import Counter, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 
 from tests.e2e.bot_process import BotProcess, running_bot
+from tests.e2e.crash_judge import (
+    ANSWERED,
+    ASKED,
+    FIRST_GROUP,
+    Outcome,
+    given_up,
+    judge,
+    on_the_wire,
+    unknown,
+)
+from tests.e2e.store_look import StoreLook
+from tests.e2e.warm import Nursery, nursery
 from tests.peers.onebot_v11 import Late, OneBotPeer
+from tests.peers.postgres import PostgresServer
 from tests.peers.scripted_model import Answer, Asked, Call, ScriptedModelServer
 
-ASKED = re.compile(r"ask(\d+)x(\d+)y")
-ANSWERED = re.compile(r"ans(\d+)x(\d+)y")
 MOST_A_REPLY = 8
 """What one run may send (`DeliverySettings.sends_per_run`)."""
 TOKEN = "crash-test-token"
-
-Question = tuple[int, int]
-"""Group and number."""
+CALL_S = 0.08
+"""What the platform takes for a call, so that some are on their way whenever we strike."""
+ON_THEIR_WAY = "SELECT delivery_id FROM deliveries WHERE state = 'sending'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """How much, how fast, and what goes wrong."""
+    """How much, how fast, and what goes wrong. It ends some seconds after the last kill, and not
+    before ``messages`` were asked."""
 
-    messages: int = 1000
-    chats: int = 50
-    per_second: float = 60.0
+    messages: int = 0
+    chats: int = 24
+    """Each needs a box of its own again after a restart, which is what a restart costs most."""
+    per_second: float = 12.0
     duplicates: float = 0.1
-    drops: int = 1
-    kills: int = 1
+    kills: int = 20
+    cuts: int = 1
+    """How often a connection is cut."""
+    longest_life_s: float = 1.5
     seed: int = 1
     mode: str = "code"
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What the wire and the store say at the end. ``faults`` is empty where all promises held."""
-
-    asked: int = 0
-    answered: int = 0
-    unknown: set[Question] = field(default_factory=set)
-    in_flight: int = 0
-    restarts_s: list[float] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        restarts = ", ".join(f"{seconds:.1f} s" for seconds in self.restarts_s)
-        return (
-            f"{self.asked} asked, {self.answered} answers on the wire, {len(self.unknown)} of "
-            f"unknown outcome ({self.in_flight} sends in flight when it was killed or cut), "
-            f"restarted in {restarts or 'none'}; {len(self.faults)} faults"
-        )
 
 
 def reply(asked: Asked) -> Answer:
@@ -87,11 +84,13 @@ def reply(asked: Asked) -> Answer:
     return Answer(chunks=["```python\n", *(lines or ["pass\n"]), "```"], delay_s=0.01)
 
 
-async def crash(load: Load, folder: Path) -> Outcome:
+async def crash(
+    load: Load, folder: Path, *, bots: Nursery | None = None, database_url: str = ""
+) -> Outcome:
     """Run one load against a fresh bot in ``folder`` and judge it."""
-    chance = random.Random(load.seed)
-    outcome = Outcome()
-    async with ScriptedModelServer(reply) as model:
+    began = time.monotonic()
+    async with AsyncExitStack() as stack:
+        model = await stack.enter_async_context(ScriptedModelServer(reply))
         settings = {
             "NEKRO_LLM__BASE_URL": model.base_url,
             "NEKRO_LLM__MODEL": "scripted",
@@ -100,23 +99,127 @@ async def crash(load: Load, folder: Path) -> Outcome:
             "ONEBOT_ACCESS_TOKEN": TOKEN,
             "LOG_LEVEL": "INFO",
         }
-        async with running_bot(folder, **settings) as bot:
-            bot.environment = {**bot.environment, "PORT": str(bot.running["port"])}
-            async with (
-                OneBotPeer("20002", TOKEN, bot.onebot_url) as first,
-                OneBotPeer("20003", TOKEN, bot.onebot_url) as second,
-            ):
-                peers = (first, second)
-                for peer in peers:
-                    await peer.wait_connected()
-                    # A platform takes a moment, so that sends are in flight whenever we strike.
-                    peer.answer("send", *[Late(0.03)] * load.messages)
-                await _ask_everything(load, chance, bot, peers, outcome)
-                await _quiet(bot, peers, load)
-                _judge(load, bot, peers, outcome)
-                if outcome.faults:
-                    outcome.faults.append(f"the bot's log:\n{_worst(bot.log)}")
+        if database_url:
+            settings["NEKRO_DATABASE_URL"] = database_url
+        bot = await stack.enter_async_context(running_bot(folder, nursery=bots, **settings))
+        bot.environment = {**bot.environment, "PORT": str(bot.running["port"])}
+        peers = [
+            await stack.enter_async_context(
+                OneBotPeer(account, TOKEN, bot.onebot_url, has_history=has_history)
+            )
+            for account, has_history in (("20002", True), ("20003", True), ("20004", False))
+        ]
+        for peer in peers:
+            await peer.wait_connected()
+            peer.answer("send", *[Late(CALL_S)] * 100_000)
+        look = await stack.enter_async_context(StoreLook(bot.data, database_url))
+        round_ = _Round(load, bot, peers, look)
+        await round_.run()
+        outcome = round_.outcome
+        outcome.seconds = time.monotonic() - began
+        if outcome.faults:
+            outcome.faults += [outcome.evidence, f"the bot's log:\n{_worst(bot.log)}"]
     return outcome
+
+
+class _Round:
+    """One load, its kills, and what is known of them."""
+
+    def __init__(
+        self, load: Load, bot: BotProcess, peers: Sequence[OneBotPeer], look: StoreLook
+    ) -> None:
+        self.outcome = Outcome()
+        self._load = load
+        self._bot = bot
+        self._peers = peers
+        self._look = look
+        self._peer_of = {chat: peers[chat % len(peers)] for chat in range(load.chats)}
+        self._asked: Counter[int] = Counter()
+        self._killed = anyio.Event()
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._ask)
+            tasks.start_soon(self._strike)
+        last = time.monotonic()
+        await self._quiet()
+        self.outcome.quiet_s = time.monotonic() - last
+        await judge(self._asked, self._peer_of, self._look, self.outcome)
+
+    async def _ask(self) -> None:
+        """People talk on, whatever happens to the bot, and for a moment after the last kill."""
+        chance = random.Random(self._load.seed)
+        began = anyio.current_time()
+        end = float("inf")
+        for position in itertools.count():
+            if self._killed.is_set() and end == float("inf"):
+                end = anyio.current_time() + 1.0
+            if anyio.current_time() > end and position >= self._load.messages:
+                return
+            await anyio.sleep_until(began + position / self._load.per_second)
+            chat = position % self._load.chats
+            peer, group = self._peer_of[chat], FIRST_GROUP + chat
+            what = f"ask{chat}x{self._asked[chat]}y"
+            self._asked[chat] += 1
+            await peer.say_in_group(group, 10000 + chat, what, at_me=True)
+            if chance.random() < self._load.duplicates:
+                await peer.emit(peer.account.history["group", str(group)][-1])
+
+    async def _strike(self) -> None:
+        chance, kills = random.Random(-self._load.seed), self.outcome.kills
+        cuts = set(chance.sample(range(self._load.kills + self._load.cuts), self._load.cuts))
+        for blow in range(self._load.kills + self._load.cuts):
+            moment = await self._live(chance)
+            if blow in cuts:
+                await self._cut(chance.choice(self._peers))
+                continue
+            await self._bot.kill()
+            kills[moment] += 1
+            self.outcome.in_flight |= set(await self._look.column(ON_THEIR_WAY))
+            if chance.random() < 0.1:
+                await self._bot.begin()
+                await anyio.sleep(chance.uniform(0.0, 0.5))
+                await self._bot.kill()
+                kills["while starting"] += 1
+            await self._bot.start()
+            self.outcome.restarts_s.append(self._bot.started_in)
+        self._killed.set()
+
+    async def _live(self, chance: random.Random) -> str:
+        """Let it run for as long as it may; the moment at which that ends."""
+        if chance.random() >= 0.3:
+            await anyio.sleep(chance.uniform(0.0, self._load.longest_life_s))
+            return "at any moment"
+        with anyio.move_on_after(self._load.longest_life_s):
+            while not await self._look.column(ON_THEIR_WAY):
+                await anyio.sleep(0.01)
+        return "while sending"
+
+    async def _cut(self, peer: OneBotPeer) -> None:
+        before = set(await self._look.column(ON_THEIR_WAY))
+        peer.abort()
+        self.outcome.in_flight |= before | set(await self._look.column(ON_THEIR_WAY))
+        self.outcome.cuts += 1
+
+    async def _quiet(self, within: float = 240.0) -> None:
+        """Wait until everything is answered or known not to be, or nothing has been for a minute;
+        then a moment more, in which nothing may come twice."""
+        with anyio.move_on_after(within):
+            before, still = -1, 0
+            while still < 120:
+                stored = await self._look.column(
+                    "SELECT COUNT(*) FROM messages WHERE author = 'person'"
+                )
+                done = set(on_the_wire(self._peers))
+                done |= await unknown(self._look) | await given_up(self._look)
+                expected = sum(
+                    count for chat, count in self._asked.items() if self._peer_of[chat].has_history
+                )
+                if len(done) >= stored[0] and stored[0] >= expected:
+                    break
+                before, still = len(done), still + 1 if len(done) == before else 0
+                await anyio.sleep(0.5)
+        await anyio.sleep(2.0)
 
 
 def _worst(log: str) -> str:
@@ -125,126 +228,37 @@ def _worst(log: str) -> str:
     return "\n".join(lines if len(lines) < 40 else [*lines[:20], "...", *lines[-20:]])
 
 
-async def _ask_everything(
-    load: Load,
-    chance: random.Random,
-    bot: BotProcess,
-    peers: tuple[OneBotPeer, OneBotPeer],
-    outcome: Outcome,
-) -> None:
-    order = [(n % load.chats, n // load.chats) for n in range(load.messages)]
-    moments = chance.sample(range(load.messages // 5, load.messages), load.drops + load.kills)
-    drops, kills = set(moments[: load.drops]), set(moments[load.drops :])
-    async with anyio.create_task_group() as tasks:
-        began = anyio.current_time()
-        for position, (chat, number) in enumerate(order):
-            await anyio.sleep_until(began + position / load.per_second)
-            peer = peers[chat % 2]
-            await peer.say_in_group(30000 + chat, 10000 + chat, f"ask{chat}x{number}y", at_me=True)
-            if chance.random() < load.duplicates:
-                await peer.emit(peer.account.history["group", str(30000 + chat)][-1])
-            if position in drops:
-                outcome.in_flight += load.chats // 2  # one a chat of the account, at the most
-                peer.abort()
-            if position in kills:
-                tasks.start_soon(_kill_and_restart, bot, outcome)
-    outcome.asked = len(order)
-
-
-async def _kill_and_restart(bot: BotProcess, outcome: Outcome) -> None:
-    in_flight = "SELECT 1 FROM deliveries WHERE state = 'sending'"
-    with anyio.move_on_after(10):
-        while not _rows(bot, in_flight):
-            await anyio.sleep(0.01)
-    await bot.kill()
-    outcome.in_flight += len(_rows(bot, in_flight))
-    await bot.start()
-    outcome.restarts_s.append(bot.started_in)
-
-
-async def _quiet(
-    bot: BotProcess, peers: Iterable[OneBotPeer], load: Load, within: float = 240.0
-) -> None:
-    """Wait until everything is answered or of unknown outcome, or nothing has been for a
-    minute; then a moment more, in which nothing may come twice."""
-    with anyio.move_on_after(within):
-        before, still = -1, 0
-        while still < 120 and before < load.messages:
-            answered = {q for peer in peers for call in peer.sends for q in _answers_in(call.text)}
-            now = len(answered | _unknown(bot))
-            before, still = now, still + 1 if now == before else 0
-            await anyio.sleep(0.5)
-    await anyio.sleep(2.0)
-
-
-def _answers_in(text: str) -> set[Question]:
-    return {(int(chat), int(number)) for chat, number in ANSWERED.findall(text)}
-
-
-def _unknown(bot: BotProcess) -> set[Question]:
-    rows = _rows(bot, "SELECT segments FROM deliveries WHERE state = 'unknown'")
-    return {question for (segments,) in rows for question in _answers_in(segments)}
-
-
-def _judge(
-    load: Load, bot: BotProcess, peers: tuple[OneBotPeer, OneBotPeer], outcome: Outcome
-) -> None:
-    stored: dict[int, list[int]] = defaultdict(list)
-    for (segments,) in _rows(
-        bot, "SELECT segments FROM messages WHERE author = 'person' ORDER BY seq"
-    ):
-        for chat, number in ASKED.findall(segments):
-            stored[int(chat)].append(int(number))
-    outcome.unknown = _unknown(bot)
-    wire: dict[int, list[int]] = defaultdict(list)
-    for peer in peers:
-        for call in peer.sends:
-            for chat, number in ANSWERED.findall(call.text):
-                wire[int(chat)].append(int(number))
-                if int(call.params.get("group_id", 0)) != 30000 + int(chat):
-                    outcome.faults.append(f"{call.text} went to {call.params}")
-    per_chat = load.messages // load.chats
-    for chat in range(load.chats):
-        numbers = list(range(per_chat))
-        if sorted(stored[chat]) != numbers:
-            outcome.faults.append(f"chat {chat}: the store has {stored[chat]}")
-        elif stored[chat] != numbers:
-            outcome.faults.append(f"chat {chat}: stored out of order, {stored[chat]}")
-        if wire[chat] != sorted(wire[chat]):
-            outcome.faults.append(f"chat {chat}: answered out of order, {wire[chat]}")
-        counts = Counter(wire[chat])
-        outcome.answered += counts.total()
-        for number in numbers:
-            fine = {0, 1} if (chat, number) in outcome.unknown else {1}
-            if counts[number] not in fine:
-                outcome.faults.append(f"ask{chat}x{number}y: {counts[number]} answers")
-    if len(outcome.unknown) > outcome.in_flight:
-        outcome.faults.append(f"{len(outcome.unknown)} unknown, {outcome.in_flight} in flight")
-
-
-def _rows(bot: BotProcess, query: str) -> list[tuple[str, ...]]:
-    connection = sqlite3.connect(f"file:{bot.data / 'nekro.sqlite3'}?mode=ro", uri=True)
-    try:
-        return connection.execute(query).fetchall()
-    finally:
-        connection.close()
-
-
 async def main() -> int:
     """Run loads of growing seeds and print each outcome; 0 where all promises held."""
-    parser = argparse.ArgumentParser(prog="make crash", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=10)
+    parser = argparse.ArgumentParser(
+        prog="make crash", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kills", type=int, default=1)
-    parser.add_argument("--mode", choices=("code", "tools"), default="code")
+    parser.add_argument("--kills", type=int, default=20, help="in each round")
+    parser.add_argument("--mode", choices=("code", "tools"), help="else one after the other")
+    parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
+    parser.add_argument("--cold", action="store_true", help="start each bot from nothing")
     options = parser.parse_args()
-    bad = 0
-    for seed in range(options.seed, options.seed + options.rounds):
-        with tempfile.TemporaryDirectory() as folder:
-            load = Load(seed=seed, kills=options.kills, mode=options.mode)
-            outcome = await crash(load, Path(folder))
-        print(f"seed {seed}: {outcome}", *outcome.faults, sep="\n  ", flush=True)
-        bad += bool(outcome.faults)
+    bad, kills, began = 0, 0, time.monotonic()
+    with ExitStack() as servers:
+        server = None
+        if options.database == "postgres":
+            server = servers.enter_context(PostgresServer())
+        async with AsyncExitStack() as stack:
+            bots = None if options.cold else await stack.enter_async_context(nursery())
+            for seed in range(options.seed, options.seed + options.rounds):
+                folder = stack.enter_context(tempfile.TemporaryDirectory())
+                mode = options.mode or ("code", "tools")[seed % 2]
+                cuts = 1 + options.kills // 20
+                load = Load(seed=seed, kills=options.kills, cuts=cuts, mode=mode)
+                url = await server.empty_database() if server else ""
+                outcome = await crash(load, Path(folder), bots=bots, database_url=url)
+                print(f"seed {seed}, {mode}: {outcome}", *outcome.faults, sep="\n  ", flush=True)
+                bad += bool(outcome.faults)
+                kills += outcome.kills.total()
+    took = time.monotonic() - began
+    print(f"{kills} kills in {took:.0f} s on {options.database}, {bad} rounds with faults")
     return min(bad, 1)
 
 

@@ -1,15 +1,50 @@
-"""A thousand questions, a cut connection and a kill -9: nothing lost, nothing twice."""
+"""Questions, cut connections, kill -9: nothing lost, nothing twice. More of it: ``make crash``."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.crash import Load, crash
+from tests.e2e.crash_judge import Outcome
+from tests.e2e.warm import Nursery, nursery
+from tests.peers.postgres import PostgresServer
+
+
+def check(outcome: Outcome) -> None:
+    print(outcome)
+    assert not outcome.faults, "\n".join([*outcome.faults[:5], outcome.faults[-1]])
 
 
 @pytest.mark.timeout(300)
 async def test_a_killed_bot_answers_everything_once(tmp_path: Path) -> None:
-    outcome = await crash(Load(messages=1000, chats=50, per_second=100, drops=1, kills=1), tmp_path)
-    print(outcome)
-    assert not outcome.faults, "\n".join([*outcome.faults[:5], outcome.faults[-1]])
-    assert outcome.asked == 1000
+    outcome = await crash(Load(messages=1000, chats=50, per_second=100, kills=1), tmp_path)
+    check(outcome)
+    assert outcome.asked >= 1000
+
+
+@pytest.fixture(scope="module")
+async def bots() -> AsyncIterator[Nursery]:
+    async with nursery() as bots:
+        yield bots
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_twenty_kills(tmp_path: Path, bots: Nursery) -> None:
+    outcome = await crash(Load(kills=20, seed=20), tmp_path, bots=bots)
+    check(outcome)
+    assert outcome.kills.total() >= 20
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_twenty_kills_on_postgresql(
+    tmp_path: Path, bots: Nursery, postgres: PostgresServer
+) -> None:
+    url = await postgres.empty_database()
+    outcome = await crash(
+        Load(kills=20, seed=21, mode="tools"), tmp_path, bots=bots, database_url=url
+    )
+    check(outcome)
+    assert outcome.kills.total() >= 20
