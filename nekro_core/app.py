@@ -34,6 +34,7 @@ from nekro_core.compat import hosted, provided_names
 from nekro_core.conduct import ConductFile
 from nekro_core.conduct.file import FILE_NAME
 from nekro_core.delivery import (
+    AccountBook,
     Adapter,
     Broadcast,
     Fetcher,
@@ -333,6 +334,7 @@ class App:
             )
             sessions = await stack.enter_async_context(Sessions(ports, erasing))
             older.reset = sessions.begin_anew
+            accounts = await stack.enter_async_context(AccountBook(store, data))
             host = LocalHost(
                 data_dir=data,
                 settings=configuration,
@@ -347,6 +349,7 @@ class App:
                 pages=pages,
                 webhooks=webhooks,
                 links=links,
+                accounts=accounts,
             )
             app = cls(
                 host=host, sessions=sessions, plugins=plugins, adapters=adapters, timers=timers

@@ -16,6 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"nekro-core {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("run", help="start the bot")
+    _add_account_actions(commands.add_parser("accounts", help="list, name and bind accounts"))
     chat = commands.add_parser("chat", help="talk to the bot in this terminal")
     chat.add_argument(
         "--room", default="", help="a group room of the web chat; without it in private"
@@ -70,6 +71,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _add_account_actions(accounts: argparse.ArgumentParser) -> None:
+    actions = accounts.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser("list", help="every account, and the instance in its chats' keys")
+    name = actions.add_parser("name", help="name an account that has no chats yet")
+    name.add_argument("adapter", help="onebot_v11, telegram, ...")
+    name.add_argument("account", help="the platform's id of the account")
+    name.add_argument("instance", help="letters, digits, '_' and '.'")
+    bind = actions.add_parser("bind", help="let another account speak for an instance's chats")
+    bind.add_argument("instance", help="as in the list")
+    bind.add_argument("account", help="the platform's id of the new account")
 
 
 def _add_plugin_actions(plugin: argparse.ArgumentParser) -> None:

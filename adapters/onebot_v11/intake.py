@@ -81,6 +81,8 @@ class Intake:
             key = ChatKey(instance, *gap.place)
             await self._lanes.submit(key, partial(self._fill, connection, key, gap))
         async for event in events:
+            # Asked again for each: the operator may have given the account another one.
+            instance = await self._host.instance_of(self._name, connection.account)
             await self._sort(connection, instance, event)
 
     async def drain(self) -> None:

@@ -1,5 +1,6 @@
 """The way in and the way out: nothing lost, nothing twice, in order."""
 
+from nekro_core.delivery.accounts import AccountBook
 from nekro_core.delivery.adapter import (
     Adapter,
     Capabilities,
@@ -20,6 +21,7 @@ from nekro_core.delivery.settings import DeliverySettings, MediaSettings
 from nekro_core.delivery.watch import Broadcast
 
 __all__ = [
+    "AccountBook",
     "Activity",
     "Adapter",
     "Broadcast",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nekro_core.chat import ChatKey, ChatMessage, Record, RunRecord, Segments
+from nekro_core.delivery.accounts import AccountBook
 from nekro_core.delivery.asgi import WebApplication
 from nekro_core.delivery.host import Activity, MediaKeeper, MediaLinker, ToolDesk
 from nekro_core.delivery.inbox import Inbox
@@ -38,6 +39,7 @@ class LocalHost:
         pages: WebApplication,
         webhooks: WebApplication,
         links: MediaLinks,
+        accounts: AccountBook,
     ) -> None:
         self.data_dir = data_dir
         self.settings = settings
@@ -54,6 +56,7 @@ class LocalHost:
         self.webhooks = webhooks
         self.links: MediaLinker = links
         self.linked_media: WebApplication = links
+        self._accounts = accounts
 
     async def accept(self, message: ChatMessage) -> None:
         """See `Host.accept` and `Inbox.accept`."""
@@ -71,7 +74,7 @@ class LocalHost:
 
     async def instance_of(self, adapter: str, account: str) -> str:
         """See `Host.instance_of`."""
-        return await self._store.accounts.bind(adapter, account)
+        return await self._accounts.instance_of(adapter, account)
 
     async def account_of(self, instance: str) -> str | None:
         """See `Host.account_of`."""

@@ -51,6 +51,8 @@ class Accounts:
         Raises `Conflict` where ``name`` is another account's, `ChatKeyError` where it cannot stand
         in a chat key.
         """
+        if known := self._of_adapter[adapter].get(account):
+            return known.instance
         async with self._binding:
             if known := self._of_adapter[adapter].get(account):
                 return known.instance
@@ -73,6 +75,64 @@ class Accounts:
                 )
             self._remember(Account(adapter=adapter, account=account, instance=instance))
             return instance
+
+    async def assign(self, adapter: str, account: str, instance: str) -> bool:
+        """Let an instance speak through this account from now on, as the operator says: a name for
+        one that has no chats yet, or another account in the place of one that is gone, whose chats
+        it takes over. False where it is so already.
+
+        Raises `Conflict` where the account has chats under another name, which never moves, or the
+        instance is another adapter's, and `ChatKeyError` for what cannot stand in a chat key.
+        """
+        ChatKey(instance, ChatKind.PRIVATE, "0")  # Says what is wrong with a name.
+        if len(account) > MAX_ID:
+            raise ValueTooLarge(f"account id of {len(account)} characters: at most {MAX_ID}")
+        async with self._binding:
+            known, holder = self._of_adapter[adapter].get(account), self.of(instance)
+            if known is not None and known.instance == instance:
+                return False
+            if holder is not None and holder.adapter != adapter:
+                raise Conflict(f"instance {instance!r} belongs to {holder.adapter}")
+            statements = []
+            if known is not None:
+                chats = await self._database.read(
+                    "SELECT 1 FROM chats WHERE instance = ? LIMIT 1", known.instance
+                )
+                if chats:
+                    raise Conflict(
+                        f"account {account} of {adapter} has chats as {known.instance!r}, and a "
+                        "name never moves: name an account before its first message"
+                    )
+                statements.append(
+                    Statement(
+                        "DELETE FROM accounts WHERE adapter = ? AND account = ?", (adapter, account)
+                    )
+                )
+            if holder is not None:
+                statements.append(
+                    Statement(
+                        "UPDATE accounts SET account = ? WHERE instance = ?", (account, instance)
+                    )
+                )
+            else:
+                statements.append(
+                    Statement(
+                        "INSERT INTO accounts (adapter, account, instance, bound) "
+                        "VALUES (?, ?, ?, ?)",
+                        (adapter, account, instance, self._clock()),
+                    )
+                )
+            await self._database.write(*statements)
+            for gone in (known, holder):
+                if gone is not None:
+                    self._by_instance.pop(gone.instance, None)
+                    self._of_adapter[adapter].pop(gone.account, None)
+            self._remember(Account(adapter=adapter, account=account, instance=instance))
+            return True
+
+    def all(self) -> tuple[Account, ...]:
+        """Every account, by adapter."""
+        return tuple(sorted(self._by_instance.values(), key=lambda each: each.instance))
 
     def _free_instance(self, adapter: str, account: str) -> str:
         if not self._of_adapter[adapter] and adapter not in self._by_instance:

@@ -1,0 +1,196 @@
+"""What the bot's accounts are called: the operator's names in ``data/accounts.toml``.
+
+::
+
+    [onebot_v11]
+    20002 = "mei"            # the instance in its chats' keys: mei-group_30003
+
+A name is for an account that has no chats yet, or takes an instance over from an account that is
+gone, with its chats. What became of it stands in ``data/accounts.list.json``, through which
+``nekro accounts`` talks to a bot that runs.
+"""
+
+import os
+import tomllib
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+from loguru import logger
+
+from nekro_core.chat import ChatKeyError
+from nekro_core.store import Conflict, Store, StoreError
+
+FILE_NAME = "accounts.toml"
+LIST_NAME = "accounts.list.json"
+LOOK_S = 1.0
+"""How soon a name takes effect."""
+
+
+class ListedAccount(msgspec.Struct, frozen=True, kw_only=True):
+    """An account as the bot last wrote it down. ``problem`` says why a name is not taken."""
+
+    adapter: str
+    account: str
+    instance: str = ""
+    problem: str = ""
+
+
+class AccountBook:
+    """Gives accounts their instances. An async context manager, which follows the file."""
+
+    def __init__(self, store: Store, data: Path) -> None:
+        self._store = store
+        self._path = data / FILE_NAME
+        self._list = data / LIST_NAME
+        self._stamp: Any = None
+        self._names: dict[tuple[str, str], str] = {}
+        self._problems: dict[tuple[str, str], str] = {}
+        self._written = b""
+        self._tasks: TaskGroup | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.look()
+        self._write_list()
+        self._tasks = await anyio.create_task_group().__aenter__()
+        self._tasks.start_soon(self._follow, name="a look at accounts.toml")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._tasks is not None
+        self._tasks.cancel_scope.cancel()
+        await self._tasks.__aexit__(None, None, None)
+
+    async def instance_of(self, adapter: str, account: str) -> str:
+        """The instance of an account, made at first sight. Raises `StoreError`."""
+        known = self._store.accounts.instances(adapter).get(account)
+        if known is not None:
+            return known
+        instance = await self._store.accounts.bind(adapter, account)
+        self._write_list()
+        return instance
+
+    async def look(self) -> bool:
+        """Take the names of the file where it is another than last time. Whether it was."""
+        try:
+            status = self._path.stat()
+            stamp: Any = (status.st_mtime_ns, status.st_size, status.st_ino)
+        except FileNotFoundError:
+            stamp = None
+        except OSError as error:
+            logger.error("{} cannot be read: {}", self._path, error)
+            return False
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        try:
+            self._names = read_names(self._path)
+        except (OSError, ValueError) as error:
+            logger.error("{} is not taken: {}", self._path, error)
+            return False
+        await self._take()
+        return True
+
+    async def _take(self) -> None:
+        self._problems.clear()
+        for (adapter, account), name in self._names.items():
+            try:
+                if await self._store.accounts.assign(adapter, account, name):
+                    logger.info("account {} of {} is {!r} from now on", account, adapter, name)
+            except (Conflict, ChatKeyError) as error:
+                logger.error("{}: {}", self._path, error)
+                self._problems[adapter, account] = str(error)
+            except StoreError as error:
+                logger.error("{}: {} is not named: {}", self._path, account, error)
+                self._stamp = None  # It is tried again.
+
+    async def _follow(self) -> None:
+        while True:
+            await anyio.sleep(LOOK_S)
+            if await self.look():
+                self._write_list()
+
+    def _write_list(self) -> None:
+        listed = [
+            ListedAccount(
+                adapter=each.adapter,
+                account=each.account,
+                instance=each.instance,
+                problem=self._problems.get((each.adapter, each.account), ""),
+            )
+            for each in self._store.accounts.all()
+        ]
+        known = {(each.adapter, each.account) for each in listed}
+        listed += [
+            ListedAccount(adapter=adapter, account=account, problem=problem)
+            for (adapter, account), problem in self._problems.items()
+            if (adapter, account) not in known
+        ]
+        data = msgspec.json.format(msgspec.json.encode(listed))
+        if data == self._written:
+            return
+        try:
+            _replace(self._list, data)
+        except OSError as error:
+            logger.error("{} cannot be written: {}", self._list, error)
+        else:
+            self._written = data
+
+
+def read_names(path: Path) -> dict[tuple[str, str], str]:
+    """The names by adapter and account. Raises `ValueError` and `OSError`."""
+    try:
+        tables = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    names: dict[tuple[str, str], str] = {}
+    for adapter, table in tables.items():
+        if not isinstance(table, dict) or not all(isinstance(n, str) for n in table.values()):
+            raise ValueError(f'{adapter}: expected [{adapter}] and under it 20002 = "a name"')
+        names |= {(adapter, account): name for account, name in table.items()}
+    twice = {name for name in names.values() if [*names.values()].count(name) > 1}
+    if twice:
+        raise ValueError(f"{', '.join(sorted(twice))}: the name of more than one account")
+    return names
+
+
+def write_name(data: Path, adapter: str, account: str, name: str) -> None:
+    """Write a name into the operator's file, comments and all the rest as they are; whoever had it
+    has it no longer. Raises `ValueError` and `OSError`."""
+    import tomlkit  # noqa: PLC0415 - 20 ms that only who writes waits for
+
+    path = data / FILE_NAME
+    read_names(path)
+    document: Any = tomlkit.parse(path.read_text("utf-8") if path.exists() else "")
+    for table in document.values():
+        for known in [key for key, value in table.items() if value == name]:
+            del table[known]
+    if adapter not in document:
+        document[adapter] = tomlkit.table()
+    document[adapter][account] = name
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _replace(path, tomlkit.dumps(document).encode())
+
+
+def read_list(data: Path) -> list[ListedAccount]:
+    """What the bot last wrote down; nothing where it never ran."""
+    try:
+        return msgspec.json.decode((data / LIST_NAME).read_bytes(), type=list[ListedAccount])
+    except (OSError, msgspec.MsgspecError):
+        return []
+
+
+def _replace(path: Path, data: bytes) -> None:
+    fresh = path.with_name(f".{path.name}.new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    fresh.replace(path)
