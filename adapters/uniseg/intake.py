@@ -33,6 +33,7 @@ from .tally import Tally
 from .values import in_chat
 
 Job = Callable[[], Awaitable[None]]
+_Numbered = tuple[int, Event]
 
 BACKLOG = 4096
 """Events of one account that may wait; further ones wait in their own tasks, in order."""
@@ -52,7 +53,7 @@ class Intake:
         self._tasks: TaskGroup | None = None
         self._lanes: Lanes | None = None
         self._bots: dict[str, Bot] = {}
-        self._queues: dict[Bot, MemoryObjectSendStream[Event]] = {}
+        self._queues: dict[Bot, MemoryObjectSendStream[_Numbered]] = {}
         self._tallies: dict[str, Tally] = {}
         self._targets: dict[ChatKey, tuple[Target, float]] = {}
         self.own: dict[str, str] = {}
@@ -95,7 +96,7 @@ class Intake:
             return
         self._bots[bot.self_id] = bot
         self.own |= dict.fromkeys(self._platform.names_of(bot), bot.self_id)
-        sender, receiver = anyio.create_memory_object_stream[Event](BACKLOG)
+        sender, receiver = anyio.create_memory_object_stream[_Numbered](BACKLOG)
         self._queues[bot] = sender
         self._tasks.start_soon(self._take, bot, receiver)
         logger.info("{}: account {} is connected", self._platform.name, bot.self_id)
@@ -115,11 +116,11 @@ class Intake:
         dispatch = any(matchers.values())
         if queue is not None:
             tally = self._tally(bot)
-            tally.begin()
+            number = tally.begin()
             try:
-                await queue.send(event.model_copy(deep=True) if dispatch else event)
+                await queue.send((number, event.model_copy(deep=True) if dispatch else event))
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-                tally.end(stored=False)
+                tally.end(number, stored=False)
                 logger.warning("{}: an event came too late", self._platform.name)
         if dispatch:
             await type(bot).handle_event(bot, event)  # type: ignore[attr-defined]
@@ -131,11 +132,11 @@ class Intake:
     def _tally(self, bot: Bot) -> Tally:
         return self._tallies.setdefault(bot.self_id, Tally())
 
-    async def _take(self, bot: Bot, events: MemoryObjectReceiveStream[Event]) -> None:
+    async def _take(self, bot: Bot, events: MemoryObjectReceiveStream[_Numbered]) -> None:
         with events:
             instance = await self._host.instance_of(self._platform.name, bot.self_id)
             self._host.online()
-            async for event in events:
+            async for number, event in events:
                 try:
                     found = self._sort(bot, instance, event)
                 except Exception:  # noqa: BLE001 - of whatever a stranger's event is made
@@ -143,10 +144,10 @@ class Intake:
                     found = None
                 tally = self._tally(bot)
                 if found is None or self._lanes is None:
-                    tally.end()
+                    tally.end(number)
                 else:
                     key, job = found
-                    await self._lanes.submit(key, partial(_counted, job, tally))
+                    await self._lanes.submit(key, partial(_counted, job, tally, number))
 
     def _sort(self, bot: Bot, instance: str, event: Event) -> tuple[ChatKey, Job] | None:
         """The lane of an event's chat, and what is to be done there."""
@@ -244,7 +245,7 @@ class _NotStored(Exception):
     """The store failed for as long as we had patience."""
 
 
-async def _counted(job: Job, tally: Tally) -> None:
+async def _counted(job: Job, tally: Tally, number: int) -> None:
     stored = True
     try:
         await job()
@@ -252,7 +253,7 @@ async def _counted(job: Job, tally: Tally) -> None:
         stored = False
         raise
     finally:
-        tally.end(stored=stored)
+        tally.end(number, stored=stored)
 
 
 def _addressed(segments: Segments, account: str) -> bool:

@@ -11,25 +11,29 @@ class Tally:
     """Counts events from their arrival until they are stored or passed over."""
 
     def __init__(self) -> None:
-        self._open = 0
+        self._came = 0
+        self._open: dict[int, None] = {}
         self._failed = False
         self._progress = anyio.Event()
 
-    def begin(self) -> None:
-        """An event came."""
-        self._open += 1
+    def begin(self) -> int:
+        """An event came; its number, for `end`."""
+        self._came += 1
+        self._open[self._came] = None
+        return self._came
 
-    def end(self, *, stored: bool = True) -> None:
+    def end(self, number: int, *, stored: bool = True) -> None:
         """It is dealt with; not ``stored`` where the store failed longer than our patience."""
-        self._open -= 1
+        del self._open[number]
         self._failed |= not stored
         self._progress.set()
         self._progress = anyio.Event()
 
     async def settle(self) -> bool:
-        """Wait until nothing is open. False where something since the last time was not stored: it
-        should be brought again."""
-        while self._open:
+        """Wait until nothing is open of what came so far. False where something was not stored
+        since the last time: it should be brought again."""
+        last = self._came
+        while self._open and next(iter(self._open)) <= last:
             await self._progress.wait()
         stored, self._failed = not self._failed, False
         return stored
