@@ -10,15 +10,15 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
     contextmanager,
 )
+from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import anyio
@@ -154,11 +154,12 @@ async def serve(settings: Settings, ending: Ending, *, report: Report, announce:
         configuration = {"web_bot_name": settings.nekro_agent.names[0]} | driver.config.model_dump()
         configuration["nekro_platforms"] = settings.nekro_platforms
         preview = Preview(settings.nekro_preview, port)
+        makers = adapter_makers(configuration)
         async with App.open(settings, configuration, report=report, preview=preview) as app:
             # What goes wrong in here is raised outside, where no task group wraps it.
             try:
                 driver.server_app.mount(MOUNTED, app.host.linked_media)
-                options = add_adapters(app, driver)
+                options = add_adapters(app, driver, makers)
                 redactor.hide(kept_secrets(settings.nekro_data_dir))
                 config = uvicorn.Config(
                     PreviewFront(driver.asgi, preview, Catalogue.load().say),
@@ -179,33 +180,42 @@ async def serve(settings: Settings, ending: Ending, *, report: Report, announce:
             raise failure
 
 
-def add_adapters(app: App, driver: Driver) -> dict[str, Any]:
-    """Make every built-in adapter; one that cannot be run safely is named in the log and left out.
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """What makes one adapter, and what it asks of the web server."""
+
+    name: str
+    create: AdapterFactory
+    options: Mapping[str, Any]
+
+
+def adapter_makers(settings: Mapping[str, Any]) -> list[Maker]:
+    """Import every built-in adapter that the settings want."""
+    found = []
+    for name in builtin_adapters():
+        module = load_adapter(name)
+        options = getattr(module, "SERVER_OPTIONS", {})
+        several: Callable[[Mapping[str, Any]], Mapping[str, AdapterFactory]] | None
+        several = getattr(module, "factories", None)
+        makes = several(settings) if several is not None else {name: module.create}
+        found += [Maker(each, create, options) for each, create in makes.items()]
+    return found
+
+
+def add_adapters(app: App, driver: Driver, makers: Iterable[Maker]) -> dict[str, Any]:
+    """Make every adapter; one that cannot be run safely is named in the log and left out.
 
     Returns what they ask of the web server.
     """
     options: dict[str, Any] = {}
-    for name in builtin_adapters():
-        module = load_adapter(name)
-        made = 0
-        for each, create in _factories(name, module, app.host.settings).items():
-            try:
-                app.add_adapter(create(app.host, driver))
-            except (RuntimeError, ValueError) as error:
-                logger.error("the adapter {} is left out: {}", each, error)
-            else:
-                made += 1
-        if made:
-            options |= getattr(module, "SERVER_OPTIONS", {})
+    for maker in makers:
+        try:
+            app.add_adapter(maker.create(app.host, driver))
+        except (RuntimeError, ValueError) as error:
+            logger.error("the adapter {} is left out: {}", maker.name, error)
+        else:
+            options |= maker.options
     return options
-
-
-def _factories(
-    name: str, module: ModuleType, settings: Mapping[str, Any]
-) -> Mapping[str, AdapterFactory]:
-    several: Callable[[Mapping[str, Any]], Mapping[str, AdapterFactory]] | None
-    several = getattr(module, "factories", None)
-    return several(settings) if several is not None else {name: module.create}
 
 
 class _Server(uvicorn.Server):

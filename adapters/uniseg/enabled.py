@@ -30,19 +30,17 @@ ELSEWHERE = ("matrix",)
 
 
 def factories(settings: Mapping[str, Any]) -> Mapping[str, AdapterFactory]:
-    """What makes the adapter of each platform in ``NEKRO_PLATFORMS``."""
-    wanted = settings.get("nekro_platforms") or ()
-    return {name: partial(_create, name) for name in wanted if name not in ELSEWHERE}
+    """What makes the adapter of each platform in ``NEKRO_PLATFORMS``, imported now. Of one that
+    cannot be imported it raises the reason: `ValueError` for a name that is none, `RuntimeError`
+    where the extra is missing."""
+    return {name: _factory(name) for name in settings.get("nekro_platforms") or ()}
 
 
-def _create(name: str, host: Host, driver: Driver) -> Adapter:
-    """Raises `ValueError` for a name that is none, `RuntimeError` where its extra is missing or its
-    settings cannot be read."""
+def _factory(name: str) -> AdapterFactory:
     if name not in PLATFORMS:
-        known = (*PLATFORMS, *ELSEWHERE)
-        close = difflib.get_close_matches(name, known, 1)
-        remedy = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-        raise ValueError(f"NEKRO_PLATFORMS: no platform {name!r}; {remedy}")
+        close = difflib.get_close_matches(name, PLATFORMS, 1)
+        remedy = f"did you mean {close[0]}?" if close else f"there are {', '.join(PLATFORMS)}"
+        return partial(_refuse, ValueError(f"NEKRO_PLATFORMS: no platform {name!r}; {remedy}"))
     try:
         with warnings.catch_warnings():
             # uniseg looks for adapters registered by then and says so; ours are told to it one by
@@ -51,11 +49,14 @@ def _create(name: str, host: Host, driver: Driver) -> Adapter:
             warnings.simplefilter("ignore", DeprecationWarning)
             # As a plugin, so that an operator's own plugin that needs it finds it loaded.
             require("nonebot_plugin_alconna")
-            module = import_module(f".platforms.{name}", __package__)
-    except ImportError as error:
-        raise RuntimeError(
-            f"NEKRO_PLATFORMS has {name}, which is not installed ({error}): "
-            f"pip install 'nekro-core[{name.replace('_', '-')}]'"
-        ) from error
-    made: Adapter = module.create(host, driver)
-    return made
+            create: AdapterFactory = import_module(f".platforms.{name}", __package__).create
+    except (ImportError, RuntimeError) as error:  # NoneBot's word for a plugin that is not there
+        extra = name.replace("_", "-")
+        missing = f"NEKRO_PLATFORMS has {name}, which is not installed: "
+        remedy = f"pip install 'nekro-core[{extra}]' ({error})"
+        return partial(_refuse, RuntimeError(missing + remedy))
+    return create
+
+
+def _refuse(reason: Exception, _host: Host, _driver: Driver) -> Adapter:
+    raise reason
