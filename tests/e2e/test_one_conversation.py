@@ -18,6 +18,7 @@ from tests.e2e.bot_process import BotProcess, running_bot
 from tests.e2e.stages import Medium, Opener, Stage
 from tests.e2e.stages.matrix import matrix
 from tests.e2e.stages.onebot_v11 import onebot_v11
+from tests.e2e.stages.satori import satori
 from tests.e2e.stages.script import (
     GREETING,
     HEARD,
@@ -39,6 +40,7 @@ pytestmark = pytest.mark.long
 STAGES: dict[str, Opener] = {
     "onebot_v11": onebot_v11,
     "matrix": matrix,
+    "satori": satori,
     "telegram": telegram,
     "web": web,
 }
