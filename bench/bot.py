@@ -33,7 +33,7 @@ class Clocked:
     """A model that notes when it was asked, and finishes its one statement when told to."""
 
     def __init__(self) -> None:
-        self.asked_at = 0.0
+        self.asked_at = self.complete_at = 0.0
         self.asked = anyio.Event()
         self.go = anyio.Event()
 
@@ -42,8 +42,15 @@ class Clocked:
         self.asked.set()
         # The last chunk follows a moment later: the send must not wait for it.
         return Answer(
-            chunks=["```python\n", 'send_channel_message("hi")', self.go, "\n", 0.3, "```"]
+            chunks=[
+                *("```python\n", 'send_channel_message("hi")'),
+                *(self.go, self._complete, "\n"),
+                *(0.3, "```"),
+            ]
         )
+
+    def _complete(self) -> None:
+        self.complete_at = time.monotonic()
 
     def again(self) -> None:
         """Forget the last round."""
@@ -128,10 +135,9 @@ async def _rounds(
         await mind.asked.wait()
         to_prompt.append((mind.asked_at - said - DEBOUNCE_S) * 1000)
         await anyio.sleep(0.02)
-        complete = time.perf_counter()
         mind.go.set()
-        await peer.next_send()
-        to_wire.append((time.perf_counter() - complete) * 1000)
+        # From the bytes that complete the statement to those of the send, not to whoever waits.
+        to_wire.append(((await peer.next_send()).at - mind.complete_at) * 1000)
         await anyio.sleep(0.4)
     return to_prompt[1:], to_wire[1:]
 
@@ -167,10 +173,9 @@ async def _bare(folder: Path) -> tuple[float, list[float], float, float]:
         mib = _resident_mib(pid)
         echo_ms = []
         for number in range(ROUNDS):
-            said = time.perf_counter()
+            said = time.monotonic()
             await peer.say_in_group(30003, 10001, f"question {number}")
-            await peer.next_send()
-            echo_ms.append((time.perf_counter() - said) * 1000)
+            echo_ms.append(((await peer.next_send()).at - said) * 1000)
         began = time.perf_counter()
         for number in range(FLOOD):
             await peer.say_in_group(40000 + number % 50, 10001, f"small talk {number}")

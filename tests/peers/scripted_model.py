@@ -70,12 +70,13 @@ class Answer:
     some versions of Ollama did. ``said_again`` repeats id and name with every piece.
 
     ``chunks`` are the words of the reply as they are sent; a number is a pause in seconds, an
-    `anyio.Event` is waited for, bytes go out as they are (garbage, comments, chunks of your own).
+    `anyio.Event` is waited for, a function is called, bytes go out as they are (garbage, comments,
+    chunks of your own).
     ``then`` is what follows: the orderly end, the end without ``[DONE]`` or a reason, a connection
     that breaks, one that stays silent, or the last chunk again and again.
     """
 
-    chunks: Sequence[str | float | bytes | anyio.Event] = ()
+    chunks: Sequence[str | float | bytes | anyio.Event | Callable[[], None]] = ()
     thoughts: Sequence[str] = ()
     calls: Sequence[Call] = ()
     split: Split = "pieces"
@@ -269,8 +270,10 @@ async def _send_stream(stream: SocketStream, answer: Answer, asked: Asked) -> bo
                 await send(chunk)
             case anyio.Event():
                 await chunk.wait()
-            case _:
+            case int() | float():
                 await anyio.sleep(chunk)
+            case _:
+                chunk()
     for piece in call_pieces(answer):
         await anyio.sleep(answer.delay_s)
         await send_delta({"tool_calls": [piece]})
