@@ -135,7 +135,7 @@ class Accounts:
         return tuple(sorted(self._by_instance.values(), key=lambda each: each.instance))
 
     def _free_instance(self, adapter: str, account: str) -> str:
-        if not self._of_adapter[adapter] and adapter not in self._by_instance:
+        if adapter not in self._by_instance:
             return adapter
         clean = re.sub(r"[^A-Za-z0-9_.]", "_", account)[:64]
         instance = f"{adapter}.{clean}"

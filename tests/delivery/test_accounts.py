@@ -23,9 +23,9 @@ def listed(data: Path) -> dict[str, str]:
 async def test_accounts_are_named_and_keep_their_names(store: Store, tmp_path: Path) -> None:
     write_name(tmp_path, "onebot_v11", "20003", "mei")
     async with AccountBook(store, tmp_path) as book:
-        assert await book.instance_of("onebot_v11", "20002") == "onebot_v11.20002"
+        assert await book.instance_of("onebot_v11", "20002") == "onebot_v11"
         assert await book.instance_of("onebot_v11", "20003") == "mei"
-        assert listed(tmp_path) == {"20002": "onebot_v11.20002", "20003": "mei"}
+        assert listed(tmp_path) == {"20002": "onebot_v11", "20003": "mei"}
         write_name(tmp_path, "onebot_v11", "20002", "lin")
         assert await book.look()
         assert await book.instance_of("onebot_v11", "20002") == "lin", "it had no chats yet"

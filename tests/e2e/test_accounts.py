@@ -1,0 +1,202 @@
+"""Several accounts, and what goes wrong with one: two in a group, one that is away, a peer that
+answers late, a peer that says everything twice. The real bot, peers over loopback."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.e2e.bot_process import running_bot
+from tests.e2e.whole_bot import TOKEN, ModelByChat, WholeBot, fence, model_settings, until
+from tests.peers.onebot_v11 import OneBotPeer
+from tests.peers.onebot_v11.answers import Late
+from tests.peers.scripted_model import Answer, ScriptedModelServer
+
+FIRST, SECOND, FOREIGN = "20002", "20003", 20666
+TIMEOUT_S = 1
+
+
+class Company:
+    """A bot with two accounts. What one of them says in a group, the other one hears."""
+
+    def __init__(self, whole: WholeBot, second: OneBotPeer) -> None:
+        self.whole, self.first, self.second = whole, whole.peer, second
+        self.model = whole.model
+
+    async def say(self, group: int, text: str, *, to: str = "", by: int = 10001) -> None:
+        """Somebody writes where both accounts are; ``to`` is whom they mention."""
+        for peer in (self.first, self.second):
+            what = [{"type": "at", "data": {"qq": to}}] if to else []
+            await peer.say_in_group(group, by, [*what, {"type": "text", "data": {"text": text}}])
+
+    def said(self, peer: OneBotPeer, group: int) -> list[str]:
+        """What an account said in a group."""
+        return [call.text for call in peer.sends if call.params.get("group_id") == group]
+
+    def key(self, peer: OneBotPeer, group: int) -> str:
+        """The chat, as the bot calls it on the side of an account."""
+        instance = "onebot_v11" if peer is self.first else "mei"
+        return f"{instance}-group_{group}"
+
+    async def relay(self, group: int) -> None:
+        """The platform: whatever an account says in the group, the other account is told of, and a
+        foreign bot answers each with a mention of who spoke."""
+        told = {FIRST: 0, SECOND: 0}
+        while True:
+            for peer, other in ((self.first, self.second), (self.second, self.first)):
+                said = self.said(peer, group)
+                for text in said[told[peer.self_id] :]:
+                    told[peer.self_id] += 1
+                    await other.say_in_group(group, peer.self_id, text)
+                    if "foreign" in text:
+                        await self.say(group, "and what else?", to=peer.self_id, by=FOREIGN)
+            await anyio.sleep(0.01)
+
+    def records(self, peer: OneBotPeer, group: int) -> list[tuple[str, str]]:
+        """Author and user of what the bot has on the side of an account."""
+        query = "SELECT author, user_id FROM messages WHERE chat_key = ? ORDER BY seq"
+        return [(a, u) for a, u in self.whole.rows(query, self.key(peer, group))]
+
+
+@asynccontextmanager
+async def company(folder: Path) -> AsyncIterator[Company]:
+    """The bot and its peers. The second account has a name and is called by another one."""
+    (folder / "data").mkdir()
+    (folder / "data" / "accounts.toml").write_text(f'[onebot_v11]\n{SECOND} = "mei"\n')
+    (folder / "data" / "conduct.toml").write_text('[accounts.mei]\nnames = ["Mei"]\n')
+    script = ModelByChat()
+    async with (
+        ScriptedModelServer(script) as model,
+        running_bot(
+            folder,
+            **model_settings(model),
+            API_TIMEOUT=str(TIMEOUT_S),
+            NEKRO_TRIGGER__BURST_TURNS="3",
+        ) as bot,
+        OneBotPeer(FIRST, TOKEN, bot.onebot_url) as first,
+        OneBotPeer(SECOND, TOKEN, bot.onebot_url) as second,
+    ):
+        await first.wait_connected()
+        await second.wait_connected()
+        whole = WholeBot(bot, first, script)
+        async with whole.web:
+            yield Company(whole, second)
+
+
+@pytest.fixture(scope="module")
+async def two(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Company]:
+    async with company(tmp_path_factory.mktemp("accounts")) as found:
+        yield found
+
+
+async def test_two_accounts_in_one_group(two: Company) -> None:
+    group = two.whole.group()
+    first, second = two.key(two.first, group), two.key(two.second, group)
+    two.model.replies[first] = [fence(f'send_channel_message("Mei?", mention="{SECOND}")')]
+    two.model.replies[second] = [fence('send_channel_message("Mei here")')]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(two.relay, group)
+        await two.say(group, " hello", to=FIRST)
+        await until(lambda: len(two.said(two.first, group)) == 1)
+        # It has mentioned the other account of ours, by the name that it listens to.
+        await until(lambda: ("bot", FIRST) in two.records(two.second, group))
+        await two.say(group, "Mei, and you?")
+        await until(lambda: len(two.said(two.second, group)) == 1)
+        await until(lambda: ("bot", SECOND) in two.records(two.first, group))
+        tasks.cancel_scope.cancel()
+    assert two.said(two.first, group) == [" Mei?"] or two.said(two.first, group) == ["Mei?"]
+    assert two.said(two.second, group) == ["Mei here"]
+    for key in (first, second):
+        assert len(two.model.asked[key]) == 1, "each was asked once, and answered its own question"
+
+
+async def test_a_foreign_bot_that_answers_is_no_storm(two: Company) -> None:
+    group = two.whole.group()
+    key = two.key(two.first, group)
+    two.model.replies[key] = [fence(f'send_channel_message("foreign {n}")') for n in range(20)]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(two.relay, group)
+        await two.say(group, " hello", to=FIRST, by=FOREIGN)
+        await until(lambda: any("faster than" in text for text in two.said(two.first, group)))
+        two.model.replies[key].clear()
+        await two.say(group, " and me?", to=FIRST, by=10002)
+        await until(lambda: len(two.said(two.first, group)) == 5)
+        tasks.cancel_scope.cancel()
+    said = two.said(two.first, group)
+    assert said[:3] == ["foreign 0", "foreign 1", "foreign 2"], "NEKRO_TRIGGER__BURST_TURNS"
+    assert said[3].startswith("You wake me faster than I can keep up with.")
+    assert said[4] == "all is well", "a person is answered"
+    assert two.said(two.second, group) == []
+
+
+async def _away(two: Company, seconds: float) -> None:
+    """The first account's connection dies, and it is back after so many seconds."""
+    group, other = two.whole.group(), two.whole.group()
+    key = two.key(two.first, group)
+    # What is written while the account is away: the model takes its time until then.
+    slow = ["```python\n", min(seconds / 2, 1.0), "send_channel_message('kept')\n", "```"]
+    two.model.replies[key] = [Answer(chunks=slow), fence("send_channel_message('both')")]
+    await two.first.say_in_group(group, 10001, " before", at_me=True)
+    await until(lambda: len(two.model.asked[key]) == 1)
+    two.first.reconnect_s = seconds
+    two.first.abort()
+    await two.first.wait_disconnected()
+    await two.first.say_in_group(group, 10001, " meanwhile, one", at_me=True)
+    await two.first.say_in_group(group, 10001, " meanwhile, two", at_me=True)
+    await two.first.say_in_group(other, 10002, "nobody's business")
+    await two.second.say_in_group(other, 10002, "Mei, are you there?")
+    await until(lambda: two.said(two.second, other) == ["all is well"])
+    assert two.said(two.first, other) == [], "nobody speaks for an account that is away"
+    two.first.reconnect_s = 0.1
+    await two.first.wait_connected(seconds + 30)
+    await until(lambda: two.said(two.first, group) == ["kept", "both"])
+    await until(lambda: len(two.whole.stored(other)) == 1)
+    words = [segments[-1]["text"] for segments in two.whole.stored(group)]
+    assert words == [" before", " meanwhile, one", " meanwhile, two"], "in order, each once"
+    await two.whole.others_are_served()
+    assert two.said(two.first, group) == ["kept", "both"]
+
+
+async def test_an_account_is_away_for_a_moment(two: Company) -> None:
+    await _away(two, 1.5)
+
+
+@pytest.mark.long
+async def test_an_account_is_away_for_a_minute(two: Company) -> None:
+    await _away(two, 60.0)
+
+
+async def test_a_peer_that_answers_after_the_time_out(two: Company) -> None:
+    group = two.whole.group(fence("send_channel_message('once')"))
+    two.first.answer("send_group_msg", Late(TIMEOUT_S + 1.5))
+    assert await two.whole.ask(group) == ["once"]
+    query = "SELECT state FROM deliveries WHERE chat_key = ?"
+
+    def states() -> list[Any]:
+        return [state for (state,) in two.whole.rows(query, two.key(two.first, group))]
+
+    # The call gave nothing in time; then the group's history is asked, and has the message.
+    await until(lambda: states() == ["sent"])
+    await two.whole.others_are_served()
+    assert two.said(two.first, group) == ["once"], "never sent again"
+
+
+async def test_a_peer_that_says_everything_twice(two: Company) -> None:
+    group = two.whole.group()
+    await two.first.say_in_group(group, 10001, " hello", at_me=True)
+    await two.first.emit(two.first.account.history["group", str(group)][-1])
+    assert await two.whole.answers(group) == [two.whole.said(group)[0]]
+    await two.first.say_in_group(group, 10001, "/status")
+    await two.first.emit(two.first.account.history["group", str(group)][-1])
+    poke = {"group_id": group, "user_id": 10001, "target_id": int(FIRST), "sub_type": "poke"}
+    for _ in range(2):
+        await two.first.notice("notify", time=1_900_000_000, **poke)
+    await two.whole.answers(group, 3)
+    await two.whole.others_are_served()
+    said = two.whole.said(group)
+    assert len(said) == 3, said
+    assert sum(text.startswith("Nekro, nekro-core") for text in said) == 1
+    assert len(two.whole.stored(group)) == 3, "each is stored once"
