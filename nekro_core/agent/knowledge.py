@@ -60,17 +60,25 @@ class Knowledge:
 
     async def look(self) -> None:
         """Read what the chat has by now, voices with their words where those come in time."""
-        if self._ports.hearing is not None:
-            await self._ports.hearing.settled(self._task.chat_key)
-        settings, store = self._ports.settings, self._ports.store
-        wanted = settings.prompt.history * 2
-        found = await store.messages.newest(self._task.chat_key, wanted)
+        hearing, wanted = self._ports.hearing, self._ports.settings.prompt.history * 2
+        if hearing is not None:
+            await hearing.settled(self._task.chat_key)
+        found = await self._ports.store.messages.newest(self._task.chat_key, wanted)
+        working = [self._begin_hearing(record) for record in found if self._task.resumed]
+        if hearing is not None and any(working):
+            await hearing.settled(self._task.chat_key)
+            found = await self._ports.store.messages.newest(self._task.chat_key, wanted)
         if not found or found[0].seq > self._task.asks.seq:
             found = [self._task.asks, *found]  # a flood came after what is to be answered
         begun = max((place for place, each in enumerate(found) if each.begins_anew), default=-1)
         found = found[begun + 1 :] or [self._task.asks]
         self.records = [record for record in found if record.seq not in self._task.hidden]
         self.through_seq = max(self.through_seq, found[-1].seq)
+
+    def _begin_hearing(self, record: Record) -> bool:
+        """Of what is to be answered, write down what a dead process did not come to."""
+        hearing = self._ports.hearing
+        return hearing is not None and self._task.is_unanswered(record) and hearing.begin(record)
 
     def remember(self, reply: Reply, parts: tuple[Part, ...]) -> None:
         """Keep a step for the prompt of the next one."""

@@ -25,6 +25,8 @@ from nekro_core.store import Store, StoreError
 _AT_ONCE = 2
 _MOST_WAITING = 8
 """Voices of one chat that are worked on; more at once are somebody's game, and stay as they are."""
+_TRIED = 1000
+"""Records that are remembered as worked on: what failed once is not paid for again."""
 _UNPLAYABLE = frozenset({"audio/silk", "audio/amr"})
 """What neither browsers nor Python read: kept as WAV, whether or not anybody writes it down."""
 
@@ -57,6 +59,7 @@ class Hearing:
         self._waiting: Counter[ChatKey] = Counter()
         self._done: dict[ChatKey, anyio.Event] = {}
         self._heard: dict[int, Record] = {}
+        self._tried: dict[int, None] = {}
         self._tasks: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
@@ -82,6 +85,8 @@ class Hearing:
         key = record.chat_key
         if record.seq in self._heard:
             return True
+        if record.seq in self._tried:
+            return False
         if self._waiting[key] >= _MOST_WAITING:
             logger.info("{}: {} voices wait already; one stays as it is", key, _MOST_WAITING)
             return False
@@ -125,6 +130,9 @@ class Hearing:
             logger.error("{}: what was said in {} is not kept: {}", key, record.seq, error)
         finally:
             del self._heard[record.seq]
+            self._tried[record.seq] = None
+            if len(self._tried) > _TRIED:
+                del self._tried[next(iter(self._tried))]
             self._waiting[key] -= 1
             if not self._waiting[key]:
                 del self._waiting[key]

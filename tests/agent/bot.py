@@ -27,12 +27,16 @@ from nekro_core.catalogue import Catalogue
 from nekro_core.chat import ChatKey, Record, plain_text
 from nekro_core.conduct import ConductFile
 from nekro_core.delivery import Broadcast, Inbox, MediaStore, Outbox, Working
+from nekro_core.delivery.hearing import Hearing
 from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
+from nekro_core.media.converter import Converter
 from nekro_core.plugin import AgentCtx, MsgSignal, PromptInjection, Services
 from nekro_core.plugin.commands.access import Access, CommandSettings
 from nekro_core.plugin.commands.book import CommandBook
 from nekro_core.plugin.commands.desk import CommandDesk
 from nekro_core.sandbox.box import BackendUnavailable, Box, RunLimits
+from nekro_core.speech.settings import TranscriberSettings
+from nekro_core.speech.transcriber import Transcriber
 from nekro_core.store import Store, StoreSettings
 from nekro_core.store import Turn as StoredTurn
 from nekro_core.tools.describe import describe
@@ -149,6 +153,7 @@ class Bot:
     sessions: Sessions
     model: Any
     ports: Ports
+    media: MediaStore
 
     async def say(self, text: str, chat: ChatKey = LIN, **more: Any) -> Record:
         """Somebody writes."""
@@ -225,6 +230,8 @@ async def running_bot(
     run_limits: RunLimits | None = None,
     recover: bool = False,
     store_settings: StoreSettings | None = None,
+    transcriber: Transcriber | None = None,
+    wait_s: float = 10.0,
 ) -> AsyncIterator[Bot]:
     """A bot with its data in ``folder``."""
     settings, command = settings or AgentSettings(), command or CommandSettings()
@@ -236,6 +243,9 @@ async def running_bot(
         Store.open(f"sqlite://{folder / 'nekro.sqlite3'}", store_settings) as store,
         MediaStore(folder) as media,
         Outbox(store, {"fake": adapter}, activity, media=media) as outbox,
+        Hearing(
+            store, activity, media, Converter(), transcriber, TranscriberSettings(wait_s=wait_s)
+        ) as hearing,
     ):
         await store.accounts.bind("fake", "bot")
         inbox = Inbox(store, activity)
@@ -275,6 +285,7 @@ async def running_bot(
             run_limits=run_limits or RunLimits(),
             clock=time.monotonic,
             wall=time.time,
+            hearing=hearing,
         )
         erasing = Erasing(
             ports,
@@ -296,4 +307,5 @@ async def running_bot(
                 sessions=sessions,
                 model=model,
                 ports=ports,
+                media=media,
             )

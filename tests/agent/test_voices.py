@@ -1,0 +1,135 @@
+"""Somebody speaks instead of writing: what was said joins the message; the turn waits for it."""
+
+import re
+from pathlib import Path
+
+import anyio
+
+from nekro_core.chat import Author, Record, Text, Voice
+from nekro_core.llm.scripted import ScriptedModel
+from nekro_core.media.plain_wav import plain_wav_seconds
+from tests.agent.bot import GROUP, LIN, Bot, running_bot
+from tests.agent.conftest import Shelf
+from tests.media.sounds import silk, wav
+from tests.speech.fake_transcriber import FakeTranscriber
+
+
+async def voice(bot: Bot, data: bytes, name: str = "a.silk", chat=LIN) -> Voice:
+    """What an adapter makes of a received voice."""
+    media = await bot.media.keep_bytes(chat, data, name=name, expect="audio")
+    assert not media.problem
+    return Voice(media)
+
+
+async def newest(bot: Bot, chat=LIN) -> Record:
+    return next(
+        r for r in reversed(await bot.store.messages.newest(chat, 9)) if r.author is Author.PERSON
+    )
+
+
+async def test_a_spoken_question_is_answered(folder: Path, boxes: Shelf) -> None:
+    ear = FakeTranscriber("How late is it?")
+    model = ScriptedModel(["Half past nine."])
+    async with running_bot(folder, boxes, model, transcriber=ear) as bot:
+        said = await bot.ask("", segments=(await voice(bot, silk()),))
+        assert said == ["Half past nine."]
+        assert re.search(r"\n> How late is it\?\n\+ voice \S+\.wav ", bot.prompt())
+        # Kept as what a browser plays and Python reads.
+        (kept,) = (await newest(bot)).segments
+        assert isinstance(kept, Voice)
+        assert (kept.media.mime, kept.media.name, kept.text) == (
+            "audio/wav",
+            "a.wav",
+            "How late is it?",
+        )
+        data = await bot.media.read(LIN, kept.media.path)
+        assert data is not None
+        assert plain_wav_seconds(data) == kept.media.seconds == 0.5
+        assert ear.heard == [data]
+
+
+async def test_without_an_ear_it_can_still_be_played(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel(["I cannot listen yet."])
+    async with running_bot(folder, boxes, model) as bot:
+        await bot.ask("", segments=(await voice(bot, silk()),))
+        assert ".wav" in bot.prompt()
+        (kept,) = (await newest(bot)).segments
+        assert isinstance(kept, Voice)
+        assert (kept.media.mime, kept.text) == ("audio/wav", "")
+
+
+async def test_in_a_group_a_voice_that_calls_the_bot_wakes_it(folder: Path, boxes: Shelf) -> None:
+    ear = FakeTranscriber("So what do you think?")
+    model = ScriptedModel(["Yes, Lin?"])
+    async with running_bot(folder, boxes, model, transcriber=ear) as bot:
+        name = bot.ports.settings.names[0]
+        await bot.say("", GROUP, segments=(await voice(bot, wav(), "a.wav", GROUP),))
+        await bot.ports.hearing.settled(GROUP)
+        ear.text = f"Hey {name}, are you there?"
+        said = await bot.ask("", GROUP, segments=(await voice(bot, wav(), "b.wav", GROUP),))
+        assert said == ["Yes, Lin?"]
+        assert "So what do you think?" in bot.prompt()
+        assert len(await bot.turns(GROUP)) == 1
+
+
+async def test_a_slow_ear_is_waited_for_so_long(folder: Path, boxes: Shelf) -> None:
+    ear = FakeTranscriber("too late", go=anyio.Event())
+    model = ScriptedModel(["What did you say?", "Ah."])
+    async with running_bot(folder, boxes, model, transcriber=ear, wait_s=0.05) as bot:
+        said = await bot.ask("", segments=(await voice(bot, wav(), "a.wav"),))
+        assert said == ["What did you say?"]
+        assert "too late" not in bot.prompt()
+        ear.go.set()
+        await bot.ports.hearing.settled(LIN)
+        # Said late is said: the next prompt has it.
+        await bot.ask("well?")
+        assert "> too late" in bot.prompt()
+        assert len(await bot.turns()) == 2
+
+
+async def test_what_is_written_meanwhile_is_answered_too(folder: Path, boxes: Shelf) -> None:
+    ear = FakeTranscriber("The red one.", go=anyio.Event())
+    model = ScriptedModel(["The red one, then."])
+    async with running_bot(folder, boxes, model, transcriber=ear) as bot:
+        async with bot.turn():
+            await bot.say("", segments=(await voice(bot, wav(), "a.wav"),))
+            await bot.say("quickly, please")
+            ear.go.set()
+        assert bot.said() == ["The red one, then."]
+        assert "> The red one." in bot.prompt()
+        assert "> quickly, please" in bot.prompt()
+
+
+async def test_a_voice_that_a_dead_process_left(folder: Path, boxes: Shelf) -> None:
+    ear = FakeTranscriber("still here", go=anyio.Event())
+    async with running_bot(folder, boxes, ScriptedModel([]), transcriber=ear) as bot:
+        await bot.say("", segments=(await voice(bot, silk()),))
+        while not ear.heard:
+            await anyio.sleep(0.005)
+    model = ScriptedModel(["Good to hear."])
+    ear = FakeTranscriber("still here")
+    async with running_bot(folder, boxes, model, transcriber=ear, recover=True) as bot:
+        with anyio.fail_after(10):
+            while not bot.said():
+                await anyio.sleep(0.005)
+        assert "> still here" in bot.prompt()
+
+
+async def test_what_cannot_be_heard_is_answered_as_it_came(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel(["Sorry?"])
+    broken = b"\x02#!SILK_V3" + b"\x10\x00" + b"?" * 7
+    async with running_bot(folder, boxes, model, transcriber=FakeTranscriber()) as bot:
+        assert await bot.ask("", segments=(await voice(bot, broken),)) == ["Sorry?"]
+        (kept,) = (await newest(bot)).segments
+        assert isinstance(kept, Voice)
+        assert (kept.media.mime, kept.text) == ("audio/silk", "")
+
+
+async def test_words_beside_a_voice_stay(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel(["Both."])
+    async with running_bot(folder, boxes, model, transcriber=FakeTranscriber("said")) as bot:
+        await bot.ask("", segments=(Text("written"), await voice(bot, wav(), "a.wav")))
+        record = await newest(bot)
+        assert record.segments[0] == Text("written")
+        assert isinstance(record.segments[1], Voice)
+        assert record.segments[1].text == "said"
