@@ -21,6 +21,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from nekro_core.mcp_servers.configuration import ServerConfig
+from nekro_core.mcp_servers.shallow import shallow
 
 _END_S = 0.5
 """How long a server has to end after its stdin was closed, and again after SIGTERM."""
@@ -97,7 +98,7 @@ def _message(line: bytes, name: str) -> SessionMessage | None:
     if not line.strip():
         return None
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        return SessionMessage(jsonrpc_message_adapter.validate_json(shallow(line), by_name=False))
     except ValueError:
         logger.debug("MCP server {}: a line on its stdout is no message", name)
         return None

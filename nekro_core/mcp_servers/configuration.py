@@ -13,6 +13,7 @@ _VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}")
 _SECRET = re.compile(r"token|key|secret|password|passwd|auth|credential|cookie", re.IGNORECASE)
 _LEAST_SECRET = 8
 """Shorter values are words like ``true``, which no result could do without."""
+_SSE = "sse"
 _HTTP = ("http", "streamable-http", "streamable_http", "streamablehttp")
 _MAX_FILE = 1024 * 1024
 
@@ -24,8 +25,9 @@ class ConfigurationError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """One server: a command to start, or a URL to ask. ``secrets`` are values that nobody may see.
-    ``timeout_s`` bounds a call; 0 is the usual."""
+    """One server: a command to start, or a URL to ask, with ``sse`` as servers before 2025 want to
+    be asked. ``secrets`` are values that nobody may see. ``timeout_s`` bounds a call; 0 is the
+    usual."""
 
     name: str
     command: str = ""
@@ -33,6 +35,7 @@ class ServerConfig:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     cwd: str = ""
     url: str = field(default="", repr=False)
+    sse: bool = False
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout_s: float = 0.0
     visibility: Visibility = Visibility.DEFERRED
@@ -111,8 +114,8 @@ def _server(name: str, entry: object, environment: Mapping[str, str]) -> ServerC
     if bool(url) == bool(command):
         raise ConfigurationError("expected either 'command' or 'url'")
     kind = _text(entry, "type", fill).lower() or _text(entry, "transport", fill).lower()
-    if url and kind not in ("", *_HTTP):
-        raise ConfigurationError(f"type {kind!r}: expected 'http' (streamable HTTP)")
+    if url and kind not in ("", _SSE, *_HTTP):
+        raise ConfigurationError(f"type {kind!r}: expected 'http' (streamable HTTP) or 'sse'")
     if command and kind not in ("", "stdio"):
         raise ConfigurationError(f"type {kind!r}: expected 'stdio' beside a command")
     if url and urlsplit(url).scheme not in ("http", "https"):
@@ -125,6 +128,7 @@ def _server(name: str, entry: object, environment: Mapping[str, str]) -> ServerC
         env=env,
         cwd=_text(entry, "cwd", fill),
         url=url,
+        sse=kind == _SSE,
         headers=headers,
         timeout_s=_seconds(entry),
         visibility=_visibility(entry),

@@ -57,6 +57,12 @@ class Server:
             tool("change", "Change the tools."),
             tool("send-it/now", "An odd name.", {**NONE, "properties": {"to-whom": TEXT}}),
         ]
+        if mode == "deep":
+            sys.setrecursionlimit(10_000)
+            schema = NONE
+            for _ in range(500):
+                schema = {"type": "object", "properties": {"in": schema}}
+            self.tools.insert(3, tool("deep", "Deep.", schema))
         if mode == "many":
             self.tools = [tool(f"tool_{number}") for number in range(1000)]
 
@@ -106,6 +112,10 @@ class Server:
             case "echo":
                 said = " ".join([arguments["text"]] * arguments.get("times", 1))
                 send(id=number, result=text(said))
+            case "deep":
+                for _ in range(500):
+                    arguments = {"in": arguments}
+                send(id=number, result=text("done", structuredContent={"result": arguments}))
             case "look":
                 picture = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
                 sound = {"type": "audio", "data": PIXEL, "mimeType": "audio/ogg"}

@@ -37,10 +37,12 @@ def test_the_usual_form() -> None:
             "visibility": "visible",
             "timeout": 20,
         },
+        older={"type": "sse", "url": "https://old.example.com/sse"},
         old={"command": "x", "disabled": True},
     )
     assert found.wrong == {}
-    github, docs = found.servers
+    github, docs, older = found.servers
+    assert (older.sse, docs.sse) == (True, False)
     assert github.args == ("-y", "server-github", "/home/lin/code")
     assert github.env == {"TOKEN": "ghp_0123456789", "PORT": "8080"}
     assert github.visibility is Visibility.DEFERRED
@@ -66,7 +68,7 @@ def test_the_usual_form() -> None:
         ({"command": "a", "env": {"B": "${NO_SUCH_THING}"}}, "has no NO_SUCH_THING"),
         ({"command": "a", "cwd": "b\0"}, "NUL"),
         ({"url": "ftp://a"}, "expected http(s)://"),
-        ({"url": "http://a", "type": "sse"}, "expected 'http' (streamable HTTP)"),
+        ({"url": "http://a", "type": "ws"}, "expected 'http' (streamable HTTP) or 'sse'"),
         ({"command": "a", "type": "http"}, "expected 'stdio'"),
         ({"command": "a", "timeout": -1}, "timeout: expected seconds"),
         ({"command": "a", "visibility": "maybe"}, "expected 'visible', 'deferred' or 'hidden'"),

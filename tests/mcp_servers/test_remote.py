@@ -1,4 +1,4 @@
-"""A server over streamable HTTP: the real package on loopback, with a token. It comes and goes."""
+"""Servers over HTTP: the real package on loopback, with a token. They come and go."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -11,6 +11,11 @@ import mcp_types as types
 import pytest
 import uvicorn
 from mcp.server.lowlevel import Server
+from mcp.server.sse import SseServerTransport
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
 
 from nekro_core.mcp.transports import PATH, serve_http
 from nekro_core.mcp_servers import Phase
@@ -26,10 +31,12 @@ TOKEN = "a-token-for-this-test"
 def make_server() -> Server[Any]:
     async def list_tools(_ctx: Any, _params: Any) -> types.ListToolsResult:
         names = ("big_picture", "greet")
-        schema = {"type": "object", "properties": {}}
-        return types.ListToolsResult(
-            tools=[types.Tool(name=name, description=name, input_schema=schema) for name in names]
-        )
+        schema: dict[str, Any] = {"type": "object", "properties": {}}
+        tools = [types.Tool(name=name, description=name, input_schema=schema) for name in names]
+        for _ in range(120):
+            schema = {"type": "object", "properties": {"in": schema}}
+        deep = types.Tool(name="deep", description="deep", input_schema=schema)
+        return types.ListToolsResult(tools=[deep, *tools])
 
     async def call_tool(_ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         if params.name == "greet":
@@ -53,6 +60,42 @@ async def serving(port: int = 0) -> AsyncIterator[int]:
             servers[0].should_exit = True
 
 
+@asynccontextmanager
+async def serving_as_before_2025() -> AsyncIterator[int]:
+    """The stream of events that streamable HTTP took the place of."""
+    server, way = make_server(), SseServerTransport("/messages/")
+
+    async def listen_to(request: Request) -> Response:
+        if request.headers.get("authorization") != f"Bearer {TOKEN}":
+            return Response(status_code=401)
+        async with way.connect_sse(request.scope, request.receive, request._send) as streams:
+            await server.run(*streams, server.create_initialization_options())
+        return Response()
+
+    routes = [Route("/sse", listen_to), Mount("/messages/", way.handle_post_message)]
+    runs = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_config=None))
+    with listen("127.0.0.1", 0) as listener:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(runs.serve, [listener])
+            while not runs.started:
+                await anyio.sleep(0.01)
+            yield listener.getsockname()[1]
+            runs.should_exit = runs.force_exit = True
+
+
+async def test_an_older_server_over_a_stream_of_events(tmp_path: Path) -> None:
+    async with serving_as_before_2025() as port:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        url = f"http://127.0.0.1:{port}/sse"
+        async with world(tmp_path, old={"type": "sse", "url": url, "headers": headers}) as bot:
+            await bot.ready("old")
+            assert await bot.call("old.greet") == Returned("hello")
+            assert bot.tools.resolve("old.deep") is not None
+            bot.write(old={"type": "sse", "url": url})
+            await bot.until(lambda: (s := bot.state("old")) and s.phase is Phase.WAITING)
+            assert "401" in bot.state("old").reason
+
+
 def entry(port: int, token: str = TOKEN) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {token}"}
     return {"type": "http", "url": f"http://127.0.0.1:{port}{PATH}", "headers": headers}
@@ -63,6 +106,7 @@ async def test_it_is_used_and_found_again_after_a_restart(tmp_path: Path) -> Non
     async with serving() as port, world(tmp_path, settings, far=entry(port)) as bot:
         await bot.ready("far")
         assert await bot.call("far.greet") == Returned("hello")
+        assert bot.tools.resolve("far.deep") is not None
         shown = await bot.call("far.big_picture")
         assert isinstance(shown, ReturnedMedia)
         assert len(shown.media[0].content.data) > 2 * 1024 * 1024

@@ -10,6 +10,7 @@ import pytest
 from nekro_core.mcp_servers import McpSettings, Phase, read_states, told_of_servers
 from nekro_core.tools.content import ImageContent
 from nekro_core.tools.outcome import Failed, Returned, ReturnedMedia
+from nekro_core.tools.schema import function_schema
 from nekro_core.tools.stub import signature_text
 from nekro_core.tools.tool import Visibility
 from tests.mcp_servers.world import QUICK, peer, world
@@ -142,6 +143,18 @@ async def test_a_server_that_no_longer_listens_is_noticed(tmp_path: Path) -> Non
     async with world(tmp_path, settings, deaf=peer("deaf")) as bot:
         await bot.until(lambda: (state := bot.state("deaf")) and state.phase is Phase.WAITING)
         assert bot.state("deaf").reason == "it did not answer in time"
+
+
+async def test_a_schema_of_five_hundred_levels_hides_no_other_tool(tmp_path: Path) -> None:
+    async with world(tmp_path, deep=peer("deep")) as bot:
+        await bot.ready("deep")
+        assert len(bot.tools.named) == 10
+        assert await bot.call("deep.echo", text="hi") == Returned("hi")
+        told = bot.tools.resolve("deep.deep")
+        assert told is not None
+        assert len(str(function_schema(told, "deep"))) < 20_000
+        given = await bot.call("deep.deep", in_={"a": 1})
+        assert "nested too deeply" in str(given)
 
 
 async def test_a_thousand_tools_are_too_many(tmp_path: Path) -> None:

@@ -1,0 +1,43 @@
+"""Messages that are nested so deeply that no reader takes them, made readable.
+
+One tool with such a schema would else hide all others of its server: they come in one message.
+"""
+
+import re
+
+from pydantic_core import from_json
+
+DEEPEST = 100
+"""Levels that are kept; the reader of messages gives up at 200."""
+INSTEAD = b'"nested too deeply"'
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+
+
+def shallow(message: bytes) -> bytes:
+    """A message of JSON in which each value below `DEEPEST` levels is a text that says so; one that
+    can be read, or is no JSON, is as it was."""
+    if message.count(b"[") + message.count(b"{") <= DEEPEST:
+        return message
+    try:
+        from_json(message)
+    except ValueError as error:
+        return _cut(message) if "recursion limit" in str(error) else message
+    return message
+
+
+def _cut(message: bytes) -> bytes:
+    kept: list[bytes] = []
+    depth = start = 0
+    for found in _TOKEN.finditer(message):
+        match found[0]:
+            case b"[" | b"{":
+                if depth == DEEPEST:
+                    kept += (message[start : found.start()], INSTEAD)
+                depth += 1
+            case b"]" | b"}":
+                depth -= 1
+                if depth == DEEPEST:
+                    start = found.end()
+            case _:
+                continue
+    return message if depth else b"".join((*kept, message[start:]))
