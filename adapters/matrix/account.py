@@ -13,14 +13,14 @@ from nonebot.adapters.matrix.bot import Bot
 from nonebot.adapters.matrix.config import BotInfo
 from nonebot.matcher import matchers
 
-from nekro_core.api.adapter import Host
+from nekro_core.api.adapter import Host, accept_patiently
 
 from .bookmark import Bookmark
 from .follower import Follower
 from .gateway import Gateway
 from .homeserver import CallError, Homeserver, LoggedOut, RateLimited, Refused
 from .incoming import Json, table
-from .intake import Intake
+from .intake import HandOver, Intake
 from .rooms import Rooms
 
 NAME = "matrix"
@@ -46,6 +46,7 @@ class Account:
         *,
         clock: Callable[[], float] = time.time,
         pauses_s: tuple[float, ...] = PAUSES_S,
+        hand_over: HandOver = accept_patiently,
     ) -> None:
         self.user_id = info.user_id or ""
         self.server: Homeserver | None = None
@@ -57,6 +58,7 @@ class Account:
         self._folder = folder
         self._clock = clock
         self._pauses_s = pauses_s
+        self._hand_over = hand_over
         self._lost = 0
         self._bot: Bot | None = None
         self._tasks: TaskGroup | None = None
@@ -97,7 +99,13 @@ class Account:
         bookmark = Bookmark(self._folder / f"{_file_name(self._info, self.user_id)}.json")
         bookmark.load()
         intake = Intake(
-            self._host, server, rooms, instance=instance, account=self.user_id, clock=self._clock
+            self._host,
+            server,
+            rooms,
+            instance=instance,
+            account=self.user_id,
+            clock=self._clock,
+            hand_over=self._hand_over,
         )
         failure: CallError | None = None
         async with anyio.create_task_group() as tasks:

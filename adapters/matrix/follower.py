@@ -15,7 +15,7 @@ from nekro_core.api.adapter import Lanes
 from .bookmark import Bookmark, Page
 from .homeserver import CallError, Homeserver, NotConnected, Refused
 from .incoming import Json, table, words
-from .intake import Intake
+from .intake import MESSAGES, Intake
 from .rooms import Rooms
 
 WAIT_S = 30.0
@@ -123,10 +123,15 @@ class Follower:
             logger.warning("Matrix: {} is encrypted; nothing said there can be read", room_id)
         if not since:
             return  # A new account starts with the present.
-        before = table(joined.get("timeline"))
-        came = any(_is_our_coming(event, self._account.user_id) for event in (*state, *timeline))
-        if before.get("limited") is True and not came:
-            start = words(before.get("prev_batch"))
+        part = table(joined.get("timeline"))
+        own = self._account.user_id
+        came = next((n for n, event in enumerate(timeline) if _is_our_coming(event, own)), None)
+        if came is not None:
+            # What was said before we came is good to know; who came and went is not news.
+            said = [event for event in timeline[:came] if event.get("type") in MESSAGES]
+            timeline = [*said, *timeline[came:]]
+        elif part.get("limited") is True and not any(_is_our_coming(each, own) for each in state):
+            start = words(part.get("prev_batch"))
             job = partial(self._fill, room_id, start, since)
             await self._lanes.submit(room_id, page.job(job))
         for event in timeline:

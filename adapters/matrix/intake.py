@@ -1,7 +1,7 @@
 """From a room's events to `Host.accept`, in the server's order within each room."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from loguru import logger
@@ -44,6 +44,10 @@ LATEST_MS = 1e14
 """Milliseconds since 1970, in the year 5138."""
 MESSAGES = frozenset({"m.room.message", "m.sticker"})
 
+Accept = Callable[[ChatMessage], Awaitable[None]]
+HandOver = Callable[[Accept, ChatMessage], Awaitable[None]]
+"""How a message is handed to the host: by default with patience for its store."""
+
 
 class Intake:
     """Takes in what one account hears."""
@@ -57,6 +61,7 @@ class Intake:
         instance: str,
         account: str,
         clock: Callable[[], float] = time.time,
+        hand_over: HandOver = accept_patiently,
     ) -> None:
         self._host = host
         self._server = server
@@ -64,6 +69,7 @@ class Intake:
         self._instance = instance
         self._account = account
         self._clock = clock
+        self._hand_over = hand_over
 
     async def take(self, room_id: str, event: Json, *, missed: bool = False) -> None:
         """Take in one event of a room's timeline. ``missed`` are those that a sync left out.
@@ -77,7 +83,7 @@ class Intake:
             logger.exception("{}: an event that cannot be read: {}", room_id, str(event)[:500])
             return
         if message is not None:
-            await accept_patiently(self._host.accept, message)
+            await self._hand_over(self._host.accept, message)
 
     async def _read(self, room_id: str, event: Json, *, missed: bool) -> ChatMessage | None:
         kind, content = event.get("type"), table(event.get("content"))

@@ -18,6 +18,8 @@ PEOPLE = 4096
 """Members of one room whose names are kept."""
 EVENTS = 4096
 """Latest events of all rooms whose sender and text are kept, for replies and recalls."""
+_LEVELS_ONLY = frozenset({None, *map(str, range(1, 12))})
+"""Versions of rooms in which levels say all."""
 ADMIN, OWNER = 50, 100
 """Power levels by which clients say "moderator" and "admin"."""
 
@@ -37,7 +39,7 @@ class Room:
 
     names: "OrderedDict[str, str]" = field(default_factory=OrderedDict)
     powers: Mapping[str, Any] | None = None
-    creators: frozenset[str] = frozenset()
+    creators: frozenset[str] | None = None
     encrypted: bool = False
 
     def learn(self, event: Json) -> None:
@@ -50,13 +52,15 @@ class Room:
                     self._name(user, name if isinstance(name, str) else "")
             case "m.room.power_levels":
                 self.powers = _table(content.get("users"))
+            case "m.room.create":
+                self.creators = _creators(event)
             case "m.room.encryption":
                 self.encrypted = True
 
     def role_of(self, user: str) -> Role:
         """By power level. In rooms of version 12 who made the room stands above all levels."""
         level = (self.powers or {}).get(user, 0)
-        if user in self.creators or (isinstance(level, int) and level >= OWNER):
+        if user in (self.creators or ()) or (isinstance(level, int) and level >= OWNER):
             return Role.OWNER
         return Role.ADMIN if isinstance(level, int) and level >= ADMIN else Role.MEMBER
 
@@ -118,16 +122,13 @@ class Rooms:
     async def known(self, room_id: str) -> Room:
         """A room with its powers, asked for at first need."""
         room = self.room(room_id)
+        path = f"client/v3/rooms/{quote(room_id, safe='')}/state"
         if room.powers is None:
-            path = f"client/v3/rooms/{quote(room_id, safe='')}/state"
             content = _table(await self._ask(f"{path}/m.room.power_levels/"))
             room.powers = _table(content.get("users"))
+        if room.creators is None:
             event = _table(await self._ask(f"{path}/m.room.create/", {"format": "event"}))
-            made = _table(event.get("content"))
-            if made.get("room_version") not in {None, *map(str, range(1, 12))}:
-                also = made.get("additional_creators")
-                more = also if isinstance(also, list) else []
-                room.creators = frozenset(map(str, [event.get("sender"), *more]))
+            room.creators = _creators(event)
         return room
 
     async def name_of(self, room_id: str, user: str) -> str:
@@ -161,6 +162,16 @@ class Rooms:
         except CallError as error:
             logger.debug("Matrix: {} brought nothing: {}", path, error)
             return None
+
+
+def _creators(event: Json) -> frozenset[str]:
+    """Who stands above all levels: since version 12 those who made the room."""
+    content = _table(event.get("content"))
+    if content.get("room_version") in _LEVELS_ONLY:
+        return frozenset()
+    also = content.get("additional_creators")
+    more = also if isinstance(also, list) else []
+    return frozenset(user for user in [event.get("sender"), *more] if isinstance(user, str))
 
 
 def _table(value: Any) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nonebot.adapters.matrix.config import Config
-from nonebot.drivers import Driver, HTTPClientMixin
+from nonebot.drivers import Driver
 from pydantic import ValidationError
 
 from nekro_core.api.adapter import Host
@@ -19,10 +19,7 @@ FOLDER = "matrix"
 
 
 def create(host: Host, driver: Driver) -> Matrix:
-    """The adapter. Raises `TypeError` for a driver that makes no HTTP requests, `ValueError` for
-    settings that cannot be read."""
-    if not isinstance(driver, HTTPClientMixin):
-        raise TypeError(f"driver {driver.type} makes no HTTP requests; ~httpx does")
+    """The adapter. Raises `ValueError` for settings that cannot be read."""
     folder = host.data_dir / FOLDER
     config = read_config(host.settings, folder)
     send_s = float(host.settings.get("api_timeout") or SEND_S)

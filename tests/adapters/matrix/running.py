@@ -10,12 +10,13 @@ from typing import Any
 
 import anyio
 from nonebot.config import Config, Env
-from nonebot.drivers import Driver, combine_driver
-from nonebot.drivers.httpx import Mixin as HttpxMixin
+from nonebot.drivers import Driver
 from nonebot.drivers.none import Driver as NoneDriver
 
 from adapters.matrix.adapter import Matrix
+from adapters.matrix.intake import HandOver
 from adapters.matrix.settings import create
+from nekro_core.api.adapter import accept_patiently
 from nekro_core.api.chat import ChatKey, ChatKind, Delivery, Receipt, Segment, Text
 from tests.adapters.onebot_v11.memory_host import MemoryHost
 from tests.peers.recording_proxy import RecordingProxy
@@ -27,9 +28,7 @@ _numbers = itertools.count(1)
 @asynccontextmanager
 async def new_driver() -> AsyncIterator[Driver]:
     """A driver of our own: `nonebot.init` is for a whole process and would serve one test only."""
-    driver = combine_driver(NoneDriver, HttpxMixin)(
-        Env(environment="test"), Config(_env_file=None)
-    )
+    driver = NoneDriver(Env(environment="test"), Config(_env_file=None))
     await driver._lifespan.startup()
     try:
         yield driver
@@ -83,6 +82,7 @@ async def running(
     host: MemoryHost | None = None,
     *,
     api_timeout: float = 10.0,
+    hand_over: HandOver = accept_patiently,
     **more: Any,
 ) -> AsyncIterator[Bot]:
     """A started adapter. ``more`` goes into its entry of ``MATRIX_BOTS``."""
@@ -93,7 +93,7 @@ async def running(
     async with new_driver() as driver:
         adapter = create(host, driver)
         for each in adapter._accounts:
-            each._pauses_s = (0.1,)
+            each._pauses_s, each._hand_over = (0.1,), hand_over
         await adapter.start()
         try:
             yield Bot(host, adapter, proxy, account, driver)

@@ -1,0 +1,436 @@
+"""What goes on between a room and the bot, on a real homeserver."""
+
+import io
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from PIL import Image as Picture
+
+from adapters.matrix.intake import Accept
+from nekro_core.api.adapter import Doubt
+from nekro_core.api.chat import (
+    EVERYONE,
+    ChatMessage,
+    DeliveryState,
+    File,
+    Image,
+    Media,
+    Mention,
+    Notice,
+    Reply,
+    Role,
+    Text,
+    Unknown,
+    Voice,
+)
+from tests.adapters.matrix.running import Bot, delivery, key_of, people, running
+from tests.adapters.onebot_v11.memory_host import MemoryHost
+from tests.peers.recording_proxy import RecordingProxy, Refusal, Silence
+from tests.peers.synapse import Person, Synapse
+
+pytestmark = pytest.mark.long
+
+
+def png() -> bytes:
+    buffer = io.BytesIO()
+    Picture.new("RGB", (40, 30), (200, 60, 40)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def medium(folder: Path, name: str, data: bytes, mime: str) -> Media:
+    path = folder / name
+    path.write_bytes(data)
+    return Media(path=str(path), name=name, size=len(data), mime=mime)
+
+
+@dataclass
+class Scene:
+    """A room with Lin in it, and the bot."""
+
+    bot: Bot
+    lin: Person
+    room: str
+
+    async def said(self, count: int) -> list[dict]:
+        """The contents of what the bot has sent, once there are so many."""
+        own = self.bot.account.user_id
+        events = await self.lin.until_said(self.room, count, of=own)
+        return [event["content"] for event in events]
+
+
+@pytest.fixture
+async def scene(tmp_path: Path, server: Synapse, proxy: RecordingProxy) -> AsyncIterator[Scene]:
+    lin, account = await people(server, "lin", "bot")
+    room = await lin.make_room(account)
+    await account.join(room)
+    async with running(tmp_path / "bot", proxy, account) as bot:
+        await bot.connected()
+        yield Scene(bot, lin, room)
+
+
+async def test_who_is_meant_and_who_speaks(scene: Scene) -> None:
+    host, lin, own = scene.bot.host, scene.lin, scene.bot.account.user_id
+    await lin.say(scene.room, "good evening")
+    heard = await host.next_message()
+    assert (heard.chat_key, heard.to_bot) == (key_of(scene.room), False)
+    assert (heard.sender.user_id, heard.sender.role) == (lin.user_id, Role.OWNER)
+    assert heard.sender.name == lin.user_id[1:].partition(":")[0].capitalize()
+
+    await lin.say(scene.room, f"{own}: hello", **{"m.mentions": {"user_ids": [own]}})
+    heard = await host.next_message()
+    assert heard.segments == (Mention(own), Text(" hello"))
+    assert heard.to_bot
+    await lin.say(scene.room, "@room look", **{"m.mentions": {"room": True}})
+    heard = await host.next_message()
+    assert heard.segments == (Mention(EVERYONE), Text("look"))
+    assert not heard.to_bot
+    notice = {"msgtype": "m.notice", "body": "beep", "m.mentions": {"user_ids": [own]}}
+    await lin.send(scene.room, notice)
+    assert not (await host.next_message()).to_bot, "programs are not answered"
+
+
+async def test_a_reply_to_the_bot_is_meant_for_it(scene: Scene) -> None:
+    sent = await scene.bot.send(scene.room, "the weather is fine")
+    relation = {"m.relates_to": {"m.in_reply_to": {"event_id": sent.message_id}}}
+    quotation = f"> <{scene.bot.account.user_id}> the weather is fine\n\nreally?"
+    for body in ("really?", quotation):
+        await scene.lin.say(scene.room, body, **relation)
+        heard = await scene.bot.host.next_message()
+        own = scene.bot.account.user_id
+        assert heard.segments == (
+            Reply(sent.message_id, own, "the weather is fine"),
+            Text("really?"),
+        )
+        assert heard.to_bot
+
+
+async def test_media_that_people_send_are_kept(scene: Scene) -> None:
+    """From the endpoint that asks for a token: the other answers 404 on a Synapse of today, and
+    nonebot-adapter-matrix 0.2.3 asks there."""
+    lin, host = scene.lin, scene.bot.host
+    mxc = await lin.upload(png(), "image/png", "dot.png")
+    picture = {"msgtype": "m.image", "body": "dot.png", "url": mxc}
+    voice = {"msgtype": "m.audio", "body": "v.ogg", "url": mxc, "org.matrix.msc3245.voice": {}}
+    captioned = picture | {"filename": "dot.png", "body": "look at this"}
+    await lin.send(scene.room, picture)
+    await lin.send(scene.room, voice)
+    await lin.send(scene.room, captioned)
+    await lin.send(scene.room, {"body": "hi", "url": mxc, "info": {}}, "m.sticker")
+    await lin.send(scene.room, {"msgtype": "m.file", "body": "no.txt", "url": "mxc://localhost/no"})
+    await lin.send(scene.room, {"msgtype": "m.image", "body": "s", "file": {"url": mxc}})
+    heard = await host.heard(6)
+    kept = [message.segments[0] for message in heard]
+    assert [type(segment) for segment in kept] == [Image, Voice, Image, Image, File, Image]
+    for segment in kept[:4]:
+        assert Path(segment.media.path).read_bytes() == png()  # type: ignore[union-attr]
+    assert heard[2].segments[1:] == (Text("look at this"),)
+    assert isinstance(kept[4], File)
+    assert "cannot be fetched" in kept[4].media.problem
+    assert isinstance(kept[5], Image)
+    assert "encrypted" in kept[5].media.problem
+    assert not scene.bot.proxy.of("GET", "/_matrix/media/v3/download")
+
+
+async def test_text_picture_voice_and_file_go_out(scene: Scene, tmp_path: Path) -> None:
+    picture = medium(tmp_path, "dot.png", png(), "image/png")
+    sent = await scene.bot.send(scene.room, Mention(scene.lin.user_id), " look & <see>\nhere")
+    assert sent.ok
+    assert (await scene.bot.send(scene.room, "a dot", Image(picture))).ok
+    assert (await scene.bot.send(scene.room, Reply(sent.message_id), Image(picture))).ok
+    voice = medium(tmp_path, "v.ogg", b"OggS" + bytes(100), "audio/ogg")
+    assert (await scene.bot.send(scene.room, Voice(voice, "good night"))).ok
+    notes = medium(tmp_path, "notes.txt", b"one", "text/plain")
+    assert (await scene.bot.send(scene.room, File(notes))).ok
+
+    text, captioned, answering, spoken, file = await scene.said(5)
+    name = scene.lin.user_id[1:].partition(":")[0].capitalize()
+    assert text["body"] == f"{name} look & <see>\nhere"
+    link = f'<a href="https://matrix.to/#/{scene.lin.user_id}">{name}</a>'
+    assert text["formatted_body"] == f"{link} look &amp; &lt;see&gt;<br>here"
+    assert text["m.mentions"] == {"user_ids": [scene.lin.user_id]}
+    assert (captioned["msgtype"], captioned["body"]) == ("m.image", "a dot")
+    assert captioned["filename"] == "dot.png"
+    assert captioned["info"] == {"mimetype": "image/png", "size": len(png()), "w": 40, "h": 30}
+    assert captioned["m.mentions"] == {}
+    assert await scene.lin.fetch(captioned["url"]) == png()
+    assert answering["m.relates_to"] == {"m.in_reply_to": {"event_id": sent.message_id}}
+    assert (spoken["msgtype"], spoken["org.matrix.msc3245.voice"]) == ("m.audio", {})
+    assert (file["msgtype"], file["filename"]) == ("m.file", "notes.txt")
+    assert await scene.lin.fetch(file["url"]) == b"one"
+
+
+async def test_what_a_person_changes_and_takes_back(scene: Scene, server: Synapse) -> None:
+    lin, host, key = scene.lin, scene.bot.host, key_of(scene.room)
+    said = await lin.say(scene.room, "the rde one")
+    change = {
+        "body": "* the red one",
+        "msgtype": "m.text",
+        "m.new_content": {"msgtype": "m.text", "body": "the red one"},
+        "m.relates_to": {"rel_type": "m.replace", "event_id": said},
+    }
+    await lin.send(scene.room, change)
+    await host.until(lambda: len(host.revised) == 1)
+    assert host.revised == [(key, said, lin.user_id, (Text("the red one"),))]
+    assert [message.text for message in host.accepted] == ["the rde one"]
+    await lin.redact(scene.room, said)
+    await host.until(lambda: len(host.recalled) == 1)
+    assert host.recalled == [(key, said)]
+
+
+async def test_a_thread_is_a_chat_of_its_own(scene: Scene) -> None:
+    lin, host = scene.lin, scene.bot.host
+    root = await lin.say(scene.room, "shall we talk about trees?")
+    relation = {"rel_type": "m.thread", "event_id": root, "is_falling_back": True}
+    inside = await lin.say(
+        scene.room,
+        "oaks first",
+        **{"m.relates_to": relation | {"m.in_reply_to": {"event_id": root}}},
+    )
+    await lin.say(
+        scene.room,
+        "then elms",
+        **{"m.relates_to": relation | {"m.in_reply_to": {"event_id": inside}}},
+    )
+    first, second, third = await host.heard(3)
+    assert first.chat_key == key_of(scene.room)
+    assert second.chat_key == third.chat_key == key_of(scene.room, thread=root)
+    # What it is about stands before its first message; the others answer nobody.
+    assert second.segments[0] == Reply(root, lin.user_id, "shall we talk about trees?")
+    assert third.segments == (Text("then elms"),)
+
+    assert (await scene.bot.send(scene.room, "I like both", thread=root)).ok
+    answered = Reply(inside, lin.user_id, "oaks first")
+    assert (await scene.bot.send(scene.room, answered, "oaks!", thread=root)).ok
+    fallback, answer = await scene.said(2)
+    assert fallback["m.relates_to"] == {
+        "rel_type": "m.thread",
+        "event_id": root,
+        "is_falling_back": True,
+        "m.in_reply_to": {"event_id": root},
+    }
+    assert answer["m.relates_to"] == {
+        "rel_type": "m.thread",
+        "event_id": root,
+        "m.in_reply_to": {"event_id": inside},
+    }
+    await lin.redact(scene.room, inside)
+    await host.until(lambda: bool(host.recalled))
+    assert host.recalled == [(key_of(scene.room, thread=root), inside)]
+
+
+async def test_things_that_happen_are_notices(scene: Scene, server: Synapse) -> None:
+    lin, host = scene.lin, scene.bot.host
+    (mo,) = await people(server, "mo")
+    path = f"/rooms/{scene.room}"
+    await lin.call("POST", f"{path}/invite", json={"user_id": mo.user_id})
+    await mo.join(scene.room)
+    assert (await host.next_message()).notice == Notice("join", mo.user_id, mo.user_id)
+    said = await mo.say(scene.room, "hi")
+    await host.next_message()
+    annotation = {"rel_type": "m.annotation", "event_id": said, "key": "👍"}
+    await lin.send(scene.room, {"m.relates_to": annotation}, "m.reaction")
+    assert (await host.next_message()).notice == Notice("reaction", lin.user_id, said, "👍")
+    await lin.call("POST", f"{path}/kick", json={"user_id": mo.user_id})
+    assert (await host.next_message()).notice == Notice("leave", lin.user_id, mo.user_id, "kick")
+    await lin.send(scene.room, {"algorithm": "m.megolm.v1", "ciphertext": "x"}, "m.room.encrypted")
+    (unread,) = (await host.next_message()).segments
+    assert isinstance(unread, Unknown)
+    assert unread.kind == "encrypted"
+
+
+# ---- invitations
+
+
+async def test_an_invitation_is_taken_from_whom_the_operator_lets(
+    tmp_path: Path, server: Synapse, proxy: RecordingProxy
+) -> None:
+    lin, mo, account = await people(server, "lin", "mo", "bot")
+    entry = {"auto_accept_invites": True, "auto_accept_whitelist": [lin.user_id]}
+    async with running(tmp_path / "bot", proxy, account, **entry) as bot:
+        await bot.connected()
+        strange = await mo.make_room(account)
+        private = await lin.make_room(account, is_direct=True)
+        await bot.proxy.until(lambda: bool(proxy.of("PUT", "account_data/m.direct")))
+        await lin.say(private, "just the two of us")
+        heard = await bot.host.next_message()
+        assert heard.notice is None
+        # Private, so every word is meant for the bot; and it stays private for good.
+        assert heard.chat_key == key_of(private, private=True)
+        assert heard.to_bot
+        joined = await mo.call("GET", f"/rooms/{strange}/joined_members")
+        assert account.user_id not in joined["joined"]
+    async with running(tmp_path / "bot", proxy, account, bot.host, **entry) as again:
+        await again.connected()
+        await lin.say(private, "still here?")
+        assert (await again.host.next_message()).chat_key == key_of(private, private=True)
+
+
+async def test_nobodys_invitation_is_taken_unless_the_operator_says_so(
+    tmp_path: Path, server: Synapse, proxy: RecordingProxy
+) -> None:
+    lin, account = await people(server, "lin", "bot")
+    async with running(tmp_path / "bot", proxy, account) as bot:
+        await bot.connected()
+        room = await lin.make_room(account)
+        before = len(proxy.of("GET", "/sync"))
+        await proxy.until(lambda: len(proxy.of("GET", "/sync")) > before)
+        joined = await lin.call("GET", f"/rooms/{room}/joined_members")
+        assert account.user_id not in joined["joined"]
+        assert not proxy.of("POST", "/join/")
+
+
+# ---- away and back
+
+
+async def test_what_is_said_during_an_outage_is_heard_once_and_in_order(scene: Scene) -> None:
+    lin, host = scene.lin, scene.bot.host
+    await lin.say(scene.room, "before")
+    await host.heard(1)
+    await scene.bot.proxy.go_away()
+    for number in range(5):
+        await lin.say(scene.room, f"meanwhile {number}")
+    receipt = await scene.bot.send(scene.room, "can you hear me?")
+    assert receipt.state is DeliveryState.PENDING
+    await scene.bot.proxy.come_back()
+    await lin.say(scene.room, "after")
+    heard = await host.heard(7)
+    wanted = ["before", *(f"meanwhile {number}" for number in range(5)), "after"]
+    assert [message.text for message in heard] == wanted
+    assert (await scene.bot.send(scene.room, "now?")).ok
+
+
+async def test_a_gap_longer_than_a_round_is_filled_over_a_restart(
+    tmp_path: Path, server: Synapse, proxy: RecordingProxy
+) -> None:
+    lin, account = await people(server, "lin", "bot")
+    room = await lin.make_room(account)
+    await account.join(room)
+    folder = tmp_path / "bot"
+    folder.mkdir()
+    host = MemoryHost(folder)
+    await lin.say(room, "from before the bot's time")
+    async with running(folder, proxy, account, host) as bot:
+        await bot.connected()
+        await lin.say(room, "one")
+        await host.heard(1)
+    for number in range(70):
+        await lin.say(room, f"missed {number}")
+    async with running(folder, proxy, account, host) as bot:
+        await bot.connected()
+        await lin.say(room, "two")
+        await host.until(lambda: host.accepted[-1].text == "two", 30)
+    texts = [message.text for message in host.accepted]
+    once = list(dict.fromkeys(texts))  # what was read again the inbox knows by its id
+    assert once == ["one", *(f"missed {number}" for number in range(70)), "two"]
+    ids = [message.message_id for message in host.accepted]
+    assert len(set(ids)) == len(once)
+    filled = [message for message in host.accepted if message.text == "missed 0"]
+    assert filled[0].from_history
+
+
+async def test_what_cannot_be_stored_is_read_again(
+    tmp_path: Path, server: Synapse, proxy: RecordingProxy
+) -> None:
+    lin, account = await people(server, "lin", "bot")
+    room = await lin.make_room(account)
+    await account.join(room)
+    host = MemoryHost(tmp_path)
+    async with running(tmp_path, proxy, account, host, hand_over=_without_patience) as bot:
+        await bot.connected()
+        await lin.say(room, "one")
+        await host.heard(1)
+        host.failures = 2
+        await lin.say(room, "two")
+        await lin.say(room, "three")
+        # What came after it may be handed over twice, as what the inbox knows by its id.
+        await host.until(lambda: [each.text for each in host.accepted][-2:] == ["two", "three"])
+
+
+async def _without_patience(accept: Accept, message: ChatMessage) -> None:
+    await accept(message)
+
+
+# ---- what became of a send
+
+
+async def test_a_message_of_unknown_outcome_is_found_by_its_mark(scene: Scene) -> None:
+    key = key_of(scene.room)
+    bot, proxy = scene.bot, scene.bot.proxy
+    lost, never = delivery(key, Text("is it there?")), delivery(key, Text("is it there?"))
+    bot.adapter._send_s = 0.5
+    proxy.rule = lambda _, path: Silence(done=True) if "/send/" in path else None
+    assert (await bot.adapter.send(lost)).state is DeliveryState.UNKNOWN
+    proxy.rule = lambda _, path: Silence() if "/send/" in path else None
+    assert (await bot.adapter.send(never)).state is DeliveryState.UNKNOWN
+    proxy.rule = lambda *_: None
+    now = bot.adapter._accounts[0]._clock()
+    found = await bot.adapter.confirm(Doubt(delivery=lost, since=now))
+    assert found.state is DeliveryState.SENT
+    gone = await bot.adapter.confirm(Doubt(delivery=never, since=now))
+    assert gone.state is DeliveryState.REJECTED
+    # Sent again under its own id, it is the same event: nobody sees it twice.
+    bot.adapter._send_s = 10
+    assert (await bot.adapter.send(lost)).message_id == found.message_id
+    assert (await bot.adapter.send(never)).ok
+    assert [content["body"] for content in await scene.said(2)] == ["is it there?"] * 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "words"),
+    [
+        (Refusal(403, {"errcode": "M_FORBIDDEN", "error": "muted"}), "rejected", "muted"),
+        (Refusal(413, {"errcode": "M_TOO_LARGE", "error": "too large"}), "rejected", "too large"),
+        (Refusal(401, {"errcode": "M_UNKNOWN_TOKEN", "error": "logged out"}), "pending", "logged"),
+        (Refusal(429, {"errcode": "M_LIMIT_EXCEEDED", "retry_after_ms": 60_000}), "pending", "60"),
+        (Refusal(502, "no"), "unknown", "502"),
+        (Refusal(200, "what?"), "sent", ""),
+    ],
+)
+async def test_how_a_server_answers_a_send(
+    scene: Scene, answer: Refusal, state: str, words: str
+) -> None:
+    scene.bot.proxy.rule = lambda _, path: answer if "/send/" in path else None
+    receipt = await scene.bot.send(scene.room, "hello")
+    assert (receipt.state, words in receipt.reason) == (state, True)
+    # A refusal is of this message alone: the account stays where it is.
+    scene.bot.proxy.rule = lambda *_: None
+    assert (await scene.bot.send(scene.room, "and now?")).ok
+
+
+async def test_a_server_that_wants_to_be_left_alone_for_a_moment(scene: Scene) -> None:
+    busy = Refusal(429, {"errcode": "M_LIMIT_EXCEEDED", "retry_after_ms": 100})
+    answers = [busy, busy]
+    scene.bot.proxy.rule = lambda _, path: answers.pop() if answers and "/send/" in path else None
+    assert (await scene.bot.send(scene.room, "hello")).ok
+    assert [content["body"] for content in await scene.said(1)] == ["hello"]
+
+
+async def test_a_medium_that_is_not_taken_leaves_nothing_in_the_room(
+    scene: Scene, tmp_path: Path
+) -> None:
+    picture = Image(medium(tmp_path, "dot.png", png(), "image/png"))
+    no = Refusal(403, {"errcode": "M_FORBIDDEN", "error": "no uploads"})
+    scene.bot.proxy.rule = lambda _, path: no if "/upload" in path else None
+    receipt = await scene.bot.send(scene.room, picture)
+    assert (receipt.state, "no uploads" in receipt.reason) == (DeliveryState.REJECTED, True)
+    scene.bot.proxy.rule = lambda _, path: Refusal(502, "") if "/upload" in path else None
+    assert (await scene.bot.send(scene.room, picture)).state is DeliveryState.PENDING
+
+
+async def test_a_token_that_ended_is_renewed_by_the_password(
+    tmp_path: Path, server: Synapse, proxy: RecordingProxy
+) -> None:
+    lin, account = await people(server, "lin", "bot")
+    room = await lin.make_room(account)
+    await account.join(room)
+    entry = {"login_user": account.user_id, "login_password": "a password for tests"}
+    async with running(tmp_path / "bot", proxy, account, **entry) as bot:
+        await bot.connected()
+        await account.call("POST", "/logout", json={})
+        await proxy.until(lambda: bool(proxy.of("POST", "/login")), 30)
+        await lin.say(room, "are you back?")
+        assert (await bot.host.next_message()).text == "are you back?"
+        assert (await bot.send(room, "yes")).ok
+    assert (tmp_path / "bot" / "matrix" / "tokens.json").exists()
