@@ -5,6 +5,7 @@ import binascii
 import ipaddress
 import socket
 import ssl
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Self
 from urllib.parse import unquote_to_bytes
 
@@ -15,6 +16,10 @@ from nekro_core.addresses import is_public
 from nekro_core.delivery.settings import MediaSettings
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Addresses of a host's name, best first. Raises `OSError`."""
 
 
 class NotFetched(Exception):
@@ -28,8 +33,9 @@ class Fetcher:
     cannot turn from public to private in between.
     """
 
-    def __init__(self, settings: MediaSettings) -> None:
+    def __init__(self, settings: MediaSettings, *, resolve: Resolve | None = None) -> None:
         self._settings = settings
+        self._resolve = resolve or _resolve
         self._client: httpx.AsyncClient | None = None
 
     async def __aenter__(self) -> Self:
@@ -119,8 +125,8 @@ class Fetcher:
 
     async def _address(self, url: httpx.URL) -> str:
         host = url.host
-        found = await anyio.getaddrinfo(host, url.port or 0, type=socket.SOCK_STREAM)
-        addresses = [ipaddress.ip_address(entry[4][0].partition("%")[0]) for entry in found]
+        found = await self._resolve(host, url.port or 0)
+        addresses = [ipaddress.ip_address(address) for address in found]
         if host not in self._settings.private_hosts:
             for address in addresses:
                 if not is_public(address):
@@ -143,3 +149,8 @@ class Fetcher:
     def _checked(self, data: bytes) -> bytes:
         self._check_size(len(data))
         return data
+
+
+async def _resolve(host: str, port: int) -> list[str]:
+    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]).partition("%")[0] for entry in found]

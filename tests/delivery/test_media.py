@@ -15,6 +15,7 @@ from PIL import Image
 
 from nekro_core.chat import ChatKey, Media
 from nekro_core.delivery import Expected, MediaSettings, MediaStore
+from nekro_core.delivery.fetch import Fetcher, NotFetched
 from nekro_core.delivery.media import safe_name
 from nekro_core.delivery.sniff import sniff
 
@@ -289,6 +290,18 @@ async def test_what_cannot_be_fetched(tmp_path: Path, site: str, path: str, prob
         "http://10.0.0.1/x",
         "http://0.0.0.0/x",
         "http://2130706433/x",
+        "http://0x7f000001:9/x",
+        "http://127。0。0。1:9/x",
+        "http://[::]:9/x",
+        "http://[::ffff:7f00:1]:9/x",
+        "http://[0:0:0:0:0:ffff:10.0.0.1]:9/x",
+        "http://[fd00:ec2::254]/latest/meta-data",
+        "http://[2001:0:7f00:1::]:9/x",
+        "http://100.100.100.200/latest/meta-data",
+        "http://192.0.0.192/latest/",
+        "http://168.63.129.16/x",
+        "http://public.example@127.0.0.1:9/x",
+        "http://127.0.0.1:9#@public.example/x",
     ],
 )
 async def test_no_address_inside_is_reached(media: MediaStore, url: str) -> None:
@@ -296,6 +309,72 @@ async def test_no_address_inside_is_reached(media: MediaStore, url: str) -> None
         kept = await media.keep_url(GROUP, url)
     assert "not public" in kept.problem
     assert "NEKRO_DELIVERY__MEDIA__PRIVATE_HOSTS" in kept.problem
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "0177.0.0.1",
+        "127.0.0.1.",
+        "localhost.",
+        "①②⑦.⓪.⓪.①",
+        "%31%32%37.0.0.1",
+        "[fe80::1%25lo]",
+        "[::ffff:127.0.0.1%25lo]",
+        "127.0.0.1\\@public.example",
+        "127.0.0.1\t",
+        "127.0.0.1%00.public.example",
+        "127.0.0.1%2523@public.example",
+    ],
+)
+async def test_nor_by_a_spelling_that_only_some_programs_read(
+    media: MediaStore, site: str, host: str
+) -> None:
+    port = site.rpartition(":")[2]
+    async with media:
+        kept = await media.keep_url(GROUP, f"http://{host}:{port}/cat.png")
+    assert kept.path == ""
+
+
+class Resolver:
+    """Names have other addresses each time that somebody asks."""
+
+    def __init__(self, *answers: tuple[str, ...]) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        self.asked.append(host)
+        return list(self.answers.pop(0))
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param((("8.8.8.8",), ("127.0.0.1",)), id="another the second time"),
+        pytest.param((("8.8.8.8", "127.0.0.1"),), id="both at once"),
+        pytest.param((("2606:4700::1111", "::1"),), id="both at once, newer"),
+        pytest.param((("127.0.0.1",),), id="the inner one"),
+    ],
+)
+async def test_a_name_cannot_change_between_check_and_connection(
+    site: str, answers: tuple[tuple[str, ...], ...]
+) -> None:
+    resolver = Resolver(*answers)
+    port = site.rpartition(":")[2]
+    async with Fetcher(MediaSettings(fetch_s=0.3), resolve=resolver) as fetcher:
+        with pytest.raises(NotFetched):
+            await fetcher.fetch(f"http://rebinding.example:{port}/cat.png")
+    assert resolver.asked == ["rebinding.example"]
+
+
+async def test_each_place_that_it_has_moved_to_is_looked_up_anew(site: str) -> None:
+    resolver = Resolver(("127.0.0.1",), ("127.0.0.1",))
+    port = site.rpartition(":")[2]
+    settings = MediaSettings(private_hosts=frozenset({"files.example"}))
+    async with Fetcher(settings, resolve=resolver) as fetcher:
+        assert await fetcher.fetch(f"http://files.example:{port}/away") == picture()
+    assert resolver.asked == ["files.example"] * 2
 
 
 @pytest.mark.parametrize(
