@@ -346,6 +346,7 @@ class App:
                 busy=sessions.working,
                 online=outbox.nudge,
                 desk=ToolDesk(ports),
+                outbox=outbox.desk,
                 pages=pages,
                 webhooks=webhooks,
                 links=links,

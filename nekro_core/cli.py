@@ -16,6 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"nekro-core {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("run", help="start the bot")
+    _add_outbox_actions(commands.add_parser("outbox", help="messages that did not go out, or may"))
     _add_account_actions(commands.add_parser("accounts", help="list, name and bind accounts"))
     chat = commands.add_parser("chat", help="talk to the bot in this terminal")
     chat.add_argument(
@@ -71,6 +72,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _add_outbox_actions(outbox: argparse.ArgumentParser) -> None:
+    actions = outbox.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listed = actions.add_parser("list", help="what waits, was refused, or nobody knows of")
+    listed.add_argument("--states", default="", help="all, or some: sent,dropped,unknown,...")
+    listed.add_argument("--chat", default="", metavar="KEY", help="of this chat alone")
+    listed.add_argument("--limit", type=int, default=50, help="how many, the newest first")
+    resend = actions.add_parser("resend", help="send one again; people may see it twice")
+    drop = actions.add_parser("drop", help="let one go: it is not sent")
+    for action in (resend, drop):
+        action.add_argument("id", help="as in the list")
 
 
 def _add_account_actions(accounts: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from nekro_core import accounts_command
+from nekro_core import accounts_command, outbox_command
 from nekro_core.doctor import examine
 from nekro_core.kit.command import ACTIONS
 from nekro_core.llm.embedded import WeightsError, ensure_weights
@@ -101,6 +101,7 @@ async def _sandbox(options: argparse.Namespace) -> int:
 
 COMMANDS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "accounts": accounts_command.run,
+    "outbox": outbox_command.run,
     "chat": _chat,
     "doctor": _doctor,
     "fetch": _fetch,

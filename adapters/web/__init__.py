@@ -17,6 +17,7 @@ from .entrance import entrance
 from .guard import PAGE, PLUGINS, WEBHOOKS, Guard
 from .http_api import http_api
 from .late_page import LatePage
+from .outbox_page import outbox_page
 from .posting import Poster
 from .settings import WebSettings
 
@@ -37,6 +38,7 @@ def create(host: Host, driver: Driver) -> WebAdapter:
     settings = _settings(host)
     closing = anyio.Event()
     page = LatePage(host, settings.web_bot_name, closing)
+    app.include_router(outbox_page(host))  # the mount below takes every other address under /ui
     app.mount(PAGE, page)
     return add_api(
         app, host, settings, closing, page=lambda: driver.task_group.start_soon(page.keep)

@@ -12,6 +12,7 @@ from .door import Door
 from .events import EventStream
 from .guard import API
 from .media import find_media, media_response
+from .outbox_api import add_outbox
 from .posting import Poster, repeat_key
 from .refusal import Refused, Route
 from .rooms import BOT_ID, room_key
@@ -100,6 +101,7 @@ def http_api(
         return {"url": f"{request.base_url}?token={door.new_link_token()}"}
 
     add_tools(router, host)
+    add_outbox(router, host)
     return router
 
 

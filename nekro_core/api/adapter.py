@@ -17,20 +17,23 @@ from nekro_core.delivery.adapter import (
     Editing,
     Shown,
 )
-from nekro_core.delivery.confirm import judged
 from nekro_core.delivery.arrival import Lanes, accept_patiently
+from nekro_core.delivery.confirm import judged
+from nekro_core.delivery.errors import CannotDo
 from nekro_core.delivery.host import (
+    OPEN_STATES,
     Activity,
     Expected,
     Host,
     MediaKeeper,
     MediaLinker,
+    OutboxActions,
     Recorded,
     ToolDesk,
     Working,
 )
 from nekro_core.media.limits import PictureLimits, PictureType, VoiceFormat, VoiceLimits
-from nekro_core.store import StoreUnavailable
+from nekro_core.store import DeliveryRow, StoreUnavailable
 from nekro_core.tools.offer import ToolAnswer
 
 
@@ -58,11 +61,14 @@ class Page(Protocol):
 
 
 __all__ = [
+    "OPEN_STATES",
     "Activity",
     "Adapter",
     "AdapterFactory",
+    "CannotDo",
     "Capabilities",
     "Confirming",
+    "DeliveryRow",
     "Doubt",
     "Editing",
     "Expected",
@@ -70,6 +76,7 @@ __all__ = [
     "Lanes",
     "MediaKeeper",
     "MediaLinker",
+    "OutboxActions",
     "Page",
     "PictureLimits",
     "PictureType",

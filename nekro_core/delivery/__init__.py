@@ -12,7 +12,16 @@ from nekro_core.delivery.adapter import (
 )
 from nekro_core.delivery.errors import CannotDo, DeliveryError, NothingToSend, TooManySends
 from nekro_core.delivery.fetch import Fetcher, NotFetched
-from nekro_core.delivery.host import Activity, Expected, Host, MediaKeeper, Recorded, Working
+from nekro_core.delivery.host import (
+    OPEN_STATES,
+    Activity,
+    Expected,
+    Host,
+    MediaKeeper,
+    OutboxActions,
+    Recorded,
+    Working,
+)
 from nekro_core.delivery.inbox import Inbox
 from nekro_core.delivery.local_host import LocalHost
 from nekro_core.delivery.media import MediaStore
@@ -21,6 +30,7 @@ from nekro_core.delivery.settings import DeliverySettings, MediaSettings
 from nekro_core.delivery.watch import Broadcast
 
 __all__ = [
+    "OPEN_STATES",
     "AccountBook",
     "Activity",
     "Adapter",
@@ -44,6 +54,7 @@ __all__ = [
     "NotFetched",
     "NothingToSend",
     "Outbox",
+    "OutboxActions",
     "Recorded",
     "Shown",
     "TooManySends",

@@ -1,13 +1,14 @@
 """What the bot offers an adapter: its only way to anything behind the api."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from nekro_core.chat import ChatKey, ChatMessage, Media, Record, RunRecord, Segments
+from nekro_core.chat import ChatKey, ChatMessage, DeliveryState, Media, Record, RunRecord, Segments
 from nekro_core.delivery.asgi import WebApplication
+from nekro_core.store import DeliveryRow
 from nekro_core.tools.offer import OfferedTool, ToolAnswer
 
 
@@ -31,6 +32,15 @@ Activity = Recorded | Working
 
 Expected = Literal["", "image", "audio", "video", "file"]
 """What a medium must turn out to be; ``file`` is anything, an empty text what its name claims."""
+
+
+OPEN_STATES = (
+    DeliveryState.PENDING,
+    DeliveryState.SENDING,
+    DeliveryState.UNKNOWN,
+    DeliveryState.REJECTED,
+)
+"""States that an operator is shown where none is asked for: not what went well or was let go."""
 
 
 class MediaKeeper(Protocol):
@@ -69,6 +79,29 @@ class ToolDesk(Protocol):
         """Carry a call out. What goes wrong with it is an answer; cancelled, it ends what runs."""
 
 
+class OutboxActions(Protocol):
+    """What an operator sees of the messages that go out, and may do about them
+    (`nekro_core.delivery.outbox_desk.OutboxDesk`)."""
+
+    async def listed(
+        self,
+        states: Collection[DeliveryState] = OPEN_STATES,
+        *,
+        chat_key: ChatKey | None = None,
+        before: str = "",
+        limit: int = 50,
+    ) -> list[DeliveryRow]:
+        """The newest messages in these states, newest first; with ``before`` those asked for
+        earlier than that one."""
+
+    async def resend(self, delivery_id: str) -> DeliveryRow:
+        """Send a message again that is ``unknown``, ``rejected`` or ``dropped``; people may see an
+        unknown one twice. Raises `CannotDo`."""
+
+    async def drop(self, delivery_id: str) -> DeliveryRow:
+        """Let go of a message that waits, is ``unknown`` or was ``rejected``. Raises `CannotDo`."""
+
+
 class Host(Protocol):
     """The bot, as an adapter sees it."""
 
@@ -78,6 +111,7 @@ class Host(Protocol):
     media: MediaKeeper
     links: MediaLinker
     desk: ToolDesk
+    outbox: OutboxActions
     pages: WebApplication
     """What plugins answer, to be mounted at ``/plugins`` behind a login: it asks nobody for one."""
     webhooks: WebApplication

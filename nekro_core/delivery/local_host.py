@@ -8,7 +8,7 @@ from typing import Any
 from nekro_core.chat import ChatKey, ChatMessage, Record, RunRecord, Segments
 from nekro_core.delivery.accounts import AccountBook
 from nekro_core.delivery.asgi import WebApplication
-from nekro_core.delivery.host import Activity, MediaKeeper, MediaLinker, ToolDesk
+from nekro_core.delivery.host import Activity, MediaKeeper, MediaLinker, OutboxActions, ToolDesk
 from nekro_core.delivery.inbox import Inbox
 from nekro_core.delivery.links import MediaLinks
 from nekro_core.delivery.media import MediaStore
@@ -36,6 +36,7 @@ class LocalHost:
         busy: Callable[[ChatKey], bool],
         online: Callable[[], None],
         desk: ToolDesk,
+        outbox: OutboxActions,
         pages: WebApplication,
         webhooks: WebApplication,
         links: MediaLinks,
@@ -52,6 +53,7 @@ class LocalHost:
         self._busy = busy
         self._online = online
         self.desk = desk
+        self.outbox = outbox
         self.pages = pages
         self.webhooks = webhooks
         self.links: MediaLinker = links

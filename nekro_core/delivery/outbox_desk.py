@@ -6,18 +6,12 @@ import anyio
 
 from nekro_core.chat import ChatKey, DeliveryState, Receipt
 from nekro_core.delivery.errors import CannotDo
+from nekro_core.delivery.host import OPEN_STATES
 from nekro_core.delivery.lane import Lanes
 from nekro_core.delivery.late import LateSends
 from nekro_core.delivery.ledger import Ledger
 from nekro_core.store import DeliveryRow, Store
 
-OPEN = (
-    DeliveryState.PENDING,
-    DeliveryState.SENDING,
-    DeliveryState.UNKNOWN,
-    DeliveryState.REJECTED,
-)
-"""States that an operator is shown where none is asked for: not what went well or was let go."""
 _CALL_S = 1.0
 """How long a call that is on its way is waited for."""
 _AGAIN = frozenset({DeliveryState.UNKNOWN, DeliveryState.REJECTED, DeliveryState.DROPPED})
@@ -35,7 +29,7 @@ class OutboxDesk:
 
     async def listed(
         self,
-        states: Collection[DeliveryState] = OPEN,
+        states: Collection[DeliveryState] = OPEN_STATES,
         *,
         chat_key: ChatKey | None = None,
         before: str = "",

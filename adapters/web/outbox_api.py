@@ -1,0 +1,76 @@
+"""What goes out, over HTTP: looked at, sent again, let go. Described in docs/http-api.md."""
+
+from fastapi import APIRouter
+
+from nekro_core.api.adapter import OPEN_STATES, CannotDo, DeliveryRow, Host
+from nekro_core.api.chat import ChatKey, ChatKeyError, DeliveryState, plain_text
+
+from .refusal import Refused
+from .views import Json
+
+MAX_LISTED = 500
+_SHOWN = 2000
+"""Characters of a message that are shown."""
+
+
+def add_outbox(router: APIRouter, host: Host) -> None:
+    """Add the routes."""
+
+    @router.get("/outbox")
+    async def list_messages(
+        states: str = "", chat: str = "", before: str = "", limit: int = 50
+    ) -> Json:
+        if not 1 <= limit <= MAX_LISTED:
+            raise Refused(400, "number", f"limit: {limit}, expected 1 to {MAX_LISTED}")
+        rows = await host.outbox.listed(
+            _states(states), chat_key=_chat(chat), before=before[:64], limit=limit
+        )
+        return {"messages": [delivery_view(row) for row in rows]}
+
+    @router.post("/outbox/{delivery_id}/resend")
+    async def resend(delivery_id: str) -> Json:
+        try:
+            return delivery_view(await host.outbox.resend(delivery_id[:64]))
+        except CannotDo as error:
+            raise Refused(409, "outbox", str(error)) from None
+
+    @router.post("/outbox/{delivery_id}/drop")
+    async def drop(delivery_id: str) -> Json:
+        try:
+            return delivery_view(await host.outbox.drop(delivery_id[:64]))
+        except CannotDo as error:
+            raise Refused(409, "outbox", str(error)) from None
+
+
+def delivery_view(row: DeliveryRow) -> Json:
+    """One message, or the part of one that is a platform call of its own."""
+    return {
+        "id": row.delivery_id,
+        "chat_key": str(row.chat_key),
+        "state": row.state.value,
+        "text": plain_text(row.segments)[:_SHOWN],
+        "reason": row.reason,
+        "message_id": row.message_id,
+        "created": row.created,
+        "changed": row.changed,
+        "run_id": row.run_id,
+    }
+
+
+def _states(text: str) -> tuple[DeliveryState, ...]:
+    if not text:
+        return OPEN_STATES
+    if text == "all":
+        return tuple(DeliveryState)
+    try:
+        return tuple(DeliveryState(each.strip()) for each in text.split(","))
+    except ValueError:
+        known = ", ".join(DeliveryState)
+        raise Refused(400, "states", f"{text[:80]!r}: expected all, or some of {known}") from None
+
+
+def _chat(text: str) -> ChatKey | None:
+    try:
+        return ChatKey.parse(text) if text else None
+    except ChatKeyError as error:
+        raise Refused(400, "chat", str(error)) from None

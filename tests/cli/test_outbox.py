@@ -1,0 +1,65 @@
+"""``nekro outbox`` while no bot runs; through a running one it asks ``/api/v1/outbox``."""
+
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from nekro_core import outbox_command
+from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Text
+from nekro_core.delivery import Broadcast, Outbox
+from nekro_core.store import DataFolderLock, Store
+from tests.delivery.fakes import FakeAdapter
+
+GROUP = ChatKey.parse("fake-group_1")
+
+
+async def lost(folder: Path) -> str:
+    """A message of which nobody knows; its id."""
+    adapter = FakeAdapter()
+
+    async def answer(_: Delivery) -> Receipt:
+        return Receipt(state=DeliveryState.UNKNOWN, reason="no answer")
+
+    adapter.behaviour = answer
+    (folder / "data").mkdir(exist_ok=True)
+    async with (
+        Store.open(f"sqlite://{folder}/data/nekro.sqlite3") as store,
+        Outbox(store, {"fake": adapter}, Broadcast()) as outbox,
+    ):
+        await outbox.send(GROUP, (Text("hi\x1b[2J"),))
+        (row,) = await outbox.desk.listed()
+        return row.delivery_id
+
+
+async def said(capsys: pytest.CaptureFixture[str], action: str, **options: object) -> str:
+    known = {"states": "", "chat": "", "limit": 50, "id": ""} | options
+    status = await outbox_command.run(Namespace(action=action, **known))
+    out = capsys.readouterr()
+    assert bool(status) == bool(out.err)
+    return out.out + out.err
+
+
+async def test_list_resend_and_drop(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "all that was sent has arrived" in await said(capsys, "list")
+    name = await lost(folder)
+    listed = await said(capsys, "list")
+    assert name in listed
+    assert "unknown " in listed
+    assert "(no answer)" in listed
+    assert "\x1b" not in listed
+    assert "all that was sent" in await said(capsys, "list", chat="fake-group_2")
+    assert "when the bot starts within" in await said(capsys, "resend", id=name)
+    assert "pending " in await said(capsys, "list")
+    assert "is pending: nothing to resend" in await said(capsys, "resend", id=name)
+    assert await said(capsys, "drop", id=name) == "dropped\n"
+    assert "all that was sent" in await said(capsys, "list")
+    assert "dropped by the operator" in await said(capsys, "list", states="all")
+
+
+async def test_what_cannot_be(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no message 'x'" in await said(capsys, "drop", id="x")
+    assert "expected all, or some of pending" in await said(capsys, "list", states="odd")
+    assert "is no chat key" in await said(capsys, "list", chat="odd")
+    with DataFolderLock(folder / "data"):
+        assert "is in use by" in await said(capsys, "list")
