@@ -60,6 +60,11 @@ class Intake:
         self._lanes = Lanes(tasks)
         self._files: dict[tuple[ChatKey, str, str], None] = {}
         self._filling = anyio.CapacityLimiter(FILLING)
+        self._cut: dict[ChatKey, Connection] = {}
+        """Chats whose history could not be fetched to its end, and the connection that was lost."""
+        self._behind: dict[ChatKey, list[Json]] = {}
+        """What came behind such a history, until the next connection has brought the rest: stored
+        before it, it would be taken for the point from which on a next history is needed."""
 
     async def take(self, connection: Connection, events: MemoryObjectReceiveStream[Json]) -> None:
         """Take in all of a connection, until its stream ends. What was missed goes first.
@@ -77,13 +82,19 @@ class Intake:
     async def _take(self, connection: Connection, events: MemoryObjectReceiveStream[Json]) -> None:
         instance = await self._host.instance_of(self._name, connection.account)
         self._host.online()
-        for gap in await self._gaps(connection, instance):
-            key = ChatKey(instance, *gap.place)
+        gaps = {
+            ChatKey(instance, *gap.place): gap for gap in await self._gaps(connection, instance)
+        }
+        unsure = bool(connection.lost)
+        for key, gap in gaps.items():
             await self._lanes.submit(key, partial(self._fill, connection, key, gap))
+        for key in [*self._behind]:
+            if key.instance == instance and key not in gaps and not unsure:
+                await self._lanes.submit(key, partial(self._catch_up, connection, key))
         async for event in events:
             # Asked again for each: the operator may have given the account another one.
             instance = await self._host.instance_of(self._name, connection.account)
-            await self._sort(connection, instance, event)
+            await self._sort(connection, instance, event, unsure=unsure)
 
     async def drain(self) -> None:
         """Wait until everything that was read is handed over."""
@@ -99,9 +110,21 @@ class Intake:
             events = await missed(connection, gap)
         for event in events:
             await self._accept_message(connection, key, event, from_history=True)
+        if connection.lost:
+            self._cut[key] = connection
+        else:
+            await self._catch_up(connection, key)
 
-    async def _sort(self, connection: Connection, instance: str, event: Json) -> None:
-        """Put an event into the lane of its chat."""
+    async def _catch_up(self, connection: Connection, key: ChatKey) -> None:
+        self._cut.pop(key, None)
+        for event in self._behind.pop(key, ()):
+            await self._handle(connection, key, event)
+
+    async def _sort(
+        self, connection: Connection, instance: str, event: Json, *, unsure: bool
+    ) -> None:
+        """Put an event into the lane of its chat. ``unsure`` says that nobody knows what was missed
+        before it."""
         kind = event.get("post_type")
         if kind not in ("message", "notice"):
             if kind == "request":
@@ -116,13 +139,24 @@ class Intake:
         if key is None:
             logger.debug("{}: an event of no chat: {}", connection.source, str(event)[:300])
             return
-        if kind == "message":
-            job = partial(self._accept_message, connection, key, event)
+        await self._lanes.submit(key, partial(self._hear, connection, key, event, unsure=unsure))
+
+    async def _hear(
+        self, connection: Connection, key: ChatKey, event: Json, *, unsure: bool
+    ) -> None:
+        if unsure or self._cut.get(key) is connection:
+            self._behind.setdefault(key, []).append(event)
+            return
+        await self._catch_up(connection, key)
+        await self._handle(connection, key, event)
+
+    async def _handle(self, connection: Connection, key: ChatKey, event: Json) -> None:
+        if event.get("post_type") == "message":
+            await self._accept_message(connection, key, event)
         elif event.get("notice_type") in RECALLS:
-            job = partial(self._host.recall, key, words(event.get("message_id")))
+            await self._host.recall(key, words(event.get("message_id")))
         else:
-            job = partial(self._accept_notice, connection, key, event)
-        await self._lanes.submit(key, job)
+            await self._accept_notice(connection, key, event)
 
     async def _accept_message(
         self, connection: Connection, key: ChatKey, event: Json, *, from_history: bool = False

@@ -7,7 +7,7 @@ import anyio
 
 from nekro_core.api.chat import ChatMessage
 from tests.adapters.onebot_v11.running import FRIEND, GROUP, TOKEN, Bot, bot_with_peer, running
-from tests.peers.onebot_v11 import OneBotPeer
+from tests.peers.onebot_v11 import OneBotPeer, Silence
 
 
 def said_in(bot: Bot, *texts: str) -> list[ChatMessage]:
@@ -45,6 +45,26 @@ async def test_what_was_missed_is_fetched_in_its_order(bot: Bot) -> None:
     (new,) = (m for m in bot.host.accepted if m.chat_key.native_id == "30099")
     assert new.to_bot
     assert new.from_history
+
+
+async def test_nothing_overtakes_a_history_that_was_cut_off(bot: Bot) -> None:
+    """Stored before what was missed, the new message would hide the gap from every next look."""
+    async with bot.peer(reconnect_s=0.2) as peer:
+        await peer.wait_connected()
+        await peer.say_in_group(30003, 10001, "before")
+        await bot.host.heard(1)
+        peer.abort()
+        await peer.wait_disconnected()
+        await peer.say_in_group(30003, 10001, "missed")
+        peer.answer("get_group_msg_history", Silence())
+        await peer.next_call("get_group_msg_history")
+        await peer.say_in_group(30003, 10001, "live")
+        await peer.notice("group_recall", group_id=30003, user_id=10001, message_id=1)
+        await anyio.sleep(0.05)
+        peer.abort()
+        await bot.host.until(lambda: said_in(bot, "live") != [])
+    once = list(dict.fromkeys(m.text for m in bot.host.accepted if m.chat_key == GROUP))
+    assert once == ["before", "missed", "live"]
 
 
 async def test_a_long_absence_is_fetched_page_by_page(bot: Bot) -> None:
