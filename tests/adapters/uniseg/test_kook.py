@@ -2,10 +2,8 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from nonebot.drivers import Request
 
 from nekro_core.api.chat import (
     ChatKey,
@@ -18,47 +16,8 @@ from nekro_core.api.chat import (
     Text,
     Voice,
 )
-from tests.adapters.uniseg.stock import Bench, bench, quietly
-
-Bot = quietly("nonebot.adapters.kaiheila").Bot
-CHANNEL = "kook-channel_333"
-ANN = {"id": "111", "username": "ann", "nickname": "Annie", "bot": False}
-
-
-class Kook:
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-        self.bot = Bot(bench.stock, "999", "nekro", "t")
-        bench.stock.api_root = "https://www.kookapp.cn/api/v3/"
-        bench.driver.answer = self.answer
-
-    def answer(self, request: Request) -> Any:
-        data = {"msg_id": "m-1", "msg_timestamp": 1, "nonce": ""}
-        if "asset" in request.url.path:
-            data = {"url": "https://img.kookapp.cn/asset"}
-        return {"code": 0, "message": "", "data": data}
-
-    async def event(self, kind: int, content: str, extra: dict[str, Any], **more: Any) -> None:
-        data = {
-            "channel_type": "GROUP", "type": kind, "target_id": "333", "author_id": "111",
-            "content": content, "msg_id": "p-1", "msg_timestamp": 1_700_000_000_000, "nonce": "",
-            "extra": extra, **more,
-        }  # fmt: skip
-        event = self.bench.stock.json_to_event(
-            {"s": 0, "sn": 1, "d": data}, "999", kaiheila_config=self.bench.stock.kaiheila_config
-        )
-        await self.bench.hear(self.bot, event)
-
-    async def say(self, content: str, *, raw: str = "", mentions: Any = (), **more: Any) -> Any:
-        markdown = {"raw_content": raw or content, "mention_part": list(mentions),
-                    "mention_role_part": []}  # fmt: skip
-        extra = {"type": 9, "guild_id": "222", "author": ANN, "kmarkdown": markdown}
-        await self.event(9, content, extra, **more)
-        return await self.bench.host.next_message()
-
-    @property
-    def posted(self) -> Any:
-        return self.bench.driver.requests[-1].data
+from tests.adapters.uniseg.peers.kook import ANN, CHANNEL, Kook
+from tests.adapters.uniseg.stock import bench
 
 
 @pytest.fixture

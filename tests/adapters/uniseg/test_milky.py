@@ -1,15 +1,10 @@
 """Milky without an implementation: events and calls as its protocol page shows them."""
 
 import base64
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from nonebot.adapters.milky import Bot
-from nonebot.adapters.milky.config import ClientInfo
-from nonebot.drivers import Request
 
 from nekro_core.api.chat import (
     ChatKey,
@@ -24,51 +19,8 @@ from nekro_core.api.chat import (
     Text,
     Voice,
 )
-from tests.adapters.uniseg.stock import Bench, bench
-
-GROUP = "milky-group_30003"
-MEMBER = {
-    "user_id": 10001, "nickname": "ann", "sex": "female", "group_id": 30003, "card": "Annie",
-    "title": "", "level": 1, "role": "admin", "join_time": 1, "last_sent_time": 1,
-}  # fmt: skip
-
-
-class Milky:
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-        self.bot = Bot(bench.stock, "20002", ClientInfo())
-        bench.driver.answer = self.answer
-
-    def answer(self, request: Request) -> Any:
-        data: dict[str, Any] = {"message_seq": 78, "time": 1_700_000_001}
-        if "download_url" in request.url.path:
-            data = {"download_url": "https://example.com/file"}
-        elif "upload" in request.url.path:
-            data = {"file_id": "/f1"}
-        return {"status": "ok", "retcode": 0, "data": data}
-
-    async def event(self, kind: str, **data: Any) -> None:
-        told = {"event_type": kind, "time": 1_700_000_000, "self_id": 20002, "data": data}
-        event = self.bench.stock.json_to_event(told)
-        await self.bench.hear(self.bot, event)
-
-    async def say(self, *segments: Any, seq: int = 77, scene: str = "group", **more: Any) -> Any:
-        place = {"group_member": MEMBER} if scene == "group" else {}
-        parts = [
-            {"type": "text", "data": {"text": s}} if isinstance(s, str) else s for s in segments
-        ]
-        peer = 30003 if scene == "group" else 10001
-        await self.event(
-            "message_receive", message_scene=scene, peer_id=peer, message_seq=seq,
-            sender_id=10001, time=1_700_000_000, segments=parts, **{**place, **more},
-        )  # fmt: skip
-        return await self.bench.host.next_message()
-
-    @property
-    def call(self) -> tuple[str, Any]:
-        """The last call."""
-        request = self.bench.driver.requests[-1]
-        return request.url.path.rpartition("/")[2], json.loads(request.content)
+from tests.adapters.uniseg.peers.milky import GROUP, Milky
+from tests.adapters.uniseg.stock import bench
 
 
 @pytest.fixture

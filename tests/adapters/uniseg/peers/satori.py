@@ -1,0 +1,53 @@
+"""The other side: what people do there, and what they see."""
+
+from typing import Any
+
+from nonebot.adapters.satori import Bot
+from nonebot.adapters.satori.config import ClientInfo
+from nonebot.adapters.satori.models import Event, Login
+from nonebot.drivers import Request
+
+from tests.adapters.uniseg.stock import Bench
+
+GROUP = "satori-group_g1"
+CLIENT = {"host": "127.0.0.1", "port": 5140, "token": "t"}
+
+
+class Satori:
+    """A person's side."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.login = {"platform": "mem", "status": 1, "user": {"id": "bot1"}, "sn": 1}
+        login = Login.model_validate({**self.login, "adapter": "mem"})
+        self.bot = Bot(bench.stock, "bot1", login, ClientInfo(**CLIENT), [])
+        bench.driver.answer = self.answer
+
+    def answer(self, request: Request) -> Any:
+        if request.url.path.endswith("message.create"):
+            return [{"id": "m1", "content": request.json["content"]}]
+        return {"id": "private:ann", "type": 1}
+
+    async def event(self, kind: str, **more: Any) -> None:
+        payload = {
+            "type": kind,
+            "timestamp": 1_700_000_000_000,
+            "login": self.login,
+            "sn": 1,
+            **more,
+        }
+        event = self.bench.stock.payload_to_event(Event.model_validate(payload))
+        if hasattr(event, "convert"):
+            event = event.convert()
+        await self.bench.hear(self.bot, event)
+
+    async def say(self, content: str, *, message_id: str = "p1", private: bool = False) -> None:
+        place = {"id": "private:ann", "type": 1} if private else {"id": "g1", "type": 0}
+        await self.event(
+            "message-created",
+            channel=place,
+            user={"id": "ann", "name": "Ann"},
+            member={"nick": "Annie"},
+            message={"id": message_id, "content": content},
+            **({} if private else {"guild": {"id": "g1"}}),
+        )
