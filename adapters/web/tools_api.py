@@ -24,7 +24,7 @@ def add_tools(router: APIRouter, host: Host) -> None:
 
     @router.get("/tools")
     async def list_tools(chat: str = "") -> Json:
-        tools = host.desk.tools(_chat(chat))
+        tools = await host.desk.tools(_chat(chat))
         return {
             "tools": [
                 {

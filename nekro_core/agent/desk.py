@@ -36,15 +36,16 @@ class ToolDesk:
         self._slots = anyio.CapacityLimiter(_AT_ONCE)
         self._chatless: tuple[ToolSet, ToolSet] | None = None
 
-    def tools(self, chat_key: ChatKey | None) -> tuple[OfferedTool, ...]:
-        """The boxes' eight tools, then the plugins'; without a chat those that need none."""
+    async def tools(self, chat_key: ChatKey | None) -> tuple[OfferedTool, ...]:
+        """The boxes' eight tools, then the plugins', with those that they choose by the chat;
+        without a chat those that need none."""
         boxes = [
             OfferedTool(
                 name=tool["name"], description=tool["description"], schema=tool["inputSchema"]
             )
             for tool in mcp_tools()
         ]
-        functions = self._functions(chat_key)[1]
+        _, functions = await self._functions(chat_key)
         return (
             *boxes,
             *(
@@ -59,7 +60,7 @@ class ToolDesk:
     ) -> ToolAnswer:
         """Carry a call out; cancelled, it ends what runs. Raises `StoreError`."""
         store, clock = self._ports.store, self._ports.clock
-        tools, functions = self._functions(chat_key)
+        tools, functions = await self._functions(chat_key)
         call = FunctionCall(call_id="1", name=name, arguments=arguments)
         run_id = uuid.uuid4().hex
         made: list[ToolCall] = []
@@ -80,9 +81,12 @@ class ToolDesk:
                     await store.runs.end(run_id, output="", stop=stop, seconds=clock() - began)
         return answer
 
-    def _functions(self, chat_key: ChatKey | None) -> tuple[ToolSet, Functions]:
-        tools = self._ports.plugins.tools_for(chat_key or NOWHERE)
-        if chat_key is None:
+    async def _functions(self, chat_key: ChatKey | None) -> tuple[ToolSet, Functions]:
+        plugins = self._ports.plugins
+        if chat_key is not None:
+            tools = await plugins.tools_in(plugins.context_for(chat_key))
+        else:
+            tools = plugins.tools_for(NOWHERE)
             if self._chatless is None or self._chatless[0] is not tools:
                 free = tool_set(each.tool for each in tools.named if not each.tool.needs_chat)
                 self._chatless = (tools, free)

@@ -70,8 +70,8 @@ class MediaLinker(Protocol):
 class ToolDesk(Protocol):
     """The bot's tools for programs that the operator lets in."""
 
-    def tools(self, chat_key: ChatKey | None) -> tuple[OfferedTool, ...]:
-        """Those of a chat; without one those that need none."""
+    async def tools(self, chat_key: ChatKey | None) -> tuple[OfferedTool, ...]:
+        """Those that a chat has now; without one those that need none."""
 
     async def call(
         self, chat_key: ChatKey | None, name: str, arguments: Mapping[str, Any]

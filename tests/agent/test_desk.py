@@ -49,8 +49,8 @@ async def test_without_a_chat_there_are_the_boxes_and_what_needs_none(
     model = ScriptedModel([NOTHING])
     async with running_bot(folder, boxes, model, tools=[*TOOLS, double, think]) as bot:
         desk = ToolDesk(bot.ports)
-        assert [tool.name for tool in desk.tools(None)] == [*EIGHT, "double", "think"]
-        in_chat = [tool.name for tool in desk.tools(LIN)]
+        assert [tool.name for tool in await desk.tools(None)] == [*EIGHT, "double", "think"]
+        in_chat = [tool.name for tool in await desk.tools(LIN)]
         assert in_chat[:9] == [*EIGHT, "send_channel_message"]
         assert text_of(await desk.call(None, "double", {"number": 21})) == "42"
         assert text_of(await desk.call(None, "think", {})) == "thought"

@@ -64,6 +64,32 @@ async def endless(_ctx: AgentCtx, name: str) -> str:
     return ""
 '''
 
+CHOOSER = '''
+"""A plugin that chooses its tools by the chat."""
+
+from nekro_core.api.plugin import NekroPlugin, SandboxMethodType
+from nekro_core.api.schemas import AgentCtx
+
+plugin = NekroPlugin("Chooser", "chooser", "Chooses.", "0.1.0", "test")
+
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "where", "")
+async def where(_ctx: AgentCtx) -> str:
+    """Where this is."""
+    return _ctx.chat_key
+
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "elsewhere", "")
+async def elsewhere(_ctx: AgentCtx) -> str:
+    """For another chat."""
+    return "no"
+
+
+@plugin.mount_collect_methods()
+async def choose(_ctx: AgentCtx):
+    return [where] if _ctx.channel_id == "private_lin" else [elsewhere]
+'''
+
 
 @pytest.fixture(scope="module")
 async def bot(
@@ -75,6 +101,7 @@ async def bot(
     plugins.mkdir(parents=True)
     probe = PROBE.replace("MARKS_FOLDER", repr(str(folder))).replace("PICTURE", repr(PNG_URL))
     (plugins / "probe.py").write_text(probe)
+    (plugins / "chooser.py").write_text(CHOOSER)
     nobody = {"NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1", "NEKRO_LLM__MODEL": "m"}
     async with running_bot(folder, **nobody) as bot:
         yield bot
@@ -140,6 +167,10 @@ async def test_in_a_chat_there_is_all_that_the_chat_has(bot: BotProcess) -> None
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert "send_channel_message" in names
         assert len(set(names)) == len(names)
+        assert {"where", "elsewhere"} & set(names) == {"where"}
+        here = await client.call_tool("where", {})
+        assert here.content == [TextContent(text="web-private_lin")]
+        assert (await client.call_tool("elsewhere", {})).is_error
         sent = await client.call_tool("send_channel_message", {"text": "hello from outside"})
         assert not sent.is_error
     async with httpx.AsyncClient(headers={"Authorization": f"Bearer {bot.token}"}) as http:
