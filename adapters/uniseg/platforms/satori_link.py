@@ -119,7 +119,7 @@ class ResumingAdapter(StockAdapter):
     async def _authenticate(self, info: ClientInfo, ws: WebSocket) -> Literal[True] | None:
         try:
             return await super()._authenticate(info, ws)
-        except WebSocketClosed:
+        except Exception:
             logger.error(
                 "Satori: {}:{} hangs up before it says who we are; is the token in SATORI_CLIENTS "
                 "the server's?",

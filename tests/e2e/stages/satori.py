@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from html import escape
@@ -63,11 +64,16 @@ class SatoriStage:
     async def _say(self, content: str) -> str:
         message_id = await self._peer.raw(GROUP, self.person_id, content)
         event = {"type": "message-created", "message": {"id": message_id, "content": content}}
-        self.wire.append(WireLine(True, "event", {"op": 0, "body": event}))
+        self.wire.append(WireLine(True, f"event: {_tags(content)}", {"op": 0, "body": event}))
         return f"{message_id}@{GROUP}"
 
     def _note(self, call: Call) -> None:
-        self.wire.append(WireLine(False, call.action, call.params))
+        self.wire.append(WireLine(False, f"{call.action}: {_tags(call.content)}", call.params))
+
+
+def _tags(content: str) -> str:
+    """What a content is made of."""
+    return ", ".join(re.findall(r"<(\w+)", content)) or "text"
 
 
 def _wire(message_id: str) -> str:

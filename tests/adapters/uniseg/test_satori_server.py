@@ -1,0 +1,196 @@
+"""Satori against a real server, satori-python-server: what a connection loses, and what it gets
+back."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import nonebot
+import pytest
+from nonebot.config import Config, Env
+from nonebot.drivers import Driver, combine_driver
+from nonebot.drivers.fastapi import Driver as FastAPI
+from nonebot.drivers.httpx import Mixin as Httpx
+from nonebot.drivers.websockets import Mixin as WebSockets
+from websockets.asyncio.server import ServerConnection, serve
+
+from adapters.uniseg import factories
+from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, Image, Receipt, Text
+from tests.adapters.onebot_v11.memory_host import MemoryHost
+from tests.peers.satori import SatoriPeer, missing
+from tests.peers.telegram import PNG
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(bool(missing()), reason=missing()),
+    # NoneBot's, of its drivers.
+    pytest.mark.filterwarnings("ignore:ConnectionClosed:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Setting per-request cookies:DeprecationWarning"),
+]
+
+GROUP = ChatKey.parse("satori-group_g1")
+
+
+class Bot:
+    def __init__(self, host: MemoryHost, adapter: object) -> None:
+        self.host = host
+        self.adapter: object = adapter
+
+    async def send(self, text: str) -> Receipt:
+        delivery = Delivery(delivery_id="d", chat_key=GROUP, segments=(Text(text),))
+        return await self.adapter.send(delivery)  # type: ignore[attr-defined]
+
+
+@asynccontextmanager
+async def started(folder: Path, client: dict[str, Any], **options: Any) -> AsyncIterator[Bot]:
+    """A bot with NoneBot's real driver; its stock adapter reads the settings of the process's
+    only one. ``options`` are attributes of the stock adapter."""
+    settings = {"satori_clients": [client]}
+    made: type[Driver] = combine_driver(FastAPI, Httpx, WebSockets)
+    driver = made(Env(environment="test"), Config(_env_file=None, **settings))
+    host = MemoryHost(folder, {"nekro_platforms": ("satori",), **settings})
+    known, nonebot._driver = nonebot._driver, driver
+    try:
+        adapter = factories(host.settings)["satori"](host, driver)
+        for name, value in options.items():
+            setattr(adapter._held.adapter, name, value)  # type: ignore[attr-defined]
+        async with driver._lifespan:
+            await adapter.start()
+            try:
+                yield Bot(host, adapter)
+            finally:
+                await adapter.aclose()
+    finally:
+        nonebot._driver = known
+
+
+@asynccontextmanager
+async def running(folder: Path, peer: SatoriPeer) -> AsyncIterator[Bot]:
+    """A bot that is connected."""
+    before = peer.connections
+    async with started(folder, peer.client) as bot:
+        await peer.wait_connected(before + 1)
+        yield bot
+
+
+@asynccontextmanager
+async def strange_server(
+    behave: Callable[[ServerConnection], Awaitable[None]],
+) -> AsyncIterator[tuple[dict[str, Any], list[Any]]]:
+    """A server that does something else, and what each connection says first."""
+    identified: list[Any] = []
+
+    async def serve_one(wire: ServerConnection) -> None:
+        identified.append(json.loads(await wire.recv()))
+        await behave(wire)
+
+    async with serve(serve_one, "127.0.0.1", 0, close_timeout=0.2) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        yield {"host": "127.0.0.1", "port": port, "token": "t"}, identified
+
+
+async def test_what_is_said_while_the_connection_is_down_comes_later(tmp_path: Path) -> None:
+    async with SatoriPeer() as peer, running(tmp_path, peer) as bot:
+        for number in range(3):
+            await peer.say("g1", "ann", f"line {number}")
+        await bot.host.heard(3)
+        await peer.hang_up()
+        for number in range(3, 6):
+            await peer.say("g1", "ann", f"line {number}")
+        heard = await bot.host.heard(6, timeout=20)
+        assert [message.text for message in heard] == [f"line {number}" for number in range(6)]
+        assert (await bot.send("here again")).ok
+
+
+async def test_what_is_said_while_the_bot_is_down_comes_at_its_start(tmp_path: Path) -> None:
+    async with SatoriPeer() as peer:
+        async with running(tmp_path, peer) as bot:
+            await peer.say("g1", "ann", "before")
+            await bot.host.heard(1)
+            with anyio.fail_after(10):
+                while not [*(tmp_path / "satori").glob("*.json")]:
+                    await anyio.sleep(0.05)
+        await peer.say("g1", "ann", "meanwhile")
+        async with running(tmp_path, peer) as bot:
+            assert (await bot.host.next_message(timeout=20)).text == "meanwhile"
+            await peer.say("g1", "ann", "after")
+            assert (await bot.host.next_message()).text == "after"
+        for path in (tmp_path / "satori").iterdir():
+            assert peer.token not in path.name + path.read_text()
+
+
+async def test_a_medium_that_only_the_server_hands_out(tmp_path: Path) -> None:
+    async with SatoriPeer() as peer, running(tmp_path, peer) as bot:
+        address = await peer.keep("files/cat.png", PNG, "image/png")
+        await peer.raw("g1", "ann", f'<img src="{address}"/><img src="{address}x"/>')
+        there, gone = (await bot.host.next_message()).segments
+        assert isinstance(there, Image)
+        assert isinstance(gone, Image)
+        assert Path(there.media.path).read_bytes() == PNG
+        assert gone.media.problem
+
+
+async def test_what_became_of_a_send(tmp_path: Path) -> None:
+    async with SatoriPeer() as peer, running(tmp_path, peer) as bot:
+        await peer.say("g1", "ann", "hello")
+        await bot.host.heard(1)
+        await peer.refuse(status=403)
+        assert (await bot.send("not allowed")).state is DeliveryState.REJECTED
+        await peer.refuse(status=500)
+        assert (await bot.send("who knows")).state is DeliveryState.UNKNOWN
+        await peer.stop()
+        with anyio.fail_after(10):
+            while (await bot.send("nobody there")).state is not DeliveryState.PENDING:
+                await anyio.sleep(0.05)
+        before = peer.connections
+        await peer.start()
+        await peer.wait_connected(before + 1)
+        assert (await _sent(bot)).ok
+
+
+async def _sent(bot: Bot) -> Receipt:
+    with anyio.fail_after(10):
+        while (receipt := await bot.send("again")).state is DeliveryState.PENDING:
+            await anyio.sleep(0.05)
+    return receipt
+
+
+async def test_a_server_that_refuses_is_asked_again_after_a_pause(tmp_path: Path) -> None:
+    async def refuse(wire: ServerConnection) -> None:
+        await wire.close(3000, "Unauthorized")
+
+    async with strange_server(refuse) as (client, identified), started(tmp_path, client):
+        with anyio.fail_after(10):
+            while not identified:
+                await anyio.sleep(0.02)
+        await anyio.sleep(0.5)
+        assert len(identified) == 1
+
+
+async def test_a_server_that_falls_silent_is_left(tmp_path: Path) -> None:
+    login = {"platform": "mem", "status": 1, "sn": 1, "adapter": "mem", "user": {"id": "bot1"}}
+    ready = {"op": 4, "body": {"logins": [login], "proxy_urls": []}}
+
+    async def fall_silent(wire: ServerConnection) -> None:
+        await wire.send(json.dumps(ready))
+        await wire.wait_closed()
+
+    async with (
+        strange_server(fall_silent) as (client, identified),
+        started(tmp_path, client, silent_s=0.2),
+    ):
+        with anyio.fail_after(10):
+            while len(identified) < 2:
+                await anyio.sleep(0.02)
+
+
+async def test_what_a_writer_changes_reaches_what_was_heard(tmp_path: Path) -> None:
+    async with SatoriPeer() as peer, running(tmp_path, peer) as bot:
+        said = await peer.say("g1", "ann", "tee")
+        await bot.host.heard(1)
+        await peer.raw("g1", "ann", "tea", id=said, type="message-updated")
+        await bot.host.until(lambda: bool(bot.host.revised))
+        assert bot.host.revised == [(GROUP, f"{said}@g1", "ann", (Text("tea"),))]
