@@ -2,11 +2,12 @@
 
 PYTHON ?= python3
 VENV   := .venv
+SYNAPSE := .venv-synapse
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run chat doctor kit test long check format bench crash attack stdlib koishi clean
+.PHONY: help run chat doctor kit test long check format bench crash attack stdlib synapse koishi clean
 
 help:
 	@echo "make run      start the bot; prints the address of its page"
@@ -40,6 +41,7 @@ test: $(VENV)/.installed-dev
 	$(BIN)/pytest -m "not long" $(TWO) $(ARGS)
 
 long: $(VENV)/.installed-dev
+	@$(MAKE) --no-print-directory synapse || echo "Synapse cannot be had: what needs it is skipped"
 	$(BIN)/pytest -m long $(TWO) $(ARGS)
 
 check: $(VENV)/.installed-dev
@@ -69,12 +71,15 @@ attack: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.sandbox.leftovers 1000
 	$(BIN)/python -m tests.sandbox.docker_leftovers 100
 
+# A real Matrix homeserver for the tests, in an environment of its own: what it needs is not ours.
+synapse: $(SYNAPSE)/.installed
+
 koishi: $(VENV)/.installed-dev
 	cd tests/peers/koishi && npm install --no-audit --no-fund --no-package-lock
 	$(BIN)/pytest tests/peers/koishi $(ARGS)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(SYNAPSE) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # An environment remembers its own folder and its Python; one that was moved must be made again. Only
 # said here: what a person has in it is theirs to throw away.
@@ -103,4 +108,10 @@ $(VENV)/.installed-kit: $(VENV)/.installed
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "Installing what tests and checks need ..."
 	@$(PIP) install --quiet --editable ".[dev]"
+	@touch $@
+
+$(SYNAPSE)/.installed:
+	@echo "Installing Synapse for the tests of Matrix (about 240 MB, once) ..."
+	@$(PYTHON) -m venv $(SYNAPSE)
+	@$(SYNAPSE)/bin/python -m pip --disable-pip-version-check install --quiet "matrix-synapse>=1.163,<2"
 	@touch $@
