@@ -1,0 +1,102 @@
+"""Voices in, voices and large files out, through the whole bot."""
+
+import base64
+import hashlib
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from nekro_core.media.plain_wav import plain_wav_seconds
+from tests.e2e.whole_bot import WholeBot, fence, until, whole_bot
+from tests.media.sounds import encoded, pitch, silk
+from tests.peers.listener import TranscriptionServer
+from tests.peers.onebot_v11.messages import record
+
+pytestmark = pytest.mark.long
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture(scope="module")
+async def ear() -> AsyncIterator[TranscriptionServer]:
+    async with TranscriptionServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+async def whole(
+    tmp_path_factory: pytest.TempPathFactory, ear: TranscriptionServer
+) -> AsyncIterator[WholeBot]:
+    settings = {"NEKRO_SPEECH__TRANSCRIBER__BASE_URL": ear.base_url}
+    async with whole_bot(tmp_path_factory.mktemp("media"), **settings) as bot:
+        yield bot
+
+
+@pytest.mark.parametrize(
+    ("user", "voice"),
+    [
+        pytest.param(10101, silk(), id="SILK"),
+        pytest.param(10102, encoded("amr", "libopencore_amrnb", 8_000, bit_rate=12_200), id="AMR"),
+        pytest.param(10103, encoded("ogg", "libopus", 48_000), id="Opus"),
+    ],
+)
+async def test_somebody_hums(
+    whole: WholeBot, ear: TranscriptionServer, user: int, voice: bytes
+) -> None:
+    """A person sends a voice; the bot has its words in the prompt that it answers."""
+    before = len(ear.heard)
+    await whole.peer.say_in_private(user, record(f"base64://{base64.b64encode(voice).decode()}"))
+    await whole.peer.until(lambda: any(c.params.get("user_id") == user for c in whole.peer.sends))
+    (asked,) = whole.model.asked[f"onebot_v11-private_{user}"]
+    assert "> Humming.\n+ voice " in str(asked.messages[-1]["content"])
+    (heard,) = ear.heard[before:]
+    assert plain_wav_seconds(heard) == pytest.approx(0.5, abs=0.1)
+    assert pitch(heard) == pytest.approx(440, rel=0.03)
+
+
+async def test_a_spoken_answer_is_wav_on_the_wire(whole: WholeBot) -> None:
+    group = whole.group(fence("send_tts_voice('good night')"))
+    await whole.peer.say_in_group(group, 10001, "say good night", at_me=True)
+    await until(lambda: any(_of(call, group) for call in whole.peer.sends))
+    (sent,) = [call for call in whole.peer.sends if _of(call, group)]
+    (segment,) = sent.segments
+    assert segment["type"] == "record"
+    data = base64.b64decode(segment["data"]["file"].removeprefix("base64://"))
+    assert plain_wav_seconds(data)
+
+
+async def test_a_large_file_goes_in_pieces_or_by_a_link(whole: WholeBot) -> None:
+    made = b"twelve bytes" * MIB
+    code = fence(
+        "with open('big.bin', 'wb') as file:\n"
+        "    file.write(b'twelve bytes' * 1024 * 1024)\n"
+        "send_file('big.bin')"
+    )
+    group = whole.group(code, code)
+    await whole.peer.say_in_group(group, 10001, "the big one", at_me=True)
+    await until(lambda: len(_uploads(whole, group)) == 1)
+    (upload,) = _uploads(whole, group)
+    assert whole.peer.account.placed[upload.params["file"]] == made
+
+    whole.peer.account.takes_pieces = False
+    await whole.peer.say_in_group(group, 10001, "once more", at_me=True)
+    await until(lambda: len(_uploads(whole, group)) == 2)
+    link = _uploads(whole, group)[1].params["file"]
+    assert link.startswith(f"{whole.bot.address}/media/")
+    async with httpx.AsyncClient() as nobody:
+        fetched = await nobody.get(link)
+        assert hashlib.sha256(fetched.content).digest() == hashlib.sha256(made).digest()
+        forged = await nobody.get(link.replace("/media/", "/media/A"))
+        assert forged.status_code == 404
+    await whole.others_are_served()
+
+
+def _of(call, group: int) -> bool:
+    return call.params.get("group_id") == group
+
+
+def _uploads(whole: WholeBot, group: int) -> list:
+    return [
+        call for call in whole.peer.calls if call.action == "upload_group_file" and _of(call, group)
+    ]
