@@ -1,6 +1,7 @@
 """``/erase``: a person is forgotten, at their own word or an operator's."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated, Literal, Protocol
 
 from loguru import logger
@@ -65,15 +66,14 @@ def erase_command(ports: Ports, erasing: Erasing, sessions: Forgetting) -> Comma
         if not sure:
             yield await plan(person, lang)
             return
-        done = await erasing.erase(person, stop=sessions.stop, drop=sessions.forget_person)
-        if context.ctx is not None:
-            ctx = context.ctx
-            gone, failed = await ports.plugins.on_user_erase(ctx, person.adapter, user_id)
-            for each in failed:
-                logger.warning("erasing a person: this is left to do by hand: {}", each)
-            left = len(done.left) + len(failed)
-        else:
-            gone, left = 0, len(done.left)
+        ctx = context.ctx
+        assert ctx is not None
+        done = await erasing.erase(
+            person,
+            stop=sessions.stop,
+            drop=sessions.forget_person,
+            plugins=partial(ports.plugins.on_user_erase, ctx, person.adapter, user_id),
+        )
         answer = say(
             "own.erase.done",
             lang,
@@ -82,9 +82,9 @@ def erase_command(ports: Ports, erasing: Erasing, sessions: Forgetting) -> Comma
             turns=done.turns,
             files=done.files,
             boxes=done.boxes,
-            others=done.others + done.elsewhere + gone,
+            others=done.others + done.elsewhere,
         )
-        if left:
+        if left := len(done.left):
             answer = f"{answer}\n{say('own.erase.left', lang, count=left)}"
         yield CmdCtl.success(answer)
         # The answer has been sent. That it was, and the line that asked for it, go as well.

@@ -87,8 +87,10 @@ class Erasing:
         *,
         stop: Callable[[ChatKey], Awaitable[object]],
         drop: Callable[[ChatKey, str], None],
+        plugins: Callable[[], Awaitable[tuple[int, list[str]]]],
     ) -> Erased:
-        """Forget them. May be done again where it was cut off. Raises `StoreError`; what is in the
+        """Forget them. ``plugins`` has the plugins do so, and says how many things went and what is
+        left. May be done again where it was cut off. Raises `StoreError`; what is in the
         way elsewhere is told in `Erased.left`."""
         async with self._one:
             self._marks.add(person.adapter, person.user_id)
@@ -100,7 +102,7 @@ class Erasing:
                 person.ids | {str(key) for key in traces.private}, traces.message_ids
             )
             left: list[str] = []
-            await self._let_go(traces)
+            await self._let_go(traces, forgotten)
             others = await self._ports.store.erasing.erase(person, traces)
             files = await self._of_files(traces, left)
             boxes = await self._of_boxes(traces, left)
@@ -110,6 +112,9 @@ class Erasing:
                     elsewhere += await eraser(person, traces, forgotten)
                 except (OSError, StoreError, ConductRefused) as error:
                     left.append(str(error))
+            gone, failed = await plugins()
+            elsewhere += gone
+            left += failed
             left += await anyio.to_thread.run_sync(self._look_into_files, person)
             await self._ports.store.erasing.scrub()
             for each in left:
@@ -135,16 +140,17 @@ class Erasing:
             await store.erasing.erase(person, await self.look(person))
             await store.erasing.scrub()
 
-    async def _let_go(self, traces: Traces) -> None:
+    async def _let_go(self, traces: Traces, forgotten: Forgotten) -> None:
         """Nothing of theirs is sent or told of any more."""
         for delivery_id in traces.waiting:
             try:
                 await self._ports.outbox.desk.drop(delivery_id)
             except CannotDo as error:
                 logger.info("erasing a person: {}", error)
-        for chat_key, timer_id in traces.timers:
-            if self._ports.timers is not None:
-                await self._ports.timers.forget(chat_key, timer_id)
+        if (timers := self._ports.timers) is not None:
+            for chat_key, timer_id in traces.timers:
+                await timers.forget(chat_key, timer_id)
+            await timers.reword(forgotten.text)
 
     async def _of_files(self, traces: Traces, left: list[str]) -> int:
         gone, store = 0, self._ports.store

@@ -39,7 +39,7 @@ class Forgotten:
         if not any(each in text for each in long):
             return text
         either = "|".join(map(re.escape, long))
-        return re.sub(rf"(?<![0-9A-Za-z_])(?:{either})(?![0-9A-Za-z_])", ERASED, text)
+        return re.sub(rf"(?<![0-9A-Za-z])(?:{either})(?![0-9A-Za-z])", ERASED, text)
 
     def segments(self, segments: Segments) -> Segments:
         """Segments in which the person is nobody: mentioned without id and name, quoted without

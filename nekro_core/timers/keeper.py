@@ -142,6 +142,16 @@ class Timers:
         await self._rows.forget(row)
         return True
 
+    async def reword(self, made: Callable[[str], str]) -> int:
+        """Put other words in the place of those of all timers; how many were changed."""
+        changed = 0
+        for row in self._rows.all():
+            after = replace(row, text=made(row.text), title=made(row.title))
+            if after != row:
+                await self._rows.keep(after)
+                changed += 1
+        return changed
+
     # ---- again and again
 
     async def create(

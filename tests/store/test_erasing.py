@@ -1,0 +1,251 @@
+"""A person is forgotten: in every table, on every database; and no table is forgotten here."""
+
+import pytest
+
+from nekro_core.chat import (
+    Author,
+    ChatKey,
+    DeliveryState,
+    Forward,
+    ForwardedMessage,
+    Mention,
+    Notice,
+    Record,
+    Reply,
+    Sender,
+    Text,
+    encode_segments,
+)
+from nekro_core.chat.redact import Forgotten
+from nekro_core.store import ModelUse, Person, Step, Store, TimerRow, ToolCall, WaitingRow
+from nekro_core.store.database import Statement
+from nekro_core.store.messages import unique_id_of
+
+USER, NAME, WORDS = "7717077", "Zaphod", "vermilion"
+GROUP = ChatKey.parse("fake-group_30003")
+PRIVATE = ChatKey.parse(f"fake-private_{USER}")
+PERSON = Person(adapter="fake", user_id=USER, instances=("fake",))
+TRACES = (USER, NAME, WORDS)
+
+WHAT_BECOMES = {
+    "accounts": "no person's",
+    "chats": "a private one is deleted",
+    "users": "deleted",
+    "messages": "theirs deleted, in others they are nobody",
+    "turns": "nobody's",
+    "steps": "emptied, the cost stays",
+    "runs": "theirs deleted, the id blacked out elsewhere",
+    "tool_calls": "as runs",
+    "deliveries": "as messages",
+    "plugin_data": "deleted or redacted",
+    "timers": "theirs deleted, the id blacked out elsewhere",
+    "model_uses": "nobody's, the cost stays",
+    "waiting": "theirs deleted, the id blacked out elsewhere",
+    "tortoise_migrations": "no person's",
+}
+"""Whoever adds a table says here, and in `nekro_core.store.erasing`, what becomes of a person."""
+
+
+async def tables(store: Store) -> list[str]:
+    """Every table that there is."""
+    database = store.erasing._database
+    if database.dialect == "sqlite":
+        sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    else:
+        sql = (
+            "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'public'"
+        )
+    return sorted(row["name"] for row in await database.read(sql))
+
+
+async def everything(store: Store) -> str:
+    """All rows of all tables, as text."""
+    rows = []
+    for table in await tables(store):
+        found = await store.erasing._database.read(f"SELECT * FROM {table}")
+        rows += [f"{table}: {dict(row)}" for row in found]
+    return "\n".join(rows)
+
+
+def record(store: Store, chat: ChatKey, user: str, *segments: object, **more: object) -> Record:
+    return Record(
+        seq=store.messages.reserve(),
+        chat_key=chat,
+        author=Author.PERSON,
+        segments=segments,
+        time=1000.0,
+        sender=Sender(user, NAME if user == USER else "Trillian"),
+        **more,
+    )
+
+
+async def add(store: Store, record: Record) -> Record:
+    before = (
+        *store.chats.seen(record.chat_key),
+        *store.users.seen(record.chat_key.instance, record.sender),
+    )
+    await store.messages.add(record, unique_id=unique_id_of(record.message_id), before=before)
+    return record
+
+
+async def a_turn(store: Store, chat: ChatKey, user: str, run: str, words: str) -> None:
+    """Everything that a turn leaves."""
+    turn = await store.turns.begin(chat, trigger_seq=1, through_seq=1, user_id=user)
+    await store.runs.begin(run, chat, turn_id=turn.turn_id, code=f"say({words!r})")
+    call = ToolCall(position=0, name="say", arguments=words, outcome="ok", started=1.0, seconds=0.1)
+    await store.runs.add_calls(run, [call])
+    await store.runs.end(run, output=words, stop="finished", seconds=2.0)
+    await store.turns.add_step(
+        turn.turn_id, Step(position=0, reply=words, tail=words, prompt_tokens=7, cost=0.5)
+    )
+    await store.turns.end(turn.turn_id, stop="finished")
+    await store.erasing._database.write(
+        Statement(
+            "INSERT INTO deliveries (delivery_id, chat_key, run_id, position, segments, state, "
+            "message_id, reason, record_seq, created, changed) "
+            "VALUES (?, ?, ?, 0, ?, ?, '', '', 0, 1, 1)",
+            (run, str(chat), run, encode_segments((Text(words),)), DeliveryState.SENT.value),
+        )
+    )
+    answer = record(store, chat, "", Text(words), run_id=run)
+    await add(store, answer)
+
+
+async def test_every_table_is_thought_of(store: Store) -> None:
+    assert set(await tables(store)) <= WHAT_BECOMES.keys()
+
+
+async def test_nothing_is_left_in_any_table(store: Store) -> None:
+    said = await add(store, record(store, GROUP, USER, Text(WORDS), message_id="m1"))
+    await add(store, record(store, PRIVATE, USER, Text(WORDS), message_id="m2"))
+    quoted = ForwardedMessage(sender_id=USER, sender_name=NAME, segments=(Text(WORDS),))
+    other = await add(
+        store,
+        record(
+            store,
+            GROUP,
+            "5550002",
+            Reply("m1", USER, WORDS),
+            Mention(USER, NAME),
+            Text(f"hello {USER}, and 17717077"),
+            Forward((quoted,)),
+            Notice("poke", "5550002", USER),
+            message_id="m3",
+        ),
+    )
+    await a_turn(store, GROUP, USER, "run1", f"{WORDS} of {USER}")
+    await a_turn(store, PRIVATE, USER, "run2", WORDS)
+    await a_turn(store, GROUP, "5550002", "run3", f"about {USER}: turquoise")
+    now = store.erasing._database
+    await now.write(Statement("UPDATE runs SET started = 100"))
+    for number, (chat, created) in enumerate(((GROUP, 101.0), (PRIVATE, 9.0), (GROUP, 500.0))):
+        text = WORDS if number < 2 else f"remind {USER} of the turquoise"
+        await store.timers.put(
+            TimerRow(
+                timer_id=str(number),
+                chat_key=chat,
+                kind="once",
+                state="active",
+                text=text,
+                created=created,
+            )
+        )
+    await store.model_uses.add(
+        ModelUse(
+            plugin="p",
+            model="m",
+            prompt_tokens=5,
+            completion_tokens=1,
+            cost=0.25,
+            chat_key=str(GROUP),
+            user_id=USER,
+            run_id="run1",
+        )
+    )
+    await store.waiting.put(
+        WaitingRow(
+            kind="question",
+            name="one",
+            plugin="p",
+            chat_key=str(GROUP),
+            user_id=USER,
+            data=WORDS,
+            created=1.0,
+            until=2.0,
+        )
+    )
+    for keys, value in (
+        ({"user_key": USER}, WORDS),
+        ({"user_key": f"fake:{USER}", "chat_key": str(GROUP)}, WORDS),
+        ({"store_key": f"score_{USER}", "chat_key": str(GROUP)}, WORDS),
+        ({"chat_key": str(PRIVATE)}, WORDS),
+        (
+            {"chat_key": str(GROUP), "store_key": "all"},
+            f'{{"{USER}": "{WORDS}", "b": "turquoise"}}',
+        ),
+        ({"chat_key": str(GROUP), "store_key": "list"}, f'[{{"id": {USER}, "w": "{WORDS}"}}, 2]'),
+        ({"chat_key": "other-group_1", "store_key": "x"}, "turquoise, on another platform"),
+    ):
+        await store.plugin_data.set("p", value, **keys)
+    cost = await store.turns.usage(since=0)
+
+    traces = await store.erasing.look(PERSON)
+    assert traces.private == (PRIVATE,)
+    assert traces.shared == traces.worked == (GROUP,)
+    assert traces.names == (NAME,)
+    assert (traces.turns, traces.messages) == (2, 4)
+    assert {timer for _, timer in traces.timers} == {"0", "1"}
+    await store.erasing.erase(PERSON, traces)
+    for _, timer_id in traces.timers:
+        await store.timers.delete(timer_id)
+    await store.erasing.scrub()
+
+    left = await everything(store)
+    for trace in TRACES:
+        assert trace not in left.replace("17717077", ""), trace
+    assert left.count("turquoise") == 10, left
+    kept = await store.messages.get(other.seq)
+    assert kept is not None
+    assert kept.segments == (
+        Reply(""),
+        Mention("", "[erased]"),
+        Text("hello [erased], and 17717077"),
+        Forward(()),
+        Notice("poke", "5550002", ""),
+    )
+    assert await store.messages.get(said.seq) is None
+    after = await store.turns.usage(since=0)
+    assert (after.cost, after.prompt_tokens) == (cost.cost, cost.prompt_tokens)
+    assert await store.turns.usage(since=0, user_id=USER) == type(after)()
+    assert await store.erasing.look(PERSON) == type(traces)()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("7717077", "[erased]"),
+        ("id 7717077.", "id [erased]."),
+        ("of_7717077", "of_[erased]"),
+        ("17717077 77170770", "17717077 77170770"),
+        ("nothing", "nothing"),
+    ],
+)
+def test_an_id_in_a_text(before: str, after: str) -> None:
+    assert Forgotten(PERSON.ids).text(before) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"lin": 3, "mei": 4}, {"mei": 4}),
+        ({"owner": "lin", "book": [1]}, {"owner": None, "book": [1]}),
+        ([{"user": "lin", "x": 1}, {"user": "mei"}], [{"user": "mei"}]),
+        (["lin", "mei"], ["mei"]),
+        ({"a": {"fake:lin": 1, "b": 2}}, {"a": {"b": 2}}),
+        ("lin wrote a line", "lin wrote a line"),  # too short to be an id for certain
+        ([1, 2], [1, 2]),
+    ],
+)
+def test_what_a_plugin_keeps(before: object, after: object) -> None:
+    lin = Person(adapter="fake", user_id="lin", instances=("fake",))
+    assert Forgotten(lin.ids).value(before) == after
