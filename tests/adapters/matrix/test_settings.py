@@ -1,0 +1,90 @@
+"""What an operator writes, and where an account goes on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapters.matrix import factories
+from adapters.matrix.bookmark import Bookmark
+from adapters.matrix.settings import read_config
+
+BOT = {"homeserver": "https://matrix.example.org", "access_token": "syt_secret"}
+
+
+def test_it_is_made_only_where_it_is_asked_for() -> None:
+    assert factories({}) == {}
+    assert factories({"nekro_platforms": ("satori",)}) == {}
+    assert list(factories({"nekro_platforms": ("satori", "matrix")})) == ["matrix"]
+
+
+def test_the_account_as_json_or_read_already(tmp_path: Path) -> None:
+    for written in (json.dumps([BOT]), [BOT]):
+        config = read_config({"matrix_bots": written, "matrix_proxy": ""}, tmp_path)
+        assert config.matrix_bots[0].access_token == "syt_secret"
+        assert not config.matrix_bots[0].auto_accept_invites
+        assert config.matrix_token_store_path is None, "a token that does not change is not kept"
+    renewing = [BOT | {"refresh_token": "syr_secret"}]
+    config = read_config({"matrix_bots": renewing}, tmp_path)
+    assert config.matrix_token_store_path == str(tmp_path / "tokens.json")
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        (None, "names no account"),
+        ([], "names no account"),
+        ("[{", "expected JSON"),
+        ([{"access_token": "syt_secret"}], "HOMESERVER"),
+        ([BOT | {"homeserver": "matrix.example.org"}], "https://"),
+        ([BOT | {"auto_accept_invites": "syt_secret"}], "AUTO_ACCEPT_INVITES"),
+    ],
+)
+def test_a_setting_that_cannot_be_read(tmp_path: Path, written: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=r"MATRIX_BOTS") as error:
+        read_config({"matrix_bots": written}, tmp_path)
+    assert words in str(error.value)
+    assert "syt_secret" not in str(error.value)
+
+
+async def test_a_bookmark_never_passes_what_is_not_taken_in(tmp_path: Path) -> None:
+    async def done() -> None: ...
+
+    async def fails() -> None:
+        raise OSError("disk full")
+
+    path = tmp_path / "matrix" / "bot.json"
+    bookmark = Bookmark(path)
+    first, second = bookmark.page("s1"), bookmark.page("s2")
+    slow, quick = first.job(done), second.job(done)
+    first.closed()
+    second.closed()
+    await quick()
+    await bookmark.keep()
+    assert bookmark.token == "", "the page before it is not done"
+    await slow()
+    await bookmark.keep()
+    assert bookmark.token == "s2"
+
+    third = bookmark.page("s3")
+    bad = third.job(fails)
+    third.closed()
+    with pytest.raises(OSError, match="disk full"):
+        await bad()
+    assert bookmark.broken.is_set()
+    await bookmark.keep()
+    again = Bookmark(path)
+    again.load()
+    assert again.token == "s2"
+    await again.forget()
+    assert not path.exists()
+
+
+def test_a_bookmark_that_cannot_be_read_begins_with_the_present(tmp_path: Path) -> None:
+    path = tmp_path / "bot.json"
+    for text in ("", "{", "[]", '{"since": 7}'):
+        path.write_text(text)
+        bookmark = Bookmark(path)
+        bookmark.load()
+        assert bookmark.token == ""
