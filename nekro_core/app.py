@@ -322,7 +322,7 @@ class App:
                 run_limits=settings.nekro_sandbox.limits,
                 clock=clock,
                 wall=wall,
-                discovery=Discovery(settings.nekro_agent.prompt.found_tools),
+                discovery=Discovery(settings.nekro_agent.prompt.found_tools, store.plugin_data),
                 hearing=hearing,
             )
             erasing = Erasing(

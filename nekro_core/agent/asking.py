@@ -79,6 +79,7 @@ async def ask(
         ctx = replace(ctx, services=replace(ctx.services, outgoing=outgoing))
     natively = acts_natively(ports, task.chat_key)
     tools = ports.discovery.searchable(await ports.plugins.tools_in(ctx), natively=natively)
+    await ports.discovery.recall(task.chat_key, tools)
     await known.look()
     if kept:
         await kept.put_uploads(known.media)

@@ -92,6 +92,7 @@ class ToolDesk:
                 self._chatless = (tools, free)
             tools = self._chatless[1]
         discovery = self._ports.discovery
+        await discovery.recall(chat_key or NOWHERE, tools)
         tools = discovery.searchable(tools, natively=True)
         return tools, discovery.functions(chat_key or NOWHERE, tools)
 

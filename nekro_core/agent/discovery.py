@@ -6,17 +6,18 @@ them; what was found stays with the chat, and what was found longest ago makes r
 
 import itertools
 import json
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import anyio.to_thread
 
+from nekro_core.agent.found_tools import FoundTools
 from nekro_core.agent.functions import Functions, functions_of
 from nekro_core.agent.run_calls import tool_text
 from nekro_core.chat import ChatKey
 from nekro_core.plugin.context import AgentCtx
+from nekro_core.plugin.services import PluginDataKeeper
 from nekro_core.tools.describe import describe
 from nekro_core.tools.discovery import (
     SEARCH,
@@ -32,8 +33,6 @@ from nekro_core.tools.tool import Tool, ToolKind
 
 MOST_HITS = 10
 """Of one search: more of them would be a list, and no answer."""
-_CHATS = 1000
-"""Chats whose finds are remembered; over it those of the one silent longest go."""
 _MODULE = "discovery"
 _FOUND_CHARS = 60_000
 """Of what was found before, told with every prompt: about 15,000 tokens."""
@@ -42,11 +41,17 @@ _NAMED = 40
 
 
 class Discovery:
-    """One for a bot. ``most_found`` tools, or sleeping plugins, are kept for each chat."""
+    """One for a bot. ``most_found`` tools, or sleeping plugins, are kept for each chat, with a
+    ``keeper`` over restarts too."""
 
-    def __init__(self, most_found: int = 16) -> None:
-        self._most_found = most_found
-        self._chats: OrderedDict[ChatKey, dict[tuple[str, str], None]] = OrderedDict()
+    def __init__(self, most_found: int = 16, keeper: PluginDataKeeper | None = None) -> None:
+        self._found = FoundTools(most_found, keeper)
+
+    async def recall(self, chat_key: ChatKey, tools: ToolSet) -> None:
+        """Learn what the chat found before this bot was started, where there is anything to find.
+        Ask before a prompt is written."""
+        if tools.once(shelf_of).deferred:
+            await self._found.recall(chat_key)
 
     def searchable(self, tools: ToolSet, *, natively: bool = False) -> ToolSet:
         """The set with `tool_search`, where it has anything to find. ``natively`` it answers with
@@ -58,7 +63,7 @@ class Discovery:
     def found(self, chat_key: ChatKey, tools: ToolSet) -> tuple[NamedTool, ...]:
         """What was found in this chat and is still there, found longest ago first. Of a sleeping
         plugin all its tools."""
-        keys = self._chats.get(chat_key, {})
+        keys = self._found.of(chat_key)
         if not keys:
             return ()
         shelf = tools.once(shelf_of)
@@ -73,7 +78,7 @@ class Discovery:
 
     def asleep(self, chat_key: ChatKey, tools: ToolSet) -> frozenset[str]:
         """The keys of the plugins that sleep in this chat."""
-        awake = {owner for owner, name in self._chats.get(chat_key, {}) if not name}
+        awake = {owner for owner, name in self._found.of(chat_key) if not name}
         return frozenset(tools.once(shelf_of).asleep) - awake
 
     def functions(self, chat_key: ChatKey, tools: ToolSet) -> Functions:
@@ -82,9 +87,9 @@ class Discovery:
         found = self.found(chat_key, tools)
         return functions.with_tools(each.tool for each in found) if found else functions
 
-    def forget(self, chat_key: ChatKey) -> None:
-        """The chat begins anew."""
-        self._chats.pop(chat_key, None)
+    async def forget(self, chat_key: ChatKey) -> None:
+        """The chat begins anew. Raises `StoreError`."""
+        await self._found.forget(chat_key)
 
     def _for_code(self, tools: ToolSet) -> ToolSet:
         return self._with_search(tools, natively=False)
@@ -138,21 +143,12 @@ class Discovery:
             raise ToolFailure(
                 f"nothing fits {query[:200]!r}; try other words. These have functions: {named}"
             )
-        self._keep(chat_key, hits)
-        return hits
-
-    def _keep(self, chat_key: ChatKey, hits: Sequence[NamedTool]) -> None:
-        kept = self._chats.setdefault(chat_key, {})
-        self._chats.move_to_end(chat_key)
         # The best hit is the newest, for it is what the model will most likely call again.
-        for each in reversed(hits):
-            key = (each.tool.owner, "" if each.tool.sleep_brief else each.tool.python_name)
-            kept.pop(key, None)
-            kept[key] = None
-        while len(kept) > self._most_found:
-            del kept[next(iter(kept))]
-        while len(self._chats) > _CHATS:
-            self._chats.popitem(last=False)
+        keys = [
+            (hit.tool.owner, "" if hit.tool.sleep_brief else hit.tool.python_name) for hit in hits
+        ]
+        await self._found.add(chat_key, reversed(keys))
+        return hits
 
 
 def more_text(tools: ToolSet) -> str:

@@ -190,7 +190,7 @@ class Sessions:
                         if activity == Working(chat_key, busy=False):
                             break
         await ports.plugins.on_channel_reset(ports.plugins.context_for(chat_key))
-        ports.discovery.forget(chat_key)
+        await ports.discovery.forget(chat_key)
         await ports.boxes.destroy(chat_key)
         note = await ports.inbox.note(chat_key, "A new conversation begins.", begins_anew=True)
         await ports.store.chats.mark_handled(chat_key, note.seq)

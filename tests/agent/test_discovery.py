@@ -15,6 +15,7 @@ from nekro_core.kit.tokens import token_counter
 from nekro_core.llm.model import ModelProfile
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugin import AgentCtx, PromptInjection
+from nekro_core.store import Store
 from nekro_core.tools.names import NamedTool, ToolSet, tool_set
 from nekro_core.tools.tool import Tool, Visibility
 from tests.agent.bot import GROUP, LIN, fence, kind_of, running_bot, text_of, tools_of
@@ -240,8 +241,30 @@ async def test_the_oldest_go_first_and_finding_again_keeps() -> None:
     assert names_of(discovery.found(LIN, tools)) == ["apple", "cherry"]
     assert names_of(discovery.found(GROUP, tools)) == []
     assert names_of(discovery.found(LIN, deferred(["cherry"]))) == ["cherry"]
-    discovery.forget(LIN)
+    await discovery.forget(LIN)
     assert names_of(discovery.found(LIN, tools)) == []
+
+
+async def test_what_was_found_survives_a_restart(tmp_path: Path) -> None:
+    tools = deferred(["apple", "banana", "cherry"])
+    async with Store.open(f"sqlite://{tmp_path}/bot.db") as store:
+        before = Discovery(2, store.plugin_data)
+        for query in ("apple", "banana", "cherry"):
+            await find(before, tools, query)
+        after = Discovery(2, store.plugin_data)
+        await after.recall(LIN, tools)
+        await after.recall(GROUP, tools)
+        assert names_of(after.found(LIN, tools)) == ["banana", "cherry"]
+        assert names_of(after.found(GROUP, tools)) == []
+        fewer = Discovery(1, store.plugin_data)
+        await find(fewer, tools, "apple")  # not asked before: what is there is not lost
+        assert names_of(fewer.found(LIN, tools)) == ["apple"]
+        await fewer.forget(LIN)
+        await store.plugin_data.set("nekro.discovery", "{", chat_key=str(GROUP), store_key="found")
+        for chat in (LIN, GROUP):
+            anew = Discovery(2, store.plugin_data)
+            await anew.recall(chat, tools)
+            assert names_of(anew.found(chat, tools)) == []
 
 
 async def test_what_was_found_fits_a_prompt() -> None:
