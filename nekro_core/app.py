@@ -46,6 +46,7 @@ from nekro_core.delivery import (
 from nekro_core.delivery.fitting import Fitting
 from nekro_core.delivery.hearing import Hearing
 from nekro_core.delivery.links import MediaLinks
+from nekro_core.delivery.tidying import Tidying
 from nekro_core.erasers import erasers
 from nekro_core.llm.embedded import EmbeddedModel, Progress
 from nekro_core.llm.model import ChatModel
@@ -155,6 +156,8 @@ class App:
                     clock=wall,
                 )
             )
+            keep = settings.nekro_store.keep
+            await stack.enter_async_context(Tidying.open(store, media, keep, wall=wall))
             journal = ChatJournal(store, inbox)
             supply = await stack.enter_async_context(
                 BoxSupply.open(

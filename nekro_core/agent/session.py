@@ -346,13 +346,17 @@ class Session:
         stop = "stopped"
         try:
             with scope:
-                async with self._slots:
+                if not await self._slot():
+                    return begin(), "too_busy"
+                try:
                     book = begin()
                     if self._store_fails:
                         await book.turn_id()  # No model is paid for what is in vain.
                         self._store_fails = False
                     kind = NativeTurn if acts_natively(self._ports, self.chat_key) else Turn
                     stop = await kind(self._ports, task, book, ready).run()
+                finally:
+                    self._slots.release()
         except Exception as error:  # noqa: BLE001 (one turn's fault must not end the chat)
             stop = "internal"
             if (unwritten := _of_the_store(error)) is not None:
@@ -360,6 +364,13 @@ class Session:
             else:
                 logger.exception("{}: the turn failed", self.chat_key)
         return book, stop
+
+    async def _slot(self) -> bool:
+        """Wait for one of the slots that turns of all chats share. False where that takes so long
+        that an answer would come out of nowhere."""
+        with anyio.move_on_after(self._ports.settings.longest_queue_s) as waiting:
+            await self._slots.acquire()
+        return not waiting.cancelled_caught
 
     async def _close_turn(self, task: Task, book: TurnBook | None, stop: str) -> None:
         through = max(heard.record.seq for heard in [*self._heard, Heard(task.asks, 0.0)])
@@ -371,6 +382,8 @@ class Session:
                     await say(self._ports, self.chat_key, [task.asks], "turn.internal")
             level = "INFO" if stop in _AS_IT_SHOULD else "WARNING"
             logger.log(level, "{}: the turn ended: {}", self.chat_key, stop)
+        if stop == "too_busy":
+            await say(self._ports, self.chat_key, [task.asks], "turn.too_busy")
         if self._stopped_at is not None:
             through = max(through, self._stopped_at)
             mark = self._ports.store.chats.mark_handled

@@ -121,6 +121,9 @@ class AgentSettings(BaseModel):
     """IANA name for times in prompts, for example ``Asia/Tokyo``; empty is the machine's."""
     concurrent_turns: int = Field(default=8, ge=1, le=256)
     """Turns of all chats at one time."""
+    longest_queue_s: float = Field(default=300.0, gt=0)
+    """Where all of them are taken, a turn waits so long; then the chat is told that there is too
+    much to do, and its question is over."""
     warm_boxes: int = Field(default=64, ge=1, le=1024)
     """Boxes kept between turns, at 6 to 8 MB each; over it the one unused longest is ended. Its
     files are saved, but its chat's next turn waits for a new box."""

@@ -9,18 +9,20 @@ import hashlib
 import os
 import re
 import shutil
+import time
 import unicodedata
 import uuid
 from functools import partial
 from pathlib import Path
 from typing import Self
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, sleep, to_thread
 from loguru import logger
 
 from nekro_core.chat import ChatKey, Media
 from nekro_core.delivery.fetch import Fetcher, NotFetched
 from nekro_core.delivery.host import Expected
+from nekro_core.delivery.old_media import delete, old_files
 from nekro_core.delivery.picture import problem_with
 from nekro_core.delivery.settings import MediaSettings
 from nekro_core.delivery.sniff import HEAD, claim_of, sniff
@@ -29,6 +31,9 @@ _OURS = re.compile(r"[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")
 _LEAST_FREE = 64 * 1024 * 1024
 """Room left on the disk: the database needs it more than one picture more."""
 _MAX_NAME = 120
+_SLICE = 50
+_PAUSE_S = 0.05
+"""Of old files so many go at once, and between two slices a medium of now has its turn."""
 _PIECE = 1024 * 1024
 
 
@@ -149,6 +154,28 @@ class MediaStore:
         folder = self._folder / chat_key.file_name
         if folder.exists():
             await to_thread.run_sync(shutil.rmtree, folder)
+
+    async def tidy(self, now: float) -> int:
+        """Let go of what nobody used for ``keep_days``, and of the oldest over ``total_bytes``; how
+        many files those were. ``now`` is in seconds since 1970. Raises `OSError`."""
+        keep_s = self._settings.keep_days * 86_400.0
+        look = partial(
+            old_files,
+            self._folder,
+            before=now - keep_s if keep_s else 0.0,
+            total_bytes=self._settings.total_bytes,
+        )
+        began, gone = time.time(), 0
+        old = await to_thread.run_sync(look)
+        for start in range(0, len(old), _SLICE):
+            work = partial(self._let_go, old[start : start + _SLICE], began)
+            gone += await to_thread.run_sync(work, limiter=self._one)
+            await sleep(_PAUSE_S)
+        return gone
+
+    def _let_go(self, paths: list[Path], before: float) -> int:
+        self._used.clear()  # counted anew with each chat's next medium
+        return delete(paths, before=before)
 
     def _inside(self, chat_key: ChatKey, path: str) -> Path | None:
         name = path.rpartition("/")[2]

@@ -34,6 +34,12 @@ class MediaSettings(BaseModel):
     chat_quota_bytes: int = Field(default=1024 * 1024 * 1024, gt=0)
     """Uploads kept of one chat. Over it the oldest go: a flood costs a chat only its own past."""
 
+    keep_days: float = Field(default=180.0, ge=0)
+    """A medium that nobody received or sent again for so long goes; 0 keeps them."""
+
+    total_bytes: int = Field(default=20 * 1024 * 1024 * 1024, gt=0)
+    """Uploads kept of all chats together. Over it the oldest go."""
+
     private_hosts: frozenset[str] = frozenset()
     """Hosts that may be fetched from although their address is not public (loopback, LAN): a
     platform's program on this machine. Others are refused, since a chat member may name the URL."""

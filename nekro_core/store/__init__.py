@@ -14,7 +14,7 @@ from nekro_core.store.errors import (
     ValueTooLarge,
 )
 from nekro_core.store.lock import DataFolderLock, data_folder_in_use
-from nekro_core.store.settings import StoreSettings
+from nekro_core.store.settings import KeepSettings, StoreSettings
 from nekro_core.store.store import Store
 from nekro_core.store.values import (
     Account,
@@ -37,6 +37,7 @@ __all__ = [
     "DatabaseInUse",
     "DatabaseTooNew",
     "DeliveryRow",
+    "KeepSettings",
     "MigrationFailed",
     "ModelUse",
     "Person",

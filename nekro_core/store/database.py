@@ -57,10 +57,11 @@ class _Write:
 class Database:
     """Reads and writes on one engine. `keep` must run while it is used."""
 
-    def __init__(self, engine: Engine, *, batch: int) -> None:
+    def __init__(self, engine: Engine, *, batch: int, queue: int = 20_000) -> None:
         self._engine = engine
         self._no_nul = engine.dialect == "postgres"
         self._batch = batch
+        self._queue = queue
         self._waiting: deque[_Write] = deque()
         self._wake = asyncio.Event()
         self._closing = False
@@ -87,7 +88,13 @@ class Database:
         where nobody waits any more; ``failed`` where nothing was written. They must not raise.
         """
         done: asyncio.Future[list[Rows]] = asyncio.get_running_loop().create_future()
-        if self._closing:
+        if len(self._waiting) >= self._queue:
+            # A disk that is too slow must not fill the memory: whoever asks is told to wait.
+            if failed is not None:
+                failed()
+            slow = f"{len(self._waiting)} writes wait already: the disk is too slow, or it is held"
+            done.set_exception(StoreUnavailable(slow))
+        elif self._closing:
             done.set_exception(StoreUnavailable("the store is closed: nothing more is written"))
         else:
             clean = tuple(Statement(sql, self._clean(values)) for sql, values in statements)

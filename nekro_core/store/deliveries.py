@@ -120,7 +120,8 @@ class Deliveries:
             f"{_SELECT} WHERE d.state IN (?, ?) AND (d.state = ? OR d.created >= ?) "
             # Of what people have stopped, nothing is sent late.
             "AND NOT (d.state = ? AND EXISTS (SELECT 1 FROM runs r "
-            "JOIN turns t ON t.id = r.turn_id WHERE r.run_id = d.run_id AND t.stop = 'stopped')) ORDER BY d.id",
+            "JOIN turns t ON t.id = r.turn_id "
+            "WHERE r.run_id = d.run_id AND t.stop = 'stopped')) ORDER BY d.id",
             DeliveryState.PENDING.value,
             DeliveryState.UNKNOWN.value,
             DeliveryState.PENDING.value,

@@ -5,6 +5,24 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 
+class KeepSettings(BaseModel):
+    """How long rows are kept, in days; 0 keeps them for ever."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    messages_days: float = Field(default=730.0, ge=0)
+    """What was said; the newest 200 of each chat stay however old they are."""
+
+    turns_days: float = Field(default=180.0, ge=0)
+    """Turns with their code, output and calls, and what was sent: the code behind an answer."""
+
+    uses_days: float = Field(default=400.0, ge=0)
+    """What plugins asked of models: the account book of a year."""
+
+    round_s: float = Field(default=6 * 3600.0, gt=0)
+    """How often it is looked for."""
+
+
 class StoreSettings(BaseModel):
     """How the database is kept."""
 
@@ -18,6 +36,12 @@ class StoreSettings(BaseModel):
 
     copies: int = Field(default=3, ge=1, le=50)
     """How many copies of the file from before a migration are kept."""
+
+    keep: KeepSettings = KeepSettings()
+
+    queue: int = Field(default=20_000, ge=100)
+    """Most writes that wait for the disk; what comes beyond is refused, and adapters stop reading.
+    One takes a few kilobytes."""
 
     batch: int = Field(default=256, ge=1, le=1000)
     """Most writes that share a commit. SQLite binds 32,766 values at once; a message has 16."""

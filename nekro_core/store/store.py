@@ -17,6 +17,7 @@ from nekro_core.store.model_uses import ModelUses
 from nekro_core.store.people import Accounts, Chats, Users
 from nekro_core.store.plugin_data import PluginData
 from nekro_core.store.queries import Queries
+from nekro_core.store.retention import Retention
 from nekro_core.store.runs import Runs
 from nekro_core.store.settings import StoreSettings
 from nekro_core.store.timers import Timers
@@ -51,6 +52,7 @@ class Store:
         self.timers = Timers(database)
         self.model_uses = ModelUses(database)
         self.waiting = Waiting(database)
+        self.retention = Retention(database)
         self.erasing = Erasing(database, messages=self.messages, chats=self.chats, users=self.users)
 
     @classmethod
@@ -118,6 +120,6 @@ async def _keep(
     # A cancelled owner still has last words to write; `Database.close` ends this.
     with anyio.CancelScope(shield=True):
         async with open_engine(url, settings, clock) as engine:
-            database = Database(engine, batch=settings.batch)
+            database = Database(engine, batch=settings.batch, queue=settings.queue)
             task_status.started(database)
             await database.keep()

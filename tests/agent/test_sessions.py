@@ -435,6 +435,34 @@ async def test_words_that_were_sent_before_the_crash_are_not_said_again(
         assert model.requests == []
 
 
+async def test_a_turn_that_waits_too_long_for_its_place_is_closed_with_a_reason(
+    folder: Path, boxes: Shelf
+) -> None:
+    """A model that is too slow for all that ask: what is asked does not pile up."""
+    other, go_on = ChatKey.parse("fake-private_mei"), anyio.Event()
+
+    async def slow() -> AsyncIterator[str]:
+        await go_on.wait()
+        yield "there you are"
+
+    settings = AgentSettings(concurrent_turns=1, longest_queue_s=0.2)
+    model = ScriptedModel([slow(), "welcome"])
+    async with running_bot(folder, boxes, model, settings=settings) as bot:
+        await bot.say("first")
+        await until(lambda: len(model.requests) == 1)
+        assert await bot.ask("second", other, user="mei") == [
+            "Too many people want something from me right now. Please ask me again in a while."
+        ]
+        assert (await bot.last_turn(other)).stop == "too_busy"
+        async with bot.turn():
+            go_on.set()
+        assert bot.said() == ["there you are"]
+        assert await bot.ask("now?", other, user="mei") == ["welcome"]
+    async with running_bot(folder, boxes, ScriptedModel([]), recover=True) as bot:
+        await anyio.sleep(0.1)
+        assert bot.said(other) == [], "it is closed for a restart too"
+
+
 # --- tidiness -------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,48 @@
+"""Which media are to go, by age and by room. Blocking: for a thread."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def old_files(folder: Path, *, before: float, total_bytes: int) -> list[Path]:
+    """Files of the chats' folders last used before that time (seconds since 1970), and over the
+    total the oldest of the others, down to nine tenths of it. Oldest first."""
+    found: list[tuple[float, int, Path]] = []
+    for chat in _entries(folder):
+        if chat.is_dir(follow_symlinks=False):
+            for entry in _entries(Path(chat.path)):
+                stat = entry.stat(follow_symlinks=False)
+                found.append((stat.st_mtime, stat.st_size, Path(entry.path)))
+    found.sort()
+    used = sum(size for _, size, _ in found)
+    least = total_bytes * 9 // 10 if used > total_bytes else total_bytes
+    old = []
+    for used_last, size, path in found:
+        if used_last >= before and used <= least:
+            break
+        used -= size
+        old.append(path)
+    return old
+
+
+def delete(paths: Sequence[Path], *, before: float) -> int:
+    """Delete those that nobody has used again meanwhile; how many. ``before`` is when they were
+    found to be old."""
+    gone = 0
+    for path in paths:
+        try:
+            if path.stat().st_mtime < before:
+                path.unlink()
+                gone += 1
+        except FileNotFoundError:
+            continue
+    return gone
+
+
+def _entries(folder: Path) -> list["os.DirEntry[str]"]:
+    try:
+        with os.scandir(folder) as entries:
+            return [*entries]
+    except FileNotFoundError:
+        return []
