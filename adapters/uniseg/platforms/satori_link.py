@@ -3,7 +3,7 @@
 What differs from nonebot-adapter-satori 1.3.0 (each difference has its regression test): the
 number of the last event is kept over a restart of the bot, once the event is stored; it is sent
 under both names that servers look for; a server that falls silent without closing is left; one that
-refuses is asked again after a pause, not at once.
+refuses is asked again after a pause, not at once; HTTP clients are closed.
 """
 
 import hashlib
@@ -17,12 +17,14 @@ from loguru import logger
 from nonebot.adapters.satori import Adapter as StockAdapter
 from nonebot.adapters.satori.config import ClientInfo
 from nonebot.adapters.satori.models import IdentifyPayload, Payload
-from nonebot.drivers import WebSocket
+from nonebot.drivers import Driver, HTTPClientSession, WebSocket
 from nonebot.exception import WebSocketClosed
 
 SILENT_S = 30.0
 """The stock adapter asks for a sign of life every 9 s."""
 REFUSED_S = 3.0
+TIDY_S = 60.0
+END_S = 1.0
 MARK_S = 0.5
 """How often the number of the last event is written down."""
 
@@ -67,6 +69,11 @@ class ResumingAdapter(StockAdapter):
     marks: Marks
     silent_s: float = SILENT_S
 
+    def __init__(self, driver: Driver, **options: Any) -> None:
+        self._sessions: dict[str, dict[HTTPClientSession, bool]] = {}
+        """For each server the HTTP clients that are open, and whether their account is gone."""
+        super().__init__(driver, **options)
+
     async def startup(self) -> None:
         """Connect to every server, from where we were."""
         for client in self.satori_config.satori_clients:
@@ -77,10 +84,31 @@ class ResumingAdapter(StockAdapter):
 
     async def ws(self, info: ClientInfo) -> None:
         """Keep a connection, and keep count of what it brought."""
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._keep_count, info)
-            await super().ws(info)
-            tasks.cancel_scope.cancel()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._keep_count, info)
+                tasks.start_soon(self._tidy, info)
+                await super().ws(info)
+                tasks.cancel_scope.cancel()
+        finally:
+            with anyio.move_on_after(END_S, shield=True):
+                for session in self._sessions.pop(info.identity, {}):
+                    await session.close()
+
+    async def _tidy(self, info: ClientInfo) -> None:
+        """Close the HTTP clients of accounts that are gone; the stock adapter leaves them open. A
+        call that is on its way has time to end."""
+        while True:
+            await anyio.sleep(TIDY_S)
+            sessions = self._sessions.setdefault(info.identity, {})
+            bots = [self.bots.get(name) for name in self._bots[info.identity]]
+            used = {bot.sess for bot in bots if bot}
+            for session, gone in [*sessions.items()]:
+                if gone:
+                    await session.close()
+                    del sessions[session]
+                else:
+                    sessions[session] = session not in used
 
     async def _keep_count(self, info: ClientInfo) -> None:
         """Write down the number of the last event, once everything up to it is stored."""
@@ -118,7 +146,7 @@ class ResumingAdapter(StockAdapter):
 
     async def _authenticate(self, info: ClientInfo, ws: WebSocket) -> Literal[True] | None:
         try:
-            return await super()._authenticate(info, ws)
+            done = await super()._authenticate(info, ws)
         except Exception:
             logger.error(
                 "Satori: {}:{} hangs up before it says who we are; is the token in SATORI_CLIENTS "
@@ -128,3 +156,7 @@ class ResumingAdapter(StockAdapter):
             )
             await anyio.sleep(REFUSED_S)
             raise
+        bots = [self.bots.get(name) for name in self._bots[info.identity]]
+        sessions = self._sessions.setdefault(info.identity, {})
+        sessions |= dict.fromkeys((bot.sess for bot in bots if bot), False)
+        return done
