@@ -13,12 +13,11 @@ that can be asked, one keeps none. `crash_judge` says what must hold.
 
 import argparse
 import itertools
-import json
 import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,9 +30,11 @@ from tests.e2e.crash_judge import (
     ASKED,
     FIRST_GROUP,
     Outcome,
+    Question,
     given_up,
     judge,
     on_the_wire,
+    questions,
     unknown,
 )
 from tests.e2e.store_look import StoreLook
@@ -47,6 +48,8 @@ MOST_A_REPLY = 8
 TOKEN = "crash-test-token"
 CALL_S = 0.08
 """What the platform takes for a call, so that some are on their way whenever we strike."""
+_NOT_SAID = ("+ it called", "+ refused by the platform", "+ never sent")
+"""How lines of a prompt begin that tell of calls and sends which people have not seen."""
 ON_THEIR_WAY = "SELECT delivery_id FROM deliveries WHERE state = 'sending'"
 
 
@@ -71,9 +74,11 @@ class Load:
 def reply(asked: Asked) -> Answer:
     """What the model says: one send for each question of the prompt that has no answer there; of
     more than a run may send, several answers share a message."""
-    prompt = json.dumps(asked.body["messages"])
-    answered = set(ANSWERED.findall(prompt))
-    asking = dict.fromkeys(ASKED.findall(prompt))
+    asking: dict[Question, None] = {}
+    answered: set[Question] = set()
+    for line in _told(asked):
+        asking |= dict.fromkeys(questions(ASKED, line))
+        answered |= set(questions(ANSWERED, line))
     todo = [f"ans{chat}x{n}y" for chat, n in asking if (chat, n) not in answered]
     size = max(1, -(-len(todo) // MOST_A_REPLY))
     texts = [" ".join(todo[start : start + size]) for start in range(0, len(todo), size)]
@@ -82,6 +87,22 @@ def reply(asked: Asked) -> Answer:
         return Answer(calls=calls, delay_s=0.01)
     lines = [f'send_channel_message("{text}")\n' for text in texts]
     return Answer(chunks=["```python\n", *(lines or ["pass\n"]), "```"], delay_s=0.01)
+
+
+def _told(asked: Asked) -> Iterator[str]:
+    """What a prompt says was said, line by line: neither code that was to be run nor calls that
+    were to be made, since a restart may have been faster than they."""
+    for message in asked.messages:
+        if message["role"] != "user":
+            continue
+        content = message["content"]
+        parts = [content] if isinstance(content, str) else [p.get("text", "") for p in content]
+        code = False
+        for line in "\n".join(parts).splitlines():
+            if line.startswith("["):
+                code = line.startswith("[before]")
+            elif not (code and line.startswith("> ")) and not line.startswith(_NOT_SAID):
+                yield line
 
 
 async def crash(

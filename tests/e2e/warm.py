@@ -18,6 +18,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.faults import steps
+
 ROOT = Path(__file__).parents[2]
 IMPORTED = (
     "nekro_core.gateway",
@@ -162,6 +164,7 @@ def _fork(asked: dict[str, Any], *inherited: int) -> int:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
+    steps.install(os.environ)
     sys.argv = [str(ROOT / "bot.py")]
     runpy.run_path(str(ROOT / "bot.py"), run_name="__main__")
     os._exit(0)

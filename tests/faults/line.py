@@ -1,0 +1,75 @@
+"""A network line between a platform and the bot that freezes, is slow, or is cut."""
+
+from contextlib import AsyncExitStack, suppress
+from typing import Self
+
+import anyio
+from anyio.abc import SocketAttribute, SocketStream, TaskGroup
+
+
+class Line:
+    """Forwards to a port of this machine. ``port`` is its own end. An async context manager.
+
+    A frozen line is half-open: both ends believe in their connection, and nothing passes.
+    """
+
+    def __init__(self, to_port: int) -> None:
+        self.port = 0
+        self.delay_s = 0.0
+        self._to = to_port
+        self._open = anyio.Event()
+        self._open.set()
+        self._calls: set[anyio.CancelScope] = set()
+        self._stack = AsyncExitStack()
+        self._tasks: TaskGroup
+
+    async def __aenter__(self) -> Self:
+        listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+        self.port = listener.extra(SocketAttribute.local_port)
+        await self._stack.enter_async_context(listener)
+        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        self._tasks.start_soon(listener.serve, self._serve)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._tasks.cancel_scope.cancel()
+        await self._stack.aclose()
+
+    def freeze(self) -> None:
+        """Nothing passes any more, and nobody is told."""
+        self._open = anyio.Event()
+
+    def thaw(self) -> None:
+        """What was held passes after all."""
+        self._open.set()
+
+    def cut(self) -> None:
+        """End what is connected. New connections are taken, and are not frozen."""
+        for call in [*self._calls]:
+            call.cancel()
+        self._open.set()
+
+    async def _serve(self, near: SocketStream) -> None:
+        with anyio.CancelScope() as call:
+            self._calls.add(call)
+            try:
+                async with (
+                    near,
+                    await anyio.connect_tcp("127.0.0.1", self._to) as far,
+                    anyio.create_task_group() as both,
+                ):
+                    both.start_soon(self._forward, near, far, both)
+                    both.start_soon(self._forward, far, near, both)
+            except OSError:
+                pass  # Nobody listens there now; the near end sees its connection closed.
+            finally:
+                self._calls.discard(call)
+
+    async def _forward(self, source: SocketStream, sink: SocketStream, both: TaskGroup) -> None:
+        with suppress(anyio.BrokenResourceError, anyio.EndOfStream, anyio.ClosedResourceError):
+            while True:
+                data = await source.receive()
+                await self._open.wait()
+                await anyio.sleep(self.delay_s)
+                await sink.send(data)
+        both.cancel_scope.cancel()

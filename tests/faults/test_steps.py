@@ -1,0 +1,72 @@
+"""One question, and the bot killed at any await on the way to its answer."""
+
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.e2e.bot_process import running_bot
+from tests.e2e.store_look import StoreLook
+from tests.e2e.warm import Nursery, nursery
+from tests.e2e.whole_bot import TOKEN, fence, model_settings
+from tests.faults.steps import Steps
+from tests.peers.onebot_v11 import OneBotPeer
+from tests.peers.scripted_model import ScriptedModelServer
+
+KILLS = 10
+
+
+@pytest.fixture(scope="module")
+async def bots() -> AsyncIterator[Nursery]:
+    async with nursery() as bots:
+        yield bots
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_wherever_it_is_killed_the_question_is_answered_once(
+    tmp_path: Path, bots: Nursery
+) -> None:
+    steps = Steps(tmp_path)
+    async with (
+        ScriptedModelServer(lambda _: fence("send_channel_message('here')")) as model,
+        running_bot(tmp_path, nursery=bots, **model_settings(model), **steps.environment) as bot,
+        OneBotPeer("20002", TOKEN, bot.onebot_url) as peer,
+        StoreLook(bot.data) as look,
+    ):
+        bot.environment = {**bot.environment, "PORT": str(bot.running["port"])}
+
+        def answers(group: int) -> int:
+            return sum(call.params.get("group_id") == group for call in peer.sends)
+
+        await peer.wait_connected()
+        before = steps.taken
+        await peer.say_in_group(1, 10001, "how many steps is that?", at_me=True)
+        await peer.until(lambda: answers(1) == 1)
+        await anyio.sleep(0.5)
+        whole = steps.taken - before
+        assert whole > 50
+        print(f"{whole} steps from a question to the rest after its answer")
+
+        for offset in sorted(random.Random(5).sample(range(1, whole), KILLS)):
+            group = 1000 + offset
+            steps.kill_at(steps.taken + offset)
+            await peer.say_in_group(group, 10001, "hello", at_me=True)
+            assert bot.process is not None
+            with anyio.move_on_after(5):
+                await bot.process.wait()
+            steps.kill_at(0)
+            await bot.kill()
+            await bot.start()
+            with anyio.move_on_after(20):
+                await peer.until(lambda group=group: answers(group) == 1, 20)
+            unknown = await look.column(
+                "SELECT 1 FROM deliveries WHERE state = 'unknown' "
+                f"AND chat_key LIKE '%group_{group}'"
+            )
+            assert answers(group) == 1 or (unknown and not answers(group)), f"at step {offset}"
+        await anyio.sleep(1)
+        twice = [c for c in peer.sends if answers(c.params["group_id"]) != 1]
+        assert not twice
