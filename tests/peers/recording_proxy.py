@@ -95,6 +95,11 @@ class RecordingProxy:
         """Listen (again), at the same port."""
         await self._tasks.start(self._listen)
 
+    def disturb_once(self, part: str, disturbance: Disturbance) -> None:
+        """The next request with this in its path, and only that."""
+        waiting = [disturbance]
+        self.rule = lambda _, path: waiting.pop() if waiting and part in path else None
+
     async def until(self, condition: Callable[[], bool], timeout: float = 15) -> None:
         """Wait until something about the exchanges is so."""
         with anyio.fail_after(timeout):

@@ -42,7 +42,7 @@ class MatrixStage:
             "MATRIX_BOTS": json.dumps([entry | {"auto_accept_invites": True}]),
         }
         self.bot_id, self.person_id = account.user_id, person.user_id
-        self._proxy = proxy
+        self.proxy = proxy
         self._person = person
         self._account = account
         self._room = ""
@@ -114,7 +114,7 @@ class MatrixStage:
     @property
     def wire(self) -> list[WireLine]:
         """What passed the proxy, without questions that brought nothing."""
-        return [line for each in self._proxy.exchanges for line in self._lines(each)]
+        return [line for each in self.proxy.exchanges for line in self._lines(each)]
 
     def _lines(self, exchange: Exchange) -> Iterator[WireLine]:
         path = exchange.path.partition("?")[0]
