@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import anyio
@@ -22,8 +23,9 @@ from nekro_core.place import PortTaken, listen, where_it_runs
 from nekro_core.sandbox.backends import make_backends
 from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.settings import Settings
-from nekro_core.speech.choose import open_speaker
+from nekro_core.speech.choose import open_speaker, open_transcriber
 from nekro_core.speech.speaker import SpeechError
+from nekro_core.speech.wav import Sound, write_wav
 from nekro_core.store import DataFolderInUse, DataFolderLock, Store, StoreError
 
 _NEEDED_BYTES = 1_500_000_000
@@ -56,6 +58,8 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
         yield finding
     yield await _model(settings)
     yield await _voice(settings)
+    for finding in await _hearing(settings):
+        yield finding
     for finding in _secrets(settings.nekro_data_dir):
         yield finding
 
@@ -175,6 +179,41 @@ async def _voice(settings: Settings) -> Finding:
     finally:
         await speaker.aclose()
     return Finding(area="voice", ok=True, seen=f"{speaker.name} says hello in {speech.voice}")
+
+
+async def _hearing(settings: Settings) -> list[Finding]:
+    """Received voices: which are decoded, and whether they are written down."""
+    decodes = find_spec("av") is not None
+    findings = [
+        Finding(
+            area="sound",
+            ok=decodes or None,
+            seen="voices of every kind are decoded"
+            if decodes
+            else "of voices only SILK is decoded",
+            remedy="for AMR, Ogg, MP3, M4A and WebM: pip install 'nekro-core[audio]'",
+        )
+    ]
+    wanted = settings.nekro_speech.transcriber
+    transcriber = open_transcriber(wanted)
+    if transcriber is None:
+        seen = "what people say in voices is not written down"
+        remedy = "name an endpoint: NEKRO_SPEECH__TRANSCRIBER__BASE_URL"
+        return [*findings, Finding(area="hearing", ok=None, seen=seen, remedy=remedy)]
+    silence = write_wav(Sound(bytes(32_000), 16_000))
+    try:
+        await transcriber.transcribe(silence)
+    except SpeechError as error:
+        found = Finding(
+            area="hearing", ok=False, seen=str(error), remedy="NEKRO_SPEECH__TRANSCRIBER__*"
+        )
+    else:
+        found = Finding(
+            area="hearing", ok=True, seen=f"{wanted.model} at {wanted.base_url} listens"
+        )
+    finally:
+        await transcriber.aclose()
+    return [*findings, found]
 
 
 def _secrets(data: Path) -> list[Finding]:

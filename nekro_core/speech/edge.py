@@ -1,17 +1,17 @@
 """edge-tts: natural voices of many languages, online.
 
-The service answers MP3 alone, and we deliver WAV: so it also needs ffmpeg. Nothing is sent before
-both are found.
+The service answers MP3 alone, and we deliver WAV: so it also needs FFmpeg's library, which the
+extra brings.
 """
 
 import importlib
-import shutil
 from importlib.util import find_spec
-from subprocess import CalledProcessError
 from typing import Any
 
 import anyio
 
+from nekro_core.media.converter import Converter
+from nekro_core.media.errors import MediaError
 from nekro_core.speech.speaker import (
     EngineUnavailable,
     Speech,
@@ -20,7 +20,6 @@ from nekro_core.speech.speaker import (
     VoiceUnknown,
 )
 from nekro_core.speech.text import clean_text, language_of
-from nekro_core.speech.wav import read_wav, write_wav
 
 _VOICES = {
     "en": "en-US-AriaNeural",
@@ -43,6 +42,7 @@ class EdgeSpeaker:
     def __init__(self, *, voice: str | None = None, timeout_s: float = 60.0) -> None:
         self._default = voice
         self._timeout_s = timeout_s
+        self._converter = Converter()
         self._known: tuple[VoiceInfo, ...] = ()
 
     async def voices(self) -> tuple[VoiceInfo, ...]:
@@ -64,11 +64,6 @@ class EdgeSpeaker:
         """Say it; see `Speaker.speak`."""
         text = clean_text(text)
         library = _library()
-        ffmpeg = shutil.which("ffmpeg")
-        if ffmpeg is None:
-            raise EngineUnavailable(
-                "edge-tts answers MP3, which needs ffmpeg: apt-get install ffmpeg"
-            )
         known = {info.name for info in await self.voices()}
         chosen = voice or self._default or _VOICES.get(language_of(text), _VOICES["en"])
         if chosen not in known:
@@ -87,8 +82,11 @@ class EdgeSpeaker:
             raise _unreachable(error) from error
         if not encoded:
             raise TextUnspeakable(f"the voice {chosen!r} has no sound for this text")
-        sound = read_wav(await _decode(ffmpeg, bytes(encoded)))
-        return Speech(wav=write_wav(sound), seconds=sound.seconds, voice=chosen)
+        try:
+            sound = await self._converter.sound(bytes(encoded), "audio/mpeg")
+        except MediaError as error:
+            raise EngineUnavailable(f"what edge-tts sent cannot be decoded: {error}") from error
+        return Speech(wav=sound.data, seconds=sound.seconds, voice=chosen)
 
     async def aclose(self) -> None:
         """Nothing is held."""
@@ -107,13 +105,3 @@ def _network_errors() -> tuple[type[Exception], ...]:
 def _unreachable(error: BaseException) -> EngineUnavailable:
     reason = str(error) or type(error).__name__
     return EngineUnavailable(f"the edge voice service cannot be reached: {reason}")
-
-
-async def _decode(ffmpeg: str, encoded: bytes) -> bytes:
-    command = (ffmpeg, "-v", "error", "-i", "pipe:0", "-ac", "1", "-c:a", "pcm_s16le")
-    try:
-        with anyio.fail_after(60):
-            done = await anyio.run_process((*command, "-f", "wav", "pipe:1"), input=encoded)
-    except (CalledProcessError, TimeoutError) as error:
-        raise EngineUnavailable(f"ffmpeg cannot decode what edge-tts sent: {error}") from error
-    return done.stdout

@@ -32,7 +32,7 @@ class SpeechSettings(BaseModel):
 
     engine: Literal["espeak", "piper", "edge", "http"] = "espeak"
     """``espeak``: offline, any language. ``piper``: offline, natural, only the languages of its
-    voices, espeak for the others. ``edge``: online, needs edge-tts and ffmpeg. ``http``: an
+    voices, espeak for the others. ``edge``: online, needs edge-tts and av. ``http``: an
     OpenAI-style ``/audio/speech`` endpoint."""
     voice: str = ""
     """Name of a voice of the engine; empty lets the text's language choose."""

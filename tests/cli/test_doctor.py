@@ -10,6 +10,7 @@ from nekro_core.place import kept_note
 from nekro_core.settings import Settings
 from nekro_core.store import DataFolderLock
 from tests.cli.nekro import nekro_meanwhile
+from tests.peers.listener import TranscriptionServer
 from tests.peers.scripted_model import Answer, ScriptedModelServer
 
 KEY = "sk-a-key-that-nobody-may-see"
@@ -27,8 +28,16 @@ async def findings(folder: Path) -> dict[str, Finding]:
 
 
 async def test_a_healthy_machine(folder: Path, write_env) -> None:
-    async with ScriptedModelServer(["Hi!"], api_key=KEY) as model:
-        write_env(NEKRO_LLM__BASE_URL=model.base_url, NEKRO_LLM__MODEL="m", NEKRO_LLM__API_KEY=KEY)
+    async with (
+        ScriptedModelServer(["Hi!"], api_key=KEY) as model,
+        TranscriptionServer() as ear,
+    ):
+        write_env(
+            NEKRO_LLM__BASE_URL=model.base_url,
+            NEKRO_LLM__MODEL="m",
+            NEKRO_LLM__API_KEY=KEY,
+            NEKRO_SPEECH__TRANSCRIBER__BASE_URL=ear.base_url,
+        )
         found = await findings(folder)
     assert [f for f in found.values() if f.ok is False] == []
     assert "Python" in found["system"].seen
@@ -37,6 +46,8 @@ async def test_a_healthy_machine(folder: Path, write_env) -> None:
     assert "checks hold" in found["boxes"].seen
     assert found["model"].seen == f"m at {model.base_url} answers"
     assert "says hello" in found["voice"].seen
+    assert found["sound"].seen == "voices of every kind are decoded"
+    assert found["hearing"].seen == f"whisper-1 at {ear.base_url} listens"
     assert not (folder / "data").exists(), "looking changed something"
 
 
@@ -53,10 +64,11 @@ async def test_everything_wrong_at_once_is_told_in_one_go(folder: Path, write_en
             NEKRO_SANDBOX__INTERPRETER="/nonexistent",
             NEKRO_SPEECH__ENGINE="http",
             NEKRO_SPEECH__BASE_URL="http://127.0.0.1:9/v1",
+            NEKRO_SPEECH__TRANSCRIBER__BASE_URL="http://127.0.0.1:9/v1",
         )
         found = await findings(folder)
     bad = {area: finding for area, finding in found.items() if finding.ok is False}
-    assert set(bad) == {"bot", "database", "boxes", "model", "voice"}
+    assert set(bad) == {"bot", "database", "boxes", "model", "voice", "hearing"}
     assert all(finding.remedy for finding in bad.values())
     assert "another program holds it" in bad["bot"].remedy
     assert "/nonexistent" in bad["boxes"].seen + bad["boxes"].remedy
