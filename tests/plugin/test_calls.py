@@ -60,6 +60,10 @@ def raising(error: BaseException) -> Any:
             "it failed with KeyboardInterrupt; the operator finds the details in the log",
         ),
         (
+            GeneratorExit(),
+            "it failed with GeneratorExit; the operator finds the details in the log",
+        ),
+        (
             asyncio.CancelledError(),
             "it failed with CancelledError; the operator finds the details in the log",
         ),

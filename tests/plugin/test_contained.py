@@ -1,5 +1,6 @@
 """A plugin that does wrong wherever it is asked harms nobody else, and is named."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -7,6 +8,7 @@ from loguru import logger
 
 from nekro_core.chat import ChatMessage, Sender, Text
 from nekro_core.plugin import MsgSignal, PluginState, call, loop_watched
+from nekro_core.plugin.hooks import asked
 from nekro_core.tools.outcome import Failed, Returned
 from tests.plugin.world import GROUP, World, plugin_source
 
@@ -66,6 +68,7 @@ def lines() -> Iterator[list[str]]:
         "raise KeyboardInterrupt",
         "raise SystemExit(3)",
         "raise __import__('asyncio').CancelledError",
+        "raise GeneratorExit",
         "raise ExceptionGroup('several', [ValueError()])",
         "return object()",
         "raise type('Odd', (BaseException,), {'__str__': lambda self: 1 / 0})()",
@@ -105,3 +108,27 @@ async def test_an_init_that_blocks_is_broken_off(world: World, lines: list[str])
             assert tool is not None
             assert isinstance(await call(tool, world.ctx()), Returned | Failed)
     assert "plugin local/a has blocked the event loop" in lines[0]
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_hook_that_is_closed_ends(world: World, lines: list[str], again: bool) -> None:
+    """As at the end of a loop: what is not finished is closed, and must not be gone on with."""
+    ended = []
+
+    async def method() -> None:
+        try:
+            await asyncio.sleep(60)
+        except GeneratorExit:
+            ended.append("closed")
+            if again:
+                raise GeneratorExit from None
+            raise
+
+    world.write("a.py", plugin_source("a", "f"))
+    async with world.bot() as registry:
+        plugin = next(iter(registry._entries.values())).plugin
+        assert plugin is not None
+        hook = asked(plugin, "its method", method, 60)
+        hook.send(None)
+        hook.close()
+    assert (ended, lines) == (["closed"], [])
