@@ -138,7 +138,7 @@ class Erasing:
             store = self._ports.store
             await store.erasing.forget_record(command)
             await store.erasing.erase(person, await self.look(person))
-            await store.erasing.scrub()
+            await store.erasing.scrub(anew=False)
 
     async def _let_go(self, traces: Traces, forgotten: Forgotten) -> None:
         """Nothing of theirs is sent or told of any more."""
