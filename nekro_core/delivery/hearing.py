@@ -1,6 +1,6 @@
 """What people say in voices: decoded into what everybody can play, and written down."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from types import TracebackType
 from typing import Self
 
@@ -9,7 +9,7 @@ import msgspec
 from anyio.abc import TaskGroup
 from loguru import logger
 
-from nekro_core.chat import Author, ChatKey, Media, Record, Segment, Voice
+from nekro_core.chat import Author, ChatKey, Media, Record, Segment, Segments, Voice
 from nekro_core.delivery.clean import clean_text
 from nekro_core.delivery.host import Recorded
 from nekro_core.delivery.media import MediaStore
@@ -60,6 +60,7 @@ class Hearing:
         self._done: dict[ChatKey, anyio.Event] = {}
         self._heard: dict[int, Record] = {}
         self._tried: dict[int, None] = {}
+        self._left: defaultdict[ChatKey, set[str]] = defaultdict(set)
         self._tasks: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
@@ -126,6 +127,10 @@ class Hearing:
                 revised = await self._store.messages.reword(record, segments)
                 if revised is not None:
                     self._activity.publish(Recorded(revised))
+                # Nothing is kept that no record names: whoever is erased later is erased whole.
+                of_no_record = segments if revised is None else record.segments
+                of_record = record.segments if revised is None else segments
+                self._left[key] |= _paths(of_no_record) - _paths(of_record)
         except StoreError as error:
             logger.error("{}: what was said in {} is not kept: {}", key, record.seq, error)
         finally:
@@ -136,7 +141,18 @@ class Hearing:
             self._waiting[key] -= 1
             if not self._waiting[key]:
                 del self._waiting[key]
-                self._done.pop(key).set()
+                done = self._done.pop(key)
+                await self._tidy(key)
+                done.set()
+
+    async def _tidy(self, key: ChatKey) -> None:
+        """Remove what was replaced, once nothing of the chat is worked on: two voices that are
+        alike are one file."""
+        for path in self._left.pop(key, set()):
+            try:
+                await self._media.forget(key, path)
+            except OSError as error:
+                logger.warning("{}: {} stays: {}", key, path, error)
 
     async def _hear(self, key: ChatKey, segment: Segment) -> Segment:
         if not self._wants(segment):
@@ -170,3 +186,7 @@ class Hearing:
         if kept.problem:
             return sound.data, media
         return sound.data, msgspec.structs.replace(kept, seconds=sound.seconds)
+
+
+def _paths(segments: Segments) -> set[str]:
+    return {each.media.path for each in segments if isinstance(each, Voice)}

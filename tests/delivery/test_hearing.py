@@ -14,7 +14,7 @@ from nekro_core.delivery.host import Recorded
 from nekro_core.media.converter import Converter
 from nekro_core.speech.settings import TranscriberSettings
 from nekro_core.store import Store
-from tests.media.sounds import silk, wav
+from tests.media.sounds import silk, tone, wav
 from tests.speech.fake_transcriber import FakeTranscriber
 
 from .conftest import GROUP
@@ -144,6 +144,31 @@ async def test_a_broken_one_costs_itself_alone(chat: Chat) -> None:
     (voice,) = now.segments
     assert isinstance(voice, Voice)
     assert (voice.text, voice.media.mime, voice.media.name) == ("hello", "audio/wav", "voice.wav")
+
+
+async def test_nothing_is_kept_that_no_record_names(slow: Chat, tmp_path: Path) -> None:
+    """What replaced a file, or was made for a record that was erased meanwhile, goes."""
+    first = await slow.say(silk(), message_id="first")
+    again = await slow.say(silk(), message_id="the same sound, sent on")
+    erased = await slow.say(silk(pcm=tone(0.3)), message_id="erased")
+    assert [slow.hearing.begin(each) for each in (first, again, erased)] == [True] * 3
+    await slow.store.messages.reword(erased, (Text("erased"),))
+    assert slow.ear.go is not None
+    slow.ear.go.set()
+    await slow.hearing.settled(GROUP)
+    kept = set()
+    for record in (first, again):
+        now = await slow.now(record)
+        assert now is not None
+        (voice,) = now.segments
+        assert isinstance(voice, Voice)
+        assert voice.media.mime == "audio/wav"
+        kept.add(voice.media.path)
+    (original,) = erased.segments
+    assert isinstance(original, Voice)
+    files = {str(path) for path in (tmp_path / "uploads").rglob("*") if path.is_file()}
+    # Who erased the record has its own file removed; here nobody did.
+    assert files == kept | {original.media.path}
 
 
 async def test_a_file_that_is_gone(chat: Chat) -> None:
