@@ -2,10 +2,9 @@
 NoneBot's own plugins see events and call the API.
 
 What differs from nonebot-adapter-matrix 0.2.3 (each difference has its regression test): it does
-not start by itself; its `Account` follows what happens, since the stock loop keeps its place in
-memory only, loses the events of a round in which one fails, drops what is older than its start and
-ends each quiet wait of 30 s with its own time-out of 30 s; media are fetched from the endpoint that
-today's servers serve; a refusal (403) is no logging out.
+not start by itself; `Account` follows what happens, since the stock loop keeps its place in memory
+only, loses the events of a round in which one fails and drops what is older than its start; media
+are fetched from the endpoint that today's servers serve; a refusal (403) is no logging out.
 """
 
 from typing import Any
