@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from nekro_core.chat import Author, Mention, Record, Reply, plain_text
+from nekro_core.chat import Author, Mention, Record, Reply, Text, Voice, plain_text
 from nekro_core.llm.grammar import call_grammar
 from nekro_core.llm.model import ChatRequest, PromptMessage
 from nekro_core.tools.discovery import SEARCH, is_search, shelf_of
@@ -224,7 +224,11 @@ def _said(row: Sequence[Record]) -> str:
 
 def _words(record: Record) -> str:
     """The words of a message without whom it addresses: that it is the bot is why it is here."""
-    segments = [each for each in record.segments if not isinstance(each, Mention | Reply)]
+    segments = [
+        Text(each.text) if isinstance(each, Voice) and each.text else each
+        for each in record.segments
+        if not isinstance(each, Mention | Reply)
+    ]
     return " ".join(plain_text(segments).split())
 
 

@@ -180,6 +180,8 @@ def _inline(segment: Segment, own: Collection[str]) -> str:
 
 def _attached(segment: Segment) -> Iterator[str]:
     match segment:
+        case Voice(media, text) if text:
+            yield f"{_medium('voice', media)}, in which the words above were heard"
         case Image(media) | Voice(media) | Video(media) | File(media):
             yield _medium(type(segment).__name__.lower(), media)
         case Mention() if segment.name:

@@ -21,11 +21,17 @@ class VoiceLimits:
     max_seconds: float | None = None
     max_bytes: int | None = None
 
+    def __post_init__(self) -> None:
+        if not self.formats:
+            raise ValueError(
+                "formats is empty: name at least one, or leave Voice out of what is sent"
+            )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureLimits:
-    """What a picture may be. ``types`` are taken as they are; another becomes the one of JPEG, PNG
-    and GIF that suits it and is among them.
+    """What a picture may be. ``types`` are taken as they are; another becomes the one of them that
+    suits it: PNG for drawings and what can be seen through, JPEG for photographs.
 
     ``max_side`` bounds width and height, ``max_pixels`` width times height (of one frame),
     ``max_sides`` width plus height. ``animated`` is whether more than a GIF's first picture is
@@ -38,3 +44,9 @@ class PictureLimits:
     max_sides: int | None = None
     max_pixels: int | None = None
     animated: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.types:
+            raise ValueError(
+                "types is empty: name at least one, or leave Image out of what is sent"
+            )

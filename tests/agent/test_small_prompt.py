@@ -10,7 +10,19 @@ from nekro_core.agent.small_prompt import (
     small_prompt,
     small_tools,
 )
-from nekro_core.chat import Author, ChatKey, ChatKind, Mention, Record, Reply, Segment, Sender, Text
+from nekro_core.chat import (
+    Author,
+    ChatKey,
+    ChatKind,
+    Media,
+    Mention,
+    Record,
+    Reply,
+    Segment,
+    Sender,
+    Text,
+    Voice,
+)
 from nekro_core.llm.model import ChatRequest, TextPart
 from nekro_core.tools.examples import worked_examples
 from nekro_core.tools.names import ToolSet, tool_set
@@ -141,6 +153,12 @@ def test_examples_are_in_the_persons_language_where_a_tool_has_some() -> None:
 def test_it_ends_with_what_was_said_and_not_to_whom() -> None:
     history = line(1, Reply("7"), Mention("20002", "bot"), " roll  a\ndice ")
     assert ask(history)[-1] == ("user", "roll a dice")
+
+
+def test_what_was_spoken_reads_as_if_it_was_written() -> None:
+    media = Media(path="/uploads/a.wav")
+    assert ask(line(1, Voice(media, "how late is it?")))[-1] == ("user", "how late is it?")
+    assert ask(line(1, Voice(media)))[-1] == ("user", "[voice]")
 
 
 def test_messages_in_a_row_by_one_person_are_one() -> None:
