@@ -15,13 +15,14 @@ from loguru import logger
 
 from nekro_core.agent.erased_marks import ErasedMarks
 from nekro_core.agent.ports import Ports
-from nekro_core.chat import ChatKey
+from nekro_core.chat import ChatKey, Record
 from nekro_core.chat.redact import SHORTEST, Forgotten
 from nekro_core.conduct import ConductRefused
 from nekro_core.delivery.errors import CannotDo
 from nekro_core.delivery.media import MediaStore
 from nekro_core.sandbox.box import SandboxError
 from nekro_core.store import Person, StoreError, Traces
+from nekro_core.store.erasing import media_in
 
 Eraser = Callable[[Person, Traces, Forgotten], Awaitable[int]]
 """Forgets the person somewhere; how many things were touched. Raises `OSError` and `StoreError`."""
@@ -130,6 +131,16 @@ class Erasing:
                 elsewhere=elsewhere,
                 left=tuple(left),
             )
+
+    async def forget_files(self, record: Record) -> None:
+        """Delete what came with a message that is in no history."""
+        for medium in media_in(record.segments):
+            still_used = self._ports.store.erasing.still_used
+            try:
+                if not await still_used(record.chat_key, medium):
+                    await self._media.forget(record.chat_key, medium.path)
+            except (OSError, StoreError) as error:
+                logger.error("{}: a file stays: {}", record.chat_key, error)
 
     async def finish(self, person: Person, command: int) -> None:
         """Forget the command that asked for it, and that it was answered, once it was. Raises

@@ -46,7 +46,7 @@ class Sessions:
         self._tasks.start_soon(self._ports.boxes.watch, name="sleep of idle boxes")
         self._tasks.start_soon(self._ports.manners.conduct.follow, name="a look at conduct.toml")
         book = self._ports.commands.book
-        self._ports.inbox.keep_only(self._keeps)
+        self._ports.inbox.keep_only(self._keeps, self._let_go)
         self._leave = [
             self._ports.inbox.listen(self.hear),
             *(book.add_own(command) for command in own_commands(self, self._ports, self._erasing)),
@@ -157,6 +157,11 @@ class Sessions:
         if self._ports.manners.of(record.chat_key).state is not State.OFF:
             return True
         return self._ports.commands.is_command(record)
+
+    async def _let_go(self, record: Record) -> None:
+        """The files of a message that is not kept are not either."""
+        if self._erasing is not None:
+            await self._erasing.forget_files(record)
 
     def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
         """Drop what a person said and what they are waited for."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 from loguru import logger
@@ -36,6 +36,10 @@ def _everything(_: Record) -> bool:
     return True
 
 
+async def _without_more(_: Record) -> None:
+    return None
+
+
 def _nothing(_: int) -> tuple[Statement, ...]:
     return ()
 
@@ -57,11 +61,14 @@ class Inbox:
         self._wall = wall
         self._listeners: list[Listener] = []
         self._keeps: Callable[[Record], bool] = _everything
+        self._let_go: Callable[[Record], Awaitable[None]] = _without_more
 
-    def keep_only(self, keeps: Callable[[Record], bool]) -> None:
+    def keep_only(
+        self, keeps: Callable[[Record], bool], let_go: Callable[[Record], Awaitable[None]]
+    ) -> None:
         """Ask this of every message that arrives from now on: what it says no to is neither stored
-        nor told to anybody."""
-        self._keeps = keeps
+        nor told to anybody, and ``let_go`` forgets the files that came with it."""
+        self._keeps, self._let_go = keeps, let_go
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Be told of each new record, in the order in which they were stored; the agent's sessions
@@ -97,6 +104,7 @@ class Inbox:
             from_history=message.from_history,
         )
         if not self._keeps(record):
+            await self._let_go(record)
             return None
         unique = unique_id_of(message.message_id) or _notice_digest(message)
         before = (*store.chats.seen(key), *store.users.seen(key.instance, sender))
