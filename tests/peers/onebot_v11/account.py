@@ -207,6 +207,20 @@ class Account:
     def do_set_group_ban(self, _params: Json) -> Json:
         return {}
 
+    def do_set_group_whole_ban(self, params: Json) -> None:
+        _whole_number(params["group_id"])
+
+    def do_set_group_kick(self, params: Json) -> None:
+        _whole_number(params["group_id"])
+        _whole_number(params["user_id"])
+
+    do_set_group_card = do_set_group_kick
+
+    def do_send_like(self, params: Json) -> None:
+        _whole_number(params["user_id"])
+
+    do_send_poke = do_send_like  # NapCat's and LLOneBot's own
+
     def do_get_stranger_info(self, params: Json) -> Json:
         return {"user_id": number(params["user_id"]), "nickname": f"name of {params['user_id']}"}
 
@@ -253,3 +267,8 @@ class Account:
     def _need_history(self) -> None:
         if not self.has_history:
             raise UnknownAction("an implementation without history")
+
+
+def _whole_number(value: Any) -> None:
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} is no number")
