@@ -20,12 +20,11 @@ PLATFORMS = (
     "feishu",
     "kook",
     "milky",
-    "mail",
     "console",
     "onebot_v12",
 )
 """What can stand in ``NEKRO_PLATFORMS``: the adapter's name, the extra's and the module's."""
-ELSEWHERE = ("matrix",)
+ELSEWHERE = ("mail", "matrix")
 """What can stand there too, and is no platform of uniseg's."""
 
 

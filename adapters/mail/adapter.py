@@ -1,0 +1,205 @@
+"""The adapter itself: one watcher a mailbox, and the way out."""
+
+import hashlib
+import imaplib
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskStatus
+from loguru import logger
+from nonebot.drivers import Driver
+
+from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, File, Image, Receipt, Video, Voice
+
+from .imap import Inbox
+from .intake import Intake
+from .position import Position, PositionFile
+from .reading import read_mail
+from .settings import Mailbox
+from .smtp import NotPosted, PostInDoubt, PostRefused, post
+from .threads import Thread, ThreadStore
+from .writing import CAPABILITIES, MAIL_BYTES, POLICY, CannotSend, compose
+
+RETRY_S = (1.0, 5.0, 15.0, 60.0)
+"""Pauses after one failure of a mailbox, two, ...; the last one stays."""
+SEND_S = 55.0
+"""Seconds for a mail until its outcome counts as unknown."""
+POSTS = 4
+"""Mails that are posted at once."""
+
+
+class MailAdapter:
+    """`Adapter` for mailboxes."""
+
+    name = "mail"
+
+    def __init__(
+        self, host: Host, driver: Driver, boxes: tuple[Mailbox, ...], *, send_s: float = SEND_S
+    ) -> None:
+        self._host = host
+        self._driver = driver
+        self._boxes = {box.id: box for box in boxes}
+        self._send_s = send_s
+        self._folder = host.data_dir / "mail"
+        self._threads = ThreadStore(self._folder / "threads")
+        self._intake = Intake(host, self._threads, frozenset(self._boxes), name=self.name)
+        self._posting = anyio.CapacityLimiter(POSTS)
+        self._stop = anyio.Event()
+        self._ended: anyio.Event | None = None
+
+    def capabilities(self, _chat_key: ChatKey) -> Capabilities:
+        """A mail carries everything at once."""
+        return CAPABILITIES
+
+    async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
+        """Our addresses, and the one that this chat belongs to."""
+        bound = await self._host.account_of(chat_key.instance)
+        return frozenset({*self._boxes, *({bound} if bound else ())})
+
+    async def start(self) -> None:
+        """Look into every mailbox, again and again."""
+        for box in self._boxes.values():
+            if not box.verified_by:
+                logger.warning(
+                    "Mail: anybody can write to {} in anybody's name, an operator's too. "
+                    'Set "verified_by" in MAIL_BOTS to the name in the Authentication-Results '
+                    "of your provider's mails to hear genuine senders only",
+                    box.id,
+                )
+        await self._driver.task_group.start(self._run)
+
+    async def aclose(self) -> None:
+        """Stop looking. May be called twice."""
+        self._stop.set()
+        if self._ended is not None:
+            await self._ended.wait()
+
+    async def _run(self, *, task_status: TaskStatus[None]) -> None:
+        self._ended = anyio.Event()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_in_thread, self._threads.prune)
+                for box in self._boxes.values():
+                    tasks.start_soon(self._watch, box)
+                task_status.started()
+                await self._stop.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._ended.set()
+
+    # -- in ----------------------------------------------------------------------------------
+
+    async def _watch(self, box: Mailbox) -> None:
+        failures = 0
+        while True:
+            inbox = Inbox(box)
+            try:
+                position = await self._opened(inbox, box)
+                failures = 0
+                await self._listen(inbox, box, position)
+            except (imaplib.IMAP4.error, OSError, ValueError) as error:
+                logger.warning("Mail: {} cannot be read: {}", box.id, error)
+            except Exception:  # noqa: BLE001 - the store's trouble: the mail is still in the mailbox
+                logger.exception("Mail: {} is left for a while", box.id)
+            finally:
+                inbox.abort()
+            await anyio.sleep(RETRY_S[min(failures, len(RETRY_S) - 1)])
+            failures += 1
+
+    async def _opened(self, inbox: Inbox, box: Mailbox) -> Position:
+        """Log in, and find where we were. At the first start that is the end: what lies in a
+        mailbox by then was not written to a bot."""
+        validity, following = await _in_thread(inbox.open)
+        instance = await self._host.instance_of(self.name, box.id)
+        self._host.online()
+        logger.info("Mail: {} is read as {}", box.id, instance)
+        known = await _in_thread(self._positions(box).read)
+        if known is None:
+            known = Position(validity, following - 1)
+            await _in_thread(partial(self._positions(box).write, known))
+        if known.validity == validity:
+            return known
+        # The server numbers anew, so all has to be looked at; what is known is known by its id.
+        since = await self._host.newest_times(instance)
+        self._intake.heard_until[box.id] = max(since.values(), default=0.0)
+        return Position(validity, 0)
+
+    async def _listen(self, inbox: Inbox, box: Mailbox, position: Position) -> None:
+        file = self._positions(box)
+        while True:
+            for uid in await _in_thread(partial(inbox.newer, position.uid)):
+                letter = await _in_thread(partial(inbox.fetch, uid))
+                if letter is not None:
+                    mail = await _in_thread(partial(read_mail, letter.data))
+                    if await self._intake.take(box, letter, mail):
+                        await _in_thread(partial(inbox.mark_read, uid))
+                position = Position(position.validity, uid)
+                await _in_thread(partial(file.write, position))
+            await anyio.sleep(box.poll_s)
+
+    def _positions(self, box: Mailbox) -> PositionFile:
+        name = hashlib.sha256(box.id.encode()).hexdigest()[:16]
+        return PositionFile(Path(self._folder) / f"{name}.json")
+
+    # -- out ---------------------------------------------------------------------------------
+
+    async def send(self, delivery: Delivery) -> Receipt:
+        """Post one mail, to the chat's person alone and from the chat's own address."""
+        key = delivery.chat_key
+        account = await self._host.account_of(key.instance)
+        if account is None:
+            return _receipt(DeliveryState.REJECTED, f"no account is bound to {key.instance!r}")
+        box = self._boxes.get(account)
+        if box is None:
+            return _receipt(DeliveryState.PENDING, f"MAIL_BOTS does not have {account} now")
+        thread = await _in_thread(partial(self._threads.read, key))
+        try:
+            with anyio.fail_after(self._send_s):
+                mail = compose(box, delivery, thread, await _files(delivery))
+                data = await _in_thread(partial(mail.as_bytes, policy=POLICY))
+                async with self._posting:
+                    await _in_thread(partial(post, box, data, key.native_id))
+        except TimeoutError:
+            reason = f"no answer within {self._send_s:g} s; it may have arrived"
+            return _receipt(DeliveryState.UNKNOWN, reason)
+        except (CannotSend, PostRefused) as error:
+            return _receipt(DeliveryState.REJECTED, str(error))
+        except NotPosted as error:
+            return _receipt(DeliveryState.PENDING, str(error))
+        except PostInDoubt as error:
+            logger.warning("{}: outcome unknown: {}", key, error)
+            return _receipt(DeliveryState.UNKNOWN, str(error))
+        message_id = str(mail["Message-ID"])
+        following = (thread or Thread(str(mail["Subject"]))).with_id(message_id)
+        try:
+            await _in_thread(partial(self._threads.write, key, following))
+        except OSError as error:
+            logger.error("{}: the thread cannot be written down: {}", key, error)
+        return Receipt(state=DeliveryState.SENT, message_id=message_id)
+
+
+async def _files(delivery: Delivery) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for segment in delivery.segments:
+        if not isinstance(segment, Image | Voice | Video | File):
+            continue
+        name = segment.media.name or "the file"
+        try:
+            path = anyio.Path(segment.media.path)
+            size = (await path.stat()).st_size
+            if size + sum(map(len, found.values())) > MAIL_BYTES:
+                raise CannotSend(f"{name}: a mail takes {MAIL_BYTES} bytes of attachments")
+            found[segment.media.path] = await path.read_bytes()
+        except OSError as error:
+            raise CannotSend(f"{name} cannot be read: {error.strerror or error}") from None
+    return found
+
+
+def _receipt(state: DeliveryState, reason: str) -> Receipt:
+    return Receipt(state=state, reason=reason)
+
+
+_in_thread = partial(anyio.to_thread.run_sync, abandon_on_cancel=True)

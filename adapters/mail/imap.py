@@ -1,0 +1,118 @@
+"""Reading a mailbox, in a worker thread: the standard library's client waits.
+
+Raises `imaplib.IMAP4.error` for what the server refuses, `OSError` for a connection that fails.
+"""
+
+import imaplib
+import re
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from .settings import Mailbox
+
+CALL_S = 30.0
+"""Seconds for one answer of the server."""
+MAIL_BYTES = 50 * 1024 * 1024
+"""A larger mail is heard of by its headers only."""
+_SIZE = re.compile(rb"RFC822\.SIZE (\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A mail as the server has it. Not ``whole`` is one of which only the headers were fetched."""
+
+    uid: int
+    arrived: float
+    size: int
+    data: bytes
+    whole: bool
+
+
+class Inbox:
+    """One connection to one mailbox. For one thread at a time; `abort` may come from any."""
+
+    def __init__(self, box: Mailbox) -> None:
+        self._box = box
+        self._client: imaplib.IMAP4 | None = None
+
+    def open(self) -> tuple[int, int]:
+        """Log in; the mailbox's UIDVALIDITY, and the number that its next mail will have."""
+        server = self._box.imap
+        if server.tls is True:
+            client: imaplib.IMAP4 = imaplib.IMAP4_SSL(
+                server.host, server.port, ssl_context=server.context(), timeout=CALL_S
+            )
+        else:
+            client = imaplib.IMAP4(server.host, server.port, timeout=CALL_S)
+        self._client = client
+        if server.tls == "starttls":
+            client.starttls(server.context())
+        client.login(self._box.login, self._box.password.get_secret_value())
+        _checked(client.select("INBOX"))
+        return self._number("UIDVALIDITY"), self._number("UIDNEXT")
+
+    def newer(self, uid: int) -> list[int]:
+        """The numbers above this one, lowest first."""
+        client = self._opened()
+        _checked(client.noop())
+        found = _checked(client.uid("SEARCH", f"UID {uid + 1}:*"))
+        # "*" is the last mail, whatever its number is.
+        return sorted(n for part in found if part for n in map(int, part.split()) if n > uid)
+
+    def fetch(self, uid: int) -> Letter | None:
+        """A mail; nothing where somebody took it away meanwhile. It stays unread."""
+        client = self._opened()
+        about = _parts(_checked(client.uid("FETCH", str(uid), "(INTERNALDATE RFC822.SIZE)")))
+        size = _SIZE.search(about[0][0]) if about else None
+        if size is None:
+            return None
+        moment = imaplib.Internaldate2tuple(about[0][0])
+        arrived = time.mktime(moment) if moment else time.time()
+        whole = int(size[1]) <= MAIL_BYTES
+        what = "(BODY.PEEK[])" if whole else "(BODY.PEEK[HEADER])"
+        found = _parts(_checked(client.uid("FETCH", str(uid), what)))
+        data = next((body for _, body in found if body), None)
+        return None if data is None else Letter(uid, arrived, int(size[1]), data, whole)
+
+    def mark_read(self, uid: int) -> None:
+        """Show the mailbox's other readers that the bot has it."""
+        _checked(self._opened().uid("STORE", str(uid), "+FLAGS.SILENT", r"(\Seen)"))
+
+    def abort(self) -> None:
+        """End the connection; a call that waits fails."""
+        client, self._client = self._client, None
+        if client is not None:
+            with suppress(OSError):
+                client.shutdown()
+
+    def _opened(self) -> imaplib.IMAP4:
+        if self._client is None:
+            raise OSError("the connection was closed")
+        return self._client
+
+    def _number(self, name: str) -> int:
+        _, found = self._opened().response(name)
+        if not found or not isinstance(found[0], bytes):
+            raise imaplib.IMAP4.error(f"the server does not tell {name}")
+        return int(found[0])
+
+
+def _checked(answer: tuple[str, Any]) -> list[Any]:
+    kind, data = answer
+    if kind != "OK":
+        raise imaplib.IMAP4.error(f"{kind}: {data!r}"[:200])
+    return list(data)
+
+
+def _parts(data: list[Any]) -> list[tuple[bytes, bytes]]:
+    """What a FETCH brought: a line, and the literal behind it where there is one."""
+    found = []
+    for part in data:
+        match part:
+            case (bytes(line), bytes(literal)):
+                found.append((line, literal))
+            case bytes(line) if line != b")":
+                found.append((line, b""))
+    return found

@@ -1,0 +1,181 @@
+"""From a mail to `Host.accept`: whose mail is heard, and in which chat."""
+
+import re
+from functools import partial
+
+import anyio.to_thread
+from loguru import logger
+
+from nekro_core.api.adapter import Host, accept_patiently
+from nekro_core.api.chat import (
+    ChatKey,
+    ChatKeyError,
+    ChatKind,
+    ChatMessage,
+    File,
+    Image,
+    Media,
+    Notice,
+    Segment,
+    Segments,
+    Sender,
+    Text,
+    Unknown,
+    Video,
+    Voice,
+)
+
+from .automatic import why_automatic
+from .genuine import is_genuine
+from .imap import MAIL_BYTES, Letter
+from .quoted import without_quotes
+from .reading import Attachment, Mail, bare_subject
+from .settings import Mailbox
+from .threads import Thread, ThreadStore, is_ours, our_ids, thread_of
+
+TEXT_LENGTH = 20_000
+"""Characters of a mail that stand in the conversation; all of a longer one lies beside it."""
+_RECIPIENT = re.compile(r"^final-recipient:\s*rfc822;\s*(\S+)", re.IGNORECASE | re.MULTILINE)
+_DIAGNOSIS = re.compile(r"^(?:diagnostic-code|status):\s*(.+)$", re.IGNORECASE | re.MULTILINE)
+SLACK_S = 86_400.0
+"""How far back mails are looked at again that a server has numbered anew."""
+
+
+class Intake:
+    """Takes in what the mailboxes bring. ``own`` are all our addresses."""
+
+    def __init__(self, host: Host, threads: ThreadStore, own: frozenset[str], *, name: str) -> None:
+        self._host = host
+        self._threads = threads
+        self._own = own
+        self._name = name
+        self.heard_until: dict[str, float] = {}
+        """For mailboxes that were numbered anew: when the newest known mail came."""
+
+    async def take(self, box: Mailbox, letter: Letter, mail: Mail) -> bool:
+        """Hand a mail over; returns once it is stored. False for one that is left alone. Raises
+        whatever the store raises, after some patience."""
+        if letter.arrived < self.heard_until.get(box.id, 0.0) - SLACK_S:
+            return False
+        if why := self._why_not(box, mail):
+            logger.info("Mail: one to {} from {} is left alone: {}", box.id, mail.sender, why)
+            await self._tell_of_failure(box, letter, mail)
+            return False
+        instance = await self._host.instance_of(self._name, box.id)
+        thread_id = thread_of(_id_of(letter, mail), mail.references, box.domain)
+        try:
+            key = ChatKey(instance, ChatKind.PRIVATE, mail.sender, thread_id)
+        except ChatKeyError as error:
+            logger.warning("Mail: one from {} belongs to no chat: {}", mail.sender, error)
+            return False
+        thread = await anyio.to_thread.run_sync(self._threads.read, key)
+        message = ChatMessage(
+            chat_key=key,
+            message_id=_id_of(letter, mail),
+            sender=Sender(mail.sender, mail.name),
+            segments=await self._readable(box, key, thread, letter, mail),
+            time=letter.arrived,
+            account=box.id,
+            to_bot=True,
+        )
+        await accept_patiently(self._host.accept, message)
+        following = Thread(mail.subject or (thread.subject if thread else ""), _ids(thread))
+        following = following.with_id(message.message_id)
+        await anyio.to_thread.run_sync(partial(self._threads.write, key, following))
+        return True
+
+    def _why_not(self, box: Mailbox, mail: Mail) -> str:
+        if not mail.sender:
+            return mail.problem or "it does not say who wrote it"
+        if mail.sender in self._own:
+            return "it is ours"
+        if why := why_automatic(mail.message, mail.sender):
+            return why
+        if not box.hears(mail.sender):
+            return "the operator's list of senders does not have them"
+        if box.verified_by and not is_genuine(mail.message, mail.sender, box.verified_by):
+            return f"{box.verified_by} did not find the sender to be genuine"
+        return ""
+
+    async def _readable(
+        self, box: Mailbox, key: ChatKey, thread: Thread | None, letter: Letter, mail: Mail
+    ) -> Segments:
+        try:
+            return await self._segments(box, key, thread, letter, mail)
+        except Exception as error:  # noqa: BLE001 - one mail must not close the mailbox for good
+            logger.exception("{}: a mail could not be read", key)
+            return (Unknown("mail", f"unreadable: {error!r}"[:200]),)
+
+    async def _segments(
+        self, box: Mailbox, key: ChatKey, thread: Thread | None, letter: Letter, mail: Mail
+    ) -> Segments:
+        found: list[Segment] = []
+        text = mail.text
+        long = len(text) > TEXT_LENGTH
+        if long:
+            data = text.encode(errors="replace")
+            found.append(File(await self._host.media.keep_bytes(key, data, name="mail.txt")))
+            text = f"{text[:TEXT_LENGTH]}..."
+        if any(is_ours(each, box.domain) or each in _ids(thread) for each in mail.references):
+            text = without_quotes(text)
+        if thread is None or bare_subject(mail.subject) != bare_subject(thread.subject):
+            text = f"Subject: {mail.subject}\n\n{text}".strip() if mail.subject else text
+        if text:
+            found.insert(0, Text(text))
+        found += [await self._kept(key, attachment) for attachment in mail.attachments]
+        if not letter.whole:
+            problem = f"the mail has {letter.size} bytes: at most {MAIL_BYTES} are fetched"
+            found.append(File(Media(name="mail.eml", problem=problem)))
+        if mail.problem:
+            found.append(Unknown("mail", mail.problem))
+        return tuple(found) or (Unknown("mail", "it is empty"),)
+
+    async def _kept(self, key: ChatKey, attachment: Attachment) -> Segment:
+        keep = partial(self._host.media.keep_bytes, key, attachment.data, name=attachment.name)
+        match attachment.kind:
+            case "image":
+                return Image(await keep(expect="image"))
+            case "audio":
+                return Voice(await keep(expect="audio"))
+            case "video":
+                return Video(await keep(expect="video"))
+        return File(await keep(expect="file"))
+
+    async def _tell_of_failure(self, box: Mailbox, letter: Letter, mail: Mail) -> None:
+        """A mail of ours came back: its chat is told. Anybody could write such a report, so only
+        one about a thread that there is counts, and it answers nothing."""
+        if mail.message.get_content_type() != "multipart/report":
+            return
+        raw = letter.data.decode("ascii", "replace")
+        ids, recipient = our_ids(raw, box.domain), _RECIPIENT.search(raw)
+        if not ids or recipient is None:
+            return
+        instance = await self._host.instance_of(self._name, box.id)
+        try:
+            thread = thread_of(ids[0], (), box.domain)
+            key = ChatKey(instance, ChatKind.PRIVATE, recipient[1].lower(), thread)
+        except ChatKeyError:
+            return
+        known = await anyio.to_thread.run_sync(self._threads.read, key)
+        if ids[0] not in _ids(known):
+            return
+        diagnosis = _DIAGNOSIS.findall(raw)
+        detail = (diagnosis[-1] if diagnosis else "no reason given").strip()[:200]
+        logger.warning("{}: a mail came back: {}", key, detail)
+        message = ChatMessage(
+            chat_key=key,
+            message_id="",
+            sender=Sender(""),
+            segments=(Notice("undelivered", detail=detail),),
+            time=letter.arrived,
+            account=box.id,
+        )
+        await accept_patiently(self._host.accept, message)
+
+
+def _id_of(letter: Letter, mail: Mail) -> str:
+    return mail.message_id or f"<uid.{letter.uid}.{letter.arrived:.0f}>"
+
+
+def _ids(thread: Thread | None) -> tuple[str, ...]:
+    return thread.ids if thread is not None else ()

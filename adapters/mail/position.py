@@ -1,0 +1,37 @@
+"""How far a mailbox has been read. Written down once a mail is stored."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Mails up to ``uid`` are heard. A server that has to number anew has another ``validity``."""
+
+    validity: int
+    uid: int
+
+
+class PositionFile:
+    """For worker threads."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> Position | None:
+        """Nothing at the first start."""
+        try:
+            found = json.loads(self._path.read_text())
+            return Position(int(found["validity"]), int(found["uid"]))
+        except FileNotFoundError:
+            return None
+        except (ValueError, LookupError, TypeError):
+            return None
+
+    def write(self, position: Position) -> None:
+        """Raises `OSError`."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self._path.with_suffix(".new")
+        fresh.write_text(json.dumps(asdict(position)))
+        fresh.replace(self._path)

@@ -1,0 +1,50 @@
+"""What somebody wrote, without the mail that they answer below or above it."""
+
+import re
+
+_WROTE = re.compile(
+    r"^\s*(?:on\b.{4,300}\bwrote|am\b.{4,300}\bschrieb.{0,120}|le\b.{4,300}\ba écrit|"
+    r"el\b.{4,300}\bescribió|il\b.{4,300}\bha scritto|op\b.{4,300}\bschreef.{0,120}|"
+    r"在.{4,300}(?:写道|寫道)|.{4,300}(?:さんは書きました|のメール|写道|寫道))\s*[:：]\s*$",
+    re.IGNORECASE | re.DOTALL,
+)
+_DIVIDER = re.compile(
+    r"^\s*(?:-{2,}\s*(?:original message|forwarded message|ursprüngliche nachricht|"
+    r"原始邮件|原始郵件|元のメッセージ)\s*-{2,}|_{20,})\s*$",
+    re.IGNORECASE,
+)
+_OUTLOOK = re.compile(r"^\s*(?:from|von|de|发件人|寄件者|差出人)\s*[:：].*@", re.IGNORECASE)
+_SIGNATURE = re.compile(r"^-- $")
+_REACH = 3
+"""Lines over which a program may break "On Monday ... wrote:"."""
+
+
+def without_quotes(text: str) -> str:
+    """The newest words. Where nothing is left of them, the text as it was."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    end = next((at for at in range(len(lines)) if _begins_quote(lines, at)), len(lines))
+    kept = lines[:end]
+    while kept and (not kept[-1].strip() or kept[-1].lstrip().startswith(">")):
+        kept.pop()
+    signature = next((at for at, line in enumerate(kept) if _SIGNATURE.match(line)), len(kept))
+    said = "\n".join(kept[:signature]).strip()
+    return said or text.strip()
+
+
+def _begins_quote(lines: list[str], at: int) -> bool:
+    """Whether from here on there is only the mail that is answered."""
+    line = lines[at]
+    if _DIVIDER.match(line):
+        return True
+    if _OUTLOOK.match(line):
+        return (
+            sum(bool(re.match(r"^\s*\S{2,20}\s*[:：]", each)) for each in lines[at : at + 5]) >= 3
+        )
+    for length in range(1, _REACH + 1):
+        if _WROTE.match(" ".join(lines[at : at + length])):
+            following = [each for each in lines[at + length :] if each.strip()]
+            # Words between quotations answer them point by point: those stay.
+            return all(each.lstrip().startswith(">") for each in following) or not any(
+                each.lstrip().startswith(">") for each in following
+            )
+    return False

@@ -1,0 +1,139 @@
+"""A mail's bytes as what somebody wrote. Never raises: what cannot be read is said."""
+
+import email
+import email.policy
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from email.message import EmailMessage, MIMEPart
+from typing import cast
+
+from .html_text import words_of
+
+ATTACHMENTS = 20
+_ID = re.compile(r"<[^<>\s]{1,500}>")
+_ANSWER = re.compile(
+    r"^\s*(?:(?:re|aw|antw|sv|fw|fwd|wg|回复|回覆|答复|转发|轉寄|返信)\s*(?:\[\d+\])?[:：]\s*)+",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A part that is no words. ``kind`` is the first half of its type."""
+
+    name: str
+    mime: str
+    data: bytes = field(repr=False)
+
+    @property
+    def kind(self) -> str:
+        """``image``, ``audio``, ``video`` or another."""
+        return self.mime.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """What somebody wrote. ``sender`` is empty where the mail does not say, or names several."""
+
+    message: EmailMessage
+    sender: str = ""
+    name: str = ""
+    message_id: str = ""
+    references: tuple[str, ...] = ()
+    subject: str = ""
+    text: str = ""
+    attachments: tuple[Attachment, ...] = ()
+    problem: str = ""
+
+
+def read_mail(data: bytes) -> Mail:
+    """A mail from its bytes."""
+    try:
+        message = email.message_from_bytes(data, policy=email.policy.default)
+    except Exception as error:  # noqa: BLE001 - the parser's own faults, nesting without end among them
+        return Mail(EmailMessage(), problem=f"unreadable: {error!r}"[:200])
+    sender, name = _author(message)
+    ids = _ID.findall(header(message, "Message-ID"))
+    answered = _ID.findall(header(message, "In-Reply-To"))[:1]
+    references = [
+        each for each in _ID.findall(header(message, "References")) if each not in answered
+    ]
+    mail = Mail(
+        message,
+        sender,
+        name,
+        ids[0] if ids else "",
+        (*references, *answered),
+        " ".join(header(message, "Subject").split())[:500],
+    )
+    try:
+        text, attachments = _content(message)
+    except Exception as error:  # noqa: BLE001 - as above
+        return replace(mail, problem=f"unreadable: {error!r}"[:200])
+    return replace(mail, text=text, attachments=attachments)
+
+
+def header(message: EmailMessage, name: str) -> str:
+    """A header's words; empty for one that the library cannot read."""
+    try:
+        return str(message.get(name, ""))
+    except Exception:  # noqa: BLE001 - it raises many things for headers that nobody should write
+        return ""
+
+
+def bare_subject(subject: str) -> str:
+    """Without what programs put before it."""
+    return _ANSWER.sub("", subject).strip()
+
+
+def _author(message: EmailMessage) -> tuple[str, str]:
+    try:
+        fields = message.get_all("From", [])
+        people = [address for each in fields for address in each.addresses]
+    except Exception:  # noqa: BLE001 - as in `header`
+        return "", ""
+    if len(people) != 1 or not people[0].username or not people[0].domain:
+        return "", ""
+    return str(people[0].addr_spec).lower(), str(people[0].display_name)
+
+
+def _content(message: EmailMessage) -> tuple[str, tuple[Attachment, ...]]:
+    plain, html = message.get_body(("plain",)), message.get_body(("html",))
+    text = _words(plain).strip() if plain is not None else ""
+    if not text and html is not None:
+        text = words_of(_words(html))
+    bodies = [part for part in (plain, html) if part is not None]
+    found = (each for each in _leaves(message) if not any(each is body for body in bodies))
+    attachments = [_attachment(part) for part in found]
+    return text.replace("\r\n", "\n"), tuple(attachments[:ATTACHMENTS])
+
+
+def _leaves(message: EmailMessage) -> Iterator[EmailMessage]:
+    """Parts that have no parts. A mail inside a mail is one."""
+    waiting = [message]
+    while waiting:
+        part = waiting.pop()
+        if part.is_multipart() and part.get_content_maintype() == "multipart":
+            waiting += [cast(EmailMessage, each) for each in reversed(list(part.iter_parts()))]
+        else:
+            yield part
+
+
+def _attachment(part: EmailMessage) -> Attachment:
+    mime = part.get_content_type()
+    if mime == "message/rfc822":
+        inner = part.get_payload(0)
+        return Attachment(
+            "mail.eml", mime, inner.as_bytes() if isinstance(inner, EmailMessage) else b""
+        )
+    data = part.get_payload(decode=True)
+    return Attachment(part.get_filename() or "", mime, data if isinstance(data, bytes) else b"")
+
+
+def _words(part: MIMEPart) -> str:
+    try:
+        return str(part.get_content())
+    except (LookupError, ValueError):  # a character set that nobody has
+        data = part.get_payload(decode=True)
+        return data.decode(errors="replace") if isinstance(data, bytes) else ""

@@ -1,0 +1,85 @@
+"""Posting a mail, in a worker thread, and what became of it.
+
+A post fails with `NotPosted`, it surely never left and may later; with `PostRefused`, the server's
+clear no; or with `PostInDoubt`, the mail was handed over and nobody said that it was taken.
+"""
+
+import smtplib
+
+from .settings import Mailbox
+
+CALL_S = 30.0
+_AUTHENTICATION = (530, 534, 535)
+"""Codes that are about the operator's password, not about the mail."""
+
+
+class NotPosted(Exception):
+    """Says why, for a person."""
+
+
+class PostRefused(Exception):
+    """Says why, in the server's words."""
+
+
+class PostInDoubt(Exception):
+    """Says what happened."""
+
+
+def post(box: Mailbox, mail: bytes, receiver: str) -> None:
+    """Hand one mail over for one receiver."""
+    try:
+        client = _connected(box)
+    except smtplib.SMTPException as error:
+        raise NotPosted(f"the mail server does not let us in: {error}") from error
+    except OSError as error:
+        raise NotPosted(f"the mail server cannot be reached: {error}") from error
+    try:
+        _address(client, box.id, receiver)
+        try:
+            code, words = client.data(mail)
+        except smtplib.SMTPDataError as error:
+            _judge(int(error.smtp_code), error.smtp_error)
+            raise PostInDoubt(str(error)) from error
+        except (smtplib.SMTPException, OSError) as error:
+            raise PostInDoubt(f"no word from the mail server after the mail: {error}") from error
+        _judge(code, words)
+    finally:
+        client.close()
+
+
+def _connected(box: Mailbox) -> smtplib.SMTP:
+    server = box.smtp
+    client: smtplib.SMTP
+    if server.tls is True:
+        client = smtplib.SMTP_SSL(
+            server.host, server.port, timeout=CALL_S, context=server.context()
+        )
+    else:
+        client = smtplib.SMTP(server.host, server.port, timeout=CALL_S)
+    try:
+        if server.tls == "starttls":
+            client.starttls(context=server.context())
+        client.ehlo_or_helo_if_needed()
+        if client.has_extn("auth"):
+            client.login(box.login, box.password.get_secret_value())
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def _address(client: smtplib.SMTP, sender: str, receiver: str) -> None:
+    try:
+        _judge(*client.mail(sender))
+        _judge(*client.rcpt(receiver))
+    except (smtplib.SMTPException, OSError) as error:
+        raise NotPosted(f"the mail server hung up: {error}") from error
+
+
+def _judge(code: int, words: bytes | str) -> None:
+    if code < 300:
+        return
+    text = words.decode(errors="replace") if isinstance(words, bytes) else words
+    if code >= 500 and code not in _AUTHENTICATION:
+        raise PostRefused(f"{text} (code {code})")
+    raise NotPosted(f"{text} (code {code})")

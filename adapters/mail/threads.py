@@ -1,0 +1,94 @@
+"""Which mails belong together, and what must be known of them to answer.
+
+The thread stands in each Message-ID of ours, so a program that repeats only the last id (Outlook)
+finds back as well as one that repeats all.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nekro_core.api.chat import ChatKey
+
+KEPT_IDS = 20
+"""Message-IDs that an answer refers to; RFC 5322 asks for all, programs look at the ends."""
+KEPT_THREADS = 20_000
+NO_THREAD = "0"
+_OURS = re.compile(r"<nekro\.(0|[0-9a-f]{12})\.[0-9a-f]{16}@([^<>@\s]+)>")
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """What is known of one. ``ids`` are in the order of time."""
+
+    subject: str
+    ids: tuple[str, ...] = ()
+
+    def with_id(self, message_id: str) -> "Thread":
+        """It goes on."""
+        ids = tuple(each for each in self.ids if each != message_id)
+        first, rest = ids[:1], ids[1:]
+        return Thread(self.subject, (*first, *rest[-(KEPT_IDS - 2) :], message_id))
+
+
+def is_ours(message_id: str, domain: str) -> bool:
+    """Whether the bot gave this id."""
+    found = _OURS.fullmatch(message_id)
+    return found is not None and found[2] == domain
+
+
+def our_ids(text: str, domain: str) -> list[str]:
+    """Every id in a text that the bot gave."""
+    return [found[0] for found in _OURS.finditer(text) if found[2] == domain]
+
+
+def new_id(thread: str | None, delivery_id: str, domain: str) -> str:
+    """The same for the same delivery: programs show a mail that comes twice once."""
+    token = hashlib.sha256(delivery_id.encode()).hexdigest()[:16]
+    return f"<nekro.{thread or NO_THREAD}.{token}@{domain}>"
+
+
+def thread_of(message_id: str, references: Iterable[str], domain: str) -> str | None:
+    """The thread of a mail that refers to these; nothing for an answer to a mail of ours that
+    belonged to none."""
+    ids = [*references, message_id]
+    for each in reversed(ids):
+        if (found := _OURS.fullmatch(each)) and found[2] == domain:
+            return None if found[1] == NO_THREAD else found[1]
+    return hashlib.sha256(ids[0].encode(errors="replace")).hexdigest()[:12]
+
+
+class ThreadStore:
+    """One small file a thread. For worker threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, key: ChatKey) -> Thread | None:
+        """What is known of a chat's thread."""
+        try:
+            found = json.loads(self._path(key).read_text())
+            return Thread(str(found["subject"]), tuple(map(str, found["ids"])))
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+
+    def write(self, key: ChatKey, thread: Thread) -> None:
+        """Raises `OSError`."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        fresh = self._path(key).with_suffix(".new")
+        fresh.write_text(json.dumps({"subject": thread.subject, "ids": thread.ids}))
+        fresh.replace(self._path(key))
+
+    def prune(self, keep: int = KEPT_THREADS) -> None:
+        """Forget the threads in which nothing was said for longest."""
+        if not self._folder.is_dir():
+            return
+        aged = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in aged[keep:]:
+            path.unlink(missing_ok=True)
+
+    def _path(self, key: ChatKey) -> Path:
+        return self._folder / f"{key.file_name}.json"
