@@ -22,7 +22,8 @@ from nekro_core.speech.speaker import SpeechError
 from nekro_core.speech.transcriber import Transcriber
 from nekro_core.store import Store, StoreError
 
-_AT_ONCE = 2
+_AT_ONCE = 4
+"""Voices of all chats that are listened to at the same time."""
 _MOST_WAITING = 8
 """Voices of one chat that are worked on; more at once are somebody's game, and stay as they are."""
 _TRIED = 1000

@@ -20,7 +20,8 @@ class MediaSettings(BaseModel):
 
     link_address: str = Field(default="", pattern=r"^(https?://[^\s?#]+)?$")
     """How this bot's web server is reached from outside (``https://bot.example.org``), for links to
-    files that a platform does not carry. Empty: no such links are made."""
+    files that a platform does not carry. Its name must be in ``WEB_ALLOWED_HOSTS`` too. Empty: no
+    such links are made."""
 
     link_s: float = Field(default=3600.0, gt=0)
     """How long such a link works."""

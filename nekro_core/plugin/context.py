@@ -169,7 +169,8 @@ class AgentCtx(OlderNames):
         return await self.send((File(medium),), chat_key=chat_key)
 
     async def send_voice(self, wav: bytes, *, text: str = "") -> tuple[Receipt, ...]:
-        """Send a voice message: a WAV file, 16-bit PCM, and what is said in it."""
+        """Send a voice message and what is said in it: a WAV file of 16-bit PCM, or any sound that
+        can be decoded here (Ogg, MP3, M4A, AMR, SILK). The platform gets the format it wants."""
         medium = await self.medium(wav, name="voice.wav", expect="audio")
         return await self.send((Voice(medium, text),))
 

@@ -4,17 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.chat import File, Image, Media, Segment, Text, Video, Voice
-from nekro_core.delivery import Capabilities, MediaStore
+from nekro_core.chat import ChatKey, File, Image, Media, Segment, Text, Video, Voice
+from nekro_core.delivery import Broadcast, Capabilities, MediaStore, Outbox
 from nekro_core.delivery.fitting import Fitting, format_of
 from nekro_core.delivery.links import MediaLinks
 from nekro_core.media.converter import Converter, Picture, Sound
 from nekro_core.media.errors import CodecMissing, Unusable
 from nekro_core.media.limits import PictureLimits, VoiceFormat, VoiceLimits
+from nekro_core.store import Store
 from tests.media.pictures import drawn
 from tests.media.sounds import encoded, silk, wav
 
 from .conftest import GROUP
+from .fakes import FakeAdapter
 
 EVERYTHING = frozenset({Text, Image, Voice, Video, File})
 
@@ -202,6 +204,37 @@ async def test_or_is_refused_with_what_to_set(desk: Desk) -> None:
     file = await desk.fit(File, b"x" * 2_000, "big.bin", can(file_bytes=1_000))
     assert isinstance(file, File)
     assert "NEKRO_DELIVERY__MEDIA__LINK_ADDRESS" in file.media.problem
+
+
+class Talker(FakeAdapter):
+    """A platform with voices in Opus and files of 1 MB."""
+
+    def capabilities(self, chat_key: ChatKey) -> Capabilities:
+        return can(voice=VoiceLimits(formats=("ogg",)), file_bytes=1_000_000)
+
+
+async def test_through_the_outbox(store: Store, activity: Broadcast, tmp_path: Path) -> None:
+    """Converted for real, before the row is written: what is kept is what was sent."""
+    (tmp_path / "holiday.mp4").write_bytes(b"x" * 1_500_000)
+    adapter, media = Talker(text_length=4_000), MediaStore(tmp_path)
+    links = MediaLinks(tmp_path, lambda: "secret", address="https://bot.example.org")
+    fitting = Fitting(media, Converter(), links)
+    outbox = Outbox(store, {"fake": adapter}, activity, media=media, fitting=fitting)
+    async with outbox:
+        hello = await media.keep_bytes(GROUP, wav(), name="hello.wav", expect="audio")
+        large = Media(path=str(tmp_path / "holiday.mp4"), name="holiday.mp4")
+        receipts = await outbox.send(GROUP, (Voice(hello, "hello"), File(large)))
+    assert all(receipt.ok for receipt in receipts)
+    (voice,), (link,) = adapter.said(GROUP)
+    assert isinstance(voice, Voice)
+    assert voice.media.seconds == 0.5
+    sent = await media.read(GROUP, voice.media.path)
+    assert sent is not None
+    assert format_of(sent, voice.media.mime) == "ogg"
+    assert isinstance(link, Text)
+    assert link.text.startswith("holiday.mp4 (1.4 MiB): https://bot.example.org/media/")
+    recorded = await store.messages.newest(GROUP, 9)
+    assert [each.segments for each in recorded] == [(voice,), (link,)]
 
 
 async def test_what_has_a_problem_already_keeps_it(desk: Desk) -> None:
