@@ -7,7 +7,7 @@ import anyio
 from anyio.abc import TaskGroup
 from loguru import logger
 
-from nekro_core.agent.damping import Damper
+from nekro_core.agent.damping import Damper, Rest
 from nekro_core.agent.erasing import Erasing
 from nekro_core.agent.own_commands import own_commands
 from nekro_core.agent.ports import Ports
@@ -39,6 +39,7 @@ class Sessions:
         self._sessions: dict[ChatKey, Session] = {}
         self._slots = anyio.CapacityLimiter(ports.settings.concurrent_turns)
         self._damper = Damper(ports.trigger, ports.clock)
+        self._commands = Damper(ports.trigger, ports.clock)
         self._tasks: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
@@ -118,7 +119,7 @@ class Sessions:
         """Take note of a record that arrived so long ago; the inbox calls this."""
         assert self._tasks is not None, "enter the sessions first"
         manners = self._ports.manners
-        if manners.ignores(record):
+        if manners.ignores(record) or self._is_flood(record):
             return
         if not self._ports.commands.hear(record, self._tasks.start_soon):
             if manners.hears(record):
@@ -129,6 +130,19 @@ class Sessions:
             self._tasks.start_soon(self._mark_handled, record)
         else:
             session.pass_over(record)
+
+    def _is_flood(self, record: Record) -> bool:
+        """Whether it is a command of somebody who has run as many as a person hardly does, who may
+        be a bot that answers ours with it. Nothing is said to it; see `Damper`."""
+        commands, key, user = self._ports.commands, record.chat_key, record.sender.user_id
+        if not commands.is_command(record) or commands.trusts(record):
+            return False
+        rest = self._commands.rest(key, user)
+        if rest is Rest.NO:
+            self._commands.note(key, user)
+        elif rest is Rest.BEGINS:
+            logger.warning("{}: {} runs so many commands that none is run for a while", key, user)
+        return rest is not Rest.NO
 
     def _begin_hearing(self, record: Record, age_s: float = 0.0) -> None:
         """Give a record to its session. A voice in a group that nobody addressed to us is kept

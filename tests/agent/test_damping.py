@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from nekro_core.agent import TriggerSettings
 from nekro_core.agent.damping import Damper, Rest
 from nekro_core.llm.scripted import ScriptedModel
+from nekro_core.plugin.commands.access import CommandSettings
 from tests.agent.bot import GROUP, Bot, fence, running_bot
 from tests.agent.conftest import Shelf
 from tests.agent.test_sessions import until
@@ -91,6 +92,20 @@ async def test_a_foreign_bot_that_answers_everything(folder: Path, boxes: Shelf)
         assert said[:4] == ["and you?"] * 4
         assert said[4].startswith("You wake me faster than I can keep up with.")
         assert said[5:] == ["and you?"], "others are answered as ever"
+
+
+async def test_a_foreign_bot_that_answers_with_a_command(folder: Path, boxes: Shelf) -> None:
+    trigger = TriggerSettings(debounce_s=0, burst_turns=3)
+    boss = CommandSettings(super_users=frozenset({"fake:boss"}))
+    async with running_bot(folder, boxes, ScriptedModel([]), trigger=trigger, command=boss) as bot:
+        for _ in range(6):
+            await bot.say("/status", GROUP, user="rex")
+        for _ in range(6):
+            await bot.say("/status", GROUP, user="boss")
+        await until(lambda: len(bot.said(GROUP)) == 9)
+        await bot.say("/help", GROUP, user="lin")
+        await until(lambda: len(bot.said(GROUP)) == 10)
+        assert bot.said(GROUP)[-1].startswith("What you can type here:")
 
 
 async def _answer_everything(bot: Bot, answers: list[int]) -> None:

@@ -11,7 +11,7 @@ from loguru import logger
 
 from nekro_core.catalogue import Catalogue
 from nekro_core.chat import Author, ChatKey, Record, Text
-from nekro_core.plugin.commands.access import Access, CommandSettings
+from nekro_core.plugin.commands.access import Access, CommandPermission, CommandSettings
 from nekro_core.plugin.commands.book import CommandBook, Entry
 from nekro_core.plugin.commands.calling import Call, CommandCaller, ContextMaker, chosen
 from nekro_core.plugin.commands.help import help_command
@@ -53,7 +53,7 @@ class CommandDesk:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.book = book
-        access = access or Access(settings)
+        self._access = access = access or Access(settings)
         book.add_own(help_command(book, settings, catalogue, access))
         self._adapter_of = adapter_of
         self._settings = settings
@@ -107,6 +107,12 @@ class CommandDesk:
     def forget(self, chat_key: ChatKey, user_id: str) -> None:
         """Wait no longer for what this person answers."""
         self._waits.close((chat_key, user_id))
+
+    def trusts(self, record: Record) -> bool:
+        """Whether whoever wrote it is one whom the operator named."""
+        adapter = self._adapter_of(record.chat_key.instance)
+        standing = self._access.standing(record.chat_key, adapter, record.sender)
+        return standing.allows(CommandPermission.ADVANCED)
 
     def is_command(self, record: Record) -> bool:
         """Whether a record reads as a command, for one that was heard in an earlier life."""
