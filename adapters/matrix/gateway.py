@@ -70,9 +70,14 @@ class Gateway(StockAdapter):
             self.bot_disconnect(bot)
 
     async def offer(self, bot: Bot, raw: Json, room_id: str) -> None:
-        """Let NoneBot's matchers see an event of a room."""
+        """Let NoneBot's matchers see an event of a room: by its own settings neither our own, which
+        they would answer without end, nor what is older than this connection."""
+        if raw.get("sender") == bot.self_id and not self.matrix_config.matrix_handle_self_message:
+            return
         try:
             parsed = RawMatrixEvent.model_validate(raw)
+            if self._is_old_event(bot, parsed):
+                return
             to_me = self._is_to_me(bot, parsed, room_id=room_id)
             event = event_from_raw(parsed, room_id=room_id, to_me=to_me)
         except (ValidationError, ValueError) as error:

@@ -1,0 +1,80 @@
+"""NoneBot's own plugins live beside the bot: their matchers hear, their calls go out."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from nonebot.adapters.matrix.bot import Bot as NoneBot
+from nonebot.adapters.matrix.event import RoomMessageEvent
+from nonebot.adapters.matrix.exception import NetworkError
+from nonebot.matcher import Matcher
+
+from tests.adapters.matrix.running import Bot, people, running
+from tests.peers.recording_proxy import RecordingProxy
+from tests.peers.synapse import Person, Synapse
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def echo() -> Iterator[list[str]]:
+    """A matcher as an operator's NoneBot plugin would register it."""
+    heard: list[str] = []
+
+    async def answer(bot: NoneBot, event: RoomMessageEvent) -> None:
+        heard.append(event.get_plaintext())
+        if event.get_plaintext() == "fail":
+            raise ValueError("a plugin's own fault")
+        await bot.send(event, f"echo {event.get_plaintext()}")
+
+    matcher = Matcher.new("message", handlers=[answer])
+    yield heard
+    matcher.destroy()
+
+
+@pytest.fixture
+async def bot(tmp_path: Path, server: Synapse, proxy: RecordingProxy) -> AsyncIterator[Bot]:
+    (account,) = await people(server, "bot")
+    async with running(tmp_path, proxy, account) as bot:
+        await bot.connected()
+        yield bot
+
+
+@pytest.fixture
+async def lin(server: Synapse) -> Person:
+    (lin,) = await people(server, "lin")
+    return lin
+
+
+async def test_a_matcher_hears_and_answers(bot: Bot, lin: Person, echo: list[str]) -> None:
+    room = await lin.make_room(bot.account)
+    await bot.account.join(room)
+    for number, text in enumerate(("one", "fail", "two"), 1):
+        await lin.say(room, text)
+        heard = await bot.host.heard(number)
+        assert heard[-1].text == text
+    answers = await lin.until_said(room, 2, of=bot.account.user_id)
+    assert {event["content"]["body"] for event in answers} == {"echo one", "echo two"}
+    assert sorted(echo) == ["fail", "one", "two"]
+
+
+async def test_a_plugin_fetches_media_where_todays_servers_have_them(bot: Bot, lin: Person) -> None:
+    """The stock call asks an endpoint that is closed: 404 on this very server."""
+    account = bot.driver.bots[bot.account.user_id]
+    where = (await lin.upload(b"bytes", "text/plain")).removeprefix("mxc://")
+    server_name, _, media_id = where.partition("/")
+    assert await account.download_media(server_name=server_name, media_id=media_id) == b"bytes"
+    with pytest.raises(NetworkError):
+        await account.download_media(server_name=server_name, media_id="nothing")
+    closed = await lin.client.get(
+        f"/_matrix/media/v3/download/{where}", headers={"Authorization": f"Bearer {lin.token}"}
+    )
+    assert closed.status_code == 404
+
+
+async def test_an_account_that_is_gone_is_no_bot(bot: Bot) -> None:
+    account = bot.driver.bots[bot.account.user_id]
+    await bot.adapter.aclose()
+    assert bot.account.user_id not in bot.driver.bots
+    with pytest.raises(NetworkError):
+        await account.download_media(server_name="localhost", media_id="x")
