@@ -65,6 +65,8 @@ async def _written(segment: Segment, platform: Platform, own: Mapping[str, str])
         case Image(media) | Voice(media) | Video(media) | File(media):
             nearest = platform.nearest.get(type(segment), type(segment))
             if nearest is Text:
+                if not await anyio.Path(media.path).is_file():
+                    raise CannotSend(f"{media.name or 'the file'} is not there")
                 return uniseg.Text(f"[{type(segment).__name__.lower()}] {media.path}")
             form = _MEDIA[nearest]
             data = await bytes_of(media, platform.inline_bytes)

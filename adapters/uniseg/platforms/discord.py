@@ -1,7 +1,8 @@
 """Discord. A thread is a channel with an id of its own. https://discord.com/developers/docs."""
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 from nonebot.adapters import Bot as BaseBot
 from nonebot.adapters import Event as BaseEvent
@@ -39,7 +40,12 @@ from ..values import Address
 
 _USER = "nekro_user"
 """Under which a target of a direct message keeps whose it is."""
-_FORMS = {"image": uniseg.Image, "audio": uniseg.Voice, "video": uniseg.Video}
+_REFERENCE = re.compile(r"<@!?(\d+)>|<@&(\d+)>|<#(\d+)>|<a?:(\w+):(\d+)>")
+_FORMS: Mapping[str, type[uniseg.segment.Media]] = {
+    "image": uniseg.Image,
+    "audio": uniseg.Voice,
+    "video": uniseg.Video,
+}
 
 
 class Discord(Platform):
@@ -82,9 +88,12 @@ class Discord(Platform):
         return isinstance(event, MessageCreateEvent)
 
     async def segments(self, event: BaseEvent, bot: BaseBot, reader: Reader) -> Segments:
-        """uniseg keeps the names of attachments and not their addresses."""
+        """Read here: the stock adapter leaves out what looks like the end of a tag and takes
+        ``&amp;`` for an ``&``; uniseg keeps the names of attachments and not their addresses."""
         assert isinstance(event, MessageCreateEvent)
-        pieces = self.bridge.read(self.message(event).exclude("attachment"))
+        pieces = list(_of_text(event.content))
+        if event.mention_everyone:
+            pieces.insert(0, uniseg.AtAll())
         for attachment in event.attachments:
             mime = attachment.content_type if is_not_unset(attachment.content_type) else ""
             form = _FORMS.get(str(mime).partition("/")[0], uniseg.File)
@@ -128,6 +137,22 @@ class Discord(Platform):
                 parse=parse, roles=[], users=users, replied_user=True
             )
         }
+
+
+def _of_text(content: str) -> Iterator[uniseg.Segment]:
+    """The pieces of a text with Discord's references in it."""
+    place = 0
+    for found in _REFERENCE.finditer(content):
+        yield uniseg.Text(content[place : found.start()])
+        place = found.end()
+        user, role, channel, emoji, number = found.groups()
+        if user or role or channel:
+            flag: Literal["user", "role", "channel"]
+            flag = "user" if user else "role" if role else "channel"
+            yield uniseg.At(flag, user or role or channel)
+        else:
+            yield uniseg.Emoji(number, emoji)
+    yield uniseg.Text(content[place:])
 
 
 def create(host: Host, driver: Driver) -> UnisegAdapter:

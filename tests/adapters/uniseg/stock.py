@@ -46,6 +46,7 @@ class Recorder(FastAPIDriver, HTTPClientMixin, WebSocketClientMixin):
         super().__init__(Env(environment="test"), Config(_env_file=None, **settings))
         self.requests: list[Request] = []
         self.answer: Answer = lambda _: {}
+        self.silent = False
 
     @property
     def type(self) -> str:
@@ -54,6 +55,8 @@ class Recorder(FastAPIDriver, HTTPClientMixin, WebSocketClientMixin):
     async def request(self, setup: Request) -> Response:
         self.requests.append(setup)
         answer = self.answer(setup)
+        if self.silent:
+            await anyio.sleep_forever()
         if isinstance(answer, Exception):
             raise answer
         if isinstance(answer, Response):
@@ -115,6 +118,12 @@ class Bench:
     def connect(self, bot: Bot) -> None:
         """The stock adapter announces an account."""
         self.stock.bot_connect(bot)
+
+    async def bound(self) -> None:
+        """Wait until an account is bound to its instance."""
+        with anyio.fail_after(5):
+            while await self.host.account_of(self.adapter.name) is None:
+                await anyio.sleep(0.002)
 
     async def hear(self, bot: Bot, event: Event) -> None:
         """The stock adapter has an event for an account."""

@@ -33,6 +33,7 @@ async def test_a_picture_is_shown_as_where_it_lies(console: Console, tmp_path: P
     heard = await console.say("hello", Channel("general", "General"))
     assert str(heard.chat_key) == "console-group_general"
     path = tmp_path / "cat.png"
+    path.write_bytes(b"cat")
     assert (await console.bench.send(heard.chat_key, Image(Media(path=str(path))))).ok
     assert console.window.shown == [("general", f"[image] {path}")]
 

@@ -33,7 +33,7 @@ async def discord(tmp_path: Path) -> AsyncIterator[Discord]:
 
 
 async def test_a_message_comes_in_and_an_answer_goes_out(discord: Discord) -> None:
-    heard = await discord.say("<@999> a &amp; b <#77>", mentions=[SELF])
+    heard = await discord.say("<@999> a & b <#77>", mentions=[SELF])
     assert str(heard.chat_key) == CHANNEL
     assert heard.segments == (Mention("998"), Text(" a & b #77 "))
     assert heard.to_bot

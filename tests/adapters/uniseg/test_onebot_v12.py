@@ -66,7 +66,7 @@ async def test_media_go_through_the_implementation_both_ways(
 
 async def test_a_refusal(onebot: OneBotV12) -> None:
     await onebot.say("hello")
-    onebot.refusal = {"status": "failed", "retcode": 35004, "data": None, "message": "muted"}
+    onebot.refused = {"status": "failed", "retcode": 35004, "data": None, "message": "muted"}
     receipt = await onebot.bench.send(GROUP, "hi")
     assert receipt.state is DeliveryState.REJECTED
     assert "muted" in receipt.reason

@@ -1,14 +1,15 @@
 """The other side: what people do there, and what they see."""
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 from nonebot.adapters.discord import Bot
 from nonebot.adapters.discord.api.model import User
 from nonebot.adapters.discord.config import BotInfo
 from nonebot.adapters.discord.payload import Dispatch
-from nonebot.drivers import Request
+from nonebot.drivers import Request, Response
 
+from tests.adapters.uniseg.peers.peer import Peer
 from tests.adapters.uniseg.stock import Bench
 
 CHANNEL = "discord-channel_333"
@@ -48,13 +49,15 @@ def message(content: str, **more: Any) -> dict[str, Any]:
     }
 
 
-class Discord:
+class Discord(Peer):
+    chat = CHANNEL
+    settings: ClassVar = {"discord_bots": []}
+
     def __init__(self, bench: Bench) -> None:
-        self.bench = bench
+        super().__init__(bench)
         self.bot = Bot(bench.stock, "998", BotInfo(token="t"))
         self.bot.self_info = User.model_validate(SELF)
         self.bot.session_id = "s"
-        bench.driver.answer = self.answer
 
     def answer(self, request: Request) -> Any:
         if request.url.path.endswith("/users/@me/channels"):
@@ -78,3 +81,12 @@ class Discord:
         if request.json is not None:
             return request.json
         return json.loads(dict(request.files)["payload_json"][1])
+
+    def refusal(self, request: Request) -> Any:
+        return Response(403, content=json.dumps({"code": 50013, "message": "Missing Permissions"}))
+
+    async def spoken(self, text: str, message_id: str) -> None:
+        await self.event("MESSAGE_CREATE", message(text, id=message_id, **IN_SERVER))
+
+    def seen(self) -> list[str]:
+        return [request.json["content"] for request in self.bench.driver.requests]

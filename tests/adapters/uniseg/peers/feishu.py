@@ -1,13 +1,14 @@
 """The other side: what people do there, and what they see."""
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 from nonebot.adapters.feishu import Bot
 from nonebot.adapters.feishu.config import BotConfig
 from nonebot.adapters.feishu.models import BotInfo
 from nonebot.drivers import Request, Response
 
+from tests.adapters.uniseg.peers.peer import Peer
 from tests.adapters.uniseg.stock import Bench
 
 GROUP = "feishu-group_oc_g"
@@ -16,9 +17,12 @@ SELF = {"open_id": "ou_bot", "union_id": "on_bot", "user_id": None}
 MENTION = {"key": "@_user_1", "id": {**SELF, "user_id": ""}, "name": "nekro", "tenant_key": "t"}
 
 
-class Feishu:
+class Feishu(Peer):
+    chat = GROUP
+    settings: ClassVar = {"feishu_bots": []}
+
     def __init__(self, bench: Bench) -> None:
-        self.bench = bench
+        super().__init__(bench)
         config = BotConfig(app_id="cli_1", app_secret="s", verification_token="v")
         info = BotInfo(
             activate_status=2, app_name="nekro", avatar_url="https://example.com/a.png",
@@ -27,7 +31,6 @@ class Feishu:
         self.bot = Bot(bench.stock, "cli_1", bot_config=config, bot_info=info)
         self.result: dict[str, Any] = {"code": 0, "data": {"message_id": "om_9"}}
         self.status = 200
-        bench.driver.answer = self.answer
 
     def answer(self, request: Request) -> Any:
         data: dict[str, Any] = self.result
@@ -51,17 +54,33 @@ class Feishu:
         told = {"schema": "2.0", "header": header, "event": event}
         await self.bench.hear(self.bot, self.bench.stock.json_to_event(told))
 
-    async def say(self, content: Any, kind: str = "text", chat: str = "group", **more: Any) -> Any:
+    async def say(self, content: Any, *place: str, **more: Any) -> Any:
+        await self.tell(content, *place, **more)
+        return await self.bench.host.next_message()
+
+    async def tell(
+        self, content: Any, kind: str = "text", chat: str = "group", **more: Any
+    ) -> None:
         message = {
             "message_id": "om_1", "create_time": "1700000000000", "chat_id": "oc_g",
             "chat_type": chat, "message_type": kind, "content": json.dumps(content), **more,
         }  # fmt: skip
         sender = {"sender_id": ANN, "sender_type": "user", "tenant_key": "t"}
         await self.event("im.message.receive_v1", {"sender": sender, "message": message})
-        return await self.bench.host.next_message()
 
     @property
     def sent(self) -> tuple[str, Any]:
         """Type and content of the last message."""
         body = self.bench.driver.requests[-1].json
         return body["msg_type"], json.loads(body["content"])
+
+    def refusal(self, request: Request) -> Any:
+        self.result = {"code": 230002, "msg": "bot is not in the chat"}
+        return self.answer(request)
+
+    async def spoken(self, text: str, message_id: str) -> None:
+        await self.tell({"text": text}, message_id=message_id)
+
+    def seen(self) -> list[str]:
+        sent = [r.json for r in self.bench.driver.requests if r.url.path.endswith("/messages")]
+        return [json.loads(body["content"])["text"].replace("\u200b", "") for body in sent]

@@ -1,22 +1,26 @@
 """The other side: what people do there, and what they see."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from nonebot.drivers import Request
 
+from tests.adapters.uniseg.peers.peer import Peer
 from tests.adapters.uniseg.stock import Bench, quietly
 
 Bot = quietly("nonebot.adapters.kaiheila").Bot
+escape_kmarkdown = quietly("nonebot.adapters.kaiheila.utils").escape_kmarkdown
 CHANNEL = "kook-channel_333"
 ANN = {"id": "111", "username": "ann", "nickname": "Annie", "bot": False}
 
 
-class Kook:
+class Kook(Peer):
+    chat = CHANNEL
+    settings: ClassVar = {"kaiheila_bots": []}
+
     def __init__(self, bench: Bench) -> None:
-        self.bench = bench
+        super().__init__(bench)
         self.bot = Bot(bench.stock, "999", "nekro", "t")
         bench.stock.api_root = "https://www.kookapp.cn/api/v3/"
-        bench.driver.answer = self.answer
 
     def answer(self, request: Request) -> Any:
         data = {"msg_id": "m-1", "msg_timestamp": 1, "nonce": ""}
@@ -35,13 +39,25 @@ class Kook:
         )
         await self.bench.hear(self.bot, event)
 
-    async def say(self, content: str, *, raw: str = "", mentions: Any = (), **more: Any) -> Any:
+    async def say(self, content: str, **more: Any) -> Any:
+        await self.tell(content, **more)
+        return await self.bench.host.next_message()
+
+    async def tell(self, content: str, *, raw: str = "", mentions: Any = (), **more: Any) -> None:
         markdown = {"raw_content": raw or content, "mention_part": list(mentions),
                     "mention_role_part": []}  # fmt: skip
         extra = {"type": 9, "guild_id": "222", "author": ANN, "kmarkdown": markdown}
         await self.event(9, content, extra, **more)
-        return await self.bench.host.next_message()
 
     @property
     def posted(self) -> Any:
         return self.bench.driver.requests[-1].data
+
+    def refusal(self, request: Request) -> Any:
+        return {"code": 40000, "message": "not allowed", "data": {}}
+
+    async def spoken(self, text: str, message_id: str) -> None:
+        await self.tell(escape_kmarkdown(text), raw=text, msg_id=message_id)
+
+    def seen(self) -> list[str]:
+        return [request.data["content"] for request in self.bench.driver.requests]

@@ -1,12 +1,13 @@
 """The other side: what people do there, and what they see."""
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 from nonebot.adapters.milky import Bot
 from nonebot.adapters.milky.config import ClientInfo
 from nonebot.drivers import Request
 
+from tests.adapters.uniseg.peers.peer import Peer
 from tests.adapters.uniseg.stock import Bench
 
 GROUP = "milky-group_30003"
@@ -16,11 +17,13 @@ MEMBER = {
 }  # fmt: skip
 
 
-class Milky:
+class Milky(Peer):
+    chat = GROUP
+    settings: ClassVar = {"milky_clients": []}
+
     def __init__(self, bench: Bench) -> None:
-        self.bench = bench
+        super().__init__(bench)
         self.bot = Bot(bench.stock, "20002", ClientInfo())
-        bench.driver.answer = self.answer
 
     def answer(self, request: Request) -> Any:
         data: dict[str, Any] = {"message_seq": 78, "time": 1_700_000_001}
@@ -35,7 +38,11 @@ class Milky:
         event = self.bench.stock.json_to_event(told)
         await self.bench.hear(self.bot, event)
 
-    async def say(self, *segments: Any, seq: int = 77, scene: str = "group", **more: Any) -> Any:
+    async def say(self, *segments: Any, **more: Any) -> Any:
+        await self.tell(*segments, **more)
+        return await self.bench.host.next_message()
+
+    async def tell(self, *segments: Any, seq: int = 77, scene: str = "group", **more: Any) -> None:
         place = {"group_member": MEMBER} if scene == "group" else {}
         parts = [
             {"type": "text", "data": {"text": s}} if isinstance(s, str) else s for s in segments
@@ -45,10 +52,19 @@ class Milky:
             "message_receive", message_scene=scene, peer_id=peer, message_seq=seq,
             sender_id=10001, time=1_700_000_000, segments=parts, **{**place, **more},
         )  # fmt: skip
-        return await self.bench.host.next_message()
 
     @property
     def call(self) -> tuple[str, Any]:
         """The last call."""
         request = self.bench.driver.requests[-1]
         return request.url.path.rpartition("/")[2], json.loads(request.content)
+
+    def refusal(self, request: Request) -> Any:
+        return {"status": "failed", "retcode": -500, "message": "muted"}
+
+    async def spoken(self, text: str, message_id: str) -> None:
+        await self.tell(text, seq=int(message_id))
+
+    def seen(self) -> list[str]:
+        messages = [json.loads(r.content)["message"] for r in self.bench.driver.requests]
+        return ["".join(part["data"]["text"] for part in message) for message in messages]

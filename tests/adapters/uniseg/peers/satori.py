@@ -1,27 +1,31 @@
 """The other side: what people do there, and what they see."""
 
-from typing import Any
+from html import escape, unescape
+from typing import Any, ClassVar
 
 from nonebot.adapters.satori import Bot
 from nonebot.adapters.satori.config import ClientInfo
 from nonebot.adapters.satori.models import Event, Login
-from nonebot.drivers import Request
+from nonebot.drivers import Request, Response
 
+from tests.adapters.uniseg.peers.peer import Peer
 from tests.adapters.uniseg.stock import Bench
 
 GROUP = "satori-group_g1"
 CLIENT = {"host": "127.0.0.1", "port": 5140, "token": "t"}
 
 
-class Satori:
+class Satori(Peer):
     """A person's side."""
 
+    chat = GROUP
+    settings: ClassVar = {"satori_clients": []}
+
     def __init__(self, bench: Bench) -> None:
-        self.bench = bench
+        super().__init__(bench)
         self.login = {"platform": "mem", "status": 1, "user": {"id": "bot1"}, "sn": 1}
         login = Login.model_validate({**self.login, "adapter": "mem"})
         self.bot = Bot(bench.stock, "bot1", login, ClientInfo(**CLIENT), [])
-        bench.driver.answer = self.answer
 
     def answer(self, request: Request) -> Any:
         if request.url.path.endswith("message.create"):
@@ -51,3 +55,12 @@ class Satori:
             message={"id": message_id, "content": content},
             **({} if private else {"guild": {"id": "g1"}}),
         )
+
+    def refusal(self, request: Request) -> Any:
+        return Response(403, content="not allowed")
+
+    async def spoken(self, text: str, message_id: str) -> None:
+        await self.say(escape(text), message_id=message_id)
+
+    def seen(self) -> list[str]:
+        return [unescape(request.json["content"]) for request in self.bench.driver.requests]

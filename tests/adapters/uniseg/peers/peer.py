@@ -1,0 +1,53 @@
+"""What every other side can be asked for."""
+
+import itertools
+from typing import Any, ClassVar
+
+from nonebot.drivers import Request
+
+from tests.adapters.uniseg.stock import Bench
+
+
+class Peer:
+    """``chat`` is a group's key, ``settings`` are the adapter's own."""
+
+    chat: ClassVar[str]
+    settings: ClassVar[dict[str, Any]] = {}
+    bot: Any
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.refusing = False
+        self._numbers = itertools.count(1)
+        bench.driver.answer = self._answer
+
+    def _answer(self, request: Request) -> Any:
+        return self.refusal(request) if self.refusing else self.answer(request)
+
+    def answer(self, request: Request) -> Any:
+        """What the platform says to a request."""
+        raise NotImplementedError
+
+    def refusal(self, request: Request) -> Any:
+        """Its clear no."""
+        raise NotImplementedError
+
+    def refuse(self) -> None:
+        self.refusing = True
+
+    def go_silent(self) -> None:
+        self.bench.driver.silent = True
+
+    async def speak(self, text: str, message_id: str = "") -> str:
+        """Somebody says a text in the group."""
+        identity = message_id or f"{next(self._numbers)}"
+        await self.spoken(text, identity)
+        return identity
+
+    async def spoken(self, text: str, message_id: str) -> None:
+        """The platform tells of it."""
+        raise NotImplementedError
+
+    def seen(self) -> list[str]:
+        """The texts that people saw."""
+        raise NotImplementedError

@@ -1,0 +1,60 @@
+"""What every adapter promises, of each platform whose other side is recorded."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from nekro_core.chat import ChatKey, ChatMessage
+from tests.adapters.uniseg.peers import PEERS, Peer
+from tests.adapters.uniseg.stock import bench
+from tests.delivery.adapter_conformance import AdapterConformance
+
+SILENCE_S = 0.2
+"""A time-out for what is never answered; the platforms have 30 s."""
+
+
+class Harness:
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.adapter = peer.bench.adapter
+        self.host = peer.bench.host
+        self.chat_key = ChatKey.parse(peer.chat)
+
+    async def speak(self, text: str, *, user: str = "", message_id: str = "") -> str:
+        return await self.peer.speak(text, message_id)
+
+    async def heard(self, count: int) -> list[ChatMessage]:
+        return await self.host.heard(count)
+
+    async def seen(self, count: int) -> list[str]:
+        with anyio.fail_after(5):
+            while len(self.peer.seen()) < count:
+                await anyio.sleep(0.01)
+        return self.peer.seen()
+
+    async def refuse_sends(self) -> None:
+        self.peer.refuse()
+
+    async def go_silent(self) -> None:
+        self.adapter._send_s = SILENCE_S
+        self.peer.go_silent()
+
+    async def disconnect(self) -> None:
+        self.peer.bench.stock.bot_disconnect(self.peer.bot)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of some adapters' models
+class TestPlatforms(AdapterConformance):
+    @pytest.fixture(params=sorted(PEERS))
+    async def harness(
+        self, request: pytest.FixtureRequest, tmp_path: Path, anyio_backend: str
+    ) -> AsyncIterator[Any]:
+        make = PEERS[request.param]
+        async with bench(tmp_path, request.param, **make.settings) as made:
+            peer = make(made)
+            made.connect(peer.bot)
+            await made.bound()
+            yield Harness(peer)
