@@ -13,6 +13,7 @@ that can be asked, one keeps none. `crash_judge` says what must hold.
 
 import argparse
 import itertools
+import json
 import random
 import tempfile
 import time
@@ -93,6 +94,8 @@ def _told(asked: Asked) -> Iterator[str]:
     """What a prompt says was said, line by line: neither code that was to be run nor calls that
     were to be made, since a restart may have been faster than they."""
     for message in asked.messages:
+        if message["role"] == "assistant":  # Of this attempt: it was run as it stands.
+            yield json.dumps(message)
         if message["role"] != "user":
             continue
         content = message["content"]
