@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run chat doctor kit test long check format bench crash attack stdlib synapse koishi clean
+.PHONY: help run chat doctor kit test long check format bench crash soak attack stdlib synapse koishi clean
 
 help:
 	@echo "make run      start the bot; prints the address of its page"
@@ -19,6 +19,7 @@ help:
 	@echo "make check    format, lint, types, import contracts"
 	@echo "make bench    speed and memory beside their physical floor"
 	@echo "make attack   every attack on boxes, long: reported, fuzzed, 1,000 boxes made and destroyed"
+	@echo "make soak     an hour of 50 messages a second in 500 chats (MINUTES=60)"
 	@echo "make crash    many kill -9 under load      make koishi   our OneBot peer against Koishi"
 	@echo "make stdlib   the code stream over every module of the standard library"
 
@@ -57,8 +58,13 @@ format: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m bench $(ARGS)
 
+# 500 kills, in rounds of 50: ARGS="--rounds 10 --kills 50", and with --database postgres once more.
 crash: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.e2e.crash $(ARGS)
+
+MINUTES := 60
+soak: $(VENV)/.installed-dev
+	$(BIN)/python -m bench.soak --minutes $(MINUTES) $(ARGS)
 
 stdlib: $(VENV)/.installed-dev
 	STDLIB_SEED=all $(BIN)/pytest tests/agent/test_code_stream.py $(ARGS)
