@@ -354,6 +354,7 @@ class App:
                 webhooks=webhooks,
                 links=links,
                 accounts=accounts,
+                plugins=plugins.shown,
             )
             app = cls(
                 host=host, sessions=sessions, plugins=plugins, adapters=adapters, timers=timers

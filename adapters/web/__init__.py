@@ -18,6 +18,7 @@ from .guard import PAGE, PLUGINS, WEBHOOKS, Guard
 from .http_api import http_api
 from .late_page import LatePage
 from .outbox_page import outbox_page
+from .plugins_page import plugins_page
 from .posting import Poster
 from .settings import WebSettings
 
@@ -39,6 +40,7 @@ def create(host: Host, driver: Driver) -> WebAdapter:
     closing = anyio.Event()
     page = LatePage(host, settings.web_bot_name, closing)
     app.include_router(outbox_page(host))  # the mount below takes every other address under /ui
+    app.include_router(plugins_page(host))
     app.mount(PAGE, page)
     return add_api(
         app, host, settings, closing, page=lambda: driver.task_group.start_soon(page.keep)

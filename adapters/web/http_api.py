@@ -13,6 +13,7 @@ from .events import EventStream
 from .guard import API
 from .media import find_media, media_response
 from .outbox_api import add_outbox
+from .plugins_page import add_plugins
 from .posting import Poster, repeat_key
 from .refusal import Refused, Route
 from .rooms import BOT_ID, room_key
@@ -102,6 +103,7 @@ def http_api(
 
     add_tools(router, host)
     add_outbox(router, host)
+    add_plugins(router, host)
     return router
 
 

@@ -1,5 +1,4 @@
-"""The operator's page of what goes out: ``/ui/outbox``. Plain HTML, so that it works where little
-else does. The guard before the application asks for the login and looks at where a form is from."""
+"""The operator's page of what goes out: ``/ui/outbox``."""
 
 from datetime import UTC, datetime
 from html import escape
@@ -11,19 +10,13 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from nekro_core.api.adapter import CannotDo, DeliveryRow, Host
 from nekro_core.api.chat import DeliveryState, plain_text
 
+from .plain_page import OUTBOX as PATH
+from .plain_page import plain_page
 from .texts import preferred, texts
 
-PATH = "/ui/outbox"
 _LISTED = 100
 _SHOWN = 300
 _AGAIN = {DeliveryState.UNKNOWN, DeliveryState.REJECTED}
-_STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;"
-    "color-scheme:light dark}table{border-collapse:collapse;width:100%}td,th{text-align:start;"
-    "padding:.4rem .6rem;border-bottom:1px solid #8884;vertical-align:top}"
-    "td p{margin:0;white-space:pre-wrap;overflow-wrap:anywhere}small{opacity:.7}"
-    "form{display:inline}button{font:inherit;margin:.1rem}.said{padding:.6rem;background:#8882}"
-)
 
 
 def outbox_page(host: Host) -> APIRouter:
@@ -62,13 +55,8 @@ def _html(rows: list[DeliveryRow], language: str, said: str) -> str:
         if rows
         else f"<p>{escape(words['outbox_empty'])}</p>"
     )
-    title = escape(words["outbox_title"])
-    return (
-        f'<!doctype html><html lang="{language}"><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width">'
-        f"<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>{told}"
-        f"<p>{escape(words['outbox_help'])}</p>{body}</html>"
-    )
+    about = f"{told}<p>{escape(words['outbox_help'])}</p>"
+    return plain_page(language, words["outbox_title"], about + body)
 
 
 def _row(row: DeliveryRow, language: str) -> str:

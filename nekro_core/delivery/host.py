@@ -1,6 +1,6 @@
 """What the bot offers an adapter: its only way to anything behind the api."""
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,6 +102,29 @@ class OutboxActions(Protocol):
         """Let go of a message that waits, is ``unknown`` or was ``rejected``. Raises `CannotDo`."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginShown:
+    """One plugin, for the operator to look at. ``item`` is where it was found, ``state`` is
+    ``loaded``, ``disabled`` or ``broken``; ``problems`` are whole sentences."""
+
+    item: str
+    state: str
+    key: str = ""
+    version: str = ""
+    description: str = ""
+    tools: Sequence[str] = ()
+    problems: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginsShown:
+    """All plugins. ``at_next_start`` says what a start of the bot will change: packages that run in
+    another version than is installed by now."""
+
+    plugins: Sequence[PluginShown]
+    at_next_start: Sequence[str] = ()
+
+
 class Host(Protocol):
     """The bot, as an adapter sees it."""
 
@@ -144,6 +167,9 @@ class Host(Protocol):
 
     async def stop(self, chat_key: ChatKey) -> bool:
         """Stop the chat's running turn. False where none runs."""
+
+    def plugins(self) -> PluginsShown:
+        """The plugins as they are now."""
 
     def working(self, chat_key: ChatKey) -> bool:
         """Whether a turn runs now."""

@@ -8,7 +8,14 @@ from typing import Any
 from nekro_core.chat import ChatKey, ChatMessage, Record, RunRecord, Segments
 from nekro_core.delivery.accounts import AccountBook
 from nekro_core.delivery.asgi import WebApplication
-from nekro_core.delivery.host import Activity, MediaKeeper, MediaLinker, OutboxActions, ToolDesk
+from nekro_core.delivery.host import (
+    Activity,
+    MediaKeeper,
+    MediaLinker,
+    OutboxActions,
+    PluginsShown,
+    ToolDesk,
+)
 from nekro_core.delivery.inbox import Inbox
 from nekro_core.delivery.links import MediaLinks
 from nekro_core.delivery.media import MediaStore
@@ -41,6 +48,7 @@ class LocalHost:
         webhooks: WebApplication,
         links: MediaLinks,
         accounts: AccountBook,
+        plugins: Callable[[], PluginsShown],
     ) -> None:
         self.data_dir = data_dir
         self.settings = settings
@@ -59,6 +67,7 @@ class LocalHost:
         self.links: MediaLinker = links
         self.linked_media: WebApplication = links
         self._accounts = accounts
+        self._plugins = plugins
 
     async def accept(self, message: ChatMessage) -> None:
         """See `Host.accept` and `Inbox.accept`."""
@@ -90,6 +99,10 @@ class LocalHost:
     async def stop(self, chat_key: ChatKey) -> bool:
         """See `Host.stop`."""
         return await self._stop(chat_key)
+
+    def plugins(self) -> PluginsShown:
+        """See `Host.plugins`."""
+        return self._plugins()
 
     def working(self, chat_key: ChatKey) -> bool:
         """See `Host.working`."""

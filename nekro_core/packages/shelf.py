@@ -163,6 +163,11 @@ class PackageShelf:
         )
         return self._stale
 
+    @property
+    def stale(self) -> tuple[Stale, ...]:
+        """What the last `refresh` found."""
+        return self._stale
+
     def stale_for(self, plugin: str) -> tuple[Stale, ...]:
         """What the last `refresh` found, for a plugin that needs packages at all."""
         return self._stale if plugin in self._needing else ()

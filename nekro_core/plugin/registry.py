@@ -11,6 +11,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.chat import ChatKey, ChatMessage
+from nekro_core.delivery.host import PluginsShown
 from nekro_core.plugin.adopting import tasks_adopted
 from nekro_core.plugin.binding import Binding, Owner, serving
 from nekro_core.plugin.builtin import builtin_folder
@@ -149,6 +150,15 @@ class PluginRegistry:
                 + self._stale_packages(entry.item.item),
             )
             for entry in self._entries.values()
+        )
+
+    def shown(self) -> PluginsShown:
+        """The same for the operator to look at, and what the next start changes."""
+        packages = self._services.packages
+        stale = packages.stale if packages is not None else ()
+        return PluginsShown(
+            plugins=tuple(info.shown() for info in self.plugins()),
+            at_next_start=tuple(map(str, stale)),
         )
 
     async def load_all(self) -> None:

@@ -26,6 +26,8 @@ EXPORTS = {
         "Page",
         "PictureLimits",
         "PictureType",
+        "PluginShown",
+        "PluginsShown",
         "Recorded",
         "Shown",
         "StoreUnavailable",

@@ -1,0 +1,72 @@
+"""The operator's page of plugins, ``/ui/plugins``, and the same over HTTP: what is there, what is
+wrong with it, and what only the next start will change. Described in docs/http-api.md."""
+
+from html import escape
+
+from fastapi import APIRouter, Request
+from starlette.responses import HTMLResponse
+
+from nekro_core.api.adapter import Host, PluginShown, PluginsShown
+
+from .plain_page import PLUGINS, plain_page
+from .texts import preferred, texts
+from .views import Json
+
+
+def plugins_page(host: Host) -> APIRouter:
+    """The route, to be included before the page's mount at ``/ui``."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get(PLUGINS)
+    async def show(request: Request) -> HTMLResponse:
+        language = preferred(request.headers.get("accept-language", ""))
+        return HTMLResponse(_html(host.plugins(), language))
+
+    return router
+
+
+def add_plugins(router: APIRouter, host: Host) -> None:
+    """Add the route of the HTTP API."""
+
+    @router.get("/plugins")
+    async def list_plugins() -> Json:
+        shown = host.plugins()
+        return {
+            "plugins": [
+                {
+                    "item": each.item,
+                    "key": each.key,
+                    "version": each.version,
+                    "state": each.state,
+                    "tools": list(each.tools),
+                    "problems": list(each.problems),
+                }
+                for each in shown.plugins
+            ],
+            "at_next_start": list(shown.at_next_start),
+        }
+
+
+def _html(shown: PluginsShown, language: str) -> str:
+    words = texts(language)
+    told = ""
+    if shown.at_next_start:
+        lines = "".join(f"<li>{escape(line)}</li>" for line in shown.at_next_start)
+        told = f'<div class="said">{escape(words["plugins_restart"])}<ul>{lines}</ul></div>'
+    rows = "".join(_row(each, words[f"plugin_is_{each.state}"]) for each in shown.plugins)
+    table = (
+        f"<table><tr><th>{escape(words['plugins_plugin'])}</th>"
+        f"<th>{escape(words['outbox_state'])}</th><th>{escape(words['plugins_tools'])}</th></tr>"
+        f"{rows}</table>"
+    )
+    return plain_page(language, words["plugins_title"], told + table)
+
+
+def _row(plugin: PluginShown, state: str) -> str:
+    problems = "".join(f"<p>{escape(each)}</p>" for each in plugin.problems)
+    name = escape(plugin.key or plugin.item)
+    return (
+        f"<tr><td><p>{name} <small>{escape(plugin.version)}</small></p>"
+        f"<small>{escape(plugin.description)}</small>{problems}</td>"
+        f"<td>{escape(state)}</td><td>{escape(', '.join(plugin.tools))}</td></tr>"
+    )

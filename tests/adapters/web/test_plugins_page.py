@@ -1,0 +1,66 @@
+"""What the operator is shown of plugins: on a page and over HTTP."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import APIRouter, FastAPI
+
+from adapters.web.plugins_page import add_plugins, plugins_page
+from nekro_core.api.adapter import PluginShown, PluginsShown
+
+FINE = PluginShown(
+    item="builtin/dice", key="nekro.dice", version="1.0", state="loaded", tools=("roll", "shake")
+)
+ODD = PluginShown(
+    item="local/odd", state="broken", problems=("error: <b>plugin.py:3</b>: SyntaxError",)
+)
+RESTART = "numpy 1.26.4 runs, 2.1.0 is there: it changes at the next start"
+
+
+class Host:
+    """As much of one as is asked."""
+
+    restart: tuple[str, ...] = ()
+
+    def plugins(self) -> PluginsShown:
+        return PluginsShown(plugins=(FINE, ODD), at_next_start=self.restart)
+
+
+@pytest.fixture
+def host() -> Any:
+    return Host()
+
+
+@pytest.fixture
+async def web(host: Any) -> AsyncIterator[httpx.AsyncClient]:
+    app, router = FastAPI(), APIRouter(prefix="/api/v1")
+    add_plugins(router, host)
+    app.include_router(router)
+    app.include_router(plugins_page(host))
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://bot") as client:
+        yield client
+
+
+async def test_each_plugin_with_what_is_wrong(web: httpx.AsyncClient) -> None:
+    page = (await web.get("/ui/plugins")).text
+    assert "nekro.dice" in page
+    assert "roll, shake" in page
+    assert "&lt;b&gt;plugin.py:3&lt;/b&gt;: SyntaxError" in page
+    assert "restart of the bot" not in page
+    chinese = await web.get("/ui/plugins", headers={"Accept-Language": "zh"})
+    assert "有问题" in chinese.text
+    found = (await web.get("/api/v1/plugins")).json()
+    assert [each["state"] for each in found["plugins"]] == ["loaded", "broken"]
+    assert found["plugins"][0]["tools"] == ["roll", "shake"]
+
+
+async def test_a_package_that_changes_at_the_next_start_is_told(
+    web: httpx.AsyncClient, host: Any
+) -> None:
+    host.restart = (RESTART,)
+    page = (await web.get("/ui/plugins")).text
+    assert f"A restart of the bot changes this:<ul><li>{RESTART}</li></ul>" in page
+    assert (await web.get("/api/v1/plugins")).json()["at_next_start"] == [RESTART]
