@@ -8,7 +8,7 @@ voice speaks, the model is asked.
 import platform
 import shutil
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +16,10 @@ from pathlib import Path
 import anyio
 import httpx
 
+from nekro_core.conduct import ConductBook
+from nekro_core.conduct.file import FILE_NAME as CONDUCT
+from nekro_core.delivery.accounts import FILE_NAME as ACCOUNTS
+from nekro_core.delivery.accounts import read_names
 from nekro_core.llm.embedded import WeightsError, find_weights
 from nekro_core.llm.model import ChatRequest, ModelError, PromptMessage
 from nekro_core.llm.openai_model import OpenAIChatModel
@@ -62,6 +66,27 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
         yield finding
     for finding in _secrets(settings.nekro_data_dir):
         yield finding
+    for finding in _files_of_operators(settings.nekro_data_dir):
+        yield finding
+
+
+def _files_of_operators(data: Path) -> Iterator[Finding]:
+    """Files that a running bot reads again: while one cannot be read, its last words count."""
+    readers: Mapping[str, Callable[[Path], object]] = {
+        CONDUCT: lambda path: ConductBook.parse(path.read_text("utf-8")),
+        ACCOUNTS: read_names,
+    }
+    for name, read in readers.items():
+        path = data / name
+        if not path.exists():
+            continue
+        try:
+            read(path)
+        except (OSError, ValueError) as error:
+            remedy = f"correct {path}: docs/{'commands' if name == CONDUCT else 'accounts'}.md"
+            yield Finding(area=name, ok=False, seen=str(error), remedy=remedy)
+        else:
+            yield Finding(area=name, ok=True, seen="is read")
 
 
 def _disk(data: Path) -> Finding:
