@@ -47,7 +47,7 @@ from tests.peers.scripted_model import Answer, Asked, Call, ScriptedModelServer
 MOST_A_REPLY = 8
 """What one run may send (`DeliverySettings.sends_per_run`)."""
 TOKEN = "crash-test-token"
-CALL_S = 0.08
+CALL_S = 0.2
 """What the platform takes for a call, so that some are on their way whenever we strike."""
 _NOT_SAID = ("+ it called", "+ refused by the platform", "+ never sent")
 """How lines of a prompt begin that tell of calls and sends which people have not seen."""
