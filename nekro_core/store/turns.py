@@ -114,7 +114,8 @@ class Turns:
     async def unanswered(self, *, since: float, limit_per_chat: int = 100) -> list[Unanswered]:
         """What people said (platform's time ``since`` or later) that no turn has seen and nobody
         marked as handled, system lines that wait for the agent too; those that tell of a timer
-        however old they are. Chats with an interrupted turn are left out: that turn will see it."""
+        however old they are. Of a chat with an interrupted turn only what came after that: the turn
+        may be taken up, and then sees it, or be closed."""
         columns = ", ".join(f"m.{column}" for column in INSERT.columns)
         rows = await self._database.read(
             f"SELECT {columns}, c.handled_seq FROM messages m "
@@ -124,7 +125,8 @@ class Turns:
             "UNION SELECT record_seq FROM timers WHERE record_seq > 0) "
             "AND (m.author = ? OR (m.author = ? AND m.to_bot = ?)) "
             "AND m.seq > c.handled_seq AND m.recalled = ? "
-            "AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.running_chat = m.chat_key) "
+            "AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.running_chat = m.chat_key "
+            "AND (m.seq <= t.through_seq OR m.seq <= t.trigger_seq)) "
             "ORDER BY m.seq DESC LIMIT ?",
             since,
             Author.PERSON.value,

@@ -2,6 +2,7 @@
 
 import random
 import tempfile
+import time
 from pathlib import Path
 
 import anyio
@@ -14,6 +15,7 @@ from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugin import AgentCtx
 from tests.agent.bot import LIN, fence, running_bot, text_of
 from tests.agent.conftest import Shelf
+from tests.delivery.fakes import message
 from tests.delivery.lives import watched
 from tests.delivery.test_settling import AskedAdapter, Platform
 
@@ -113,3 +115,22 @@ async def test_a_kill_at_any_moment_of_a_turn(
             )
         texts = [text for text in saw.texts() if text.startswith("answer")]
         assert texts == [f"answer {word}" for word in asked], (moment, texts)
+
+
+async def test_what_was_asked_behind_a_turn_that_is_closed_is_answered(
+    folder: Path, boxes: Shelf
+) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([])) as bot:
+        asked = await bot.inbox.accept(message(LIN, "ask one", message_id="1", time=time.time()))
+        assert asked is not None
+        turn = await bot.store.turns.begin(LIN, trigger_seq=asked.seq, through_seq=asked.seq)
+        await bot.store.turns.resume(turn.turn_id)
+        await bot.inbox.accept(message(LIN, "ask two", message_id="2", time=time.time()))
+    # Killed twice already: the turn is closed, but not what came after it.
+    async with running_bot(folder, boxes, ScriptedModel(one_answer), recover=True) as bot:
+        with anyio.fail_after(10):
+            while len(bot.said()) < 2:
+                await anyio.sleep(0.01)
+        await bot.settled()
+        assert [turn.stop for turn in await bot.turns()] == ["given_up", "finished"]
+        assert bot.said()[0].startswith("I could not get this to work")
