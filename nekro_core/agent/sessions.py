@@ -148,7 +148,10 @@ class Sessions:
         """Give a record to its session. A voice in a group that nobody addressed to us is kept
         back until it is known whether it calls us; else the turn waits for what was said."""
         hearing, key = self._ports.hearing, record.chat_key
-        written = hearing is not None and hearing.begin(record)
+        age = self._ports.wall() - record.time
+        # What was said in a night that the bot was away is not all paid for.
+        old = record.from_history and age > self._ports.trigger.history_age_s
+        written = hearing is not None and not old and hearing.begin(record)
         if not written or record.to_bot or key.kind is ChatKind.PRIVATE:
             self._session(key).hear(record, age_s=age_s)
         else:

@@ -51,6 +51,8 @@ def sniff(head: bytes) -> tuple[str, str]:
     """Media type and a file extension of ours for the beginning of a file."""
     for offset, sign, mime, extension in _SIGNS:
         if head.startswith(sign, offset) and (mime not in _RIFF or head.startswith(b"RIFF")):
+            if mime == "video/webm" and _holds_sound_alone(head):
+                return "audio/webm", "weba"
             return mime, extension
     if len(head) > 1 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2:  # An MPEG audio frame, layer 3
         return "audio/mpeg", "mp3"
@@ -59,6 +61,11 @@ def sniff(head: bytes) -> tuple[str, str]:
         if start.startswith(sign):
             return mime, extension
     return ("text/plain", "txt") if _is_text(head) else OCTETS
+
+
+def _holds_sound_alone(head: bytes) -> bool:
+    """Whether a WebM has a track of sound and none to be seen: what browsers record voices in."""
+    return any(name in head for name in (b"A_OPUS", b"A_VORBIS")) and b"V_" not in head
 
 
 def claim_of(name: str) -> str:

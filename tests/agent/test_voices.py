@@ -1,6 +1,7 @@
 """Somebody speaks instead of writing: what was said joins the message; the turn waits for it."""
 
 import re
+import time
 from pathlib import Path
 
 import anyio
@@ -129,6 +130,16 @@ async def test_what_cannot_be_heard_is_answered_as_it_came(folder: Path, boxes: 
         (kept,) = (await newest(bot)).segments
         assert isinstance(kept, Voice)
         assert (kept.media.mime, kept.text) == ("audio/silk", "")
+
+
+async def test_what_was_said_while_the_bot_was_away(folder: Path, boxes: Shelf) -> None:
+    ear = FakeTranscriber("said long ago")
+    model = ScriptedModel(["I was away."])
+    async with running_bot(folder, boxes, model, transcriber=ear) as bot:
+        hours_ago = {"time": time.time() - 9_999, "from_history": True}
+        await bot.say("", segments=(await voice(bot, wav(), "a.wav"),), **hours_ago)
+        assert await bot.ask("and now?") == ["I was away."]
+        assert ear.heard == []
 
 
 async def test_words_beside_a_voice_stay(folder: Path, boxes: Shelf) -> None:

@@ -38,7 +38,7 @@ RECEIVED: dict[str, tuple[Callable[[], bytes], str]] = {
     "M4A": (lambda: encoded("ipod", "aac", 44_100), "audio/mp4"),
     "AAC in MP4": (lambda: encoded("mp4", "aac", 44_100), "video/mp4"),
     "AAC": (lambda: encoded("adts", "aac", 44_100), "audio/aac"),
-    "Opus in WebM": (lambda: encoded("webm", "libopus", 48_000), "video/webm"),
+    "Opus in WebM": (lambda: encoded("webm", "libopus", 48_000), "audio/webm"),
     "WAV of floats": (lambda: encoded("wav", "pcm_f32le", 44_100), "audio/wav"),
     "WAV in mu-law": (lambda: encoded("wav", "pcm_mulaw", 8_000), "audio/wav"),
     "WAV, stereo": (lambda: encoded("wav", "pcm_s16le", 44_100, layout="stereo"), "audio/wav"),
