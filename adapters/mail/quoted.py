@@ -41,6 +41,8 @@ def _begins_quote(lines: list[str], at: int) -> bool:
             sum(bool(re.match(r"^\s*\S{2,20}\s*[:：]", each)) for each in lines[at : at + 5]) >= 3
         )
     for length in range(1, _REACH + 1):
+        if not lines[at : at + length][-1].strip():
+            break
         if _WROTE.match(" ".join(lines[at : at + length])):
             following = [each for each in lines[at + length :] if each.strip()]
             # Words between quotations answer them point by point: those stay.

@@ -11,6 +11,8 @@ from typing import cast
 from .html_text import words_of
 
 ATTACHMENTS = 20
+HTML_LENGTH = 1_000_000
+"""Characters of HTML that are read."""
 _ID = re.compile(r"<[^<>\s]{1,500}>")
 _ANSWER = re.compile(
     r"^\s*(?:(?:re|aw|antw|sv|fw|fwd|wg|回复|回覆|答复|转发|轉寄|返信)\s*(?:\[\d+\])?[:：]\s*)+",
@@ -102,7 +104,7 @@ def _content(message: EmailMessage) -> tuple[str, tuple[Attachment, ...]]:
     plain, html = message.get_body(("plain",)), message.get_body(("html",))
     text = _words(plain).strip() if plain is not None else ""
     if not text and html is not None:
-        text = words_of(_words(html))
+        text = words_of(_words(html)[:HTML_LENGTH])
     bodies = [part for part in (plain, html) if part is not None]
     found = (each for each in _leaves(message) if not any(each is body for body in bodies))
     attachments = [_attachment(part) for part in found]

@@ -91,6 +91,9 @@ virtual_mailbox_domains = {domain}
 virtual_mailbox_maps = texthash:{folder}/boxes
 virtual_transport = lmtp:inet:127.0.0.1:{ports.lmtp}
 default_transport = error:this server serves {domain} only
+# One at a time, so that mails arrive in the order in which they were sent.
+default_destination_concurrency_limit = 1
+initial_destination_concurrency = 1
 mynetworks = 127.0.0.0/8
 smtpd_sasl_auth_enable = yes
 smtpd_sasl_type = dovecot

@@ -54,16 +54,17 @@ class MailServer:
         self._postfix: subprocess.Popen[bytes] | None = None
 
     async def __aenter__(self) -> Self:
-        await anyio.to_thread.run_sync(self._start)
+        await anyio.to_thread.run_sync(self.start)
         return self
 
     async def __aexit__(self, *error: object) -> None:
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(self._stop)
+            await anyio.to_thread.run_sync(self.stop)
 
     # -- the server ------------------------------------------------------------------------
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Both servers, for who has no event loop."""
         self.folder = Path(tempfile.mkdtemp(prefix="mail-server-"))
         self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self.folder.chmod(0o755)  # Dovecot's and Postfix's processes run as other users.
@@ -87,7 +88,8 @@ class MailServer:
         self.start_imap()
         self.start_smtp()
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """End both."""
         self.stop_smtp()
         self.stop_imap()
         self._stack.close()

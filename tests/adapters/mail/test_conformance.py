@@ -1,0 +1,64 @@
+"""What every adapter promises, shown for mail with real servers."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from nekro_core.api.chat import ChatKey, ChatMessage
+from tests.adapters.mail.running import Bot, Wire, mailbox, running
+from tests.delivery.adapter_conformance import AdapterConformance
+from tests.peers.mail import MailServer
+
+pytestmark = pytest.mark.long
+
+
+class Harness:
+    def __init__(self, bot: Bot, wire: Wire, server: MailServer, us: str, them: str) -> None:
+        self.adapter = bot.adapter
+        self._bot, self._wire, self._server = bot, wire, server
+        self._us, self._them = us, them
+        self.chat_key: ChatKey
+        self._first = ""
+
+    async def begin(self) -> None:
+        """A thread, whose first mail has its subject above its words."""
+        self._first = await self._server.send(self._them, self._us, "let us talk")
+        (opening,) = await self._bot.host.heard(1, timeout=20)
+        self.chat_key = opening.chat_key
+
+    async def speak(self, text: str, *, user: str = "", message_id: str = "") -> str:
+        return await self._server.send(
+            self._them, self._us, text, subject="Re: Hello", In_Reply_To=self._first
+        )
+
+    async def heard(self, count: int) -> list[ChatMessage]:
+        return (await self._bot.host.heard(count + 1, timeout=30))[1:]
+
+    async def seen(self, count: int) -> list[str]:
+        mails = await self._server.received(self._them, count)
+        return [str(mail.get_content()).strip() for mail in mails]
+
+    async def refuse_sends(self) -> None:
+        self._wire.manner = "refuse"
+
+    async def go_silent(self) -> None:
+        self._wire.manner = "silent"
+
+    async def disconnect(self) -> None:
+        self._wire.manner = "cut"
+
+
+class TestMail(AdapterConformance):
+    @pytest.fixture
+    async def harness(
+        self, tmp_path: Path, anyio_backend: str, server: MailServer, people: tuple[str, str, str]
+    ) -> AsyncIterator[Harness]:
+        us, them, _ = people
+        async with Wire(server.ports.smtp) as wire:
+            smtp = {"host": "127.0.0.1", "port": wire.port, "tls": False}
+            box = mailbox(server, us, smtp=smtp)
+            async with running(tmp_path, box, send_s=1.0) as bot:
+                harness = Harness(bot, wire, server, us, them)
+                await harness.begin()
+                yield harness
