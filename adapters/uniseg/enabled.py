@@ -32,13 +32,15 @@ def factories(settings: Mapping[str, Any]) -> Mapping[str, AdapterFactory]:
     """What makes the adapter of each platform in ``NEKRO_PLATFORMS``, imported now. Of one that
     cannot be imported it raises the reason: `ValueError` for a name that is none, `RuntimeError`
     where the extra is missing."""
-    return {name: _factory(name) for name in settings.get("nekro_platforms") or ()}
+    wanted = settings.get("nekro_platforms") or ()
+    return {name: _factory(name) for name in wanted if name not in ELSEWHERE}
 
 
 def _factory(name: str) -> AdapterFactory:
     if name not in PLATFORMS:
-        close = difflib.get_close_matches(name, PLATFORMS, 1)
-        remedy = f"did you mean {close[0]}?" if close else f"there are {', '.join(PLATFORMS)}"
+        known = sorted(PLATFORMS + ELSEWHERE)
+        close = difflib.get_close_matches(name, known, 1)
+        remedy = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
         return partial(_refuse, ValueError(f"NEKRO_PLATFORMS: no platform {name!r}; {remedy}"))
     try:
         with warnings.catch_warnings():
