@@ -21,7 +21,7 @@ from nonebot.drivers import Driver, Request, Response
 from nonebot.exception import NetworkError as BaseNetworkError
 from pydantic import ValidationError
 
-from .homeserver import CALL_S, CallError, Homeserver, Json, LoggedOut, NotConnected
+from .homeserver import CALL_S, CallError, Homeserver, Json, LoggedOut, NotConnected, Refused
 
 
 class Gateway(StockAdapter):
@@ -118,8 +118,11 @@ class Gateway(StockAdapter):
 
 
 async def _who_is_it(server: Homeserver) -> WhoamiResponse:
-    answer = await server.get("client/v3/account/whoami")
     try:
+        answer = await server.get("client/v3/account/whoami")
         return WhoamiResponse.model_validate(answer)
-    except ValidationError:
-        raise NotConnected(f"no Matrix homeserver answers there: {str(answer)[:100]}") from None
+    except (Refused, ValidationError) as error:
+        raise NotConnected(
+            f"no Matrix homeserver answers there ({error}). What people have behind the colon is "
+            "its name; its address stands at https://NAME/.well-known/matrix/client"
+        ) from None

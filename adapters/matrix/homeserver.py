@@ -11,11 +11,13 @@ Calls fail in one of five ways, and a sender needs to know which::
 """
 
 import json
+import ssl
 from collections.abc import Mapping
 from typing import Any, Self
 from urllib.parse import quote
 
 import anyio
+import certifi
 import httpx
 from nonebot.adapters.matrix.config import BotInfo
 
@@ -73,6 +75,7 @@ class Homeserver:
             proxy=proxy,
             # No proxy and no .netrc from the environment: the operator says where to go.
             trust_env=False,
+            verify=_trusted(info.homeserver),
             follow_redirects=False,
             limits=httpx.Limits(max_connections=32),
         )
@@ -170,6 +173,16 @@ class Homeserver:
         if response.is_success:
             return data
         raise _failure(response.status_code, data)
+
+
+def _trusted(address: str) -> ssl.SSLContext:
+    """Whose certificates are taken: the usual ones, and those of the machine (``SSL_CERT_FILE``),
+    where a homeserver of one's own may have its."""
+    if not address.startswith("https://"):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # not used, and made in no time
+    context = ssl.create_default_context(cafile=certifi.where())
+    context.load_default_certs()
+    return context
 
 
 async def _read(response: httpx.Response, most: int) -> bytes:

@@ -53,8 +53,9 @@ class Bot:
     async def connected(self) -> None:
         """Wait until it follows what happens."""
         with anyio.fail_after(30):
-            while not self.proxy.of("GET", "/sync") or not any(
-                each.server for each in self.adapter._accounts
+            accounts = self.adapter._accounts
+            while len(self.proxy.of("GET", "/sync")) < len(accounts) or not all(
+                each.server for each in accounts
             ):
                 await anyio.sleep(0.02)
 
@@ -68,10 +69,10 @@ def delivery(key: ChatKey, *segments: Segment) -> Delivery:
     return Delivery(delivery_id=f"d{next(_numbers)}-{id(key)}", chat_key=key, segments=segments)
 
 
-def settings_for(address: str, account: Person, **more: Any) -> dict[str, Any]:
+def settings_for(address: str, *accounts: Person, **more: Any) -> dict[str, Any]:
     """What stands in ``.env``."""
-    entry = {"homeserver": address, "access_token": account.token, **more}
-    return {"matrix_bots": json.dumps([entry])}
+    entries = [{"homeserver": address, "access_token": each.token, **more} for each in accounts]
+    return {"matrix_bots": json.dumps(entries)}
 
 
 @asynccontextmanager
@@ -83,11 +84,13 @@ async def running(
     *,
     api_timeout: float = 10.0,
     hand_over: HandOver = accept_patiently,
+    others: tuple[Person, ...] = (),
     **more: Any,
 ) -> AsyncIterator[Bot]:
     """A started adapter. ``more`` goes into its entry of ``MATRIX_BOTS``."""
     folder.mkdir(exist_ok=True)
-    settings = settings_for(proxy.address, account, **more) | {"api_timeout": api_timeout}
+    settings = settings_for(proxy.address, account, *others, **more)
+    settings["api_timeout"] = api_timeout
     host = host or MemoryHost(folder)
     host.settings = settings
     async with new_driver() as driver:

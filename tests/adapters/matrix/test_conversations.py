@@ -281,6 +281,30 @@ async def test_nobodys_invitation_is_taken_unless_the_operator_says_so(
         assert not proxy.of("POST", "/join/")
 
 
+async def test_two_accounts_of_ours_in_one_room(
+    tmp_path: Path, server: Synapse, proxy: RecordingProxy
+) -> None:
+    lin, one, two = await people(server, "lin", "bot", "second")
+    room = await lin.make_room(one, two)
+    await one.join(room)
+    await two.join(room)
+    async with running(tmp_path / "bot", proxy, one, others=(two,)) as bot:
+        await bot.connected()
+        await lin.say(room, "hello both")
+        heard = await bot.host.heard(2)
+        assert {each.account for each in heard} == {one.user_id, two.user_id}
+        assert len({each.chat_key for each in heard}) == 2
+        by = {each.account: each.chat_key for each in heard}
+        own = await bot.adapter.own_accounts(by[one.user_id])
+        assert own == {one.user_id, two.user_id}, "what one says wakes the other never"
+        receipt = await bot.adapter.send(delivery(by[two.user_id], Text("it is me, the second")))
+        assert receipt.ok
+        (said,) = await lin.until_said(room, 1, of=two.user_id)
+        assert said["content"]["body"] == "it is me, the second"
+        echo = (await bot.host.heard(3))[-1]
+        assert (echo.account, echo.sender.user_id) == (one.user_id, two.user_id)
+
+
 # ---- away and back
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -77,7 +78,8 @@ class MemoryHost:
 
     async def instance_of(self, adapter: str, account: str) -> str:
         taken = self._instances.values()
-        first = adapter if adapter not in taken else f"{adapter}.{account}"
+        clean = re.sub(r"[^A-Za-z0-9_.]", "_", account)  # as the store does
+        first = adapter if adapter not in taken else f"{adapter}.{clean}"
         return self._instances.setdefault((adapter, account), first)
 
     async def account_of(self, instance: str) -> str | None:
