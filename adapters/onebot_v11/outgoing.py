@@ -40,6 +40,7 @@ CAPABILITIES = Capabilities(
     # Implementations make SILK of it with an FFmpeg of their own: WAV is what never fails there
     # (NapNeko/NapCatQQ#222, #699, #1593).
     voice=VoiceLimits(formats=("wav", "silk")),
+    file_bytes=None,  # in pieces, or by a link: see `placing`
     picture=PictureLimits(
         types=("image/jpeg", "image/png", "image/gif", "image/webp", "image/bmp"),
         max_bytes=INLINE_BYTES,

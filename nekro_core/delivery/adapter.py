@@ -21,7 +21,8 @@ class Capabilities:
 
     ``voice`` and ``picture`` say what those have to be like; without, they go out as they are.
     ``file_bytes`` bounds a file (or video): a larger one becomes a link where the operator has
-    named an address for links, else it is refused with a reason.
+    named an address for links, else it is refused with a reason; None is for an adapter that brings
+    files of any size there.
     """
 
     inline: frozenset[type]
@@ -33,7 +34,7 @@ class Capabilities:
     edit_every_s: float | None = None
     voice: VoiceLimits | None = None
     picture: PictureLimits | None = None
-    file_bytes: int | None = None
+    file_bytes: int | None = 32 * 1024 * 1024
 
 
 class Adapter(Protocol):
