@@ -31,6 +31,9 @@ _READY_S = 0.1
 """How long before it begins a turn is made ready: what is made earlier is more often in vain."""
 _STORE_PAUSE_S = 1.0
 """How long until the store is tried again that could not write: a disk is full for minutes."""
+_MOST_ATTEMPTS = 5
+"""How often a turn is begun: one that kills the process must not do so for ever, and one whose
+process others kill has an answer coming."""
 _Written = TypeVar("_Written")
 
 
@@ -273,10 +276,10 @@ class Session:
         )
 
     async def _resume(self, stored: StoredTurn) -> None:
-        """Take up what a dead process left, once."""
+        """Take up what a dead process left, a few times at the most."""
         store = self._ports.store
         record = await self._record(stored.trigger_seq)
-        if stored.attempts > 1 or record is None:
+        if stored.attempts >= _MOST_ATTEMPTS or record is None:
             await store.turns.end(stored.turn_id, stop="given_up")
             await say(self._ports, self.chat_key, [record] if record else [], "turn.failed")
             return

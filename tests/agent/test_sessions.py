@@ -400,12 +400,12 @@ async def test_an_interrupted_turn_goes_on_without_saying_anything_twice(
         assert states == [DeliveryState.SENT, DeliveryState.UNKNOWN, DeliveryState.SENT]
 
 
-async def test_a_turn_is_taken_up_once(folder: Path, boxes: Shelf) -> None:
+async def test_a_turn_is_not_taken_up_for_ever(folder: Path, boxes: Shelf) -> None:
     async def reply() -> AsyncIterator[str]:
         await anyio.sleep_forever()
         yield ""
 
-    for recover in (False, True):
+    for recover in (False, True, True, True, True):
         model = ScriptedModel([reply()])
         async with running_bot(folder, boxes, model, recover=recover) as bot:
             if not recover:
