@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run chat doctor kit test long check format bench crash soak attack stdlib synapse koishi clean
+.PHONY: help run chat doctor kit test long check format bench crash soak attack stdlib platforms synapse telegram-peer koishi clean
 
 help:
 	@echo "make run      start the bot; prints the address of its page"
@@ -69,6 +69,10 @@ soak: $(VENV)/.installed-dev
 stdlib: $(VENV)/.installed-dev
 	STDLIB_SEED=all $(BIN)/pytest tests/agent/test_code_stream.py $(ARGS)
 
+# Installs and loads every adapter that uniseg knows; then WRITE_DOCS=1 make test ARGS=-kplatforms_page
+platforms:
+	python3 scripts/platforms/try_all.py python3.11 python3.12
+
 # Led by coverage where atheris is installed (pip install atheris).
 SECONDS := 60
 attack: $(VENV)/.installed-dev
@@ -79,6 +83,9 @@ attack: $(VENV)/.installed-dev
 
 # A real Matrix homeserver for the tests, in an environment of its own: what it needs is not ours.
 synapse: $(SYNAPSE)/.installed
+
+telegram-peer: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.peers.telegram.relay
 
 koishi: $(VENV)/.installed-dev
 	cd tests/peers/koishi && npm install --no-audit --no-fund --no-package-lock
