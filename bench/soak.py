@@ -219,11 +219,12 @@ def verdict(seen: Seen) -> list[str]:
 
 async def main() -> int:
     """Print what was seen; 0 where it stayed flat."""
+    usual = Soak()
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=Soak.minutes)
-    parser.add_argument("--per-second", type=float, default=Soak.per_second)
-    parser.add_argument("--chats", type=int, default=Soak.chats)
-    parser.add_argument("--asked", type=float, default=Soak.asked, help="share for the bot")
+    parser.add_argument("--minutes", type=float, default=usual.minutes)
+    parser.add_argument("--per-second", type=float, default=usual.per_second)
+    parser.add_argument("--chats", type=int, default=usual.chats)
+    parser.add_argument("--asked", type=float, default=usual.asked, help="share for the bot")
     parser.add_argument("--mode", choices=("code", "tools"), default="code")
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
     options = parser.parse_args()

@@ -1,9 +1,9 @@
 """A bot under load that is killed again and again, judged on what its platform saw: ``make crash``.
 
-People in many groups ask numbered questions through three accounts; the scripted model answers each
-once. Events come twice, connections are cut, and the whole process is killed: while it starts, as
-soon as a call is on its way, or at any moment. Two of the accounts' implementations keep a history
-that can be asked, one keeps none. `crash_judge` says what must hold.
+People in many groups ask numbered questions through several accounts; the scripted model answers
+each once. Events come twice, connections are cut, and the whole process is killed: while it starts,
+as soon as a call is on its way, or at any moment. Two of the accounts' implementations keep a
+history that can be asked, one keeps none. `crash_judge` says what must hold.
 
 500 kills on SQLite, then on PostgreSQL; each seed is a fresh database and 50 kills::
 
@@ -56,8 +56,8 @@ ON_THEIR_WAY = "SELECT delivery_id FROM deliveries WHERE state = 'sending'"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """How much, how fast, and what goes wrong. It ends some seconds after the last kill, and not
-    before ``messages`` were asked."""
+    """How much, how fast, and what goes wrong. People ask ``messages`` questions, or, where that
+    is 0, until a second after the last kill."""
 
     messages: int = 0
     chats: int = 24
@@ -68,6 +68,8 @@ class Load:
     cuts: int = 1
     """How often a connection is cut."""
     longest_life_s: float = 1.5
+    histories: tuple[bool, ...] = (True, True, False)
+    """For each account, whether its implementation keeps a history that can be asked."""
     seed: int = 1
     mode: str = "code"
 
@@ -129,9 +131,9 @@ async def crash(
         bot.environment = {**bot.environment, "PORT": str(bot.running["port"])}
         peers = [
             await stack.enter_async_context(
-                OneBotPeer(account, TOKEN, bot.onebot_url, has_history=has_history)
+                OneBotPeer(str(account), TOKEN, bot.onebot_url, has_history=has_history)
             )
-            for account, has_history in (("20002", True), ("20003", True), ("20004", False))
+            for account, has_history in enumerate(load.histories, 20_002)
         ]
         for peer in peers:
             await peer.wait_connected()
@@ -178,7 +180,9 @@ class _Round:
         for position in itertools.count():
             if self._killed.is_set() and end == float("inf"):
                 end = anyio.current_time() + 1.0
-            if anyio.current_time() > end and position >= self._load.messages:
+            if position >= self._load.messages > 0 or (
+                not self._load.messages and anyio.current_time() > end
+            ):
                 return
             await anyio.sleep_until(began + position / self._load.per_second)
             chat = position % self._load.chats

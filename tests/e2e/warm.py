@@ -29,7 +29,7 @@ IMPORTED = (
     "nonebot.adapters.onebot.v11",
     "openai.resources.chat.completions",
     "nicegui.ui",
-    "asyncpg",
+    "tortoise.backends.asyncpg",
 )
 """What a bot imports by name as it starts and with its first messages."""
 
