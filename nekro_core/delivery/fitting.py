@@ -161,8 +161,6 @@ def format_of(data: bytes, mime: str) -> VoiceFormat | None:
             return "ogg" if b"OpusHead" in data[:200] else None
         case "silk":
             return "silk" if data.startswith(b"\x02") else None
-        case "amr":
-            return "amr" if data.startswith(b"#!AMR\n") else None
         case other:
             return other
 

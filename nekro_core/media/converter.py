@@ -18,7 +18,6 @@ VOICE_TYPES: dict[VoiceFormat, str] = {
     "mp3": "audio/mpeg",
     "m4a": "audio/mp4",
     "silk": "audio/silk",
-    "amr": "audio/amr",
 }
 """The media type of each format."""
 

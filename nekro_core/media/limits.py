@@ -4,9 +4,9 @@ converted before it goes out (`nekro_core.delivery.fitting`), so no adapter conv
 from dataclasses import dataclass
 from typing import Literal
 
-VoiceFormat = Literal["wav", "ogg", "mp3", "m4a", "silk", "amr"]
+VoiceFormat = Literal["wav", "ogg", "mp3", "m4a", "silk"]
 """``wav``: 16-bit PCM, one channel. ``ogg``: Opus at 48 kHz. ``m4a``: AAC. ``silk``: SILK v3 with
-Tencent's leading 0x02. ``amr``: narrow band, 8 kHz."""
+Tencent's leading 0x02."""
 
 PictureType = Literal["image/jpeg", "image/png", "image/gif", "image/webp", "image/bmp"]
 

@@ -52,7 +52,6 @@ _ENCODERS = {
     "ogg": ("ogg", "libopus", 48_000, 32_000),
     "mp3": ("mp3", "libmp3lame", 24_000, 64_000),
     "m4a": ("ipod", "aac", 24_000, 48_000),
-    "amr": ("amr", "libopencore_amrnb", 8_000, 12_200),
 }
 """Container, encoder, samples and bits a second, by the format that a platform asks for."""
 

@@ -9,7 +9,7 @@ import pytest
 
 from nekro_core.media.plain_wav import plain_wav_seconds
 from tests.e2e.whole_bot import WholeBot, fence, until, whole_bot
-from tests.media.sounds import encoded, pitch, silk
+from tests.media.sounds import amr_narrow, encoded, silk
 from tests.peers.listener import TranscriptionServer
 from tests.peers.onebot_v11.messages import record
 
@@ -37,7 +37,7 @@ async def whole(
     ("user", "voice"),
     [
         pytest.param(10101, silk(), id="SILK"),
-        pytest.param(10102, encoded("amr", "libopencore_amrnb", 8_000, bit_rate=12_200), id="AMR"),
+        pytest.param(10102, amr_narrow(), id="AMR"),
         pytest.param(10103, encoded("ogg", "libopus", 48_000), id="Opus"),
     ],
 )
@@ -52,7 +52,6 @@ async def test_somebody_hums(
     assert "> Humming.\n+ voice " in str(asked.messages[-1]["content"])
     (heard,) = ear.heard[before:]
     assert plain_wav_seconds(heard) == pytest.approx(0.5, abs=0.1)
-    assert pitch(heard) == pytest.approx(440, rel=0.03)
 
 
 async def test_a_spoken_answer_is_wav_on_the_wire(whole: WholeBot) -> None:

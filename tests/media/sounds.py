@@ -32,16 +32,12 @@ def wav(pcm: bytes | None = None, *, rate: int = RATE, channels: int = 1, width:
     return out.getvalue()
 
 
-def encoded(
-    container: str, codec: str, rate: int, *, bit_rate: int = 0, layout: str = "mono"
-) -> bytes:
+def encoded(container: str, codec: str, rate: int, *, layout: str = "mono") -> bytes:
     """The tone, written by PyAV."""
     out = io.BytesIO()
     with av.open(out, "w", format=container) as file:
         stream: Any = file.add_stream(codec, rate=rate)
         stream.layout = layout
-        if bit_rate:
-            stream.bit_rate = bit_rate
         frame = av.AudioFrame(format="s16", layout="mono", samples=len(tone()) // 2)
         frame.sample_rate = RATE
         frame.planes[0].update(tone())
@@ -56,6 +52,13 @@ def silk(*, tencent: bool = True, pcm: bytes | None = None) -> bytes:
     out = io.BytesIO()
     pysilk.encode(io.BytesIO(tone() if pcm is None else pcm), out, RATE, RATE, tencent=tencent)
     return out.getvalue()
+
+
+def amr_narrow(seconds: float = 0.5) -> bytes:
+    """As `amr_wide`, in narrow band: 12 bytes behind the header 0x04 (section 5.3, mode 4.75)."""
+    bits = random.Random(1)
+    frames = (b"\x04" + bits.randbytes(12) for _ in range(int(seconds * 50)))
+    return b"#!AMR\n" + b"".join(frames)
 
 
 def amr_wide(seconds: float = 0.5) -> bytes:
