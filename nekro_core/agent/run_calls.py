@@ -35,7 +35,7 @@ _ARGUMENTS_CHARS = 16_000
 """Of all arguments of a call together. A thousand calls of 16 MB each would else be in memory until
 the run is over."""
 
-_KEPT_S = 0.01
+_KEPT_S = 0.02
 """How long after its begin or end a call is written down at the latest, so that a restart knows of
 it; those of that time together, since a loop makes a thousand calls in a moment."""
 AT_WORK = ""

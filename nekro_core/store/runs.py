@@ -3,11 +3,14 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from nekro_core.chat import ChatKey, RunRecord
-from nekro_core.store.database import Database, Row, Statement
+from nekro_core.store.database import Database, Row, Statement, Value
 from nekro_core.store.values import ToolCall
 
 MAX_ARGUMENTS = 16_384
 """Characters kept of a call's arguments: enough to see what was meant; a picture is not kept."""
+
+_CALLS = 100
+"""Calls that share a statement."""
 
 
 class Runs:
@@ -91,7 +94,9 @@ class Runs:
     def add_calls(self, run_id: str, calls: Sequence[ToolCall]) -> Awaitable[object]:
         """Keep calls of tools together, each in the place of what was kept when it began. Their
         place in line is taken before this returns."""
-        return self._database.write(*(_kept(run_id, call) for call in calls))
+        return self._database.write(
+            *(_kept(run_id, calls[at : at + _CALLS]) for at in range(0, len(calls), _CALLS))
+        )
 
     async def calls(self, run_id: str) -> list[ToolCall]:
         """The run's calls, in order."""
@@ -111,23 +116,28 @@ class Runs:
         ]
 
 
-def _kept(run_id: str, call: ToolCall) -> Statement:
+def _kept(run_id: str, calls: Sequence[ToolCall]) -> Statement:
+    rows = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * len(calls))
+    return Statement(
+        "INSERT INTO tool_calls (run_id, position, name, arguments, outcome, started, seconds) "
+        f"VALUES {rows} ON CONFLICT (run_id, position) DO UPDATE "
+        "SET outcome = excluded.outcome, seconds = excluded.seconds",
+        tuple(value for call in calls for value in _values(run_id, call)),
+    )
+
+
+def _values(run_id: str, call: ToolCall) -> tuple[Value, ...]:
     arguments = call.arguments
     if len(arguments) > MAX_ARGUMENTS:
         arguments = f"{arguments[:MAX_ARGUMENTS]}… ({len(arguments)} characters)"
-    return Statement(
-        "INSERT INTO tool_calls (run_id, position, name, arguments, outcome, started, seconds) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id, position) DO UPDATE "
-        "SET outcome = excluded.outcome, seconds = excluded.seconds",
-        (
-            run_id,
-            call.position,
-            call.name,
-            arguments,
-            call.outcome,
-            call.started,
-            call.seconds,
-        ),
+    return (
+        run_id,
+        call.position,
+        call.name,
+        arguments,
+        call.outcome,
+        call.started,
+        call.seconds,
     )
 
 
