@@ -11,7 +11,7 @@ from tests.e2e.whole_bot import until
 from tests.peers.recording_proxy import Silence
 from tests.peers.scripted_model import Asked, ScriptedModelServer
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 
 def model(asked: Asked) -> str:
@@ -39,6 +39,7 @@ async def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
             "NEKRO_LLM__MODEL": "scripted",
             "NEKRO_TRIGGER__DEBOUNCE_S": "0.05",
             "API_TIMEOUT": "2",
+            "NEKRO_DELIVERY__SETTLE_S": "3",
             **stage.settings,
         }
         async with running_bot(tmp_path, **settings) as bot, stage.join(bot):

@@ -35,7 +35,7 @@ from tests.e2e.stages.wire_page import check_page
 from tests.e2e.whole_bot import until
 from tests.peers.scripted_model import ScriptedModelServer
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 STAGES: dict[str, Opener] = {
     "onebot_v11": onebot_v11,
