@@ -1,6 +1,6 @@
-"""The plugins of one bot: loaded, listed, enabled, disabled, and asked for what they add."""
+"""The plugins of one bot: found, loaded, listed, enabled and disabled."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -10,26 +10,14 @@ from typing import Self
 import anyio
 from loguru import logger
 
-from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.delivery.host import PluginsShown
 from nekro_core.plugin.adopting import tasks_adopted
+from nekro_core.plugin.asked_plugins import AskedPlugins
 from nekro_core.plugin.binding import Binding, Owner, serving
 from nekro_core.plugin.builtin import builtin_folder
-from nekro_core.plugin.chat_hooks import (
-    AskingJournal,
-    system_signal,
-    tell_of_erasing,
-    tell_of_reset,
-)
 from nekro_core.plugin.choices import Choices, write_list
-from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.edited import follow_files
 from nekro_core.plugin.entries import Entry, refuse_flood
-from nekro_core.plugin.hooks import (
-    PromptInjection,
-    message_signal,
-    prompt_injections,
-)
 from nekro_core.plugin.kinds import PluginKind
 from nekro_core.plugin.life import Life
 from nekro_core.plugin.listing import PluginInfo, PluginState, UnknownPlugin
@@ -44,13 +32,9 @@ from nekro_core.plugin.owned import OwnedTasks
 from nekro_core.plugin.patches import Noted, by_plugin, patches
 from nekro_core.plugin.plugin import NekroPlugin
 from nekro_core.plugin.registering import NO_REGISTRARS, Refused, Registrars
-from nekro_core.plugin.services import BoxFiles, Services
+from nekro_core.plugin.services import Services
 from nekro_core.plugin.settings import PluginSettings
-from nekro_core.plugin.signal import MsgSignal
-from nekro_core.plugin.toolsets import ToolSets
-from nekro_core.tools.names import ToolSet
 from nekro_core.tools.problem import Problem, Severity
-from nekro_core.tools.tool import Tool
 
 _MOST_TOLD = 1000
 """Findings that are told once; a plugin may find another wording at each reload."""
@@ -58,7 +42,7 @@ LOCAL_FOLDER = "plugins"
 """Below the data folder: where the operator puts plugins."""
 
 
-class PluginRegistry:
+class PluginRegistry(AskedPlugins):
     """Made by `open`. A broken plugin is listed with its problem and stops nobody."""
 
     def __init__(
@@ -69,11 +53,10 @@ class PluginRegistry:
         kinds: Sequence[PluginKind] = (),
         registrars: Registrars = NO_REGISTRARS,
     ) -> None:
-        self._settings = settings
+        super().__init__(services, settings)
+        services = self._services
         self._kinds = tuple(kinds)
         self._registrars = registrars
-        asking = AskingJournal(services.journal, self._system_signal)
-        services = self._services = replace(services, journal=asking)
         self._folders = {"builtin": builtin, "local": services.data_dir / LOCAL_FOLDER}
         self._choices = Choices(services.data_dir)
         self._binding = Binding(
@@ -83,8 +66,6 @@ class PluginRegistry:
             put=self._put,
             services=services,
         )
-        self._entries: dict[str, Entry] = {}
-        self._sets = ToolSets(self._loaded, settings)
         self._told: set[str] = set()
         self._noted = Noted()
         self._life = Life(settings)
@@ -129,11 +110,6 @@ class PluginRegistry:
         finally:
             with anyio.CancelScope(shield=True):
                 await self.unload_all()
-
-    @property
-    def services(self) -> Services:
-        """What the plugins reach."""
-        return self._services
 
     def plugins(self) -> tuple[PluginInfo, ...]:
         """Every plugin that was found, with the clashes of its tools' names among its problems."""
@@ -224,76 +200,6 @@ class PluginRegistry:
             await self._switch_off(entry)
             self._write_list()
         return entry.info
-
-    def offer(self, owner: str, tools: Iterable[Tool]) -> Callable[[], None]:
-        """Offer tools that no plugin has, an MCP server's for example, in all chats. What the same
-        ``owner`` offered before is replaced. The function that is given back withdraws them."""
-        return self._sets.offer(owner, tools)
-
-    def tools_for(self, chat_key: ChatKey) -> ToolSet:
-        """The tools that every chat of its adapter has. For what plugins choose by the chat, ask
-        `tools_in`."""
-        return self._sets.of(self._services.adapter_of(chat_key.instance))
-
-    async def tools_in(self, ctx: AgentCtx) -> ToolSet:
-        """The tools that code of this chat may call now."""
-        return await self._sets.in_chat(ctx)
-
-    def context_for(
-        self,
-        chat_key: ChatKey,
-        *,
-        user_id: str = "",
-        user_name: str = "",
-        message_id: str = "",
-        run_id: str = "",
-        box: BoxFiles | None = None,
-    ) -> AgentCtx:
-        """The context of one run, or with less of it of one prompt or message."""
-        return AgentCtx(
-            services=self._services,
-            chat=chat_key,
-            from_user_id=user_id,
-            from_user_name=user_name,
-            message_id=message_id,
-            run_id=run_id,
-            box=box,
-        )
-
-    async def prompt_injections(
-        self, ctx: AgentCtx, asleep: Collection[str] = ()
-    ) -> tuple[PromptInjection, ...]:
-        """What plugins add to the prompt, in their order; who is late or fails adds nothing. Those
-        whose keys are ``asleep`` are not asked."""
-        plugins = [each for each in self._plugins_of(ctx) if each.key not in asleep]
-        given = await prompt_injections(plugins, ctx, self._settings.prompt_s)
-        older = self._services.older
-        persona = await older.persona(ctx) if older else ""
-        return (PromptInjection("preset", persona), *given) if persona else given
-
-    async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
-        """Ask the message hooks, one after another; who is late or fails has no opinion."""
-        plugins = self._plugins_of(ctx)
-        signal = await message_signal(plugins, ctx, message, self._settings.message_s)
-        older = self._services.older
-        if older and older.keeps_silent(ctx) and signal is not MsgSignal.BLOCK_ALL:
-            return MsgSignal.BLOCK_TRIGGER
-        return signal
-
-    async def on_channel_reset(self, ctx: AgentCtx) -> None:
-        """Tell the plugins that a chat begins anew; who is late or fails is passed over."""
-        await tell_of_reset(self._plugins_of(ctx), ctx, self._settings.message_s)
-
-    async def on_user_erase(
-        self, ctx: AgentCtx, adapter: str, user_id: str
-    ) -> tuple[int, list[str]]:
-        """Have the plugins forget a person: how many things went, and who failed or was late."""
-        plugins = self._plugins_of(ctx)
-        return await tell_of_erasing(plugins, ctx, adapter, user_id, self._settings.tool_s)
-
-    async def _system_signal(self, chat_key: ChatKey, text: str, run_id: str) -> MsgSignal:
-        ctx = self.context_for(chat_key, run_id=run_id)
-        return await system_signal(self._plugins_of(ctx), ctx, text, self._settings.message_s)
 
     def _find(self) -> None:
         for source, folder in self._folders.items():
@@ -429,17 +335,6 @@ class PluginRegistry:
         if text not in self._told:
             self._told.add(text)
             logger.log(severity.name, "{}", text)
-
-    def _loaded(self, adapter: str) -> list[Entry]:
-        return [
-            entry
-            for entry in self._entries.values()
-            if (plugin := entry.plugin) is not None
-            and (not adapter or not plugin.support_adapter or adapter in plugin.support_adapter)
-        ]
-
-    def _plugins_of(self, ctx: AgentCtx) -> list[NekroPlugin]:
-        return [entry.plugin for entry in self._loaded(ctx.adapter_key) if entry.plugin]
 
     def _entry(self, plugin: str) -> Entry:
         for entry in self._entries.values():
