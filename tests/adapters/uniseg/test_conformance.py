@@ -8,10 +8,11 @@ import anyio
 import pytest
 
 from nekro_core.chat import ChatKey, ChatMessage
-from tests.adapters.uniseg.peers import PEERS, Peer
+from tests.adapters.uniseg.peers import NAMES, Peer, peer_of
 from tests.adapters.uniseg.stock import bench
 from tests.delivery.adapter_conformance import AdapterConformance
 
+LONG = pytest.mark.long
 SILENCE_S = 0.2
 """A time-out for what is never answered; the platforms have 30 s."""
 
@@ -48,11 +49,13 @@ class Harness:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of some adapters' models
 class TestPlatforms(AdapterConformance):
-    @pytest.fixture(params=sorted(PEERS))
+    @pytest.fixture(
+        params=["satori", *(pytest.param(n, marks=LONG) for n in NAMES if n != "satori")]
+    )
     async def harness(
         self, request: pytest.FixtureRequest, tmp_path: Path, anyio_backend: str
     ) -> AsyncIterator[Any]:
-        make = PEERS[request.param]
+        make = peer_of(request.param)
         async with bench(tmp_path, request.param, **make.settings) as made:
             peer = make(made)
             made.connect(peer.bot)
