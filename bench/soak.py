@@ -112,6 +112,7 @@ async def soak(plan: Soak, folder: Path, database_url: str = "") -> Seen:
             await _talk(plan, peers, seen)
             await anyio.sleep(5)
             tasks.cancel_scope.cancel()
+        await bot.kill()  # How it ends is not looked at here.
     return seen
 
 
