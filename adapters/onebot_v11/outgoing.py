@@ -39,7 +39,7 @@ CAPABILITIES = Capabilities(
     images_per_call=9,
     # Implementations make SILK of it with an FFmpeg of their own: WAV is what never fails there
     # (NapNeko/NapCatQQ#222, #699, #1593).
-    voice=VoiceLimits(formats=("wav", "silk")),
+    voice=VoiceLimits(formats=("wav", "silk"), converts=True),
     file_bytes=None,  # in pieces, or by a link: see `placing`
     picture=PictureLimits(
         types=("image/jpeg", "image/png", "image/gif", "image/webp", "image/bmp"),

@@ -82,12 +82,13 @@ class Fitting:
             data = await anyio.Path(media.path).read_bytes()
             media = await self._as_voice(chat_key, media, data, limits)
             self._check(media, limits)
-        except CodecMissing as error:
-            # The platform's program may know more kinds than it promises.
-            logger.warning("a voice for {} goes out as it is: {}", chat_key, error)
-            return voice
         except MediaError as error:
-            logger.info("a voice for {} cannot be one: {}", chat_key, error)
+            missing = isinstance(error, CodecMissing)
+            if missing and limits.converts:
+                logger.warning("a voice for {} goes out as it is: {}", chat_key, error)
+                return voice
+            level = "WARNING" if missing else "INFO"
+            logger.log(level, "a voice for {} cannot be one: {}", chat_key, error)
             return File(voice.media) if files else _with_problem(voice, str(error))
         except OSError as error:
             return _with_problem(voice, f"cannot be read: {error.strerror}")

@@ -18,6 +18,9 @@ class VoiceLimits:
     as an audio file where the platform takes files, else it is refused with the reason."""
 
     formats: tuple[VoiceFormat, ...] = ("wav",)
+    converts: bool = False
+    """Whether the platform's own program makes its format of others: without a library here, one of
+    another format then goes out as it is."""
     max_seconds: float | None = None
     max_bytes: int | None = None
 

@@ -139,10 +139,13 @@ async def test_a_voice_that_cannot_be_one_is_a_file_with_sound(
     assert refused.media.problem
 
 
-async def test_without_the_library_a_voice_goes_out_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("converts", "kind"), [(True, Voice), (False, File)])
+async def test_without_the_library(tmp_path: Path, converts: bool, kind: type) -> None:
+    """It goes out as it is to whoever converts by itself, else as a file with sound."""
     desk = Desk(tmp_path, CodecMissing("pip install 'nekro-core[audio]'"))
-    voice = await desk.fit(Voice, wav(), "v.wav", can(voice=OGG))
-    assert isinstance(voice, Voice)
+    limits = VoiceLimits(formats=("ogg",), converts=converts)
+    voice = await desk.fit(Voice, wav(), "v.wav", can(voice=limits))
+    assert isinstance(voice, kind)
     assert voice.media.mime == "audio/wav"
 
 
