@@ -365,8 +365,9 @@ async def test_a_line_has_an_end(adapter: FakeAdapter, store: Store, clock: Cloc
         adapter.offline = False
         outbox.nudge()
         with anyio.fail_after(5):
-            while len(adapter.said(GROUP)) < 3:
+            while await outbox.desk.listed():
                 await anyio.sleep(0.01)
+        assert len(adapter.said(GROUP)) == 3
         slow = anyio.Event()
 
         async def hang(_: Delivery) -> Receipt:
