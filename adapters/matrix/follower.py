@@ -139,27 +139,26 @@ class Follower:
             self._account.offer(room_id, event)
 
     async def _fill(self, room_id: str, start: str, since: str) -> None:
-        """What a round left out, oldest first."""
+        """What a round left out, oldest first. Raises `CallError` where asking again may help."""
+        path = f"client/v3/rooms/{quote(room_id, safe='')}/messages"
         events: list[Json] = []
         place = start
         for _ in range(GAP_PAGES):
-            answer = table(
-                await self._server.get(
-                    f"client/v3/rooms/{quote(room_id, safe='')}/messages",
-                    {"dir": "b", "limit": GAP_PAGE, "to": since, "from": place},
-                )
-            )
+            question = {"dir": "b", "limit": GAP_PAGE, "to": since, "from": place}
+            try:
+                answer = table(await self._server.get(path, question))
+            except Refused as error:
+                logger.error("Matrix: what was missed in {} is not shown: {}", room_id, error)
+                break
             found = answer.get("chunk")
-            events += (
-                [event for event in found if isinstance(event, dict)]
-                if isinstance(found, list)
-                else []
-            )
+            if not isinstance(found, list) or not found:
+                break
+            events += [event for event in found if isinstance(event, dict)]
             place = words(answer.get("end"))
-            if not place or not found:
+            if not place:
                 break
         for event in reversed(events):
-            await self._intake.take(room_id, event, missed=True)
+            await self._intake.take(room_id, event)
 
     async def _invited(self, room_id: str, invited: Json) -> None:
         """Follow an invitation, or tell the operator of it."""

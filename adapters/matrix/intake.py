@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from loguru import logger
@@ -47,6 +48,7 @@ MESSAGES = frozenset({"m.room.message", "m.sticker"})
 Accept = Callable[[ChatMessage], Awaitable[None]]
 HandOver = Callable[[Accept, ChatMessage], Awaitable[None]]
 """How a message is handed to the host: by default with patience for its store."""
+Deed = Callable[[], Awaitable[None]]
 
 
 class Intake:
@@ -71,47 +73,51 @@ class Intake:
         self._clock = clock
         self._hand_over = hand_over
 
-    async def take(self, room_id: str, event: Json, *, missed: bool = False) -> None:
-        """Take in one event of a room's timeline. ``missed`` are those that a sync left out.
+    async def take(self, room_id: str, event: Json) -> None:
+        """Take in one event of a room's timeline.
 
-        Raises what `Host.accept` raises, and nothing for an event that cannot be read: it must
-        neither silence its room nor be read again and again.
+        Raises what the host raises, and nothing for an event that cannot be read: it must neither
+        silence its room nor be read again and again.
         """
         try:
-            message = await self._read(room_id, event, missed=missed)
+            deed = await self._read(room_id, event)
         except Exception:  # noqa: BLE001 - strangers write events; logged with its traceback
             logger.exception("{}: an event that cannot be read: {}", room_id, str(event)[:500])
             return
-        if message is not None:
-            await self._hand_over(self._host.accept, message)
+        if deed is not None:
+            await deed()
 
-    async def _read(self, room_id: str, event: Json, *, missed: bool) -> ChatMessage | None:
+    async def _read(self, room_id: str, event: Json) -> Deed | None:
+        """What is to be done about an event."""
         kind, content = event.get("type"), table(event.get("content"))
         sender, event_id = words(event.get("sender")), words(event.get("event_id"))
         if not sender or not event_id:
             return None
         if kind == "m.room.redaction":
-            await self._recall(room_id, words(event.get("redacts") or content.get("redacts")))
-            return None
-        replaced = replaced_id(content)
-        thread = thread_of(content)
+            recalled = words(event.get("redacts") or content.get("redacts"))
+            key = self._key_of(room_id, recalled)
+            return partial(self._host.recall, key, recalled) if recalled else None
+        replaced, thread = replaced_id(content), thread_of(content)
         if kind in MESSAGES and content and not replaced:
             self._rooms.remember(event_id, Said(sender, body_of(content)[:QUOTED_LENGTH], thread))
         if sender == self._account:
             return None  # The echo of our own message: the outbox has recorded it.
         if replaced:
-            await self._replace(room_id, replaced, sender, table(content.get("m.new_content")))
-            return None
+            # Servers let anybody claim to change a message; the host knows whose it is.
+            new = table(content.get("m.new_content"))
+            said = with_mentions(body_of(new), new, self._account)
+            key = self._key_of(room_id, replaced)
+            return partial(self._host.revise, key, replaced, sender, said) if said else None
         try:
             key = self._rooms.key(self._instance, room_id, thread)
         except ChatKeyError as error:
             logger.warning("Matrix: an event of no chat: {}", error)
             return None
-        room = await self._rooms.known(room_id)
         segments = await self._segments(key, event)
         if not segments:
             return None
-        return ChatMessage(
+        room = await self._rooms.known(room_id)
+        message = ChatMessage(
             chat_key=key,
             message_id=event_id,
             sender=await self._sender(room_id, room, sender),
@@ -119,8 +125,14 @@ class Intake:
             time=self._time(event),
             account=self._account,
             to_bot=kind in MESSAGES and self._to_bot(key, content, segments),
-            from_history=missed or _age_s(event) > HISTORY_S,
+            from_history=_age_s(event) > HISTORY_S,
         )
+        return partial(self._hand_over, self._host.accept, message)
+
+    def _key_of(self, room_id: str, event_id: str) -> ChatKey:
+        """The chat in which an event stands, by what is remembered of it."""
+        said = self._rooms.remembered(event_id)
+        return self._rooms.key(self._instance, room_id, said.thread if said else None)
 
     async def _segments(self, key: ChatKey, event: Json) -> Segments:
         kind, content = event.get("type"), table(event.get("content"))
@@ -143,22 +155,6 @@ class Intake:
 
     async def _sender(self, room_id: str, room: Room, user: str) -> Sender:
         return Sender(user, words(await self._rooms.name_of(room_id, user)), room.role_of(user))
-
-    async def _recall(self, room_id: str, event_id: str) -> None:
-        if event_id:
-            said = self._rooms.recalled(event_id)
-            key = self._rooms.key(self._instance, room_id, said.thread if said else None)
-            await self._host.recall(key, event_id)
-
-    async def _replace(self, room_id: str, event_id: str, sender: str, content: Json) -> None:
-        """Somebody changed what they said. Servers let anybody claim to; only the author may."""
-        text = body_of(content)
-        if not text:
-            return
-        said = self._rooms.recalled(event_id)
-        key = self._rooms.key(self._instance, room_id, said.thread if said else None)
-        segments = with_mentions(text, content, self._account)
-        await self._host.revise(key, event_id, sender, segments)
 
     def _time(self, event: Json) -> float:
         stamp: Any = event.get("origin_server_ts")
@@ -188,7 +184,7 @@ class _Enquiry:
 
     async def quoted(self, event_id: str) -> Reply:
         """From what was heard lately, else from the server."""
-        said = self._rooms.recalled(event_id)
+        said = self._rooms.remembered(event_id)
         if said is None:
             event = await self._rooms.event(self._key.native_id, event_id)
             content = table(event.get("content"))

@@ -147,7 +147,7 @@ class Rooms:
         if len(self._said) > EVENTS:
             self._said.popitem(last=False)
 
-    def recalled(self, event_id: str) -> Said | None:
+    def remembered(self, event_id: str) -> Said | None:
         """What is remembered of an event."""
         return self._said.get(event_id)
 

@@ -350,8 +350,27 @@ async def test_a_gap_longer_than_a_round_is_filled_over_a_restart(
     assert once == ["one", *(f"missed {number}" for number in range(70)), "two"]
     ids = [message.message_id for message in host.accepted]
     assert len(set(ids)) == len(once)
-    filled = [message for message in host.accepted if message.text == "missed 0"]
-    assert filled[0].from_history
+
+
+async def test_a_gap_that_the_server_does_not_show_costs_only_the_gap(
+    tmp_path: Path, server: Synapse, proxy: RecordingProxy
+) -> None:
+    lin, account = await people(server, "lin", "bot")
+    room = await lin.make_room(account)
+    await account.join(room)
+    host = MemoryHost(tmp_path)
+    async with running(tmp_path, proxy, account, host) as bot:
+        await bot.connected()
+    for number in range(60):
+        await lin.say(room, f"missed {number}")
+    no = Refusal(403, {"errcode": "M_FORBIDDEN", "error": "no history for you"})
+    proxy.rule = lambda _, path: no if "/messages" in path else None
+    async with running(tmp_path, proxy, account, host) as bot:
+        await bot.connected()
+        await host.until(lambda: bool(host.accepted) and host.accepted[-1].text == "missed 59")
+        await lin.say(room, "after")
+        await host.until(lambda: host.accepted[-1].text == "after")
+    assert len({each.message_id for each in host.accepted}) == 51
 
 
 async def test_what_cannot_be_stored_is_read_again(
