@@ -51,6 +51,10 @@ class LateSends:
     async def live(self, tasks: TaskGroup) -> None:
         """Go through what waits, again and again, each chat for itself."""
         while True:
+            try:
+                await self._ledger.write_again()
+            except StoreError as error:
+                logger.debug("what became of some messages is still not written: {}", error)
             for lane in self._lanes.parked():
                 lane.flushing = True
                 tasks.start_soon(self._flush_in_turn, lane)

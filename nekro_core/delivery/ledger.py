@@ -28,6 +28,8 @@ from nekro_core.store import DeliveryRow, Store, StoreError
 
 _LAST_WORDS_S = 5.0
 """Longest that a cancelled send may take to write down what became of it."""
+_MOST_UNWRITTEN = 10_000
+"""Decisions kept in mind that a full disk did not take."""
 _KNOWN_IDS = 1000
 """Newest messages of a chat by which the one in doubt is told from others: a platform's page has
 100 at most."""
@@ -75,6 +77,7 @@ class Ledger:
         self._store = store
         self._activity = activity
         self.clock = clock
+        self._unwritten: dict[str, DeliveryRow] = {}
 
     def open(
         self, chat_key: ChatKey, pieces: Sequence[Piece], *, run_id: str, record: bool
@@ -141,6 +144,8 @@ class Ledger:
 
     async def begin_call(self, entry: Entry) -> None:
         """Commit that the call is about to be made. Raises `StoreError`: then it must not be."""
+        # Nothing that was decided before may be written over this.
+        self._unwritten.pop(entry.row.delivery_id, None)
         marked = self._store.deliveries.mark(entry.row, DeliveryState.SENDING)
         # The row itself may still be in line: it and its state then share a commit.
         await self.stored(entry)
@@ -151,8 +156,8 @@ class Ledger:
 
     async def decide(self, entry: Entry, receipt: Receipt) -> None:
         """Write down what became of it. A failure to do so is logged and not raised: whoever asked
-        must not be told that a message failed which people have read. Such a row is still
-        ``sending``, and so unknown after a restart."""
+        must not be told that a message failed which people have read. It is written by
+        `write_again`; a process that dies before leaves it ``sending``, and so unknown."""
         entry.receipt = receipt
         entry.row = replace(
             entry.row,
@@ -164,7 +169,10 @@ class Ledger:
             await self._store.deliveries.mark(
                 entry.row, receipt.state, message_id=receipt.message_id, reason=receipt.reason
             )
+            self._unwritten.pop(entry.row.delivery_id, None)
         except StoreError as error:
+            if len(self._unwritten) < _MOST_UNWRITTEN:
+                self._unwritten[entry.row.delivery_id] = entry.row
             logger.error(
                 "delivery {} is {} and that cannot be stored: {}",
                 entry.row.delivery_id,
@@ -178,6 +186,15 @@ class Ledger:
             if changed != entry.record:
                 entry.record = changed
                 self._activity.publish(Recorded(changed))
+
+    async def write_again(self) -> None:
+        """Write down what could not be written when it was decided. Raises `StoreError`."""
+        for row in [*self._unwritten.values()]:
+            await self._store.deliveries.mark(
+                row, row.state, message_id=row.message_id, reason=row.reason
+            )
+            if self._unwritten.get(row.delivery_id) is row:
+                del self._unwritten[row.delivery_id]
 
     async def revise(self, chat_key: ChatKey, message_id: str, segments: Segments) -> None:
         """People see something else now in the place of a message of ours. Raises `StoreError`."""
