@@ -18,7 +18,7 @@ from nonebot.drivers import Driver
 from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 
-from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.adapter import Capabilities, Host, PictureLimits
 from nekro_core.api.chat import (
     EVERYONE,
     ChatKind,
@@ -58,6 +58,7 @@ class Discord(Platform):
         inline=frozenset({Text, Mention, Reply, Image}),
         alone=frozenset({Voice, Video, File}),
         text_length=2000,
+        picture=PictureLimits(),
         file_bytes=10 * 1024 * 1024,
     )
     nearest = {Voice: File}  # noqa: RUF012 - never changed

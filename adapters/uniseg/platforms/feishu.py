@@ -22,7 +22,7 @@ from nonebot.drivers import Driver
 from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 
-from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.adapter import Capabilities, Host, PictureLimits
 from nekro_core.api.chat import (
     File,
     Image,
@@ -53,7 +53,10 @@ class Feishu(Platform):
     title = "Feishu"
     stock = Adapter
     capabilities = Capabilities(
-        inline=frozenset({Text, Mention, Reply, Image}), alone=frozenset({Voice, Video, File})
+        inline=frozenset({Text, Mention, Reply, Image}),
+        alone=frozenset({Voice, Video, File}),
+        picture=PictureLimits(),
+        file_bytes=10 * 1024 * 1024,
     )
     # uniseg uploads a voice and a video as what Feishu then refuses to send as such.
     nearest = {Voice: File, Video: File}  # noqa: RUF012 - never changed

@@ -18,7 +18,7 @@ from nonebot.adapters.kaiheila.utils import unescape_kmarkdown
 from nonebot.drivers import Driver
 from nonebot_plugin_alconna.uniseg import Target
 
-from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.adapter import Capabilities, Host, PictureLimits, VoiceLimits
 from nekro_core.api.chat import (
     ChatKind,
     File,
@@ -47,6 +47,9 @@ class Kook(Platform):
         inline=frozenset({Text, Mention, Reply, Image}),
         alone=frozenset({Voice, Video, File}),
         text_length=2000,
+        voice=VoiceLimits(formats=("mp3", "m4a", "wav")),
+        picture=PictureLimits(),
+        file_bytes=10 * 1024 * 1024,
     )
 
     def is_message(self, event: BaseEvent) -> bool:

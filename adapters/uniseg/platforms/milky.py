@@ -23,7 +23,7 @@ from nonebot.drivers import Driver
 from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 
-from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.adapter import Capabilities, Host, PictureLimits, VoiceLimits
 from nekro_core.api.chat import (
     File,
     Image,
@@ -54,7 +54,11 @@ class Milky(Platform):
     stock = Adapter
     ids_of_chat = True
     capabilities = Capabilities(
-        inline=frozenset({Text, Mention, Reply, Image}), alone=frozenset({Voice, Video, File})
+        inline=frozenset({Text, Mention, Reply, Image}),
+        alone=frozenset({Voice, Video, File}),
+        voice=VoiceLimits(formats=("wav", "silk"), converts=True),
+        picture=PictureLimits(),
+        file_bytes=10 * 1024 * 1024,
     )
 
     def is_message(self, event: BaseEvent) -> bool:

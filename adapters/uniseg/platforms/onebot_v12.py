@@ -21,7 +21,7 @@ from nonebot.adapters.onebot.v12.event import (
 from nonebot.drivers import Driver
 from nonebot_plugin_alconna.uniseg import Target
 
-from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.adapter import Capabilities, Host, PictureLimits
 from nekro_core.api.chat import (
     ChatKey,
     ChatKind,
@@ -55,7 +55,10 @@ class OneBotV12(Platform):
     title = "OneBot v12"
     stock = Adapter
     capabilities = Capabilities(
-        inline=frozenset({Text, Mention, Reply, Image}), alone=frozenset({Voice, Video, File})
+        inline=frozenset({Text, Mention, Reply, Image}),
+        alone=frozenset({Voice, Video, File}),
+        picture=PictureLimits(),
+        file_bytes=10 * 1024 * 1024,
     )
 
     def is_message(self, event: BaseEvent) -> bool:

@@ -22,7 +22,7 @@ from nonebot.drivers import Driver
 from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 
-from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.adapter import Capabilities, Host, PictureLimits, VoiceLimits
 from nekro_core.api.chat import (
     ChatKey,
     ChatKind,
@@ -44,17 +44,22 @@ from ..values import Address
 _ANSWER_S = {False: 290.0, True: 3500.0}
 """How long a message may be answered, in private or not, with some seconds left for the way."""
 _MARKUP = re.compile(r"<(?=[@#]|qqbot-|emoji:)")
+_PICTURES = PictureLimits(types=("image/jpeg", "image/png", "image/gif"))
 _CHATS = Capabilities(
     inline=frozenset({Text, Image}),
     alone=frozenset({Voice, Video, File}),
     text_length=2000,
     images_per_call=1,
+    voice=VoiceLimits(formats=("silk", "wav", "mp3")),
+    picture=_PICTURES,
+    file_bytes=10 * 1024 * 1024,
 )
 _CHANNELS = Capabilities(
     inline=frozenset({Text, Mention, Reply, Image}),
     alone=frozenset(),
     text_length=2000,
     images_per_call=1,
+    picture=_PICTURES,
 )
 
 
