@@ -243,7 +243,11 @@ class _Round:
                 expected = sum(
                     count for chat, count in self._asked.items() if self._peer_of[chat].has_history
                 )
-                if len(done) >= stored[0] and stored[0] >= expected:
+                busy = await self._look.column(
+                    "SELECT 1 FROM turns WHERE running_chat IS NOT NULL "
+                    "UNION ALL SELECT 1 FROM deliveries WHERE state IN ('pending', 'sending')"
+                )
+                if len(done) >= stored[0] and stored[0] >= expected and not busy:
                     break
                 before, still = len(done), still + 1 if len(done) == before else 0
                 await anyio.sleep(0.5)

@@ -40,12 +40,12 @@ async def test_twenty_kills(tmp_path: Path, bots: Nursery) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-async def test_twenty_kills_on_postgresql(
+async def test_ten_kills_on_postgresql(
     tmp_path: Path, bots: Nursery, postgres: PostgresServer
 ) -> None:
     url = await postgres.empty_database()
     outcome = await crash(
-        Load(kills=20, seed=21, mode="tools"), tmp_path, bots=bots, database_url=url
+        Load(kills=10, seed=21, mode="tools"), tmp_path, bots=bots, database_url=url
     )
     check(outcome)
-    assert outcome.kills.total() >= 20
+    assert outcome.kills.total() >= 10
