@@ -8,7 +8,13 @@ from pathlib import Path
 import anyio
 
 from nekro_core.chat import ChatKey, ChatKeyError, ChatKind
-from nekro_core.delivery.accounts import ListedAccount, read_list, read_names, write_name
+from nekro_core.delivery.accounts import (
+    FILE_NAME,
+    ListedAccount,
+    read_list,
+    read_names,
+    write_name,
+)
 from nekro_core.settings import Settings
 from nekro_core.store import data_folder_in_use
 
@@ -24,6 +30,7 @@ async def run(options: argparse.Namespace) -> int:
     adapter = options.adapter if options.action == "name" else _adapter_of(data, options.instance)
     if not adapter:
         return _fail(f"there is no instance {options.instance!r}: nekro accounts list")
+    before = _text_of(data / FILE_NAME)
     try:
         ChatKey(options.instance, ChatKind.PRIVATE, "0")
         write_name(data, adapter, options.account, options.instance)
@@ -36,7 +43,15 @@ async def run(options: argparse.Namespace) -> int:
     if listed.instance == options.instance:
         print(f"account {options.account} of {adapter} is {options.instance!r} now")
         return 0
+    if listed.problem and before is not None:
+        (data / FILE_NAME).write_text(before, "utf-8")
+    elif listed.problem:
+        (data / FILE_NAME).unlink()
     return _fail(listed.problem or "the bot did not follow: its log says why")
+
+
+def _text_of(path: Path) -> str | None:
+    return path.read_text("utf-8") if path.exists() else None
 
 
 async def _followed(data: Path, adapter: str, account: str, instance: str) -> ListedAccount:
@@ -58,9 +73,9 @@ def _adapter_of(data: Path, instance: str) -> str:
 def _show(data: Path) -> int:
     listed = {(each.adapter, each.account): each for each in read_list(data)}
     try:
-        names = read_names(data / "accounts.toml")
+        names = read_names(data / FILE_NAME)
     except ValueError as error:
-        return _fail(f"accounts.toml: {error}")
+        return _fail(f"{FILE_NAME}: {error}")
     for key, each in sorted(listed.items()):
         note = each.problem or (
             f"named {names[key]!r}" if names.get(key, each.instance) != each.instance else ""

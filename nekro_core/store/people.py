@@ -114,6 +114,13 @@ class Accounts:
                         "UPDATE accounts SET account = ? WHERE instance = ?", (account, instance)
                     )
                 )
+                # Many platforms number messages by account: what the new one hears must not be
+                # taken for what the former one has heard.
+                statements.append(
+                    Statement(
+                        "UPDATE messages SET unique_id = NULL WHERE instance = ?", (instance,)
+                    )
+                )
             else:
                 statements.append(
                     Statement(

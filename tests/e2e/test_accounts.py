@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.cli.nekro import nekro_meanwhile
 from tests.e2e.bot_process import running_bot
 from tests.e2e.whole_bot import TOKEN, ModelByChat, WholeBot, fence, model_settings, until
 from tests.peers.onebot_v11 import OneBotPeer
@@ -113,6 +114,33 @@ async def test_two_accounts_in_one_group(two: Company) -> None:
     assert two.said(two.second, group) == ["Mei here"]
     for key in (first, second):
         assert len(two.model.asked[key]) == 1, "each was asked once, and answered its own question"
+
+
+async def test_accounts_are_named_while_the_bot_runs(two: Company) -> None:
+    folder = two.whole.bot.data.parent
+    listed = await nekro_meanwhile(folder, "accounts", "list")
+    rows = [line.split() for line in listed.out.splitlines()]
+    assert ["onebot_v11", FIRST, "onebot_v11"] in rows
+    assert ["onebot_v11", SECOND, "mei"] in rows
+    named = await nekro_meanwhile(folder, "accounts", "name", "onebot_v11", "20004", "rin")
+    assert named.out == "account 20004 of onebot_v11 is 'rin' now\n", named.err
+    async with OneBotPeer("20004", TOKEN, two.whole.bot.onebot_url) as third:
+        await third.wait_connected()
+        await third.say_in_private(10001, "hello")
+        await third.until(lambda: [call.text for call in third.sends] == ["all is well"], 30)
+        assert two.model.asked["rin-private_10001"]
+        refused = await nekro_meanwhile(folder, "accounts", "name", "onebot_v11", "20004", "lin")
+        assert refused.status == 1
+        assert "a name never moves" in refused.err
+    # The account is lost; another one takes its chats over.
+    bound = await nekro_meanwhile(folder, "accounts", "bind", "rin", "20005")
+    assert bound.out == "account 20005 of onebot_v11 is 'rin' now\n", bound.err
+    async with OneBotPeer("20005", TOKEN, two.whole.bot.onebot_url) as fourth:
+        await fourth.wait_connected()
+        await fourth.say_in_private(10001, "hello again")
+        await fourth.until(lambda: len(fourth.sends) == 1, 30)
+        assert "hello again" in str(two.model.asked["rin-private_10001"][-1].messages)
+        assert "> hello\n" in str(two.model.asked["rin-private_10001"][-1].messages[-1]["content"])
 
 
 async def test_a_foreign_bot_that_answers_is_no_storm(two: Company) -> None:
