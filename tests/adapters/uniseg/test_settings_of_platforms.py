@@ -1,0 +1,27 @@
+"""The names of the process environment that reach an enabled platform's adapter."""
+
+import pytest
+
+from nekro_core.settings import Settings, adapter_settings
+
+
+def test_lists_are_read_as_in_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TELEGRAM_BOTS", '[{"token": "123:abc"}]')
+    monkeypatch.setenv("TELEGRAM_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("KAIHEILA_BOTS", '[{"token": "t"}]')
+    monkeypatch.setenv("DISCORD_BOTS", "[]")
+    found = adapter_settings(("telegram", "kook"))
+    assert found["telegram_bots"] == [{"token": "123:abc"}]
+    assert found["telegram_proxy"] == "http://127.0.0.1:1"
+    assert found["kaiheila_bots"] == [{"token": "t"}]
+    assert "discord_bots" not in found, "it is not enabled"
+
+
+def test_onebot_v11s_names_stay_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONEBOT_V11_WS_URLS", '["ws://127.0.0.1:1"]')
+    assert adapter_settings()["onebot_v11_ws_urls"] == '["ws://127.0.0.1:1"]'
+
+
+def test_platforms_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEKRO_PLATFORMS", '["telegram", "mail"]')
+    assert Settings(_env_file=None).nekro_platforms == ("telegram", "mail")
