@@ -14,7 +14,7 @@ from .settings import Mailbox
 
 CALL_S = 30.0
 """Seconds for one answer of the server."""
-MAIL_BYTES = 50 * 1024 * 1024
+MAIL_BYTES = 40 * 1024 * 1024
 """A larger mail is heard of by its headers only."""
 _SIZE = re.compile(rb"RFC822\.SIZE (\d+)")
 

@@ -223,14 +223,25 @@ def test_no_bytes_raise(data: bytes) -> None:
     is_genuine(found.message, "a@b.c", "mx")
 
 
-def test_nesting_without_end_is_a_problem_and_no_error() -> None:
-    depth = 3000
+def test_a_mail_made_to_keep_the_parser_busy_is_not_parsed() -> None:
+    nested = b"".join(
+        b"Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n" % (at, at)
+        for at in range(300)
+    )
+    data = b"From: a@b.c\r\n" + nested + b"\r\n" * 20_000
+    found = read_mail(data)
+    assert (found.sender, found.text) == ("a@b.c", "")
+    assert found.problem
+    (beside,) = found.attachments
+    assert beside.data == data
+
+
+def test_nesting_that_breaks_the_parser_is_a_problem_and_no_error() -> None:
     data = b"From: a@b.c\r\n" + b"".join(
         b"Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n" % (at, at)
-        for at in range(depth)
+        for at in range(200)
     )
-    found = read_mail(data)
-    assert found.text == ""
+    assert read_mail(data).text == ""
 
 
 # -- threads ---------------------------------------------------------------------------------
