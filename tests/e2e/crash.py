@@ -122,6 +122,9 @@ async def crash(
             "NEKRO_LLM__MODEL": "scripted",
             "NEKRO_AGENT__MODE": load.mode,
             "NEKRO_TRIGGER__DEBOUNCE_S": "0.05",
+            # One person asks more in a chat than a person does.
+            "NEKRO_TRIGGER__BURST_TURNS": "0",
+            "NEKRO_TRIGGER__HOUR_TURNS": "0",
             "ONEBOT_ACCESS_TOKEN": TOKEN,
             "LOG_LEVEL": "INFO",
         }
