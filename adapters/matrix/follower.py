@@ -76,7 +76,7 @@ class Follower:
             page = self._bookmark.page(words(answer.get("next_batch")))
             if first:
                 self._account.connected()
-            await self._take(answer, page, since)
+            await self._take(answer, page, since, away=first)
             page.closed()
             await self._bookmark.keep()
             since, first = page.token, False
@@ -101,7 +101,7 @@ class Follower:
             raise NotConnected("an answer to /sync without its next_batch")
         return answer
 
-    async def _take(self, answer: Json, page: Page, since: str) -> None:
+    async def _take(self, answer: Json, page: Page, since: str, *, away: bool) -> None:
         for event in _events(answer, "account_data"):
             if event.get("type") == "m.direct":
                 self._rooms.learn_direct(event.get("content"))
@@ -110,9 +110,11 @@ class Follower:
             job = partial(self._invited, room_id, table(invited))
             await self._lanes.submit(room_id, page.job(job))
         for room_id, joined in table(places.get("join")).items():
-            await self._joined(room_id, table(joined), page, since)
+            await self._joined(room_id, table(joined), page, since, away=away)
 
-    async def _joined(self, room_id: str, joined: Json, page: Page, since: str) -> None:
+    async def _joined(
+        self, room_id: str, joined: Json, page: Page, since: str, *, away: bool
+    ) -> None:
         room = self._rooms.room(room_id)
         was_encrypted = room.encrypted
         timeline, state = _events(joined, "timeline"), _events(joined, "state")
@@ -123,22 +125,23 @@ class Follower:
             logger.warning("Matrix: {} is encrypted; nothing said there can be read", room_id)
         if not since:
             return  # A new account starts with the present.
-        part = table(joined.get("timeline"))
-        own = self._account.user_id
-        came = next((n for n, event in enumerate(timeline) if _is_our_coming(event, own)), None)
-        if came is not None:
-            # What was said before we came is good to know; who came and went is not news.
-            said = [event for event in timeline[:came] if event.get("type") in MESSAGES]
-            timeline = [*said, *timeline[came:]]
-        elif part.get("limited") is True and not any(_is_our_coming(each, own) for each in state):
-            start = words(part.get("prev_batch"))
-            job = partial(self._fill, room_id, start, since)
+        part, own = table(joined.get("timeline")), self._account.user_id
+        came = next((n for n, event in enumerate(timeline) if _is_our_coming(event, own)), -1)
+        if (
+            came < 0
+            and part.get("limited") is True
+            and not any(_is_our_coming(event, own) for event in state)
+        ):
+            job = partial(self._fill, room_id, words(part.get("prev_batch")), since, away=away)
             await self._lanes.submit(room_id, page.job(job))
-        for event in timeline:
-            await self._lanes.submit(room_id, page.job(partial(self._intake.take, room_id, event)))
+        for number, event in enumerate(timeline):
+            if number < came and event.get("type") not in MESSAGES:
+                continue  # What was said before we came is good to know; who came is not news.
+            job = partial(self._intake.take, room_id, event, away=away or number < came)
+            await self._lanes.submit(room_id, page.job(job))
             self._account.offer(room_id, event)
 
-    async def _fill(self, room_id: str, start: str, since: str) -> None:
+    async def _fill(self, room_id: str, start: str, since: str, *, away: bool) -> None:
         """What a round left out, oldest first. Raises `CallError` where asking again may help."""
         path = f"client/v3/rooms/{quote(room_id, safe='')}/messages"
         events: list[Json] = []
@@ -158,7 +161,7 @@ class Follower:
             if not place:
                 break
         for event in reversed(events):
-            await self._intake.take(room_id, event)
+            await self._intake.take(room_id, event, away=away)
 
     async def _invited(self, room_id: str, invited: Json) -> None:
         """Follow an invitation, or tell the operator of it."""

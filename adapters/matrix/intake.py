@@ -37,8 +37,8 @@ from .incoming import (
 from .rooms import Room, Rooms, Said
 
 HISTORY_S = 30.0
-"""A message that is older when it reaches us, by the server's own clock, was said while we were
-away."""
+"""A message that is older when we are back, by the server's own clock, was said while we were away;
+a younger one is answered as if we had been there."""
 MEDIUM_S = 30.0
 """Seconds for a medium; the room's next message waits meanwhile."""
 LATEST_MS = 1e14
@@ -73,21 +73,23 @@ class Intake:
         self._clock = clock
         self._hand_over = hand_over
 
-    async def take(self, room_id: str, event: Json) -> None:
-        """Take in one event of a room's timeline.
+    async def take(self, room_id: str, event: Json, *, away: bool = False) -> None:
+        """Take in one event of a room's timeline. ``away`` is of the first round of a connection,
+        and of what was said before we came: what is old there was said without us. In later rounds
+        it is only another server's clock that makes a message look old.
 
         Raises what the host raises, and nothing for an event that cannot be read: it must neither
         silence its room nor be read again and again.
         """
         try:
-            deed = await self._read(room_id, event)
+            deed = await self._read(room_id, event, away=away)
         except Exception:  # noqa: BLE001 - strangers write events; logged with its traceback
             logger.exception("{}: an event that cannot be read: {}", room_id, str(event)[:500])
             return
         if deed is not None:
             await deed()
 
-    async def _read(self, room_id: str, event: Json) -> Deed | None:
+    async def _read(self, room_id: str, event: Json, *, away: bool) -> Deed | None:
         """What is to be done about an event."""
         kind, content = event.get("type"), table(event.get("content"))
         sender, event_id = words(event.get("sender")), words(event.get("event_id"))
@@ -125,7 +127,7 @@ class Intake:
             time=self._time(event),
             account=self._account,
             to_bot=kind in MESSAGES and self._to_bot(key, content, segments),
-            from_history=_age_s(event) > HISTORY_S,
+            from_history=away and _age_s(event) > HISTORY_S,
         )
         return partial(self._hand_over, self._host.accept, message)
 

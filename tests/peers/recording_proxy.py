@@ -55,6 +55,8 @@ class Silence:
 
 
 Disturbance = Refusal | Silence
+Change = Callable[[str, Any], Any]
+"""Path of a request and its answer in JSON; the answer that is passed on instead."""
 Rule = Callable[[str, str], Disturbance | None]
 """Method and path of a request; what is to be done about it."""
 
@@ -65,6 +67,7 @@ class RecordingProxy:
     def __init__(self, target_port: int) -> None:
         self.exchanges: list[Exchange] = []
         self.rule: Rule = lambda _method, _path: None
+        self.change: Change | None = None
         self.port = 0
         self._target = target_port
         self._stack = AsyncExitStack()
@@ -143,6 +146,8 @@ class RecordingProxy:
                 self._note(Exchange(method, path, body))
                 await anyio.sleep_forever()
         status, headers, data = await self._ask(request, body)
+        if self.change is not None and (answer := _parsed(data)) is not None:
+            data = json.dumps(self.change(path, answer)).encode()
         self._note(Exchange(method, path, body, status, data))
         return status, headers, data
 

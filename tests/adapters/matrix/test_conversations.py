@@ -4,6 +4,7 @@ import io
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image as Picture
@@ -306,6 +307,27 @@ async def test_two_accounts_of_ours_in_one_room(
 
 
 # ---- away and back
+
+
+async def test_a_message_that_only_looks_old_is_news(scene: Scene) -> None:
+    """Another server's clock may be an hour behind: its people are answered all the same. What is
+    as old when the bot is back was said without it."""
+    hour_ms = 3_600_000
+
+    def aged(answer: Any) -> Any:
+        for room in answer.get("rooms", {}).get("join", {}).values():
+            for event in room["timeline"]["events"]:
+                event.setdefault("unsigned", {})["age"] = hour_ms
+        return answer
+
+    proxy, host = scene.bot.proxy, scene.bot.host
+    proxy.change = lambda path, answer: aged(answer) if "/sync" in path else answer
+    await scene.lin.say(scene.room, "by a slow clock")
+    assert not (await host.next_message()).from_history
+    await proxy.go_away()
+    await scene.lin.say(scene.room, "while you were away")
+    await proxy.come_back()
+    assert (await host.next_message()).from_history
 
 
 async def test_what_is_said_during_an_outage_is_heard_once_and_in_order(scene: Scene) -> None:
