@@ -37,6 +37,8 @@ _Numbered = tuple[int, Event]
 
 BACKLOG = 4096
 """Events of one account that may wait; further ones wait in their own tasks, in order."""
+BIND_S = 2.0
+"""Between two tries to bind an account while the store fails."""
 REMEMBERED = 4096
 """Chats whose latest address is kept."""
 
@@ -45,15 +47,23 @@ class Intake:
     """Hears all accounts of one platform. An `Ear`."""
 
     def __init__(
-        self, host: Host, platform: Platform, *, clock: Callable[[], float] = time.time
+        self,
+        host: Host,
+        platform: Platform,
+        *,
+        clock: Callable[[], float] = time.time,
+        bind_s: float = BIND_S,
     ) -> None:
         self._host = host
         self._platform = platform
         self._clock = clock
+        self._bind_s = bind_s
         self._tasks: TaskGroup | None = None
         self._lanes: Lanes | None = None
         self._bots: dict[str, Bot] = {}
         self._queues: dict[Bot, MemoryObjectSendStream[_Numbered]] = {}
+        self._taking = 0
+        self._progress = anyio.Event()
         self._tallies: dict[str, Tally] = {}
         self._targets: dict[ChatKey, tuple[Target, float]] = {}
         self.own: dict[str, str] = {}
@@ -67,6 +77,8 @@ class Intake:
         """Take nothing more in, and wait for what was heard to be handed over."""
         for queue in self._queues.values():
             queue.close()
+        while self._taking:
+            await self._progress.wait()
         if self._lanes is not None:
             await self._lanes.idle()
 
@@ -98,6 +110,7 @@ class Intake:
         self.own |= dict.fromkeys(self._platform.names_of(bot), bot.self_id)
         sender, receiver = anyio.create_memory_object_stream[_Numbered](BACKLOG)
         self._queues[bot] = sender
+        self._taking += 1
         self._tasks.start_soon(self._take, bot, receiver)
         logger.info("{}: account {} is connected", self._platform.name, bot.self_id)
 
@@ -133,21 +146,41 @@ class Intake:
         return self._tallies.setdefault(bot.self_id, Tally())
 
     async def _take(self, bot: Bot, events: MemoryObjectReceiveStream[_Numbered]) -> None:
-        with events:
-            instance = await self._host.instance_of(self._platform.name, bot.self_id)
-            self._host.online()
-            async for number, event in events:
-                try:
-                    found = self._sort(bot, instance, event)
-                except Exception:  # noqa: BLE001 - of whatever a stranger's event is made
-                    logger.exception("{}: an event was not understood", self._platform.name)
-                    found = None
-                tally = self._tally(bot)
-                if found is None or self._lanes is None:
-                    tally.end(number)
-                else:
-                    key, job = found
-                    await self._lanes.submit(key, partial(_counted, job, tally, number))
+        try:
+            with events:
+                instance = await self._instance(bot)
+                async for number, event in events:
+                    await self._place(bot, instance, number, event)
+        finally:
+            self._taking -= 1
+            self._progress.set()
+            self._progress = anyio.Event()
+
+    async def _instance(self, bot: Bot) -> str:
+        """Bind the account, again and again while the store fails: what it says waits."""
+        while True:
+            try:
+                instance = await self._host.instance_of(self._platform.name, bot.self_id)
+            except Exception as error:  # noqa: BLE001 - the store's trouble, of whatever kind
+                logger.error("{}: {} is not bound: {!r}", self._platform.name, bot.self_id, error)
+                await anyio.sleep(self._bind_s)
+            else:
+                self._host.online()
+                return instance
+
+    async def _place(self, bot: Bot, instance: str, number: int, event: Event) -> None:
+        """Give an event its place in its chat's lane."""
+        try:
+            found = self._sort(bot, instance, event)
+        except Exception:  # noqa: BLE001 - of whatever a stranger's event is made
+            logger.exception("{}: an event was not understood", self._platform.name)
+            found = None
+        tally = self._tally(bot)
+        if found is None or self._lanes is None:
+            tally.end(number)
+        else:
+            key, job = found
+            await self._lanes.submit(key, partial(_counted, job, tally, number))
 
     def _sort(self, bot: Bot, instance: str, event: Event) -> tuple[ChatKey, Job] | None:
         """The lane of an event's chat, and what is to be done there."""

@@ -161,6 +161,30 @@ async def test_a_picture_without_bytes_or_address_says_so(satori: Satori) -> Non
     assert image.media.problem or image.media.path
 
 
+async def test_what_was_heard_before_the_end_is_handed_over(satori: Satori) -> None:
+    for number in range(20):
+        await satori.say(f"line {number}", message_id=f"p{number}")
+    await satori.bench.adapter.aclose()
+    assert len(satori.bench.host.accepted) == 20
+
+
+async def test_a_store_that_fails_at_the_connection_costs_nothing(tmp_path: Path) -> None:
+    async with bench(tmp_path, "satori", satori_clients=[]) as made:
+        bind, failures = made.host.instance_of, [OSError("disk full")]
+
+        async def instance_of(adapter: str, account: str) -> str:
+            if failures:
+                raise failures.pop()
+            return await bind(adapter, account)
+
+        made.host.instance_of = instance_of  # type: ignore[method-assign]
+        made.adapter._intake._bind_s = 0.01
+        peer = Satori(made)
+        made.connect(peer.bot)
+        await peer.say("hello")
+        assert (await made.host.next_message()).text == "hello"
+
+
 async def test_texts_beside_each_other_are_one(satori: Satori) -> None:
     await satori.say("a<br/>b")
     assert (await satori.bench.host.next_message()).segments == (Text("a\nb"),)
