@@ -5,7 +5,7 @@ Every question that the store has must have exactly one answer on the wire, but
 * where the answer's row is ``unknown``: none or one. There are no more of those than calls that
   were on their way at a kill or at a cut, and, where the platform can be asked, none that it could
   have settled;
-* where its turn was killed a second time: the turn is closed with a reason, and its chat was told.
+* where its turn was killed each time that it was begun: it is closed with a reason and a word.
 
 A platform with a history brings every question into the store, in the order in which it was asked.
 One without brings those that were heard. Inside a chat, answers keep the questions' order, and
@@ -45,7 +45,8 @@ class Outcome:
     in_flight: set[str] = field(default_factory=set)
     settled: int = 0
     unknown: set[Question] = field(default_factory=set)
-    askable: int = 0
+    askable: list[str] = field(default_factory=list)
+    """Why those of them are, whose platform has a history."""
     given_up: set[Question] = field(default_factory=set)
     unanswered: int = 0
     restarts_s: list[float] = field(default_factory=list)
@@ -58,6 +59,7 @@ class Outcome:
 
     def __str__(self) -> str:
         restarts = sorted(self.restarts_s) or [0.0]
+        why = f" ({'; '.join(sorted(set(self.askable)))})" if self.askable else ""
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.kills.items()))
         return (
             f"{self.kills.total()} kills ({kinds}) and {self.cuts} cuts in {self.seconds:.0f} s, "
@@ -65,9 +67,9 @@ class Outcome:
             f"{restarts[len(restarts) // 2]:.2f} s (longest {restarts[-1]:.2f} s); {self.asked} "
             f"asked, {self.heard} heard, {self.answered} answers on the wire; of "
             f"{len(self.in_flight)} calls on their way {self.settled} were settled by asking; "
-            f"{len(self.unknown)} answers are of unknown outcome, {self.askable} of them where the "
-            f"platform has a history; {self.unanswered} questions are unanswered because their "
-            f"turn was killed twice; {len(self.faults)} faults"
+            f"{len(self.unknown)} answers are of unknown outcome, {len(self.askable)} of them on "
+            f"platforms with a history{why}; {self.unanswered} questions are unanswered because "
+            f"their turn was killed each time; {len(self.faults)} faults"
         )
 
 
@@ -78,7 +80,7 @@ async def unknown(look: StoreLook) -> set[Question]:
 
 
 async def given_up(look: StoreLook) -> set[Question]:
-    """Questions of turns that were killed, taken up, and killed again."""
+    """Questions of turns that were killed as often as they were begun."""
     rows = await look.column(
         "SELECT m.segments FROM messages m JOIN turns t ON t.chat_key = m.chat_key "
         "WHERE t.stop = 'given_up' AND m.author = 'person' AND m.seq <= t.through_seq "
@@ -128,8 +130,7 @@ async def judge(
         )
         if outcome.faults and not outcome.evidence:
             outcome.evidence = await _evidence(look, FIRST_GROUP + chat)
-    outcome.askable = sum(peer_of[chat].has_history for chat, _ in outcome.unknown)
-    await _judge_states(look, outcome)
+    await _judge_states(peer_of, look, outcome)
 
 
 def _wire(peers: Mapping[str, OneBotPeer], outcome: Outcome) -> defaultdict[int, list[int]]:
@@ -143,7 +144,9 @@ def _wire(peers: Mapping[str, OneBotPeer], outcome: Outcome) -> defaultdict[int,
     return wire
 
 
-async def _judge_states(look: StoreLook, outcome: Outcome) -> None:
+async def _judge_states(
+    peer_of: Mapping[int, OneBotPeer], look: StoreLook, outcome: Outcome
+) -> None:
     rows = await look.rows("SELECT delivery_id, state, chat_key, reason FROM deliveries")
     left = [row for row in rows if row[1] in {"pending", "sending"}]
     if left:
@@ -151,6 +154,10 @@ async def _judge_states(look: StoreLook, outcome: Outcome) -> None:
     surprising = [r for r in rows if r[1] == "unknown" and r[0] not in outcome.in_flight]
     if surprising:
         outcome.faults.append(f"unknown, and not on its way when it was killed: {surprising[:5]}")
+    for _, state, chat_key, reason in rows:
+        chat = int(chat_key.rpartition("_")[2]) - FIRST_GROUP
+        if state == "unknown" and peer_of[chat].has_history:
+            outcome.askable.append(reason)
     outcome.settled = sum(row[0] in outcome.in_flight and row[1] == "sent" for row in rows)
     running = await look.column("SELECT chat_key FROM turns WHERE running_chat IS NOT NULL")
     if running:
