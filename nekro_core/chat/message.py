@@ -9,7 +9,8 @@ from nekro_core.chat.segments import Notice, Segments, plain_text
 
 
 class Role(StrEnum):
-    """What the platform says a person is in this chat. Never a permission of the bot's own."""
+    """What the platform says a person is in this chat. It gives a say in the chat, where the
+    operator leaves it so (``NEKRO_COMMAND__ROLES``), and nothing beyond."""
 
     OWNER = "owner"
     ADMIN = "admin"

@@ -2,8 +2,16 @@
 
 import pytest
 
-from nekro_core.agent.limits import LimitExceeded, Limits, StepLimit, TimeLimit, TokenLimit
-from nekro_core.llm.model import Usage
+from nekro_core.agent.limits import (
+    LimitExceeded,
+    Limits,
+    MoneyLimit,
+    StepLimit,
+    TimeLimit,
+    TokenLimit,
+    TurnsLimit,
+)
+from nekro_core.llm.model import Price, Usage
 
 SPENT = Usage(prompt_tokens=70, completion_tokens=30)
 
@@ -48,3 +56,29 @@ def test_a_day_counts_what_was_used_before() -> None:
     with pytest.raises(LimitExceeded) as found:
         limits.check()
     assert found.value.kind == "chat_day"
+
+
+def test_what_a_day_costs() -> None:
+    limits = Limits((MoneyLimit(1.0, 0.75, kind="chat_day"), TurnsLimit(3, 2, kind="user_day")))
+    limits.spend(SPENT, 0.125)
+    limits.check()
+    limits.spend_beside(SPENT, 0.125)
+    with pytest.raises(LimitExceeded, match="chat_day: 1 of at most 1"):
+        limits.check()
+    with pytest.raises(LimitExceeded, match="user_day: 3 of at most 3"):
+        Limits((TurnsLimit(3, 3, kind="user_day"),)).check()
+
+
+@pytest.mark.parametrize(
+    ("price", "cost"),
+    [
+        (Price(), 0.0),
+        (Price(prompt=2.0, completion=8.0), 6.0),
+        (Price(prompt=2.0, completion=8.0, cached=0.5), 5.4),
+        (Price(cached=1.0), 0.4),
+    ],
+)
+def test_what_a_request_costs(price: Price, cost: float) -> None:
+    used = Usage(prompt_tokens=1_000_000, completion_tokens=500_000, cached_tokens=400_000)
+    assert price.of(used) == pytest.approx(cost)
+    assert price.of(Usage(prompt_tokens=10, completion_tokens=0, cached_tokens=99)) >= 0
