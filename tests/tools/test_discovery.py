@@ -1,8 +1,8 @@
 """Tools are found by wishes in three languages, and told of in lines that cost next to nothing.
 
 The tools (discovery_tools.toml) and the queries (discovery_queries.toml) are by different hands,
-the queries older than the ranking. The weights were tuned on discovery_tuning.tsv. Two more sets,
-by a third hand, were written without sight of ranking or first set; docs/decisions/0018 tells what
+the queries older than the ranking. The weights were tuned on discovery_tuning.tsv. Three more sets
+are by a third hand, two of them without sight of ranking or first set; docs/decisions/0018 tells what
 each came to before anybody had read its misses.
 """
 
@@ -25,7 +25,7 @@ from nekro_core.tools.tool import Tool, ToolKind
 
 HERE = Path(__file__).parent
 TOOLS = tomllib.loads((HERE / "discovery_tools.toml").read_text("utf-8"))
-SETS = ("discovery_queries", "discovery_queries_second", "discovery_queries_third")
+SETS = [f"discovery_queries{number}" for number in ("", "_second", "_third", "_fourth")]
 TOKENS = token_counter()
 
 
