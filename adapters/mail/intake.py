@@ -69,6 +69,8 @@ class Intake:
             logger.warning("Mail: one from {} belongs to no chat: {}", mail.sender, error)
             return False
         thread = await anyio.to_thread.run_sync(self._threads.read, key)
+        if _ids(thread) == (_id_of(letter, mail),):
+            thread = None  # It comes again: it began the thread, and was not stored.
         message = ChatMessage(
             chat_key=key,
             message_id=_id_of(letter, mail),
@@ -78,10 +80,11 @@ class Intake:
             account=box.id,
             to_bot=True,
         )
-        await accept_patiently(self._host.accept, message)
         following = Thread(mail.subject or (thread.subject if thread else ""), _ids(thread))
         following = following.with_id(message.message_id)
+        # Before the message: an answer to it may be under way as soon as it is stored.
         await anyio.to_thread.run_sync(partial(self._threads.write, key, following))
+        await accept_patiently(self._host.accept, message)
         return True
 
     def _why_not(self, box: Mailbox, mail: Mail) -> str:
