@@ -2,8 +2,8 @@
 
 The tools (discovery_tools.toml) and the queries (discovery_queries.toml) are by different hands,
 the queries older than the ranking. The weights were tuned on discovery_tuning.tsv. Three more sets
-are by a third hand, two of them without sight of ranking or first set; docs/decisions/0018 tells what
-each came to before anybody had read its misses.
+are by a third hand, two of them without sight of ranking or first set; docs/decisions/0018 tells
+what each came to before anybody had read its misses.
 """
 
 import tomllib
