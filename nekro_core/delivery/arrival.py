@@ -1,33 +1,42 @@
 """Order inside each chat, no waiting between chats; and patience with a store that fails."""
 
+import itertools
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 
 import anyio
 from anyio.abc import TaskGroup
 from loguru import logger
 
 from nekro_core.chat import ChatMessage
+from nekro_core.store import StoreUnavailable
 
 Job = Callable[[], Awaitable[None]]
 
 RETRY_S = (0.2, 1.0, 4.0, 15.0)
-"""Pauses before a message that could not be stored is offered again. Its chat waits meanwhile; a
-disk that is full for longer costs the message, which is then in the platform's history only."""
+"""Pauses before a message that could not be stored is offered again; the last one again and again.
+"""
 
 
 async def accept_patiently(
-    accept: Callable[[ChatMessage], Awaitable[None]], message: ChatMessage
+    accept: Callable[[ChatMessage], Awaitable[None]],
+    message: ChatMessage,
+    *,
+    pauses: Sequence[float] = RETRY_S,
 ) -> None:
-    """Hand a message over, again and again while the store fails. Raises its last error."""
-    for seconds in RETRY_S:
+    """Hand a message over, until the store can be written again: its chat waits meanwhile, and when
+    a lane is full the platform is not listened to. To pass it over would lose it, since later ones
+    say how far the history is known. Another error is raised when the pauses are through: a message
+    that cannot be stored must not silence its chat."""
+    for tries in itertools.count():
         try:
             return await accept(message)
-        except Exception as error:  # noqa: BLE001 - the store's trouble, of whatever kind
+        except Exception as error:
+            if tries >= len(pauses) and not isinstance(error, StoreUnavailable):
+                raise
             shown = message.message_id or "-"
             logger.error("{}: message {} not stored: {!r}", message.chat_key, shown, error)
-        await anyio.sleep(seconds)
-    await accept(message)
+        await anyio.sleep(pauses[min(tries, len(pauses) - 1)])
     return None
 
 
