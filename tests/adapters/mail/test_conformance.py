@@ -20,6 +20,7 @@ class Harness:
         self._us, self._them = us, them
         self.chat_key: ChatKey
         self._first = ""
+        self._said = 1
 
     async def begin(self) -> None:
         """A thread, whose first mail has its subject above its words."""
@@ -28,9 +29,13 @@ class Harness:
         self.chat_key = opening.chat_key
 
     async def speak(self, text: str, *, user: str = "", message_id: str = "") -> str:
-        return await self._server.send(
+        message_id = await self._server.send(
             self._them, self._us, text, subject="Re: Hello", In_Reply_To=self._first
         )
+        # Mails overtake each other on the way; the mailbox has an order.
+        self._said += 1
+        await self._server.received(self._us, self._said)
+        return message_id
 
     async def heard(self, count: int) -> list[ChatMessage]:
         return (await self._bot.host.heard(count + 1, timeout=30))[1:]
