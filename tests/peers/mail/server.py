@@ -179,12 +179,15 @@ class MailServer:
     def mails(self, who: str) -> list[EmailMessage]:
         """What lies in a mailbox, in the order of arrival."""
         box = self.folder / "mail" / who
-        files = [path for part in ("new", "cur") for path in (box / part).glob("*")]
-        files.sort(key=lambda path: _arrival(path.name))
+        found: dict[tuple[int, int], bytes] = {}
+        for path in (path for part in ("new", "cur") for path in (box / part).glob("*")):
+            # One that somebody reads just now is given another name: it is found again.
+            with suppress(FileNotFoundError):
+                found[_arrival(path.name)] = path.read_bytes()
         policy = email.policy.default
         return [
-            cast(EmailMessage, email.message_from_bytes(path.read_bytes(), policy=policy))
-            for path in files
+            cast(EmailMessage, email.message_from_bytes(found[key], policy=policy))
+            for key in sorted(found)
         ]
 
     async def received(self, who: str, count: int = 1, within: float = 20) -> list[EmailMessage]:
