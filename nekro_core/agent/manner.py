@@ -12,6 +12,7 @@ from nekro_core.llm.model import ChatModel
 
 _DEFAULT = "default"
 """The name of the bot's own model among the groups."""
+_MOST_KNOWN = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,8 @@ class Manners:
         said = self.conduct.of(chat_key)
         known = self._known.get(chat_key)
         if known is None or known[0] is not said:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
             known = self._known[chat_key] = said, self._made(chat_key, said)
         return known[1]
 
