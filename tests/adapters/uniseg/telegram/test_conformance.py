@@ -12,6 +12,8 @@ from tests.adapters.uniseg.telegram.running import ACCOUNT, GROUP, GROUP_ID, bot
 from tests.delivery.adapter_conformance import AdapterConformance
 from tests.peers.telegram import Failed, Silence, TelegramPeer
 
+pytestmark = pytest.mark.long
+
 
 class Harness:
     chat_key = GROUP
