@@ -19,6 +19,9 @@ SAID_BESIDE = "said_beside"
 ANSWERED = "answered"
 """`RunRecord.stop` of native calls: each has its answer, and the model is asked again."""
 
+CUT_OFF = "cut_off"
+"""`RunRecord.stop` of a run that the end of its process cut off; the next process writes it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCost:

@@ -6,7 +6,7 @@ their lines stand behind ``>`` like those of the history.
 
 from collections.abc import Sequence
 
-from nekro_core.agent.accounting import SAID
+from nekro_core.agent.accounting import CUT_OFF, SAID
 from nekro_core.agent.native_reply import NativeReply
 from nekro_core.agent.reply import Reply
 from nekro_core.agent.run_calls import RunCalls
@@ -125,7 +125,7 @@ def done_lines(runs: Sequence[tuple[RunRecord, Sequence[ToolCall]]]) -> list[str
             lines += ["[output] printed by it:", *marked(shortened(run.output, _CODE))]
         if run.error.strip():
             lines += ["[error] It raised:", *marked(shortened(run.error, _CODE))]
-        if run.stop in ("", "cut_off"):
+        if run.stop in ("", CUT_OFF):
             lines.append("[note] The restart cut it off.")
     return lines
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 import anyio
 from loguru import logger
 
-from nekro_core.agent.accounting import TurnBook
+from nekro_core.agent.accounting import CUT_OFF, TurnBook
 from nekro_core.agent.asking import Ready, acts_natively, make_ready
 from nekro_core.agent.damping import Damper, Rest
 from nekro_core.agent.knowledge import Task
@@ -31,9 +31,11 @@ _READY_S = 0.1
 """How long before it begins a turn is made ready: what is made earlier is more often in vain."""
 _STORE_PAUSE_S = 1.0
 """How long until the store is tried again that could not write: a disk is full for minutes."""
-_MOST_ATTEMPTS = 5
-"""How often a turn is begun: one that kills the process must not do so for ever, and one whose
-process others kill has an answer coming."""
+_MOST_ATTEMPTS = 20
+"""How often a turn is begun: one that kills the process must not do so for ever."""
+_MOST_CUT_RUNS = 5
+"""How many of its runs may have been cut off by the process's end: it may have been they that ended
+it. One whose process others kill before it comes to act has its answer coming."""
 _Written = TypeVar("_Written")
 
 
@@ -279,7 +281,9 @@ class Session:
         """Take up what a dead process left, a few times at the most."""
         store = self._ports.store
         record = await self._record(stored.trigger_seq)
-        if stored.attempts >= _MOST_ATTEMPTS or record is None:
+        runs = await store.runs.of_turn(stored.turn_id)
+        cut = sum(run.stop in ("", CUT_OFF) for run in runs)
+        if record is None or stored.attempts >= _MOST_ATTEMPTS or cut >= _MOST_CUT_RUNS:
             await store.turns.end(stored.turn_id, stop="given_up")
             await say(self._ports, self.chat_key, [record] if record else [], "turn.failed")
             return

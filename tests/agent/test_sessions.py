@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import anyio
+import pytest
 
 from nekro_core.agent import AgentSettings, TriggerSettings
 from nekro_core.chat import ChatKey, Delivery, DeliveryState, Notice, Receipt, Text, plain_text
@@ -400,17 +401,25 @@ async def test_an_interrupted_turn_goes_on_without_saying_anything_twice(
         assert states == [DeliveryState.SENT, DeliveryState.UNKNOWN, DeliveryState.SENT]
 
 
-async def test_a_turn_is_not_taken_up_for_ever(folder: Path, boxes: Shelf) -> None:
+@pytest.mark.parametrize("acts", [True, False])
+async def test_a_turn_is_not_taken_up_for_ever(folder: Path, boxes: Shelf, acts: bool) -> None:
     async def reply() -> AsyncIterator[str]:
         await anyio.sleep_forever()
         yield ""
 
-    for recover in (False, True, True, True, True):
+    for recover in (False, True):
         model = ScriptedModel([reply()])
         async with running_bot(folder, boxes, model, recover=recover) as bot:
             if not recover:
                 await bot.say("go")
             await until(lambda: len(model.requests) == 1)  # noqa: B023
+            # As if it had been so again and again: before the turn came to act, or while it did.
+            for number in range(5 if acts else 18) if recover else ():
+                turn = await bot.last_turn()
+                if acts:
+                    await bot.store.runs.begin(str(number), LIN, code="x", turn_id=turn.turn_id)
+                else:
+                    await bot.store.turns.resume(turn.turn_id)
     async with running_bot(folder, boxes, ScriptedModel([]), recover=True) as bot:
         await until(lambda: bool(bot.said()))
         assert bot.said() == [
