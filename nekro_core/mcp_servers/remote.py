@@ -22,7 +22,8 @@ async def remote_server(
     """The two streams of a session. An answer of more than ``max_bytes`` breaks off. No redirect is
     followed: the headers are for this server alone."""
 
-    def client(**_: Any) -> httpx2.AsyncClient:
+    def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
+        del headers, timeout, auth  # what the package would have
         return httpx2.AsyncClient(
             headers={**server.headers, "Accept-Encoding": "identity"},
             timeout=httpx2.Timeout(connect_s, read=_ANSWER_S),
