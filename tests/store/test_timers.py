@@ -89,7 +89,7 @@ async def test_what_plugins_use_counts_for_chat_and_person(store: Store, clock: 
     )
     await store.model_uses.add(use)
     await store.model_uses.add(dataclasses.replace(use, chat_key="", user_id="", started=1.0))
-    both = Usage(steps=1, prompt_tokens=130, completion_tokens=13)
+    both = Usage(turns=1, steps=1, prompt_tokens=130, completion_tokens=13)
     assert await store.turns.usage(since=500.0) == both
     assert await store.turns.usage(since=500.0, chat_key=GROUP, user_id="10001") == both
     assert await store.turns.usage(since=500.0, chat_key=OTHER) == Usage()
