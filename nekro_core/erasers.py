@@ -20,6 +20,8 @@ from nekro_core.vectors.home import VectorHome
 
 _COPIES = "copies"
 """Of the database, from before its upgrades: beside it."""
+_MAIL_THREADS = Path("mail", "threads")
+"""Subjects and ids of mails, a file for each chat: `adapters.mail`."""
 _TERMINAL_LOG = "chat.log"
 """Of a bot that ``nekro chat`` has started."""
 
@@ -35,6 +37,7 @@ def erasers(
         partial(_from_stickers, data / "emoji"),
         partial(_from_copies, data / _COPIES),
         partial(_from_terminal_log, data / _TERMINAL_LOG),
+        partial(_from_mail, data / _MAIL_THREADS),
     )
 
 
@@ -120,3 +123,13 @@ async def _from_terminal_log(
     async with await log.open("r+b") as file:
         await file.truncate(0)
     return 1
+
+
+async def _from_mail(folder: Path, _person: Person, traces: Traces, _forgotten: Forgotten) -> int:
+    gone = 0
+    for chat_key in traces.private:
+        path = anyio.Path(folder / f"{chat_key.file_name}.json")
+        if await path.exists():
+            await path.unlink(missing_ok=True)
+            gone += 1
+    return gone
