@@ -14,7 +14,7 @@ from tests.faults.database import locked
 from tests.faults.events import scrambled
 from tests.faults.line import Line
 from tests.faults.machine import Machine
-from tests.peers.onebot_v11 import OneBotPeer
+from tests.peers.onebot_v11 import Late, OneBotPeer
 
 pytestmark = pytest.mark.long
 DAY_S = 86_400
@@ -103,11 +103,12 @@ async def test_a_line_that_froze_is_asked_about_once_it_is_back(whole: WholeBot)
             await peer.say_in_group(1, 10001, "hello", at_me=True)
             await peer.until(lambda: len(peer.sends) == 1)
             key = "onebot_v11.20009-group_1"
-            slow = [0.5, fence("send_channel_message('into the dark')")]
-            whole.model.replies[key].append("".join(str(part) for part in slow[1:]))
+            whole.model.replies[key].append(fence("send_channel_message('into the dark')"))
+            peer.answer("send", Late(0.3))
             await peer.say_in_group(1, 10001, "and again", at_me=True)
             await peer.until(lambda: len(peer.sends) == 2)
             line.freeze()
+            await until(lambda: _states(whole.bot.data, key) == ["sent", "unknown"])
             await peer.say_in_group(1, 10001, "nobody hears this", at_me=True)
             line.cut()
             await peer.until(lambda: len(peer.sends) == 3, 30)
