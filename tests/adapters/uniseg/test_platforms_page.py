@@ -1,0 +1,127 @@
+"""``docs/platforms.md`` says what the code does. ``WRITE_DOCS=1`` writes its tables."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapters.mail.writing import CAPABILITIES as MAIL
+from adapters.onebot_v11.outgoing import CAPABILITIES as ONEBOT_V11
+from adapters.uniseg import factories
+from adapters.uniseg.enabled import ELSEWHERE, PLATFORMS
+from nekro_core.api.adapter import Capabilities
+from nekro_core.api.chat import (
+    ChatKey,
+    ChatKind,
+    File,
+    Image,
+    Mention,
+    Reply,
+    Text,
+    Video,
+    Voice,
+)
+from tests.adapters.onebot_v11.memory_host import MemoryHost
+from tests.adapters.uniseg.stock import Recorder, as_nonebots
+
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = DOCS / "platforms.md"
+TYPES = {
+    Text: "text", Mention: "mention", Reply: "reply", Image: "picture",
+    Voice: "voice", Video: "video", File: "file",
+}  # fmt: skip
+FORMS = {"Text": "text", "At": "mention", "Reply": "reply", "Image": "picture", "Voice": "voice",
+         "Video": "video", "File": "file"}  # fmt: skip
+OURS = {"onebot11": "onebot_v11", "onebot12": "onebot_v12"}
+PYTHONS = ("3.11", "3.12")
+
+
+def become(kind: type, can: Capabilities, nearest: dict[type, type]) -> str:
+    """What a segment becomes."""
+    if kind in can.inline | can.alone:
+        turned = nearest.get(kind)
+        alone = ", alone" if kind in can.alone else ""
+        return f"{TYPES[turned]}" if turned else f"native{alone}"
+    return {Mention: "its name", Reply: "left out"}.get(kind, "refused")
+
+
+def row(title: str, can: Capabilities, nearest: dict[type, type]) -> str:
+    cells = [become(kind, can, nearest) for kind in TYPES]
+    size = f"{can.file_bytes // 1024 // 1024} MiB" if can.file_bytes else ""
+    return "| " + " | ".join([title, *cells, str(can.text_length), size]) + " |"
+
+
+def carried(folder: Path) -> Iterator[str]:
+    yield "| platform | " + " | ".join(TYPES.values()) + " | characters | largest file |"
+    yield "|---" * (len(TYPES) + 3) + "|"
+    yield row("OneBot v11", ONEBOT_V11, {})
+    settings = {"telegram_bots": [], "console_headless_mode": True}
+    for name in PLATFORMS:
+        driver = Recorder(**settings)
+        with as_nonebots(driver):
+            host = MemoryHost(folder, {"nekro_platforms": (name,), **settings})
+            adapter: Any = factories(host.settings)[name](host, driver)
+        platform = adapter._platform
+        found: dict[Capabilities, list[str]] = {}
+        for kind in ChatKind:
+            found.setdefault(adapter.capabilities(ChatKey(name, kind, "1")), []).append(kind.value)
+        for can, kinds in found.items():
+            which = f" ({', '.join(kinds)})" if len(found) > 1 else ""
+            yield row(platform.title + which, can, dict(platform.nearest))
+    yield row("E-mail", MAIL, {})
+
+
+def known(data: dict[str, Any]) -> Iterator[str]:
+    yield "| uniseg's name | distribution | 3.11 | 3.12 | native | here |"
+    yield "|---|---|---|---|---|---|"
+    for name, found in sorted(data.items()):
+        loads = [found.get(python, {}) for python in PYTHONS]
+        cells = ["loads" if "name" in one else f"no: {one.get('failed')}" for one in loads]
+        seen = next((one for one in loads if "name" in one), {})
+        native = [FORMS[form] for form in FORMS if form in seen.get("sends", ())]
+        version = f" {seen['version']}" if seen else ""
+        ours = OURS.get(name, name)
+        here = f"`{ours}`" if ours in (*PLATFORMS, *ELSEWHERE, "onebot_v11") else ""
+        cells = [cell.replace("|", "/") for cell in cells]
+        cells = [name, found["distribution"] + version, *cells, ", ".join(native), here]
+        yield "| " + " | ".join(cells) + " |"
+
+
+def with_table(page: str, name: str, lines: Iterator[str]) -> str:
+    table = "\n".join(lines)
+    pattern = rf"(?<=<!-- {name} -->\n).*?(?=<!-- end -->)"
+    return re.sub(pattern, lambda _: f"{table}\n", page, count=1, flags=re.DOTALL)
+
+
+@pytest.mark.long  # it loads every platform
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_page_has_the_tables_of_the_code(tmp_path: Path) -> None:
+    page = PAGE.read_text()
+    data = json.loads((DOCS / "platforms.json").read_text())
+    wanted = with_table(page, "carried", carried(tmp_path))
+    wanted = with_table(wanted, "known", known(data))
+    if os.environ.get("WRITE_DOCS"):
+        PAGE.write_text(wanted)
+        page = wanted
+    assert page == wanted, "write it again: WRITE_DOCS=1 pytest tests/adapters/uniseg"
+
+
+def test_every_platform_is_explained() -> None:
+    page = PAGE.read_text()
+    for name in PLATFORMS + ELSEWHERE:
+        assert f"| `{name}` | `{name.replace('_', '-')}` |" in page
+
+
+def test_every_adapter_of_unisegs_was_tried_on_both_pythons() -> None:
+    data = json.loads((DOCS / "platforms.json").read_text())
+    assert len(data) == 26
+    for name, found in data.items():
+        for python in PYTHONS:
+            assert "name" in found[python] or found[python]["failed"], name
+    for name in PLATFORMS:
+        theirs = {ours: theirs for theirs, ours in OURS.items()}.get(name, name)
+        assert all("name" in data[theirs][python] for python in PYTHONS), name
