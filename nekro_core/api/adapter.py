@@ -1,8 +1,8 @@
 """What a chat platform's adapter is made of.
 
 A built-in adapter is a package `adapters/<name>`; its ``__init__`` has ``create``, an
-`AdapterFactory`, and may have ``SERVER_OPTIONS``, keyword arguments that the web server must be
-run with for the adapter's sake.
+`AdapterFactory`, or ``factories``, which of `Host.settings` makes several, by name. It may have
+``SERVER_OPTIONS``, keyword arguments that the web server must be run with for the adapter's sake.
 """
 
 from typing import Protocol, runtime_checkable
