@@ -25,6 +25,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _FILES = ".tar"
 _RECORD = ".json"
 _SET_ASIDE = ".tar.unreadable"
+_TRIES = 5
 _UNFINISHED = ".new"
 _LAYER = "+"
 _NO_MARK = "-"
@@ -209,12 +210,21 @@ def _read_layers(path: Path) -> tuple[str, list[bytes]] | None:
 
 
 async def _replace(path: anyio.Path, pieces: Iterable[bytes]) -> None:
-    await path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + _UNFINISHED)
-    async with await temporary.open("wb") as file:
+    async with await _opened(temporary) as file:
         for piece in pieces:
             await file.write(piece)
     await temporary.replace(path)
+
+
+async def _opened(path: anyio.Path) -> anyio.AsyncFile[bytes]:
+    """A new file, and its folder: which goes with the last box in it, maybe just now."""
+    for _ in range(_TRIES - 1):
+        await path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            return await path.open("wb")
+    await path.parent.mkdir(parents=True, exist_ok=True)
+    return await path.open("wb")
 
 
 def _folder_name(owner: str) -> str:
