@@ -16,6 +16,7 @@ def check(outcome: Outcome) -> None:
     assert not outcome.faults, "\n".join([*outcome.faults[:5], outcome.faults[-1]])
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_a_killed_bot_answers_everything_once(tmp_path: Path) -> None:
     load = Load(messages=1000, chats=50, per_second=100, kills=1, histories=(True, True))

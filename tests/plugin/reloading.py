@@ -23,7 +23,6 @@ import anyio
 
 from nekro_core.plugin import PluginRegistry, PluginState
 
-SHORT = (3, 8)
 """Reloads after which is counted, in the run of every day."""
 LONG = (10, 100)
 """The same in ``make long``: what the issue asks for."""

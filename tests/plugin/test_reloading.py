@@ -16,7 +16,7 @@ from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.testing import Bot
 from nekro_core.testing.link import link_plugin
 from nekro_core.tools.outcome import Observation, Returned
-from tests.plugin.reloading import LONG, SHORT, bytes_kept, grown_by_reloads
+from tests.plugin.reloading import LONG, bytes_kept, grown_by_reloads
 from tests.plugin.world import GROUP, World
 
 TESTS = Path(__file__).parent.parent
@@ -69,7 +69,7 @@ def use(registry: PluginRegistry, world: World) -> Callable[[], Awaitable[None]]
 
 @pytest.mark.parametrize(
     ("first", "last"),
-    [SHORT, pytest.param(*LONG, marks=[pytest.mark.long, pytest.mark.timeout(600)])],
+    [pytest.param(*LONG, marks=[pytest.mark.long, pytest.mark.timeout(600)])],
 )
 async def test_a_plugin_with_everything_leaves_nothing(world: World, first: int, last: int) -> None:
     shutil.copytree(EVERYTHING, world.data_dir / "plugins" / "everything")

@@ -9,7 +9,7 @@ from nekro_core.plugin.web.pages import PluginPages
 from nekro_core.plugin.web.values import PAGES, PluginRouter, Webhook
 from nekro_core.plugin.web.webhooks import Webhooks
 from tests.plugin.commands.talk import talk
-from tests.plugin.reloading import LONG, SHORT, grown_by_reloads
+from tests.plugin.reloading import LONG, grown_by_reloads
 
 CODE = """
 from typing import Generic, TypeVar
@@ -57,7 +57,7 @@ async def sure(context, answer: str):
 """
 
 
-@pytest.mark.parametrize(("first", "last"), [SHORT, pytest.param(*LONG, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("first", "last"), [pytest.param(*LONG, marks=pytest.mark.long)])
 async def test_nothing_is_left_of_what_it_answered(tmp_path: Path, first: int, last: int) -> None:
     pages, hooks = PluginPages(), Webhooks(lambda: "secret")
     async with talk(
