@@ -23,9 +23,8 @@ import anyio
 
 from nekro_core.plugin import PluginRegistry, PluginState
 
-"""Reloads after which is counted, in the run of every day."""
 LONG = (10, 100)
-"""The same in ``make long``: what the issue asks for."""
+"""Reloads after which is counted: what the issue asks for."""
 _SETTLE = 4
 _AGAIN = 4
 """How often what grew has to grow again."""
