@@ -218,8 +218,12 @@ async def test_a_model_that_runs_wild_comes_to_an_end(bot: Bot) -> None:
             await bot.timers.set_once(OTHER, NOON + 60, "5")
 
 
-async def test_what_cannot_be_kept_did_not_happen_and_what_is_due_waits(bot: Bot) -> None:
+async def test_what_cannot_be_kept_did_not_happen_and_what_is_due_waits(
+    fresh: Path, tmp_path: Path
+) -> None:
     """The store refuses to write for a while, as on a full disk."""
+    shutil.copy(fresh, tmp_path)
+    bot = Bot(f"sqlite://{tmp_path / fresh.name}")  # which alone has a switch for this
     async with bot.up():
         row = await bot.timers.set_once(GROUP, NOON + 60, "tea")
         await bot.store.timers._database.read("PRAGMA query_only = ON")
