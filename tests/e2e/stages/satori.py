@@ -81,7 +81,8 @@ def _wire(message_id: str) -> str:
 
 
 def _seen(call: Call) -> Seen:
-    from satori.parser import Element, parse  # noqa: PLC0415 - where it is not installed we skip
+    # The adapter's own reader; imported here because the extra may not be installed.
+    from nonebot.adapters.satori.element import Element, parse  # noqa: PLC0415
 
     text, mentions, reply = "", [], ""
     media: list[Medium] = []
