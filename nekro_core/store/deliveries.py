@@ -121,12 +121,17 @@ class Deliveries:
             # Of what people have stopped, nothing is sent late.
             "AND NOT (d.state = ? AND EXISTS (SELECT 1 FROM runs r "
             "JOIN turns t ON t.id = r.turn_id "
-            "WHERE r.run_id = d.run_id AND t.stop = 'stopped')) ORDER BY d.id",
+            "WHERE r.run_id = d.run_id AND t.stop = 'stopped')) "
+            # What was said after it is said: it could only come out of its place.
+            "AND NOT (d.state = ? AND EXISTS (SELECT 1 FROM deliveries n "
+            "WHERE n.chat_key = d.chat_key AND n.id > d.id AND n.state = ?)) ORDER BY d.id",
             DeliveryState.PENDING.value,
             DeliveryState.UNKNOWN.value,
             DeliveryState.PENDING.value,
             since,
             DeliveryState.UNKNOWN.value,
+            DeliveryState.UNKNOWN.value,
+            DeliveryState.SENT.value,
         )
         return [_row(row) for row in rows]
 

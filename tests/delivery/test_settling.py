@@ -244,3 +244,24 @@ async def test_what_people_stopped_is_not_sent_late(url: str, clock: Clock) -> N
         await anyio.sleep(0.1)
         assert await after.state("one") is UNKNOWN
     assert platform.texts() == ["hello", "hi", "two"]
+
+
+async def test_what_was_left_unknown_does_not_come_behind_what_was_said_after_it(
+    url: str, clock: Clock
+) -> None:
+    """Once the history can tell, it is too late: seen in ``make crash``, seed 8."""
+    platform = Platform()
+    async with Store.open(url, clock=clock) as store, bench(store, clock, platform) as before:
+        await store.accounts.bind("fake", "bot")
+        await before.hear("hello")
+        platform.fate = "loses"
+        assert await before.say("one") is UNKNOWN
+        platform.fate = "fine"
+        await before.say("two")
+        await before.until("two", SENT)
+    async with Store.open(url, clock=clock) as store, bench(store, clock, platform) as after:
+        await after.say("three")
+        await after.until("three", SENT)
+        await anyio.sleep(0.1)
+        assert await after.state("one") is UNKNOWN
+    assert platform.texts() == ["hello", "two", "three"]
