@@ -1,5 +1,7 @@
 """What an operator may do about a message."""
 
+from collections.abc import AsyncIterator
+
 import anyio
 import pytest
 
@@ -7,11 +9,20 @@ from nekro_core.chat import Delivery, DeliveryState, Receipt, Text
 from nekro_core.delivery import Broadcast, CannotDo, Outbox, Recorded
 from nekro_core.store import DeliveryRow, Store
 
-from .conftest import GROUP, OTHER
+from .conftest import GROUP, ONLY_WHEN_NUDGED, OTHER, Clock
 from .fakes import FakeAdapter
 
 SENT, UNKNOWN, PENDING = DeliveryState.SENT, DeliveryState.UNKNOWN, DeliveryState.PENDING
 REJECTED, DROPPED = DeliveryState.REJECTED, DeliveryState.DROPPED
+
+
+@pytest.fixture
+async def outbox(
+    store: Store, activity: Broadcast, adapter: FakeAdapter, clock: Clock
+) -> AsyncIterator[Outbox]:
+    settings = ONLY_WHEN_NUDGED
+    async with Outbox(store, {"fake": adapter}, activity, settings, clock=clock) as opened:
+        yield opened
 
 
 async def sent_as(outbox: Outbox, adapter: FakeAdapter, state: DeliveryState, text: str) -> str:

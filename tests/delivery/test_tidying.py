@@ -11,7 +11,7 @@ from nekro_core.delivery.tidying import DAY_S, Tidying
 from nekro_core.store import KeepSettings, ModelUse, Step, Store, TimerRow, ToolCall
 from nekro_core.store.retention import KEPT_PER_CHAT
 
-from .conftest import GROUP, OTHER, QUICK, Clock
+from .conftest import GROUP, ONLY_WHEN_NUDGED, OTHER, Clock
 from .fakes import FakeAdapter, message
 
 KEEP = KeepSettings(messages_days=10, turns_days=5, uses_days=5)
@@ -73,7 +73,8 @@ async def test_turns_go_with_all_that_belongs_to_them(
     await store.runs.begin("loose", GROUP, code="x")
     use = ModelUse(plugin="p", model="m", prompt_tokens=1, completion_tokens=1, started=clock())
     await store.model_uses.add(use)
-    async with Outbox(store, {"fake": adapter}, Broadcast(), QUICK, clock=clock) as outbox:
+    adapters = {"fake": adapter}
+    async with Outbox(store, adapters, Broadcast(), ONLY_WHEN_NUDGED, clock=clock) as outbox:
         await outbox.send(GROUP, (Text("sent"),))
         adapter.behaviour = unknown
         await outbox.send(GROUP, (Text("unknown"),))
