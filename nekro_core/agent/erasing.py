@@ -73,8 +73,7 @@ class Erasing:
     def person(self, chat_key: ChatKey, user_id: str) -> Person:
         """The person of this id on the platform of a chat."""
         accounts = self._ports.store.accounts
-        account = accounts.of(chat_key.instance)
-        adapter = account.adapter if account else chat_key.instance.partition(".")[0]
+        adapter = accounts.adapter_of(chat_key.instance)
         instances = {*accounts.instances(adapter).values(), chat_key.instance}
         return Person(adapter=adapter, user_id=user_id, instances=tuple(sorted(instances)))
 

@@ -54,10 +54,7 @@ class Caller:
 
     def adapter(self, chat_key: ChatKey) -> Adapter | None:
         """Who serves a chat."""
-        account = self._store.accounts.of(chat_key.instance)
-        # An adapter without accounts of its own (a page) is found by the name itself.
-        name = account.adapter if account else chat_key.instance.partition(".")[0]
-        return self._adapters.get(name)
+        return self._adapters.get(self._store.accounts.adapter_of(chat_key.instance))
 
     def pieces(self, chat_key: ChatKey, segments: Segments) -> tuple[Piece, ...]:
         """What the platform's calls can carry of a message."""

@@ -35,6 +35,12 @@ class Accounts:
         """The account that an instance is bound to."""
         return self._by_instance.get(instance)
 
+    def adapter_of(self, instance: str) -> str:
+        """The adapter of an instance. One that is bound to no account (a page has none of its own)
+        begins with the adapter's name."""
+        account = self._by_instance.get(instance)
+        return account.adapter if account else instance.partition(".")[0]
+
     def own(self, instance: str) -> frozenset[str]:
         """Ids of all our accounts on the platform of an instance."""
         account = self._by_instance.get(instance)
