@@ -1,0 +1,5 @@
+"""The bot, composed. See `nekro_core.app.app`."""
+
+from nekro_core.app.app import App, Report
+
+__all__ = ["App", "Report"]

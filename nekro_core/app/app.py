@@ -1,0 +1,169 @@
+"""The bot, composed: who is made from what, in which order, and ended in the reverse one.
+
+Nothing else builds a room's objects: the ways in and out first, then boxes, then plugins with all
+that they use, then the sessions that answer. NoneBot and the web server are not here
+(`nekro_core.gateway` has them), so a test opens an `App` of its own in a temporary folder, several
+in one process.
+"""
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from nekro_core.agent import Sessions, ToolDesk
+from nekro_core.app.answering import Answering
+from nekro_core.app.boxes import Boxes
+from nekro_core.app.extensions import Extensions
+from nekro_core.app.ways import Ways
+from nekro_core.delivery import AccountBook, Adapter, LocalHost
+from nekro_core.llm.embedded import EmbeddedModel, Progress
+from nekro_core.llm.model import ChatModel
+from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.plugin import PluginRegistry, loop_watched
+from nekro_core.plugin.moving import settle
+from nekro_core.sandbox.preview import Preview
+from nekro_core.settings import Settings
+from nekro_core.store import DataFolderLock
+from nekro_core.timers import Timers
+
+Report = Callable[[Progress], None]
+
+
+class App:
+    """A running bot without its platforms. Use `App.open`, then `add_adapter` and `start`."""
+
+    def __init__(
+        self,
+        *,
+        host: LocalHost,
+        sessions: Sessions,
+        plugins: PluginRegistry,
+        adapters: dict[str, Adapter],
+        timers: Timers,
+    ) -> None:
+        self.host = host
+        self.plugins = plugins
+        self._sessions = sessions
+        self._adapters = adapters
+        self._timers = timers
+        self._started: list[Adapter] = []
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        settings: Settings,
+        configuration: Mapping[str, Any],
+        *,
+        model: ChatModel | None = None,
+        report: Report = lambda _: None,
+        preview: Preview | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> AsyncIterator[Self]:
+        """Open every room. ``configuration`` is what adapters read their settings from.
+
+        ``model`` replaces the one that the settings name. ``report`` is told of downloads.
+        ``preview`` is where servers in boxes are shown; without it they cannot be. Raises
+        `DataFolderInUse`, `StoreError` and `SettingsError`; nothing is left open then.
+        """
+        data = settings.nekro_data_dir.absolute()
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        async with AsyncExitStack() as stack:
+            stack.enter_context(DataFolderLock(data))
+            settle(data)
+            ways = await stack.enter_async_context(
+                Ways.open(settings, data, clock=clock, wall=wall)
+            )
+            watched = settings.nekro_plugin
+            stack.enter_context(loop_watched(watched.blocks_s, watched.breaks_s))
+            boxes = await stack.enter_async_context(
+                Boxes.open(settings, data, preview=preview, clock=clock)
+            )
+            if model is None:
+                model = _make_model(settings, data, report)
+                stack.push_async_callback(model.aclose)
+            extensions = await stack.enter_async_context(
+                Extensions.open(
+                    settings,
+                    configuration,
+                    data,
+                    ways=ways,
+                    boxes=boxes,
+                    model=model,
+                    wall=wall,
+                )
+            )
+            answering = await stack.enter_async_context(
+                Answering.open(
+                    settings,
+                    data,
+                    ways=ways,
+                    boxes=boxes,
+                    extensions=extensions,
+                    model=model,
+                    clock=clock,
+                    wall=wall,
+                )
+            )
+            accounts = await stack.enter_async_context(AccountBook(ways.store, data))
+            sessions = answering.sessions
+            host = LocalHost(
+                data_dir=data,
+                settings=configuration,
+                store=ways.store,
+                inbox=ways.inbox,
+                activity=ways.activity,
+                media=ways.media,
+                stop=sessions.stop,
+                busy=sessions.working,
+                online=ways.outbox.nudge,
+                desk=ToolDesk(answering.ports),
+                outbox=ways.outbox.desk,
+                pages=extensions.pages,
+                webhooks=extensions.webhooks,
+                links=ways.links,
+                accounts=accounts,
+                plugins=extensions.plugins.shown,
+            )
+            app = cls(
+                host=host,
+                sessions=sessions,
+                plugins=extensions.plugins,
+                adapters=ways.adapters,
+                timers=ways.timers,
+            )
+            stack.push_async_callback(app.close_adapters)
+            yield app
+
+    def add_adapter(self, adapter: Adapter) -> None:
+        """Serve one more platform from `start` on."""
+        self._adapters[adapter.name] = adapter
+
+    async def start(self) -> None:
+        """Let the platforms in, and take up what an earlier process left."""
+        await self._sessions.recover()
+        for adapter in self._adapters.values():
+            await adapter.start()
+            self._started.append(adapter)
+        self._timers.start()
+        self._sessions.prepare()
+
+    async def close_adapters(self) -> None:
+        """Let nobody in any more, and end what they keep open. May be called again."""
+        while self._started:
+            await self._started.pop().aclose()
+
+    @property
+    def adapters(self) -> Mapping[str, Adapter]:
+        """Those that were added, by name."""
+        return self._adapters
+
+
+def _make_model(settings: Settings, data: Path, report: Report) -> ChatModel:
+    """The model that the settings name, or the embedded one where they name none."""
+    if settings.nekro_llm.configured:
+        return OpenAIChatModel(settings.nekro_llm)
+    return EmbeddedModel(settings.nekro_embedded, data / "models", report=report)

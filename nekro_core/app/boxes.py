@@ -1,0 +1,67 @@
+"""Boxes for the bot's chats and plugins, with their way to the network."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from loguru import logger
+
+from nekro_core.agent import ChatBoxes
+from nekro_core.sandbox.egress import Egress, EgressLimits, box_environment
+from nekro_core.sandbox.egress.overrides import OverridesFile
+from nekro_core.sandbox.egress.source import LetOutBoxes
+from nekro_core.sandbox.preview import Preview
+from nekro_core.sandbox.supply import BoxSupply, owner_of
+from nekro_core.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boxes:
+    """``of_chats`` are those in which replies' code runs, ``for_plugins`` those that plugins
+    make."""
+
+    of_chats: ChatBoxes
+    for_plugins: LetOutBoxes
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        settings: Settings,
+        data: Path,
+        *,
+        preview: Preview | None,
+        clock: Callable[[], float],
+    ) -> AsyncIterator[Self]:
+        """Make them ready. A machine that can have none is said in the log; the bot goes on."""
+        sandbox = settings.nekro_sandbox
+        async with AsyncExitStack() as stack:
+            supply = await stack.enter_async_context(
+                BoxSupply.open(sandbox, clock=clock, report=_say_no_boxes, owner=owner_of(data))
+            )
+            rules = OverridesFile(data / "egress.toml", sandbox.egress_rules)
+            egress = await stack.enter_async_context(
+                Egress.open(
+                    rules.rules,
+                    limits=EgressLimits(bytes_per_hour=sandbox.egress_mb * 1024 * 1024),
+                    environment=box_environment(sandbox.pip_index),
+                    clock=clock,
+                )
+            )
+            egress.follow(rules.look)
+            of_chats = ChatBoxes(
+                supply,
+                data / "boxes",
+                settings.nekro_agent,
+                clock=clock,
+                sandbox=sandbox,
+                preview=preview,
+                equip=egress.attach,
+            )
+            yield cls(of_chats=of_chats, for_plugins=LetOutBoxes(supply, egress))
+
+
+def _say_no_boxes(reason: str) -> None:
+    logger.error("no code will run on this machine; `nekro doctor` tells more.\n{}", reason)

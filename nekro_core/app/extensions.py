@@ -1,0 +1,203 @@
+"""Plugins of every kind (NekroPlugin, MaiBot's, MCP servers), and all that they may use."""
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+from nekro_core.app.boxes import Boxes
+from nekro_core.app.ways import Ways
+from nekro_core.chat import ChatKey
+from nekro_core.compat import Host as OlderHost
+from nekro_core.compat import hosted, provided_names
+from nekro_core.delivery import Fetcher
+from nekro_core.llm.model import ChatModel
+from nekro_core.maibot import MaiBotHost, MaiBotPorts
+from nekro_core.mcp_servers import McpServers
+from nekro_core.plugin import PluginRegistry, Services
+from nekro_core.plugin.commands.access import CommandPermission, standing
+from nekro_core.plugin.commands.book import CommandBook
+from nekro_core.plugin.commands.command import Command, CommandFamily
+from nekro_core.plugin.models.endpoints import PluginModels
+from nekro_core.plugin.models.metered import Ledger
+from nekro_core.plugin.tasks.kept import KeptTasks
+from nekro_core.plugin.tasks.runner import TaskRunner
+from nekro_core.plugin.web.pages import PluginPages
+from nekro_core.plugin.web.values import PluginRouter, Webhook
+from nekro_core.plugin.web.webhooks import Webhooks
+from nekro_core.settings import Settings
+from nekro_core.speech.choose import open_speaker
+from nekro_core.store import Store
+from nekro_core.store.secrets import kept_secret
+from nekro_core.vectors.home import VectorHome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extensions:
+    """The plugins that are loaded, and where what they register is found."""
+
+    plugins: PluginRegistry
+    commands: CommandBook
+    pages: PluginPages
+    webhooks: Webhooks
+    vectors: VectorHome
+    older: OlderHost
+    maibot: MaiBotHost
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        settings: Settings,
+        configuration: Mapping[str, Any],
+        data: Path,
+        *,
+        ways: Ways,
+        boxes: Boxes,
+        model: ChatModel,
+        wall: Callable[[], float],
+    ) -> AsyncIterator[Self]:
+        """Load them. One that cannot be is said in the log and in ``nekro plugin list``.
+
+        ``configuration`` is what ``.env`` says, for what MCP servers are given of it.
+        """
+        store, outbox = ways.store, ways.outbox
+        async with AsyncExitStack() as stack:
+            vectors = VectorHome(data / "vectors")
+            stack.push_async_callback(vectors.aclose)
+            older = _older_host(settings, data, ways)
+            stack.enter_context(provided_names())
+            stack.enter_context(hosted(older))
+            services = await stack.enter_async_context(
+                _open_services(
+                    settings,
+                    data,
+                    ways=ways,
+                    boxes=boxes,
+                    model=model,
+                    vectors=vectors,
+                    older=older,
+                    wall=wall,
+                )
+            )
+            maibot = await stack.enter_async_context(
+                MaiBotHost.open(
+                    MaiBotPorts(
+                        services=services,
+                        store=store,
+                        adapters=ways.adapters,
+                        inbound=ways.inbox.accept,
+                        names=settings.nekro_agent.names,
+                        persona=settings.nekro_agent.persona,
+                        tool_s=settings.nekro_plugin.tool_s,
+                        operator=partial(_is_operator, store, settings),
+                        wall=wall,
+                        online=outbox.nudge,
+                        hook_sends=outbox.hook,
+                    )
+                )
+            )
+            commands = CommandBook(settings.nekro_plugin.order)
+            pages, webhooks = PluginPages(), Webhooks(partial(kept_secret, data, "webhooks"))
+            plugins = await stack.enter_async_context(
+                PluginRegistry.open(
+                    services,
+                    settings.nekro_plugin,
+                    kinds=[maibot],
+                    registrars={
+                        Command: commands.put,
+                        CommandFamily: commands.put_family,
+                        PluginRouter: pages.put,
+                        Webhook: webhooks.put,
+                    },
+                )
+            )
+            older.plugins = plugins
+            maibot.attach(plugins)
+            await stack.enter_async_context(
+                McpServers.open(data, plugins.offer, settings.nekro_mcp, _variables(configuration))
+            )
+            yield cls(
+                plugins=plugins,
+                commands=commands,
+                pages=pages,
+                webhooks=webhooks,
+                vectors=vectors,
+                older=older,
+                maibot=maibot,
+            )
+
+
+@asynccontextmanager
+async def _open_services(
+    settings: Settings,
+    data: Path,
+    *,
+    ways: Ways,
+    boxes: Boxes,
+    model: ChatModel,
+    vectors: VectorHome,
+    older: OlderHost,
+    wall: Callable[[], float],
+) -> AsyncIterator[Services]:
+    store, bounds = ways.store, settings.nekro_plugin
+    async with AsyncExitStack() as stack:
+        speaker = open_speaker(settings.nekro_speech)
+        stack.push_async_callback(speaker.aclose)
+        models = PluginModels(
+            model, settings.nekro_llm, settings.nekro_models, Ledger(store.model_uses, wall)
+        )
+        stack.push_async_callback(models.aclose)
+        fetcher = await stack.enter_async_context(Fetcher(settings.nekro_delivery.media))
+        packages = bounds.shelf(data)
+        stack.enter_context(packages.on_path())
+        yield Services(
+            outgoing=ways.outbox,
+            journal=ways.journal,
+            media=ways.media,
+            plugin_data=store.plugin_data,
+            speaker=speaker,
+            data_dir=data,
+            adapter_of=store.accounts.adapter_of,
+            may_send_elsewhere=bounds.may_send_elsewhere,
+            shared_bytes=bounds.shared_bytes,
+            editor=ways.outbox,
+            boxes=boxes.for_plugins,
+            pool_of=boxes.of_chats.pool,
+            model=models.own,
+            fetcher=fetcher,
+            packages=packages,
+            older=older,
+            timers=ways.timers,
+            models=models,
+            vectors=vectors,
+            tasks=TaskRunner(KeptTasks(store.waiting, wall=wall)),
+        )
+
+
+def _older_host(settings: Settings, data: Path, ways: Ways) -> OlderHost:
+    return OlderHost(
+        store=ways.store,
+        llm=settings.nekro_llm,
+        agent=settings.nekro_agent,
+        trigger=settings.nekro_trigger,
+        command=settings.commands,
+        adapters=ways.adapters,
+        data_dir=data,
+        run_seconds=settings.nekro_sandbox.limits.seconds,
+    )
+
+
+def _variables(configuration: Mapping[str, Any]) -> dict[str, str]:
+    """What the operator wrote into ``.env`` and the environment, under its names there."""
+    written = {name.upper(): text for name, text in configuration.items() if isinstance(text, str)}
+    return {**written, **os.environ}
+
+
+def _is_operator(store: Store, settings: Settings, chat: ChatKey, user_id: str) -> bool:
+    adapter, instance = store.accounts.adapter_of(chat.instance), chat.instance
+    known = standing(settings.commands, adapter=adapter, instance=instance, user_id=user_id)
+    return known.allows(CommandPermission.SUPER_USER)
