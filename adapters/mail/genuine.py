@@ -2,12 +2,16 @@
 
 Only the topmost header of the provider's own name is looked at: it writes above what came, and
 whoever sent the mail may have written any number of such headers below.
+
+What a provider quotes there of the mail is the sender's own choice: the part before the ``@`` may
+be ``"x; dmarc=pass"``. So nothing between quotation marks is a result, and where DMARC is spoken of
+more than once, or a quotation has no end, nobody is believed.
 """
 
 import re
 from email.message import EmailMessage
 
-_COMMENT = re.compile(r"\([^()]*\)")
+_SEPARATORS = frozenset("; =()\t")
 _RESULT = re.compile(r"^\s*([a-z-]+)\s*=\s*([a-z]+)(.*)$", re.IGNORECASE | re.DOTALL)
 _PROPERTY = re.compile(r"([a-z]+\.[a-z-]+)\s*=\s*(\S+)", re.IGNORECASE)
 
@@ -16,22 +20,57 @@ def is_genuine(mail: EmailMessage, sender: str, verified_by: str) -> bool:
     """Whether DMARC passed, or DKIM or SPF did for the sender's own domain (or one above it)."""
     domain = sender.rpartition("@")[2]
     for header in mail.get_all("Authentication-Results", []):
-        name, _, rest = _COMMENT.sub(" ", str(header)).partition(";")
-        if name.split()[:1] != [verified_by]:
+        text = str(header)
+        if text.replace("(", " ").replace(";", " ").split()[:1] != [verified_by]:
             continue
-        return any(_passes(result, domain) for result in rest.split(";"))
+        plain = _plain(text)
+        if plain is None:
+            return False
+        results = [found for each in plain.split(";")[1:] if (found := _RESULT.match(each))]
+        dmarc = [found for found in results if found[1].lower() == "dmarc"]
+        if len(dmarc) > 1 or any(found[2].lower() == "fail" for found in dmarc):
+            return False
+        return any(_passes(found, domain) for found in results)
     return False
 
 
-def _passes(result: str, domain: str) -> bool:
-    found = _RESULT.match(result)
-    if found is None or found[2].lower() != "pass":
+def _plain(text: str) -> str | None:
+    """The header without comments, and with nothing between quotation marks that could be taken for
+    the header's own. Nothing where a comment or a quotation does not end, or breaks the other."""
+    kept: list[str] = []
+    depth, quoted, open_in_comment = 0, False, False
+    characters = iter(text)
+    for character in characters:
+        if character == "\\" and (quoted or depth):
+            next(characters, None)
+        elif quoted:
+            quoted = character != '"'
+            kept.append("_" if character in _SEPARATORS else character)
+        elif character == '"' and depth:
+            open_in_comment = not open_in_comment
+        elif character == '"':
+            quoted = True
+            kept.append(character)
+        elif character == "(":
+            depth += 1
+        elif character == ")" and depth:
+            depth -= 1
+            if open_in_comment:
+                return None
+        elif not depth:
+            kept.append(character)
+    return None if quoted or depth else "".join(kept)
+
+
+def _passes(found: re.Match[str], domain: str) -> bool:
+    if found[2].lower() != "pass":
         return False
-    pairs: list[tuple[str, str]] = _PROPERTY.findall(found[3])
-    values = {name.lower(): value.strip('"').lower() for name, value in pairs}
+    values: dict[str, str] = {}
+    for name, value in _PROPERTY.findall(found[3]):
+        values.setdefault(name.lower(), value.strip('"').lower())
     match found[1].lower():
         case "dmarc":
-            return values.get("header.from", domain).rpartition("@")[2] == domain
+            return values.get("header.from", "").rpartition("@")[2] == domain
         case "dkim":
             signer = values.get("header.d") or values.get("header.i", "").rpartition("@")[2]
             return _covers(signer, domain)
