@@ -17,6 +17,8 @@ _OUTLOOK = re.compile(r"^\s*(?:from|von|de|发件人|寄件者|差出人)\s*[:�
 _SIGNATURE = re.compile(r"^-- $")
 _REACH = 3
 """Lines over which a program may break "On Monday ... wrote:"."""
+_LONGEST = 500
+"""Characters of that. A line of 20,000 blanks kept the expression busy for seconds."""
 
 
 def without_quotes(text: str) -> str:
@@ -43,7 +45,8 @@ def _begins_quote(lines: list[str], at: int) -> bool:
     for length in range(1, _REACH + 1):
         if not lines[at : at + length][-1].strip():
             break
-        if _WROTE.match(" ".join(lines[at : at + length])):
+        words = " ".join(" ".join(lines[at : at + length]).split())
+        if len(words) <= _LONGEST and _WROTE.match(words):
             following = [each for each in lines[at + length :] if each.strip()]
             # Words between quotations answer them point by point: those stay.
             return all(each.lstrip().startswith(">") for each in following) or not any(
