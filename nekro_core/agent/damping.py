@@ -1,7 +1,8 @@
 """Two bots that answer each other do so for ever. Here is where one of them stops.
 
 Nothing on a wire tells a foreign bot from a quick person, so the bound is one that people hardly
-reach: turns that one sender wakes in one chat. Whoever reaches it is told once, and is answered
+reach: turns that one sender wakes in one chat, whose threads count as one: whoever answers a mail
+with a new one begins another thread each time. Whoever reaches it is told once, and is answered
 again after having been silent for a while. A person is; a bot that only answers has nothing left to
 answer, so a loop has ended: after ``burst_turns`` turns if it was quick, ``hour_turns`` if slow.
 """
@@ -13,6 +14,7 @@ from enum import Enum
 
 from nekro_core.agent.settings import TriggerSettings
 from nekro_core.chat import ChatKey
+from nekro_core.conduct import bare_chat
 
 HOUR_S = 3600.0
 _MOST_KNOWN = 20_000
@@ -36,7 +38,8 @@ class _Sender:
 
 
 class Damper:
-    """Counts turns by chat and sender. ``clock`` is monotonic. A bound of 0 is none."""
+    """Counts turns by chat (with its threads) and sender. ``clock`` is monotonic. A bound of 0 is
+    none."""
 
     def __init__(self, settings: TriggerSettings, clock: Callable[[], float]) -> None:
         self._settings = settings
@@ -47,21 +50,21 @@ class Damper:
         """A turn begins that this sender woke."""
         if not user_id:
             return
-        sender = self._senders.setdefault((chat_key, user_id), _Sender())
-        self._senders.move_to_end((chat_key, user_id))
+        sender = self._senders.setdefault(_place(chat_key, user_id), _Sender())
+        self._senders.move_to_end(_place(chat_key, user_id))
         if len(self._senders) > _MOST_KNOWN:
             self._senders.popitem(last=False)
         sender.turns.append(self._clock())
 
     def rest(self, chat_key: ChatKey, user_id: str) -> Rest:
         """Whether what this sender asks now is answered. Asking while resting prolongs the rest."""
-        sender = self._senders.get((chat_key, user_id))
+        sender = self._senders.get(_place(chat_key, user_id))
         if sender is None:
             return Rest.NO
         now = self._clock()
         if sender.rests_until:
             if now >= sender.rests_until:
-                del self._senders[chat_key, user_id]
+                del self._senders[_place(chat_key, user_id)]
                 return Rest.NO
             sender.rests_until = now + self._settings.rest_s
             return Rest.LASTS
@@ -78,3 +81,7 @@ class Damper:
             return True
         burst = settings.burst_turns
         return bool(burst) and len(turns) >= burst and turns[-burst] > now - settings.burst_s
+
+
+def _place(chat_key: ChatKey, user_id: str) -> tuple[ChatKey, str]:
+    return bare_chat(chat_key), user_id

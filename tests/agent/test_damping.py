@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from nekro_core.agent import TriggerSettings
 from nekro_core.agent.damping import Damper, Rest
+from nekro_core.chat import ChatKey, ChatKind
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugin.commands.access import CommandSettings
 from tests.agent.bot import GROUP, Bot, fence, running_bot
@@ -72,6 +73,17 @@ def test_a_sender_is_counted_alone() -> None:
     for _ in range(500):
         unbounded.note(GROUP, "rex")
     assert unbounded.rest(GROUP, "rex") is Rest.NO
+
+
+def test_a_sender_who_begins_a_thread_each_time_is_counted_as_one() -> None:
+    """An automatic responder that answers each mail with a mail of its own."""
+    damper, got = Damper(SETTINGS, Clock()), 0
+    for number in range(10):
+        thread = ChatKey("mail", ChatKind.PRIVATE, "away@example.test", str(number))
+        if damper.rest(thread, "away@example.test") is Rest.NO:
+            damper.note(thread, "away@example.test")
+            got += 1
+    assert got == SETTINGS.burst_turns
 
 
 async def test_a_foreign_bot_that_answers_everything(folder: Path, boxes: Shelf) -> None:
