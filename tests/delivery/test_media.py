@@ -42,6 +42,24 @@ def bomb(width: int, height: int) -> bytes:
     )
 
 
+def scans(count: int, side: int = 64) -> bytes:
+    """A progressive JPEG that is drawn so many times over, in some bytes each."""
+
+    def part(marker: int, data: bytes) -> bytes:
+        return b"\xff" + bytes([marker]) + struct.pack(">H", len(data) + 2) + data
+
+    head = (
+        b"\xff\xd8"
+        + part(0xDB, b"\0" + b"\1" * 64)
+        + part(0xC2, struct.pack(">BHHB", 8, side, side, 1) + b"\1\x11\0")
+        + part(0xC4, b"\0" + bytes([1] + [0] * 15) + b"\0")
+        + part(0xC4, b"\x10" + bytes([1] + [0] * 15) + b"\xe0")
+        + part(0xDA, b"\1\1\0\0\0\0")
+        + bytes((side // 8) ** 2 // 8)
+    )
+    return head + (part(0xDA, b"\1\1\0\1\x3f\0") + b"\0\0") * count + b"\xff\xd9"
+
+
 WAV = b"RIFF\x24\0\0\0WAVEfmt " + b"\0" * 20
 HTML = b"<!DOCTYPE html><script>alert(1)</script>"
 
@@ -80,6 +98,7 @@ async def test_a_picture_is_kept_under_a_name_of_ours(
         (picture(), "voice.wav", "", "should be audio and is image/png"),
         (bomb(50_000, 50_000), "cat.png", "", "more than 1000000"),
         (bomb(2_000, 2_000), "cat.png", "image", "2000x2000 pixels"),
+        (scans(20_000), "cat.jpg", "image", "more than 200 scans"),
         (picture(size=(64, 64))[:-30], "cat.png", "", "damaged"),
         (picture("JPEG", (64, 64))[:300], "", "image", "damaged"),
         (b"\x89PNG\r\n\x1a\n" + b"\xff" * 100, "", "", "damaged"),
