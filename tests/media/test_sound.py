@@ -202,3 +202,11 @@ async def test_through_a_child() -> None:
 )
 def test_plain_wav(data: bytes, seconds: float | None) -> None:
     assert plain_wav_seconds(data) == seconds
+
+
+def test_chunks_without_end_before_the_sound_are_not_counted() -> None:
+    """4 million of them fit into a file that is kept, and the bot itself looks at its head."""
+    data = wav()
+    stuffed = data[:12] + b"junk\0\0\0\0" * 100 + data[12:]
+    assert plain_wav_seconds(data) is not None
+    assert plain_wav_seconds(stuffed) is None
