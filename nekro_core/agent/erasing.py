@@ -22,7 +22,7 @@ from nekro_core.delivery.errors import CannotDo
 from nekro_core.delivery.media import MediaStore
 from nekro_core.sandbox.box import SandboxError
 from nekro_core.store import Person, StoreError, Traces
-from nekro_core.store.erasing import media_in
+from nekro_core.store.traces import media_in
 
 Eraser = Callable[[Person, Traces, Forgotten], Awaitable[int]]
 """Forgets the person somewhere; how many things were touched. Raises `OSError` and `StoreError`."""

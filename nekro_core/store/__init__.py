@@ -1,7 +1,6 @@
 """What the bot remembers: Tortoise models, migrations, and one small repository for each kind."""
 
 from nekro_core.store.database import Statement
-from nekro_core.store.erasing import Person, Traces
 from nekro_core.store.errors import (
     Conflict,
     DatabaseInUse,
@@ -14,8 +13,10 @@ from nekro_core.store.errors import (
     ValueTooLarge,
 )
 from nekro_core.store.lock import DataFolderLock, data_folder_in_use
+from nekro_core.store.person import Person
 from nekro_core.store.settings import KeepSettings, StoreSettings
 from nekro_core.store.store import Store
+from nekro_core.store.traces import Traces
 from nekro_core.store.values import (
     Account,
     DeliveryRow,

@@ -1,0 +1,52 @@
+"""A person as the database knows them, and the conditions in SQL that mean them.
+
+Each condition is a text with ``?`` in it, and the values that stand for those.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from nekro_core.chat.redact import spellings
+from nekro_core.store.database import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """Who is meant: an id on a platform. ``instances`` are our accounts there."""
+
+    adapter: str
+    user_id: str
+    instances: tuple[str, ...]
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """How the id is written down."""
+        return spellings(self.user_id, {self.adapter, *self.instances})
+
+
+def their_runs(person: Person) -> tuple[str, tuple[Value, ...]]:
+    """The ids of the runs in turns that they woke."""
+    theirs, beginnings = within(person.instances)
+    return (
+        "SELECT run_id FROM runs WHERE turn_id IN "
+        f"(SELECT id FROM turns WHERE user_id = ? AND {theirs})"
+    ), (person.user_id, *beginnings)
+
+
+def is_one_of(column: str, values: Collection[str]) -> tuple[str, tuple[Value, ...]]:
+    """A column that holds one of these."""
+    return f"{column} IN ({', '.join('?' * len(values))})", tuple(values)
+
+
+def within(instances: Collection[str]) -> tuple[str, tuple[Value, ...]]:
+    """A ``chat_key`` of one of these accounts."""
+    beginnings = tuple(f"{instance}-" for instance in instances)
+    either = " OR ".join(f"substr(chat_key, 1, {len(each)}) = ?" for each in beginnings)
+    return f"({either})", beginnings
+
+
+def like(text: str) -> str:
+    """A pattern, escaped by ``!``, for texts that hold this one, as JSON writes it or not."""
+    for special in "!%_":
+        text = text.replace(special, f"!{special}")
+    return f"%{text}%"

@@ -1,0 +1,117 @@
+"""Taking a person out of what is others': their id, name and words in rows that stay."""
+
+from collections.abc import Callable, Sequence
+
+from nekro_core.chat import ChatKey, Segments, decode_segments, encode_segments
+from nekro_core.chat.redact import SHORTEST, Forgotten
+from nekro_core.store.database import Database, Rows, Statement
+from nekro_core.store.person import Person, like, within
+
+_SLICE = 20_000
+"""Rows of the history that are looked through at a time: 30 ms in which nothing else is read."""
+_TEXTS = {
+    "runs": ("run_id", ("code", "output", "error")),
+    "tool_calls": ("id", ("arguments", "outcome")),
+    "steps": ("id", ("reply", "tail")),
+    "timers": ("id", ("text", "title")),
+    "waiting": ("id", ("data",)),
+}
+"""Texts of others' in which an id may stand: by table, its key and the columns."""
+
+
+class Redacting:
+    """``changed`` is told of every chat whose history was rewritten."""
+
+    def __init__(self, database: Database, changed: Callable[[ChatKey], None]) -> None:
+        self._database = database
+        self._changed = changed
+
+    async def redact(self, person: Person, forgotten: Forgotten) -> int:
+        """Everywhere; how many rows were changed. May be done again. Raises `StoreUnavailable`."""
+        changed = await self._redact_history(person, forgotten)
+        changed += await self._redact_texts(person, forgotten)
+        return changed + await self._redact_plugins(person, forgotten)
+
+    async def _redact_history(self, person: Person, forgotten: Forgotten) -> int:
+        changed = 0
+        there, beginnings = within(person.instances)
+        for table, key in (("messages", "seq"), ("deliveries", "id")):
+            (last,) = await self._database.read(f"SELECT MAX({key}) AS last FROM {table}")
+            for begin in range(0, int(last["last"] or 0) + 1, _SLICE):
+                rows = await self._database.read(
+                    f"SELECT {key} AS at, chat_key, segments FROM {table} WHERE {key} >= ? "
+                    f"AND {key} < ? AND {there} AND (segments LIKE ? ESCAPE '!' "
+                    'OR segments LIKE \'%"type":"reply"%\')',
+                    begin,
+                    begin + _SLICE,
+                    *beginnings,
+                    like(person.user_id),
+                )
+                changed += await self._rewrite(table, key, rows, forgotten)
+        return changed
+
+    async def _rewrite(self, table: str, key: str, rows: Rows, forgotten: Forgotten) -> int:
+        statements, chats = [], set()
+        for row in rows:
+            before = decode_segments(row["segments"])
+            after: Segments = forgotten.segments(before)
+            if after != before:
+                chats.add(ChatKey.parse(row["chat_key"]))
+                sql = f"UPDATE {table} SET segments = ? WHERE {key} = ?"
+                statements.append(Statement(sql, (encode_segments(after), row["at"])))
+
+        def committed(_: list[Rows]) -> None:
+            for chat_key in chats:
+                self._changed(chat_key)
+
+        if statements:
+            await self._database.write(*statements, committed=committed)
+        return len(statements)
+
+    async def _redact_texts(self, person: Person, forgotten: Forgotten) -> int:
+        if len(person.user_id) < SHORTEST:
+            return 0
+        changed = 0
+        for table, (key, columns) in _TEXTS.items():
+            either = " OR ".join(f"{column} LIKE ? ESCAPE '!'" for column in columns)
+            rows = await self._database.read(
+                f"SELECT {key} AS at, {', '.join(columns)} FROM {table} WHERE {either}",
+                *[like(person.user_id)] * len(columns),
+            )
+            changed += await self._replace(table, key, columns, rows, forgotten)
+        return changed
+
+    async def _replace(
+        self, table: str, key: str, columns: Sequence[str], rows: Rows, forgotten: Forgotten
+    ) -> int:
+        statements = []
+        for row in rows:
+            after = tuple(forgotten.text(row[column]) for column in columns)
+            if after != tuple(row[column] for column in columns):
+                setting = ", ".join(f"{column} = ?" for column in columns)
+                sql = f"UPDATE {table} SET {setting} WHERE {key} = ?"
+                statements.append(Statement(sql, (*after, row["at"])))
+        if statements:
+            await self._database.write(*statements)
+        return len(statements)
+
+    async def _redact_plugins(self, person: Person, forgotten: Forgotten) -> int:
+        """What plugins keep of the person in values of others, or of all."""
+        there, beginnings = within(person.instances)
+        rows = await self._database.read(
+            "SELECT id, store_key, value FROM plugin_data WHERE "
+            f"(chat_key = '' OR {there}) AND (value LIKE ? ESCAPE '!' "
+            "OR store_key LIKE ? ESCAPE '!')",
+            *beginnings,
+            *[like(person.user_id)] * 2,
+        )
+        statements = []
+        for row in rows:
+            if forgotten.text(row["store_key"]) != row["store_key"]:
+                statements.append(Statement("DELETE FROM plugin_data WHERE id = ?", (row["id"],)))
+            elif (after := forgotten.stored(row["value"])) != row["value"]:
+                sql = "UPDATE plugin_data SET value = ? WHERE id = ?"
+                statements.append(Statement(sql, (after, row["id"])))
+        if statements:
+            await self._database.write(*statements)
+        return len(statements)

@@ -1,0 +1,190 @@
+"""What there is of a person in the database."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from nekro_core.chat import (
+    ChatKey,
+    ChatKind,
+    File,
+    Forward,
+    Image,
+    Media,
+    Segments,
+    Video,
+    Voice,
+    decode_segments,
+)
+from nekro_core.store.database import Database, Row, Rows
+from nekro_core.store.person import Person, is_one_of, their_runs, within
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traces:
+    """What there is of a person. ``private`` are chats with them alone, ``shared`` others where
+    they wrote or woke a turn, ``worked`` those of them in which code ran for them. ``media`` are
+    files by chat and path, ``timers`` their timers by chat and id, ``waiting`` deliveries that are
+    not decided yet."""
+
+    private: tuple[ChatKey, ...] = ()
+    shared: tuple[ChatKey, ...] = ()
+    worked: tuple[ChatKey, ...] = ()
+    messages: int = 0
+    turns: int = 0
+    media: tuple[tuple[ChatKey, Media], ...] = ()
+    message_ids: frozenset[str] = frozenset()
+    timers: tuple[tuple[ChatKey, str], ...] = ()
+    waiting: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    @property
+    def chats(self) -> tuple[ChatKey, ...]:
+        """All of them."""
+        return (*self.private, *self.shared)
+
+
+async def traces_of(database: Database, person: Person) -> Traces:
+    """Look for them. Raises `StoreUnavailable`."""
+    read, user = database.read, person.user_id
+    theirs, values = is_one_of("instance", person.instances)
+    wrote = await read(
+        f"SELECT DISTINCT chat_key FROM messages WHERE {theirs} AND user_id = ? "
+        "AND author = 'person'",
+        *values,
+        user,
+    )
+    there, beginnings = within(person.instances)
+    woke = await read(
+        f"SELECT DISTINCT chat_key FROM turns WHERE user_id = ? AND {there}", user, *beginnings
+    )
+    known = await read(f"SELECT chat_key FROM chats WHERE {theirs}", *values)
+    keys = {ChatKey.parse(row["chat_key"]) for row in (*wrote, *woke)}
+    keys |= {
+        key
+        for key in (ChatKey.parse(row["chat_key"]) for row in known)
+        if key.kind is ChatKind.PRIVATE and key.native_id == user
+    }
+    private = tuple(sorted(key for key in keys if key.kind is ChatKind.PRIVATE))
+    shared = tuple(sorted(keys.difference(private)))
+    rows, (turns,) = (
+        await _said(database, person, private),
+        await read(
+            f"SELECT COUNT(*) AS number FROM turns WHERE user_id = ? AND {there}",
+            user,
+            *beginnings,
+        ),
+    )
+    names = await read(f"SELECT name FROM users WHERE {theirs} AND user_id = ?", *values, user)
+    return Traces(
+        private=private,
+        shared=shared,
+        worked=await _worked(database, person, shared),
+        messages=sum(row["author"] == "person" for row in rows),
+        turns=int(turns["number"]),
+        media=tuple(_media(rows)),
+        message_ids=frozenset(str(row["message_id"]) for row in rows if row["message_id"]),
+        timers=await _timers(database, person, private),
+        waiting=await _waiting(database, person, private),
+        names=tuple(row["name"] for row in names if row["name"]),
+    )
+
+
+async def _said(database: Database, person: Person, private: Sequence[ChatKey]) -> Rows:
+    """Rows of the history that go, with those of deliveries, for their media and ids."""
+    runs, of_runs = their_runs(person)
+    theirs, values = is_one_of("instance", person.instances)
+    found: list[Row] = [
+        *await database.read(
+            "SELECT chat_key, author, message_id, segments FROM messages WHERE "
+            f"({theirs} AND user_id = ? AND author = 'person') OR run_id IN ({runs})",
+            *values,
+            person.user_id,
+            *of_runs,
+        ),
+        *await database.read(
+            "SELECT chat_key, '' AS author, '' AS message_id, segments FROM deliveries "
+            f"WHERE run_id IN ({runs})",
+            *of_runs,
+        ),
+    ]
+    for chat_key in private:
+        found += await database.read(
+            "SELECT chat_key, '' AS author, message_id, segments FROM messages "
+            "WHERE chat_key = ? AND author <> 'person'",
+            str(chat_key),
+        )
+    return found
+
+
+async def _worked(
+    database: Database, person: Person, shared: Sequence[ChatKey]
+) -> tuple[ChatKey, ...]:
+    runs, values = their_runs(person)
+    rows = await database.read(
+        f"SELECT DISTINCT chat_key FROM runs WHERE run_id IN ({runs}) AND code <> ''", *values
+    )
+    there = {row["chat_key"] for row in rows}
+    return tuple(key for key in shared if str(key) in there)
+
+
+async def _timers(
+    database: Database, person: Person, private: Sequence[ChatKey]
+) -> tuple[tuple[ChatKey, str], ...]:
+    """Timers of private chats, and those that came to be while a run of theirs was at work in
+    its chat, where one turn is taken at a time."""
+    runs, values = their_runs(person)
+    rows = await database.read(
+        "SELECT chat_key, timer_id FROM timers WHERE EXISTS (SELECT 1 FROM runs "
+        f"WHERE runs.chat_key = timers.chat_key AND runs.run_id IN ({runs}) AND timers.created "
+        "BETWEEN runs.started - 1 AND runs.started + runs.seconds + 1)",
+        *values,
+    )
+    keys = {str(key) for key in private}
+    mine = [
+        row
+        for row in await database.read("SELECT chat_key, timer_id FROM timers")
+        if row["chat_key"] in keys
+    ]
+    found = {row["timer_id"]: ChatKey.parse(row["chat_key"]) for row in (*rows, *mine)}
+    return tuple((chat_key, timer_id) for timer_id, chat_key in found.items())
+
+
+async def _waiting(
+    database: Database, person: Person, private: Sequence[ChatKey]
+) -> tuple[str, ...]:
+    runs, values = their_runs(person)
+    rows = await database.read(
+        "SELECT chat_key, delivery_id FROM deliveries WHERE state IN ('pending', 'unknown') "
+        f"AND run_id IN ({runs})",
+        *values,
+    )
+    found = [row["delivery_id"] for row in rows]
+    for chat_key in private:
+        rows = await database.read(
+            "SELECT delivery_id FROM deliveries WHERE state IN ('pending', 'unknown') "
+            "AND chat_key = ?",
+            str(chat_key),
+        )
+        found += [row["delivery_id"] for row in rows]
+    return tuple(dict.fromkeys(found))
+
+
+def _media(rows: Rows) -> Iterable[tuple[ChatKey, Media]]:
+    for row in rows:
+        chat_key = ChatKey.parse(row["chat_key"])
+        for medium in media_in(decode_segments(row["segments"])):
+            if medium.path:
+                yield chat_key, medium
+
+
+def media_in(segments: Segments) -> Iterable[Media]:
+    """Everything that came with a message, in forwarded ones too."""
+    for segment in segments:
+        match segment:
+            case Image(media) | Video(media) | File(media):
+                yield media
+            case Voice(media=media):
+                yield media
+            case Forward(messages):
+                for message in messages:
+                    yield from media_in(message.segments)
