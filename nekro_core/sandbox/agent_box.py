@@ -24,6 +24,7 @@ from nekro_core.sandbox.box import (
     RunLimits,
 )
 from nekro_core.sandbox.channel import Channel
+from nekro_core.sandbox.crew import Crew
 from nekro_core.sandbox.door import Door
 from nekro_core.sandbox.guest import guest_wire as wire
 from nekro_core.sandbox.uploads import UPLOADS, Uploads
@@ -78,7 +79,7 @@ class AgentBox:
         *,
         box_id: str,
         spec: BoxSpec,
-        tasks: anyio.abc.TaskGroup,
+        crew: Crew,
         uploads: Uploads,
         processes: Processes,
         clock: Callable[[], float] = time.monotonic,
@@ -95,7 +96,7 @@ class AgentBox:
         self.run: AgentRun | None = None
         self.steward_pid = 0
         """As the box numbers it, or 0: below this process are commands and what they left."""
-        self._tasks = tasks
+        self._crew = crew
         self._uploads = uploads
         self._processes = processes
         self._clock = clock
@@ -107,6 +108,10 @@ class AgentBox:
         self._work = AgentWork(self._requests, self._streams)
         self._turn = anyio.Semaphore(1, fast_acquire=True)  # the source goes with the start
         self._environment: dict[str, str] = {}
+        self._functions: tuple[GuestFunction, ...] = ()
+        self._names: frozenset[str] = frozenset()
+        self._kept = False
+        """Whether the agent has a run frozen, which has the same functions already."""
         self._destroyed = False
 
     def open_door(self, door: socket.socket) -> None:
@@ -165,21 +170,32 @@ class AgentBox:
             "environment": self._environment,
             "keep": keep_globals,
         }
-        described = [(item.names, item.signature, item.doc) for item in functions]
+        told = self._tell_functions(tuple(functions))
         # First of all: the agent gets to work while this side makes itself ready.
-        channel.send(wire.START, 0, msgspec.json.encode(bounds), msgspec.json.encode(described))
+        same = 0 if told else wire.SAME_FUNCTIONS
+        channel.send_soon(wire.START, same, msgspec.json.encode(bounds), told)
         run = AgentRun(
             channel=channel,
-            names=frozenset(item.names[0] for item in functions),
+            names=self._names,
             handler=handler,
             limits=limits,
-            tasks=self._tasks,
+            crew=self._crew,
             clock=self._clock,
             tear_down=self.lose,
             starved=self._starved,
         )
         self.run = run
+        self._crew.ready()
         return run
+
+    def _tell_functions(self, functions: tuple[GuestFunction, ...]) -> bytes:
+        """How the agent is told of them; empty where it knows them."""
+        known, self._kept = self._kept, False
+        if known and functions == self._functions:
+            return b""
+        self._functions = functions
+        self._names = frozenset(item.names[0] for item in functions)
+        return msgspec.json.encode([(item.names, item.signature, item.doc) for item in functions])
 
     async def execute(
         self,
@@ -332,6 +348,7 @@ class AgentBox:
                 if self.run is not None:
                     self.run.handle(kind, number, text, body)
                     if kind == wire.RESULT:
+                        self._kept = bool(number & wire.KEPT)
                         self._release_turn()
             elif kind in _OF_A_REQUEST:
                 self._requests.handle(kind, number, text, body)

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
 
 import anyio
-import anyio.abc
 import msgspec
 
 from nekro_core.sandbox.box import (
@@ -20,6 +21,7 @@ from nekro_core.sandbox.box import (
 )
 from nekro_core.sandbox.calls import BadCall, decode_call
 from nekro_core.sandbox.channel import Channel
+from nekro_core.sandbox.crew import Crew, Job
 from nekro_core.sandbox.guest import guest_wire as wire
 from nekro_core.sandbox.handover import HandoverError, dump
 
@@ -40,22 +42,6 @@ class _Ended(msgspec.Struct):
     error: str = ""
 
 
-class _Worker:
-    """A task that answers calls, one after another. A run of one thread has one."""
-
-    def __init__(self) -> None:
-        self.number = 0
-        self.call: GuestCall | None = None
-        self.scope: anyio.CancelScope | None = None
-        self.given = asyncio.Event()
-
-    def give(self, number: int, call: GuestCall) -> None:
-        """Hand it the next call."""
-        self.number = number
-        self.call = call
-        self.given.set()
-
-
 class AgentRun:
     """A `Run` behind an agent's channel."""
 
@@ -66,7 +52,7 @@ class AgentRun:
         names: frozenset[str],
         handler: CallHandler,
         limits: RunLimits,
-        tasks: anyio.abc.TaskGroup,
+        crew: Crew,
         clock: Callable[[], float],
         tear_down: Callable[[str], None],
         starved: Callable[[], bool] = lambda: False,
@@ -75,15 +61,14 @@ class AgentRun:
         self._names = names
         self._handler = handler
         self._limits = limits
-        self._tasks = tasks
+        self._crew = crew
+        self._context = copy_context()
         self._clock = clock
         self._tear_down = tear_down
         self._starved = starved
         self._began = clock()
         self._loop = asyncio.get_running_loop()
-        self._open_calls: set[int] = set()
-        self._workers: list[_Worker] = []
-        self._idle_workers: list[_Worker] = []
+        self._open_calls: dict[int, Job] = {}
         self._fed = self._executed = self._statements = self._call_count = 0
         self._finishing = False
         self._stopping: _Ended | None = None
@@ -92,27 +77,20 @@ class AgentRun:
         self._timer: asyncio.TimerHandle | None = None
         self._result: RunResult | None = None
         self._over = anyio.Event()
-        # The first one is there before its call: beginning a task takes some turns of the loop.
-        self._hired = [_Worker()]
-        self._workers.append(self._hired[0])
-        self._idle_workers.append(self._hired[0])
-        self._hiring = asyncio.Event()
 
     async def feed(self, source: str, line: int) -> None:
         """Hand over whole statements; see `Run.feed`."""
         if self._result is None and not self._finishing:
             self._fed += 1
             place = msgspec.json.encode({"line": line})
-            self._channel.send(wire.FEED, self._fed, place, source.encode("utf-8", "replace"))
-            if self._fed == 1:  # nothing can be called before, and the guest is at work already
-                self._tasks.start_soon(self._hire, name="hiring of a run")
+            self._channel.send_soon(wire.FEED, self._fed, place, source.encode("utf-8", "replace"))
             self._floor_may_have_moved()
 
     async def finish(self) -> RunResult:
         """Say that no more source comes; wait for the end."""
         if self._result is None and not self._finishing:
             self._finishing = True
-            self._channel.send(wire.FINISH)
+            self._channel.send_soon(wire.FINISH)
             self._floor_may_have_moved()
         return await self.wait()
 
@@ -182,47 +160,19 @@ class AgentRun:
         if call.name not in self._names:
             self.stop(StopReason.PROTOCOL_ERROR, "the run called what it was not given")
             return
-        self._open_calls.add(number)
-        if self._idle_workers:
-            self._idle_workers.pop().give(number, call)
-        else:
-            worker = _Worker()
-            worker.give(number, call)
-            self._workers.append(worker)
-            self._hired.append(worker)
-            self._hiring.set()
+        work = partial(self._serve, number, call)
+        self._open_calls[number] = self._crew.give(work, self._context.copy())
 
-    async def _hire(self) -> None:
-        """Begin the workers' tasks. Calls arrive in a callback of the event loop, where anyio can
-        begin none unless it started the loop itself, and a web server starts its own."""
-        while not self._over.is_set():
-            while self._hired:
-                self._tasks.start_soon(self._work, self._hired.pop(0), name="calls of a run")
-            await self._hiring.wait()
-            self._hiring.clear()
-
-    async def _work(self, worker: _Worker) -> None:
-        with anyio.CancelScope() as worker.scope:
-            while not self._over.is_set():
-                await worker.given.wait()
-                worker.given.clear()
-                call = worker.call
-                if call is None:
-                    return
-                answer = await self._answer(call)
-                self._open_calls.discard(worker.number)
-                if self._over.is_set() or self._stopping is not None:
-                    return
-                self._send_answer(worker.number, call, answer)
-                self._floor_may_have_moved()
-                self._idle_workers.append(worker)
-
-    async def _answer(self, call: GuestCall) -> Answer:
+    async def _serve(self, number: int, call: GuestCall) -> None:
         try:
-            return await self._handler(call)
+            answer = await self._handler(call)
         except Exception:  # noqa: BLE001 - a fault of ours is logged here and must not end the bot
             _log.exception("the handler of %s failed", call.name)
-            return Raise(f"{call.name} failed for a reason inside the bot; it was logged")
+            answer = Raise(f"{call.name} failed for a reason inside the bot; it was logged")
+        self._open_calls.pop(number, None)
+        if not self._over.is_set() and self._stopping is None:
+            self._send_answer(number, call, answer)
+            self._floor_may_have_moved()
 
     def _send_answer(self, number: int, call: GuestCall, answer: Answer) -> None:
         if isinstance(answer, EndRun):
@@ -315,10 +265,7 @@ class AgentRun:
         self._over.set()  # first, so that whoever waits goes on first
         if self._timer is not None:
             self._timer.cancel()
-        for worker in self._workers:
-            if worker.scope is not None:
-                worker.scope.cancel()
-            worker.given.set()  # if its task has not begun yet
-        self._hiring.set()
+        for job in self._open_calls.values():
+            job.cancel()
         if self._clock() - self._began > _STARVES_S:
             self._starved()  # whatever was killed was this run's, not the next one's

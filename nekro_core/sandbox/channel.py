@@ -31,6 +31,7 @@ class Channel(asyncio.BufferedProtocol):
         self._received = bytearray(_READ_BYTES)
         self._buffer = bytearray()
         self._transport: asyncio.WriteTransport | None = None
+        self._held = bytearray()
 
     @classmethod
     async def open(
@@ -46,12 +47,25 @@ class Channel(asyncio.BufferedProtocol):
 
     def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
         """Send a frame. On a channel that is lost it does nothing: the loss is told elsewhere."""
+        if self._held:
+            self._flush()
         if self._transport is not None and not self._transport.is_closing():
             if len(body) < 65536:
                 self._transport.write(wire.frame(kind, number, text, body))
             else:
                 head = wire.HEAD.pack(kind, number, len(text), len(body))
                 self._transport.writelines((head + text, body))
+
+    def send_soon(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
+        """Send a frame with all others of this turn of the event loop: the agent wakes once."""
+        if not self._held:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._held += wire.frame(kind, number, text, body)
+
+    def _flush(self) -> None:
+        held, self._held = self._held, bytearray()
+        if held and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(held)
 
     def close(self) -> None:
         """Give up the channel; the agent ends when it sees that."""

@@ -96,6 +96,9 @@ child = subprocess.Popen(["sleep", "1012"])
         await cell(box, "import os\nx = os.getpid()\nopen('pid', 'w').write(str(x))")
         await box.execute("kill -9 $(cat pid); sleep 0.1")
         assert (await cell(box, "print('x' in globals())")).output == "False\n"
+        await cell(box, "import os\nopen('pid', 'w').write(str(os.getpid()))", one=1)
+        await box.execute("kill -9 $(cat pid); sleep 0.1")
+        assert (await cell(box, "print(one(), room.one())", one=1)).output == "1 1\n"
         pid = (await cell(box, "import os\nprint(os.getpid())\nx = 5")).output.strip()
         await play(box, f"import os, signal\nos.kill({pid}, signal.SIGCONT)")
         assert (await cell(box, "print(x)")).output == "5\n"

@@ -52,6 +52,29 @@ class RunConformance:
         assert (result.stop, result.output) == (StopReason.FINISHED, "and more\n")
         assert await run.finish() == await run.wait() == result
 
+    @pytest.mark.parametrize(
+        ("source", "count", "printed"),
+        [
+            ("print(1)", 1, "1\n"),
+            ("  # nothing", 0, ""),
+            ("\n", 0, ""),
+            ("print(1); print('a;b')", 2, "1\na;b\n"),
+            ("print('a;b')  # c", 1, "a;b\n"),
+            ("if True: print(1); print(2)", 1, "1\n2\n"),
+            ("print(1 + \\\n1)", 1, "2\n"),
+            ("print(1)\rprint(2)", 2, "1\n2\n"),
+            ("print(await tool())", 1, "5\n"),
+            ("from __future__ import annotations", 1, ""),
+            ("print(\n1)", 1, "1\n"),
+        ],
+    )
+    async def test_statements_are_counted(
+        self, used_box: Box, source: str, count: int, printed: str
+    ) -> None:
+        result = await play(used_box, source, tools=Tools({"tool": 5}))
+        assert (result.stop, result.statements) == (StopReason.FINISHED, count), result
+        assert result.output == printed
+
     async def test_a_tool_that_cannot_raises_tool_error(self, box: Box) -> None:
         code = """
             try:

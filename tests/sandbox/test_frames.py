@@ -27,6 +27,7 @@ from nekro_core.sandbox.box import (
     StopReason,
 )
 from nekro_core.sandbox.channel import Channel
+from nekro_core.sandbox.crew import Crew
 from nekro_core.sandbox.guest import guest_wire as wire
 from tests.sandbox.play import QUICK, Tools, play
 
@@ -150,7 +151,9 @@ async def played(sent: bytes) -> Play:
     ours, theirs = socket.socketpair()
     async with anyio.create_task_group() as tasks:
         nobody = Nobody()
-        box = AgentBox(box_id="x", spec=BoxSpec(), tasks=tasks, uploads=nobody, processes=nobody)
+        box = AgentBox(
+            box_id="x", spec=BoxSpec(), crew=Crew(tasks), uploads=nobody, processes=nobody
+        )
         box.attach(await Channel.open(ours, box.handle, box.lose))
         play = Play(box, theirs)
         async with anyio.create_task_group() as asking:
@@ -197,7 +200,9 @@ async def test_an_agent_that_breaks_the_protocol_loses_its_box(sent: bytes, word
     ours, theirs = socket.socketpair()
     async with anyio.create_task_group() as tasks:
         nobody = Nobody()
-        box = AgentBox(box_id="x", spec=BoxSpec(), tasks=tasks, uploads=nobody, processes=nobody)
+        box = AgentBox(
+            box_id="x", spec=BoxSpec(), crew=Crew(tasks), uploads=nobody, processes=nobody
+        )
         box.attach(await Channel.open(ours, box.handle, box.lose))
 
         async def send() -> None:
@@ -240,7 +245,9 @@ async def test_what_comes_through_the_door_must_be_one_connection(what: str, wor
     numbers = given.get(what, [one.fileno()])
     async with anyio.create_task_group() as tasks:
         nobody = Nobody()
-        box = AgentBox(box_id="x", spec=BoxSpec(), tasks=tasks, uploads=nobody, processes=nobody)
+        box = AgentBox(
+            box_id="x", spec=BoxSpec(), crew=Crew(tasks), uploads=nobody, processes=nobody
+        )
         box.open_door(door)
         box.attach(await Channel.open(ours, box.handle, box.lose))
         socket.send_fds(agent_door, [wire.DOOR.pack(1)], numbers)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from nekro_core.sandbox.agent_box import AgentBox
 from nekro_core.sandbox.box import BoxSpec, GuestFunction
 from nekro_core.sandbox.channel import Channel
+from nekro_core.sandbox.crew import Crew
 from nekro_core.sandbox.guest import guest_wire as wire
 from tests.sandbox.attacks.fuzz import EXAMPLES, TARGETS
 from tests.sandbox.play import Tools
@@ -65,7 +66,11 @@ def test_an_agent_that_was_taken_over_can_lose_its_box_and_no_more(
         async with anyio.create_task_group() as tasks:
             processes = NoProcesses()
             box = AgentBox(
-                box_id="box", spec=BoxSpec(), tasks=tasks, uploads=processes, processes=processes
+                box_id="box",
+                spec=BoxSpec(),
+                crew=Crew(tasks),
+                uploads=processes,
+                processes=processes,
             )
             box.attach(Channel(box.handle, box.lose))
             run = await box.start_run([GuestFunction(names=("tool",))], Tools({"tool": 1}).handle)

@@ -13,6 +13,7 @@ import anyio.abc
 from nekro_core.sandbox.agent_box import AgentBox
 from nekro_core.sandbox.box import BackendUnavailable, BoxSpec
 from nekro_core.sandbox.channel import Channel
+from nekro_core.sandbox.crew import Crew
 from nekro_core.sandbox.docker import boot, doors
 from nekro_core.sandbox.docker.container import box_limits, container_config
 from nekro_core.sandbox.docker.doors import Doors, DoorWay
@@ -47,7 +48,7 @@ class Launcher:
         self.boxes: dict[str, AgentBox] = {}
         self.ender = Ender()
         self._engine = engine
-        self._tasks = tasks
+        self._crew = Crew(tasks)
         self._labels = labels
         self._processors = processors
         self._clock = clock
@@ -70,7 +71,8 @@ class Launcher:
         return box
 
     def close(self) -> None:
-        """Give up what it keeps on disk."""
+        """Give up what it keeps on disk, and who answers calls."""
+        self._crew.close()
         if self._doors is not None:
             self._doors.close()
             self._doors = None
@@ -134,7 +136,7 @@ class Launcher:
         box = self.boxes[box_id] = AgentBox(
             box_id=box_id,
             spec=spec,
-            tasks=self._tasks,
+            crew=self._crew,
             uploads=uploads,
             processes=ContainerProcesses(self._engine, started.container, self.ender, free),
             clock=self._clock,

@@ -102,7 +102,7 @@ class Agent:
         """How long to wait before a rest: only a box that was used and where nothing goes on."""
         runs = self.runs
         goes_on = runs.current or runs.kept or runs.steward or self.streams.busy
-        if self.rested or not self.used or goes_on or not self.limits.get("rest"):
+        if self.rested or not self.used or goes_on or runs.promised or not self.limits.get("rest"):
             return None
         return self.limits["rest"] * 1000
 
@@ -121,13 +121,12 @@ class Agent:
             if head is None:
                 return
             if head[0] in _FOR_THE_RUN:
-                self.runs.pass_on(buffer[: head[3]])
-                del buffer[: head[3]]
+                self.runs.pass_on(self._take_for_the_run())
                 continue
             kind, number, text, body = wire.take(buffer, *head)
             if kind == wire.START:
                 self.used, self.rested = True, False
-                self.runs.start(text, body)
+                self.runs.start(number, text, body, self._take_for_the_run())
             elif kind == wire.CANCEL:
                 if self.runs.current:
                     self.runs.end(self.runs.current, text)
@@ -143,6 +142,18 @@ class Agent:
                 self.streams.take(kind, number, text, body)
             else:
                 raise wire.ProtocolError(f"a frame of kind {kind} out of place")
+
+    def _take_for_the_run(self) -> bytearray:
+        """All frames for the run that come next: it wakes once, and reads what they say itself."""
+        buffer, end = self.host.buffer, 0
+        while True:
+            head = wire.measure(buffer, wire.UNLIMITED, wire.UNLIMITED, end)
+            if head is None or head[0] not in _FOR_THE_RUN:
+                break
+            end = head[3]
+        taken = buffer[:end]
+        del buffer[:end]
+        return taken
 
     def _work(self, number: int, text: bytes, body: bytes) -> None:
         """Hand work to the steward, and to the host the other end of its stream."""

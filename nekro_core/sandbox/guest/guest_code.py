@@ -33,6 +33,13 @@ for _name in __future__.all_feature_names:
     _FUTURE |= getattr(__future__, _name).compiler_flag
 
 
+def _is_one_statement(source: str) -> bool:
+    """Whether it certainly is, and without ``await``: it is compiled in half of the time then."""
+    line, _, rest = source.partition("\n")
+    plain = not rest and "await" not in line and not any(sign in line for sign in ";\r\f\\")
+    return plain and line.strip()[:1] not in ("", "#")
+
+
 class _Ready:
     """What ``await`` gets for a value that was there at once: calls of tools are synchronous."""
 
@@ -136,6 +143,10 @@ class Program:
         if "asyncio" in source:
             self._prepare_asyncio()
         placed = "\n" * (line - 1) + source
+        if _is_one_statement(source):
+            self._execute_one(placed)
+            self.conversation.done(number)
+            return
         tree: Any = compile(
             placed, self.filename, "exec", flags=_ONLY_AST | self.flags, dont_inherit=True
         )

@@ -66,28 +66,28 @@ class Run:
         self.sock, self.pipe = ours, read_end
         self.process = os.pidfd_open(self.pid)
 
-    def begin(self, settings: dict[str, int], text: bytes, described: bytes) -> None:
-        """Give it its limits and functions; source may follow at once."""
+    def begin(self, settings: dict[str, int], start: bytes) -> None:
+        """Give it its limits, and its START with what follows."""
         self.output_limit = settings["output"]
         self.calls_left = settings["calls"]
         self.value_limit = settings["value"]
         self.keeps_globals = bool(settings.get("keep"))
         self.output.clear()
         self.truncated = False
-        self.send(wire.frame(wire.START, 0, text, described))
+        self.send(start)
 
-    def send(self, frame: bytes | bytearray) -> None:
-        """Send it a frame, as far as it takes it now; `flush` sends the rest."""
+    def send(self, frames: bytes | bytearray) -> None:
+        """Send it frames, as far as it takes them now; `flush` sends the rest."""
         sent = 0
         if not self.outgoing:
             try:
-                sent = self.sock.send(frame)
+                sent = self.sock.send(frames)
             except BlockingIOError:
                 pass
             except (BrokenPipeError, ConnectionResetError):
                 return
-        if sent < len(frame):
-            self.outgoing += frame[sent:]
+        if sent < len(frames):
+            self.outgoing += frames[sent:]
             self.flush()
 
     def flush(self) -> None:

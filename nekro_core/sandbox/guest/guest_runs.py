@@ -38,6 +38,8 @@ class Runs:
         self.kept: Run | None = None
         self.steward: Steward | None = None
         self.fork_failed = False
+        self.promised = False
+        """Whether the host may start the next run without saying its functions."""
         self._known: tuple[bytes, Any] = (b"", None)
         """The functions that the last run was given, as the host wrote them and read: the next one
         is most likely given the same, and is forked knowing them."""
@@ -48,9 +50,11 @@ class Runs:
         self._next_tick = 0.0
         self._file_count = 0
 
-    def start(self, text: bytes, described: bytes) -> None:
-        """Start the next run."""
+    def start(self, number: int, text: bytes, described: bytes, then: bytearray) -> None:
+        """Start the next run; ``then`` are frames for it that came with this."""
         settings = loads(text)
+        same = number & wire.SAME_FUNCTIONS
+        self.promised = False
         run = self._take_kept() if settings.get("keep") else None
         frozen = run is not None
         if run is None:
@@ -59,9 +63,11 @@ class Runs:
             self._host.send(wire.RESULT, 0, _ended("died", "the box has no process for a run"))
             return
         self.fork_failed = False
-        if described != self._known[0]:
+        if same and not frozen:  # the one that knew them has been killed since
+            same, described = 0, self._known[0]
+        elif not same and described != self._known[0]:
             self._known = (described, None)
-        run.begin(settings, text, described)
+        run.begin(settings, wire.frame(wire.START, same, text, described) + then)
         if frozen:
             run.thaw()  # to find what it waited for
         self.current = run
@@ -80,11 +86,11 @@ class Runs:
         except OSError:
             self.fork_failed = True
 
-    def pass_on(self, frame: bytes | bytearray) -> None:
-        """Give the run a frame of the host's."""
+    def pass_on(self, frames: bytearray) -> None:
+        """Give the run frames of the host's."""
         run = self.current
         if run:  # else it was over before this came
-            run.send(frame)
+            run.send(frames)
             if run.outgoing:
                 self._poll.modify(run.sock, select.POLLIN | select.POLLOUT)
 
@@ -131,6 +137,7 @@ class Runs:
         if text is None:
             starved = self._meter is not None and self._meter.starved()
             text = _STARVED if starved else _ended("died", describe_status(status))
+        self.promised = kept
         flags |= (wire.TRUNCATED if run.truncated else 0) | (wire.KEPT if kept else 0)
         self._host.send(wire.RESULT, flags, text, bytes(run.output))
         if not kept:

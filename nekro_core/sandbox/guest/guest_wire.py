@@ -40,6 +40,10 @@ WINDOW = 256 * 1024
 ACCEPTED_BIT = 0x80000000
 """In the numbers of streams that the agent accepted; the host's own never have it."""
 
+# Of the number of a START: it is given the functions that the last one was, and they are left out.
+# Only after a RESULT that says KEPT: until the next START the agent knows them.
+SAME_FUNCTIONS = 1
+
 # Bits of the number of a RESULT.
 TRUNCATED, SAID_BY_RUN, KEPT = 1, 2, 4
 
@@ -64,18 +68,18 @@ def frame(kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> b
 
 
 def measure(
-    buffer: bytearray, body_limit: int, text_limit: int = TEXT_LIMIT
+    buffer: bytearray, body_limit: int, text_limit: int = TEXT_LIMIT, start: int = 0
 ) -> tuple[int, int, int, int] | None:
-    """The kind, number, length of text and end of the first frame if it is whole, or None.
+    """The kind, number, length of text and end of the frame at ``start`` if it is whole, or None.
 
     Raises `ProtocolError` as soon as a head announces more than the limits.
     """
-    if len(buffer) < HEAD.size:
+    if len(buffer) - start < HEAD.size:
         return None
-    kind, number, text_length, body_length = HEAD.unpack_from(buffer)
+    kind, number, text_length, body_length = HEAD.unpack_from(buffer, start)
     if text_length > text_limit or body_length > body_limit:
         raise ProtocolError(f"a frame of {text_length} + {body_length} bytes")
-    end = HEAD.size + text_length + body_length
+    end = start + HEAD.size + text_length + body_length
     return (kind, number, text_length, end) if len(buffer) >= end else None
 
 

@@ -24,6 +24,7 @@ from nekro_core.sandbox.box import (
 )
 from nekro_core.sandbox.channel import Channel
 from nekro_core.sandbox.check import check_box
+from nekro_core.sandbox.crew import Crew
 from nekro_core.sandbox.jail import process_tree, remedies
 from nekro_core.sandbox.jail.cgroups import CGroups
 from nekro_core.sandbox.jail.command import AGENT, View, box_arguments
@@ -59,6 +60,7 @@ class JailBackend:
     ) -> None:
         self._settings = settings
         self._tasks = tasks
+        self._crew = Crew(tasks)
         self._clock = clock
         self._user_ids = UserIds(settings.uid_start, settings.uid_count)
         self._layout: Layout | None = None
@@ -160,6 +162,7 @@ class JailBackend:
         with anyio.CancelScope(shield=True):
             for box, _ in tuple(self._boxes.values()):
                 await box.destroy()
+            self._crew.close()
             if self._layout is not None:
                 await anyio.to_thread.run_sync(self._layout.remove)
                 self._layout = None
@@ -215,7 +218,7 @@ class JailBackend:
         box = AgentBox(
             box_id=box_id,
             spec=spec,
-            tasks=self._tasks,
+            crew=self._crew,
             uploads=uploads,
             processes=processes,
             clock=self._clock,

@@ -1,0 +1,132 @@
+"""Who answers calls: in a context of its own each, and one that is cancelled alone."""
+
+from collections.abc import AsyncIterator
+from contextvars import ContextVar, copy_context
+
+import anyio
+import pytest
+
+from nekro_core.sandbox.crew import Crew
+
+SAID: ContextVar[str] = ContextVar("said", default="nothing")
+
+
+@pytest.fixture
+async def crew() -> AsyncIterator[Crew]:
+    async with anyio.create_task_group() as tasks:
+        opened = Crew(tasks)
+        opened.ready()
+        yield opened
+        opened.close()  # and with it the group ends
+
+
+async def test_each_job_has_the_context_it_was_given_and_leaves_nothing_behind(crew: Crew) -> None:
+    found: list[str] = []
+    done = anyio.Event()
+
+    async def look() -> None:
+        found.append(SAID.get())
+        SAID.set("left behind")
+        await anyio.sleep(0)
+        found.append(SAID.get())
+        if len(found) == 6:
+            done.set()
+
+    for word in ("one", "two"):
+        SAID.set(word)
+        crew.give(look, copy_context())
+    crew.give(look, copy_context())
+    with anyio.fail_after(30):
+        await done.wait()
+    assert sorted(found) == ["left behind"] * 3 + ["one", "two", "two"]
+    assert SAID.get() == "two"
+
+
+async def test_jobs_go_on_beside_each_other(crew: Crew) -> None:
+    here, go_on = anyio.Semaphore(0), anyio.Event()
+
+    async def wait_for_all() -> None:
+        here.release()
+        await go_on.wait()
+        here.release()
+
+    for _ in range(50):
+        crew.give(wait_for_all, copy_context())
+    with anyio.fail_after(30):
+        for _ in range(50):
+            await here.acquire()
+        go_on.set()
+        for _ in range(50):
+            await here.acquire()
+
+
+async def test_one_that_is_cancelled_takes_no_other_with_it(crew: Crew) -> None:
+    began, ended = anyio.Event(), list[str]()
+    done = anyio.Event()
+
+    async def hang() -> None:
+        began.set()
+        try:
+            await anyio.sleep_forever()
+        except anyio.get_cancelled_exc_class():
+            ended.append("hang")
+            raise
+
+    async def careless() -> None:
+        job.cancel()  # of itself, and it ends without noticing
+        ended.append("careless")
+
+    async def plain() -> None:
+        await anyio.sleep(0)
+        ended.append("plain")
+        done.set()
+
+    async def never() -> None:
+        ended.append("never")
+
+    hanging = crew.give(hang, copy_context())
+    with anyio.fail_after(30):
+        await began.wait()
+    hanging.cancel()
+    job = crew.give(careless, copy_context())
+    crew.give(never, copy_context()).cancel()
+    crew.give(plain, copy_context())
+    with anyio.fail_after(30):
+        await done.wait()
+    assert sorted(ended) == ["careless", "hang", "plain"]
+
+
+async def test_what_a_job_waits_for_can_fail_in_it(crew: Crew) -> None:
+    caught: list[str] = []
+    done = anyio.Event()
+
+    async def fail() -> None:
+        try:
+            with anyio.fail_after(0.01):
+                await anyio.sleep_forever()
+        except TimeoutError:
+            caught.append("too late")
+        done.set()
+
+    crew.give(fail, copy_context())
+    with anyio.fail_after(30):
+        await done.wait()
+    assert caught == ["too late"]
+
+
+async def test_a_crew_that_was_closed_can_be_used_again() -> None:
+    done = anyio.Event()
+
+    async def do() -> None:
+        done.set()
+
+    async with anyio.create_task_group() as tasks:
+        crew = Crew(tasks)
+        crew.ready()
+        await anyio.sleep(0)
+        crew.close()
+        crew.ready()
+        crew.give(do, copy_context())
+        with anyio.fail_after(30):
+            await done.wait()
+        crew.close()
