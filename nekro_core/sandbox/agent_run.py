@@ -76,7 +76,7 @@ class AgentRun:
         self._floor_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._result: RunResult | None = None
-        self._over = anyio.Event()
+        self._over = asyncio.Event()
 
     async def feed(self, source: str, line: int) -> None:
         """Hand over whole statements; see `Run.feed`."""
