@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
 
-import anyio
 import msgspec
 
 from nekro_core.sandbox.box import (
