@@ -58,6 +58,7 @@ class Session:
         self._interrupted: StoredTurn | None = None
         self._news = anyio.Event()
         self._turn_scope: anyio.CancelScope | None = None
+        self._listening = False
         self._ready: Ready | None = None
         self._stopped_at: int | None = None
         self._store_fails = False
@@ -66,6 +67,11 @@ class Session:
     def working(self) -> bool:
         """Whether a turn runs, or waits for one of the slots."""
         return self._turn_scope is not None
+
+    @property
+    def at_work(self) -> bool:
+        """Whether something is done now: what was heard is looked at, or a turn runs."""
+        return self.working or self._listening or bool(self._fresh)
 
     @property
     def idle(self) -> bool:
@@ -114,7 +120,11 @@ class Session:
         """Answer until the chat has been silent for a while."""
         while True:
             self._news = anyio.Event()
-            await self._listen()
+            self._listening = True
+            try:
+                await self._listen()
+            finally:
+                self._listening = False
             if self._interrupted is not None:
                 turn, self._interrupted = self._interrupted, None
                 await self._resume(turn)

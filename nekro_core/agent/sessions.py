@@ -223,6 +223,13 @@ class Sessions:
         session = self._sessions.get(chat_key)
         return session is not None and session.working
 
+    def at_work(self, chat_key: ChatKey) -> bool:
+        """Whether anything that somebody said in the chat is still dealt with: by a command, by a
+        plugin that looks at it, by a turn."""
+        session = self._sessions.get(chat_key)
+        busy = session is not None and session.at_work
+        return busy or self._ports.commands.at_work_in(chat_key)
+
     @property
     def awake(self) -> int:
         """How many chats have a live session."""

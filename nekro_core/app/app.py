@@ -17,6 +17,7 @@ from nekro_core.app.answering import Answering
 from nekro_core.app.boxes import Boxes
 from nekro_core.app.extensions import Extensions
 from nekro_core.app.ways import Ways
+from nekro_core.chat import ChatKey
 from nekro_core.delivery import AccountBook, Adapter, LocalHost
 from nekro_core.llm.embedded import EmbeddedModel, Progress
 from nekro_core.llm.model import ChatModel
@@ -137,6 +138,10 @@ class App:
             )
             stack.push_async_callback(app.close_adapters)
             yield app
+
+    def at_work(self, chat_key: ChatKey) -> bool:
+        """See `Sessions.at_work`."""
+        return self._sessions.at_work(chat_key)
 
     def add_adapter(self, adapter: Adapter) -> None:
         """Serve one more platform from `start` on."""

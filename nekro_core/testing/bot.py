@@ -36,7 +36,7 @@ from nekro_core.tools.outcome import (
 
 _LONGEST_S = 60.0
 """Of one turn, on a machine that is busy with other things."""
-_BEGIN_S = 10.0
+_BEGIN_S = 30.0
 """Until a turn begins: longer, and a hook has kept the message from the bot."""
 _LOOK_S = 0.05
 """How soon a timer notices that the clock was set."""
@@ -221,19 +221,21 @@ class Chat:
 
     async def say(self, text: str, *, by: str = "Lin", quiet_s: float = _QUIET_S) -> list[str]:
         """Somebody writes, and the model is not asked: a command, a message that a hook takes.
-        Gives the texts that the chat got until it was quiet for so long.
+        Gives the texts that the chat got until everything that was begun was done and it was quiet
+        for so long. A command that itself waits is waited for a minute.
 
         Raises `AssertionError` where the model is asked all the same.
         """
         before = len(self.sent)
         async with self.bot.app.host.watch(self.key) as activities:
             await self._accept(text, by)
-            while True:
-                activity = None
-                with anyio.move_on_after(quiet_s):
-                    activity = await anext(activities)
-                if activity is None and not self.bot.app.host.working(self.key):
-                    break
+            with anyio.move_on_after(_LONGEST_S):
+                while True:
+                    activity = None
+                    with anyio.move_on_after(quiet_s):
+                        activity = await anext(activities)
+                    if activity is None and not self.bot.app.at_work(self.key):
+                        break
         if self.bot.script.unforeseen:
             self.bot.script.clear()
             raise AssertionError(f"{text!r} woke the model, and the test has no reply for it")
@@ -261,7 +263,7 @@ class Chat:
             case other:
                 return other
 
-    async def gets(self, count: int = 1, *, within_s: float = 10.0) -> list[str]:
+    async def gets(self, count: int = 1, *, within_s: float = 30.0) -> list[str]:
         """Wait until the chat has got so many messages in all: of a task, a timer, a webhook. Gives
         all their texts. Raises `AssertionError` where they do not come."""
         with anyio.move_on_after(within_s):

@@ -13,6 +13,8 @@ from tests.plugin.world import HEADER
 DICE = (
     HEADER.format(name="cup", author="ann")
     + '''
+import anyio
+
 from nekro_core.api import timer
 from nekro_core.api.signal import MsgSignal
 
@@ -47,8 +49,18 @@ async def remind(_ctx: AgentCtx, due: int) -> bool:
     return await timer.set_timer(_ctx.chat_key, due, "tea")
 
 
+@plugin.mount_command("stir", "Stir, and take one's time.")
+async def stir(context) -> str:
+    await anyio.sleep(0.3)
+    return "stirred"
+
+
 @plugin.mount_on_user_message()
 async def quiet(_ctx: AgentCtx, message) -> MsgSignal:
+    if message.text == "hm":
+        await anyio.sleep(0.3)
+        await _ctx.send_text("hm!")
+        return MsgSignal.BLOCK_TRIGGER
     return MsgSignal.BLOCK_TRIGGER if message.text == "psst" else MsgSignal.CONTINUE
 '''
 )
@@ -82,6 +94,12 @@ async def test_conversations(bot: Bot) -> None:
     assert await chat.say("psst", quiet_s=0.2) == []
     with pytest.raises(AssertionError, match="'hello' woke the model"):
         await chat.say("hello", quiet_s=0.2)
+
+
+async def test_what_is_still_at_work_is_waited_for(bot: Bot) -> None:
+    """However slow the machine is: quiet is not the same as done."""
+    assert await bot.chat().say("/stir", quiet_s=0.02) == ["stirred"]
+    assert await bot.chat().say("hm", quiet_s=0.02) == ["hm!"]
 
 
 async def test_tools_alone(bot: Bot) -> None:

@@ -75,6 +75,10 @@ class CommandDesk:
         """Commands that run or wait for their turn, and questions that are open."""
         return sum(lane.there for lane in self._lanes.values()) + len(self._waits)
 
+    def at_work_in(self, chat_key: ChatKey) -> bool:
+        """Whether a command of this chat runs or waits for its turn."""
+        return chat_key in self._lanes
+
     def hear(self, record: Record, start: Start) -> bool:
         """Whether a record is a command, or the answer that one waits for: then it runs. ``start``
         runs what is the bot's own; what is a plugin's runs as the plugin's own task."""
