@@ -63,7 +63,7 @@ async def answer(stream: SocketStream) -> bytes:
 
 
 async def is_closed(stream: SocketStream) -> bool:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         try:
             while True:
                 await stream.receive()
@@ -90,7 +90,7 @@ HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
 async def test_nothing_endless_is_kept(beginning: bytes, again: bytes) -> None:
     async with served(BoundedHttp) as connect, await connect() as stream:
         sent = 0
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             try:
                 await stream.send(beginning)
                 while sent < 32:
@@ -144,5 +144,5 @@ async def test_an_answer_that_nobody_takes_is_not_kept() -> None:
 
     async with served(Watched, large) as connect, await connect() as deaf:
         await deaf.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             await lost.wait()

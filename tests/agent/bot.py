@@ -174,7 +174,7 @@ class Bot:
         """What is inside wakes a turn; leaving waits for its end."""
         async with self.activity.watch(chat) as activities:
             yield
-            with anyio.fail_after(20):
+            with anyio.fail_after(30):
                 async for activity in activities:
                     if activity == Working(chat, busy=False):
                         break

@@ -22,7 +22,7 @@ async def command(bot: Bot, text: str, chat: ChatKey = GROUP, **more: object) ->
     """What a command answers."""
     before = len(bot.said(chat))
     await bot.say(text, chat, **more)
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         while len(bot.said(chat)) == before:
             await anyio.sleep(0.005)
     return bot.said(chat)[before]

@@ -93,7 +93,7 @@ async def test_a_chat_in_which_only_commands_were_typed_has_nothing_to_answer(
         count_calls(bot)
         await bot.say("/echo hello")
         await until(lambda: len(bot.said()) == 1)
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while await bot.store.turns.unanswered(since=0):
                 await anyio.sleep(0.005)
 

@@ -60,7 +60,7 @@ async def test_an_operator_has_anybody_forgotten_in_private_too(folder: Path, bo
         await until(lambda: bot.ports.commands.at_work == 0)
         assert private not in await bot.store.chats.all()
         assert USER not in await texts(bot), "nor in what the operator typed"
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while await bot.store.erasing.look(LEAVER) != Traces():
                 await anyio.sleep(0.01)
 

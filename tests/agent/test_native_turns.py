@@ -437,7 +437,7 @@ async def test_a_turn_that_a_crash_cut_off_goes_on_and_sends_nothing_twice(
     async with running_bot(
         folder, boxes, again, tools=TOOLS, settings=TOOLS_MODE, adapter=adapter, recover=True
     ) as bot:
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             while not (turns := await bot.turns()) or turns[-1].running:
                 await anyio.sleep(0.01)
         assert bot.said() == ["One moment.", "Three."]

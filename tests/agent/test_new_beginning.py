@@ -18,7 +18,7 @@ LOOK = fence("import os\nsend_channel_message(str(os.path.exists('kept.txt')))")
 async def told(bot: Bot, text: str, count: int, chat: ChatKey = LIN) -> str:
     """A command answers without a turn."""
     await bot.say(text, chat)
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         while len(bot.said(chat)) < count:
             await anyio.sleep(0.005)
     return bot.said(chat)[-1]
@@ -46,7 +46,7 @@ async def test_in_a_group_only_who_runs_it(folder: Path, boxes: Shelf) -> None:
         assert await told(bot, "/reset", 1, GROUP) == "You may not use /reset."
         assert bot.plugins.resets == []
         await bot.say("/reset", GROUP, role=Role.ADMIN)
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             while len(bot.said(GROUP)) < 2:
                 await anyio.sleep(0.005)
         assert bot.said(GROUP)[1] == DONE
@@ -65,7 +65,7 @@ async def test_a_turn_that_runs_is_stopped_first(folder: Path, boxes: Shelf) -> 
     model = ScriptedModel([fence("import time\ntime.sleep(60)"), LOOK])
     async with running_bot(folder, boxes, model) as bot:
         await bot.say("work for a minute")
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             while not model.requests:
                 await anyio.sleep(0.005)
         assert await told(bot, "/reset", 2) == DONE

@@ -37,7 +37,7 @@ async def test_what_was_called_before_is_known(folder: Path, boxes: Shelf, tmp_p
     async with running_bot(folder, boxes, ScriptedModel([fence(code)]), tools=tools) as bot:
         async with watched(folder, lambda: 0) as moments:
             await bot.say("book for two, then for seven")
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 while True:
                     (turn,) = await bot.turns() or [None]
                     runs = await bot.store.runs.of_turn(turn.turn_id) if turn else []
@@ -50,7 +50,7 @@ async def test_what_was_called_before_is_known(folder: Path, boxes: Shelf, tmp_p
     left = moments[-1].put(tmp_path / "killed")
     model = ScriptedModel([fence("send_channel_message('both are booked')")])
     async with running_bot(left, boxes, model, tools=tools, recover=True) as bot:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while not bot.said():
                 await anyio.sleep(0.01)
         await bot.settled()
@@ -79,7 +79,7 @@ async def answered(folder: Path, boxes: Shelf, shows: list[Shown]) -> Platform:
     model = ScriptedModel(one_answer)
     adapter = AskedAdapter(platform)
     async with running_bot(folder, boxes, model, adapter=adapter, recover=True) as bot:
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             while True:
                 idle = not bot.sessions.working(LIN)
                 undecided = await bot.store.deliveries.undecided(since=0)
@@ -129,7 +129,7 @@ async def test_what_was_asked_behind_a_turn_that_is_closed_is_answered(
         await bot.inbox.accept(message(LIN, "ask two", message_id="2", time=time.time()))
     # Killed so often already: the turn is closed, but not what came after it.
     async with running_bot(folder, boxes, ScriptedModel(one_answer), recover=True) as bot:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while len(bot.said()) < 2:
                 await anyio.sleep(0.01)
         await bot.settled()

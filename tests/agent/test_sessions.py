@@ -23,7 +23,7 @@ def answer(text: str) -> str:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         while not condition():
             await anyio.sleep(0.005)
 

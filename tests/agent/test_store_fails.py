@@ -30,7 +30,7 @@ def unwritable(folder: Path) -> Iterator[None]:
 
 
 async def until_said(bot: Bot, words: str) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         while words not in "".join(bot.said()):
             await anyio.sleep(0.01)
     await bot.settled()

@@ -40,11 +40,11 @@ async def test_a_send_is_on_the_wire_before_the_model_has_finished(
 
     async def reply() -> AsyncIterator[str]:
         yield "```python\nsend_channel_message('first')\nif 1:\n"
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await platform.event("first").wait()
         order.append("first was sent while the model wrote")
         yield "    send_channel_message('second')\nx"
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await platform.event("second").wait()
         order.append("second as soon as the next token stood in column 0")
         yield " = 1\n```\n"

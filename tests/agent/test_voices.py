@@ -85,7 +85,7 @@ async def test_a_slow_ear_is_waited_for_so_long(folder: Path, boxes: Shelf) -> N
         assert said == ["What did you say?"]
         assert "too late" not in bot.prompt()
         ear.go.set()
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while not _text(await newest(bot)):
                 await anyio.sleep(0.005)
         # Said late is said: the next prompt has it.
@@ -116,7 +116,7 @@ async def test_a_voice_that_a_dead_process_left(folder: Path, boxes: Shelf) -> N
     model = ScriptedModel(["Good to hear."])
     ear = FakeTranscriber("still here")
     async with running_bot(folder, boxes, model, transcriber=ear, recover=True) as bot:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while not bot.said():
                 await anyio.sleep(0.005)
         assert "> still here" in bot.prompt()

@@ -63,6 +63,6 @@ async def watched(folder: Path, seen: Callable[[], int]) -> AsyncIterator[list[M
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while not await condition():
             await anyio.sleep(0.005)

@@ -73,7 +73,7 @@ async def test_pages_are_shown_the_record_anew(chat: Chat, activity: Broadcast) 
     record = await chat.say(wav())
     async with activity.watch(GROUP) as activities:
         assert chat.hearing.begin(record)
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             news = await anext(activities)
     assert isinstance(news, Recorded)
     (voice,) = news.record.segments
@@ -185,7 +185,7 @@ async def test_it_ends_with_the_bot(
     store: Store, inbox: Inbox, activity: Broadcast, tmp_path: Path
 ) -> None:
     ear = FakeTranscriber(go=anyio.Event())
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with _open(store, inbox, activity, tmp_path, ear) as chat:
             chat.hearing.begin(await chat.say(wav()))
             while not ear.heard:

@@ -279,7 +279,7 @@ async def test_what_an_offline_account_could_not_say_is_said_when_it_is_back(
     assert second.state is PENDING
     await anyio.sleep(0.05)
     adapter.offline = False
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         while len(adapter.sent) < 2:
             await anyio.sleep(0.01)
         (third,) = await outbox.send(GROUP, (Text("3"),), run_id="r1")
@@ -318,7 +318,7 @@ async def test_what_waits_for_an_adapter_that_is_added_later(
             await anyio.sleep(0.05)
             adapter.offline = False
             adapters["fake"] = adapter
-            with anyio.fail_after(5):
+            with anyio.fail_after(30):
                 while not adapter.sent:
                     await anyio.sleep(0.01)
 
@@ -332,7 +332,7 @@ async def test_what_waited_too_long_is_not_said_any_more(
         await anyio.sleep(0.15)
         adapter.offline = False
         outbox.nudge()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while (await store.deliveries.of_run("r1"))[0].state is not DROPPED:
                 await anyio.sleep(0.01)
     assert adapter.sent == []
@@ -347,7 +347,7 @@ async def test_a_clock_that_is_set_makes_nothing_old_or_new(
         await outbox.send(GROUP, HI, run_id="r1")
         clock.now += jump_s
         adapter.offline = False
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while (await store.deliveries.of_run("r1"))[0].state is not SENT:
                 await anyio.sleep(0.01)
     assert len(adapter.sent) == 1
@@ -363,7 +363,7 @@ async def test_a_line_has_an_end(adapter: FakeAdapter, store: Store, clock: Cloc
         assert (await outbox.send(OTHER, HI))[0].state is PENDING
         adapter.offline = False
         outbox.nudge()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while await outbox.desk.listed():
                 await anyio.sleep(0.01)
         assert len(adapter.said(GROUP)) == 3
@@ -399,7 +399,7 @@ async def test_after_a_restart(url: str, clock: Clock) -> None:
         )
     async with Store.open(url, clock=clock) as store:
         async with outbox_with(store, second, clock) as outbox:
-            with anyio.fail_after(5):
+            with anyio.fail_after(30):
                 while not second.sent:
                     await anyio.sleep(0.01)
             assert (await outbox.send(GROUP, HI))[0].ok

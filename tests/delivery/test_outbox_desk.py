@@ -39,7 +39,7 @@ async def sent_as(outbox: Outbox, adapter: FakeAdapter, state: DeliveryState, te
 
 
 async def settled(store: Store, delivery_id: str, state: DeliveryState) -> DeliveryRow:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         while True:
             row = await store.deliveries.get(delivery_id)
             assert row is not None

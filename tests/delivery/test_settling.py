@@ -86,7 +86,7 @@ class Bench:
         return row.state
 
     async def until(self, text: str, state: DeliveryState) -> None:
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while await self.state(text) is not state:
                 await anyio.sleep(0.005)
 
@@ -137,7 +137,7 @@ async def test_what_a_history_shows_late_is_not_sent_twice(store: Store, clock: 
         await late.say("hi")
         late.platform.fate = "breaks"
         assert await late.say("one") is UNKNOWN
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while not late.platform.questions:
                 await anyio.sleep(0.005)
         late.platform.shows += late.platform.late
@@ -151,7 +151,7 @@ async def test_the_same_words_twice_are_two_messages(at_work: Bench) -> None:
     (receipt,) = await at_work.outbox.send(GROUP, (Text("ha"),), run_id="second")
     assert receipt.state is UNKNOWN
     at_work.platform.fate = "fine"
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         while at_work.platform.texts().count("ha") < 2:
             await anyio.sleep(0.005)
 

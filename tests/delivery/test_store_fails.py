@@ -39,7 +39,7 @@ async def test_what_was_sent_is_known_once_the_store_can_write_again(tmp_path: P
             with pytest.raises(StoreUnavailable):
                 await outbox.send(GROUP, (Text("not now"),))
             other.execute("ROLLBACK")
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while (await store.deliveries.of_run("r"))[0].state is not SENT:
                 await anyio.sleep(0.01)
         adapter.behaviour = None

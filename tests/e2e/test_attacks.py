@@ -223,7 +223,7 @@ async def test_no_socket_opens_without_the_token(whole: WholeBot, path: str, hea
     )
     async with await anyio.connect_tcp("127.0.0.1", whole.bot.running["port"]) as stream:
         await stream.send(request.encode())
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             assert (await stream.receive()).startswith(b"HTTP/1.1 403")
 
 
@@ -249,7 +249,7 @@ async def test_what_the_bot_keeps_is_its_own(whole: WholeBot) -> None:
     what = {"speaker": "lin", "text": "look", "attachments": [upload]}
     assert (await whole.web.post("/rooms/lobby/messages", json=what)).is_success
     boxes = whole.bot.data / "boxes"
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         while not [*boxes.rglob("default.tar")]:
             await anyio.sleep(0.05)
     kept = dict(kept_files(whole.bot.data))

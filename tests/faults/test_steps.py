@@ -69,7 +69,7 @@ async def test_wherever_it_is_killed_the_question_is_answered_once(
                 f"AND chat_key LIKE '%group_{group}'"
             )
             assert answers(group) == 1 or (unknown and not answers(group)), f"at step {offset}"
-            with anyio.fail_after(20):  # One that is killed too often is given up.
+            with anyio.fail_after(30):  # One that is killed too often is given up.
                 while await look.column("SELECT 1 FROM turns WHERE running_chat IS NOT NULL"):
                     await anyio.sleep(0.02)
         await anyio.sleep(1)

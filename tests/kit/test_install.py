@@ -390,7 +390,7 @@ async def test_a_bot_that_runs_follows(tmp_path: Path, cup: Path) -> None:
         return {each.item: each.state for each in read_list(world.data_dir)}.get("local/cup", "")
 
     async def until(condition: Callable[[], bool]) -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             while not condition():
                 await anyio.sleep(0.02)
 

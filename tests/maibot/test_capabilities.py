@@ -226,7 +226,7 @@ async def _is_a_platform(bot: Bot) -> None:
     assert await ask("gateway.update_state", **state) is True
     bot.script.foresee(["hello Zoe"])
     assert await ask("gateway.route_message", gateway_name="wire", message=message) is True
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         while not out:
             await anyio.sleep(0.02)
     assert out == [("hello Zoe", "telex")]

@@ -16,7 +16,7 @@ from tests.agent.native import NOTHING, TOOLS_MODE, call, calls, say
 from tests.maibot.plant import bot_with, info_of
 
 
-async def until(check, within_s: float = 10.0) -> None:
+async def until(check, within_s: float = 30) -> None:
     with anyio.fail_after(within_s):
         while not check():
             await anyio.sleep(0.02)

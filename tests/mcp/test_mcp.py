@@ -147,7 +147,7 @@ async def listed_called_and_cancelled(client: Client, marks: Path, name: str) ->
 
 
 async def appears(path: Path) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         while not path.exists():
             await anyio.sleep(0.01)
 

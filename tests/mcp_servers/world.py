@@ -51,7 +51,7 @@ class World:
     def state(self, name: str) -> ServerState | None:
         return next((each for each in self.servers.states() if each.name == name), None)
 
-    async def until(self, told: Callable[[], object], within_s: float = 20.0) -> None:
+    async def until(self, told: Callable[[], object], within_s: float = 30) -> None:
         """Wait until something is so."""
         with anyio.move_on_after(within_s):
             while not told():

@@ -103,7 +103,7 @@ class RecordingProxy:
         waiting = [disturbance]
         self.rule = lambda _, path: waiting.pop() if waiting and part in path else None
 
-    async def until(self, condition: Callable[[], bool], timeout: float = 15) -> None:
+    async def until(self, condition: Callable[[], bool], timeout: float = 30) -> None:
         """Wait until something about the exchanges is so."""
         with anyio.fail_after(timeout):
             while not condition():

@@ -89,7 +89,7 @@ async def city(world: World, registry: PluginRegistry) -> str:
 
 
 async def until(world: World, registry: PluginRegistry, wanted: str) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         while await city(world, registry) != wanted:
             await anyio.sleep(0.01)
 

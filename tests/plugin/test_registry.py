@@ -242,6 +242,6 @@ async def test_what_fails_inside_is_raised_as_it_is(world: World) -> None:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         while not holds():
             await anyio.sleep(0.01)

@@ -180,7 +180,7 @@ async def test_a_run_that_nobody_wants_any_more_leaves_no_box(
         while not source.alive:
             await anyio.sleep(0.01)
         command.set("echo quick")
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             assert (await run.settled()).result.stdout == "quick\n"
         command.set("sleep 60")
         while not source.alive:

@@ -83,7 +83,7 @@ class ArchiveConformance:
             os.chmod("secret", 0)
         """
         assert (await play(box, made)).stop is StopReason.FINISHED
-        with pytest.raises(BoxFileError) as caught, anyio.fail_after(5):
+        with pytest.raises(BoxFileError) as caught, anyio.fail_after(30):
             await box.read_file(path, limit=1000)
         assert caught.value.code == code, str(caught.value)
         assert (await play(box, "print('well')")).output == "well\n"

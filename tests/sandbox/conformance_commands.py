@@ -111,7 +111,7 @@ class CommandConformance:
 
     async def test_commands_run_at_the_same_time(self, used_box: Box) -> None:
         wait = "touch met.{0}; while ! [ -e met.{1} ]; do sleep 0.01; done"
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 for number in range(4):
                     command = wait.format(number, (number + 1) % 4)
@@ -122,7 +122,7 @@ class CommandConformance:
     ) -> None:
         daemon = "import os, time\nif not os.fork():\n os.setsid()\n if not os.fork():"
         daemon += " time.sleep(1002)"
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             result = await box.execute("sleep 1001 & echo started; echo e >&2")
             await box.execute(["python3", "-c", daemon, "1002"])
         assert (result.stdout.text, result.stderr.text) == ("started\n", "e\n"), result
@@ -148,7 +148,7 @@ class CommandConformance:
         daemon = "import os, time\nif not os.fork():\n os.setsid()\n if not os.fork():"
         daemon += " time.sleep(1004)"
         command = f"echo x; python3 -c '{daemon}' 1004; setsid sleep 1005 & sleep 1006"
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             result = await box.execute(command, timeout_s=0.7)
         assert (result.exit_code, result.timed_out, result.stdout.text) == (124, True, "x\n")
         assert [await present(box, mark) for mark in ("1004", "1005", "1006")] == [0, 0, 0]
@@ -175,7 +175,7 @@ class CommandConformance:
             assert (await box.execute("echo well")).stdout.text == "well\n"
 
     async def test_a_command_that_ignores_signals_is_killed(self, used_box: Box) -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             result = await used_box.execute("trap '' TERM INT HUP; sleep 60", timeout_s=0.2)
         assert result.timed_out
 
@@ -187,7 +187,7 @@ class CommandConformance:
         async def command() -> None:
             results.append(await box.execute("sleep 60"))
 
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(command)
                 await anyio.sleep(0.3)
@@ -200,7 +200,7 @@ class CommandConformance:
     async def test_a_run_that_stops_all_it_can_stops_no_later_command(self, box: Box) -> None:
         await box.execute("true")
         code = "import os, signal\nos.kill(-1, signal.SIGSTOP)"
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             assert (await play(box, code)).stop is StopReason.FINISHED
             assert (await box.execute("echo well")).stdout.text == "well\n"
 
@@ -210,7 +210,7 @@ class CommandConformance:
         async def command(number: int) -> None:
             results.append(await box.execute(f"touch begun.{number}; sleep 60"))
 
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 for number in range(5):
                     tasks.start_soon(command, number)
@@ -225,7 +225,7 @@ class CommandConformance:
             with pytest.raises(BoxLost):
                 await box.execute("sleep 60")
 
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(command)
                 await anyio.sleep(0.2)
@@ -258,7 +258,7 @@ class CommandConformance:
         assert (await used_box.execute("rm -r out")).exit_code == 0
 
     async def test_a_flood_is_bounded_in_memory_on_disk_and_in_time(self, box: Box) -> None:
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             result = await box.execute(
                 "cat /dev/zero", timeout_s=0.5, output_bytes=4096, spill_to="/tmp/flood"
             )
@@ -294,7 +294,7 @@ class CommandConformance:
     async def test_a_command_that_cannot_be_started_is_told(
         self, used_box: Box, command: str, arguments: dict[str, object], code: str
     ) -> None:
-        with pytest.raises(BoxFileError) as caught, anyio.fail_after(20):
+        with pytest.raises(BoxFileError) as caught, anyio.fail_after(30):
             await used_box.execute(command, **arguments)  # type: ignore[arg-type]
         assert caught.value.code == code, str(caught.value)
         assert (await used_box.execute("echo well")).stdout.text == "well\n"

@@ -45,7 +45,7 @@ class RunConformance:
 
         run = await box.start_run([GuestFunction(names=("say",))], handler, QUICK)
         await run.feed("say('hello')\n", 1)
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await said.wait()
         await run.feed("print('and more')\n", 2)
         result = await run.finish()
@@ -106,7 +106,7 @@ class RunConformance:
                     send("after the end")
         """
         tools = Tools({"look": lambda call: EndRun(), "send": None})
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             result = await play(box, code, tools=tools)
         assert result.stop is StopReason.ENDED_BY_CALL
         assert ("after the end",) not in tools.asked
@@ -192,7 +192,7 @@ class RunConformance:
         )
         run = await box.start_run([GuestFunction(names=("double",))], handler, QUICK)
         await run.feed(code, 1)
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             result = await run.finish()
         assert result.output == "[2, 4]\n"
 
@@ -245,7 +245,7 @@ class RunConformance:
         run = await box.start_run([GuestFunction(names=("slow",))], handler, QUICK)
         await run.feed("print('before')\nslow()\n", 1)
         await started.wait()
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             result = await run.cancel()
             await cancelled.wait()
         assert (result.stop, result.output) == (StopReason.CANCELLED, "before\n")
@@ -290,7 +290,7 @@ class RunConformance:
             threading.Thread(target=lambda: (time.sleep(0.2), print("joined"))).start()
             threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
         """
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             assert (await play(box, code)).output == "joined\n"
 
     async def test_a_run_that_was_never_fed_ends(self, box: Box) -> None:

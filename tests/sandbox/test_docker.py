@@ -93,7 +93,7 @@ def containers(host: str) -> list[dict[str, Any]]:
 
 
 async def until_gone(host: str, known: set[str]) -> None:
-    with anyio.fail_after(15):
+    with anyio.fail_after(30):
         while {each["Id"] for each in containers(host)} - known:
             await anyio.sleep(0.05)
 
@@ -224,7 +224,7 @@ async def test_of_a_bot_that_is_killed_nothing_is_left(docker_host: str) -> None
         finally:
             bot.kill()
     # Who is busy notices too that nobody is there any more.
-    with anyio.fail_after(15):
+    with anyio.fail_after(30):
         while any(
             each["State"] == "running" and each["Id"] not in known
             for each in containers(docker_host)
@@ -349,7 +349,7 @@ async def talk(box: Box) -> None:
     await box.write_file("/app/uploads/x", data[:200_000])
     served = await box.execute("python3 -m http.server 8123 --bind 127.0.0.1 >/dev/null 2>&1 &")
     assert served.exit_code == 0
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         while True:
             try:
                 connection = await box.connect(8123)
@@ -389,7 +389,7 @@ async def test_an_engine_that_disappears_in_the_middle_of_a_call(docker_host: st
         await run.feed("tool()\n", 1)
         await called.wait()
         far.disappear()
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             result = await run.finish()
         assert (result.stop, box.alive) == (StopReason.DIED, False)
         assert "the box was lost" in result.error

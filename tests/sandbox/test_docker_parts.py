@@ -74,7 +74,7 @@ async def test_a_channel_that_waits_in_its_own_way_is_relayed_whole() -> None:
                 while len(received) < len(data):
                     received.extend(target.recv(65536))
 
-            with anyio.fail_after(20):
+            with anyio.fail_after(30):
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(anyio.to_thread.run_sync, take)
                     await anyio.to_thread.run_sync(source.sendall, data)

@@ -44,7 +44,7 @@ async def test_a_run_ends_whose_children_were_killed_for_memory_while_it_waits(b
     hungry = "import os, time\nfor _ in range(5):\n    if not os.fork():\n"
     hungry += "        x = bytearray(b'x') * (100 * 1024 * 1024)\n        break\ntime.sleep(30)"
     for _ in range(2):
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             result = await play(box, hungry, RunLimits(seconds=15))
         assert result.stop is StopReason.OUT_OF_MEMORY
         assert (await play(box, "import time; time.sleep(0.3); print(1)")).output == "1\n"

@@ -33,7 +33,7 @@ async def test_the_version_of_python_is_that_very_version(jail: Backend) -> None
 @pytest.mark.jail
 async def test_numpy_and_pillow_are_there_before_they_are_asked_for(jail: Backend) -> None:
     box = await make(jail, "python-data")
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         while (
             await play(box, "import sys\nprint('numpy' in sys.modules, 'PIL.Image' in sys.modules)")
         ).output != "True True\n":

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.jail
 
 
 async def until_ready(pool: BoxPool, count: int) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         while pool.ready < count:
             await anyio.sleep(0.02)
 

@@ -50,7 +50,7 @@ class Bot:
         return [plain_text(record.segments) for record in records]
 
     async def until(self, condition: Callable[[list[str]], bool]) -> list[str]:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while not condition(told := await self.told()):
                 await anyio.sleep(0.01)
         return told

@@ -118,7 +118,7 @@ async def running(folder: Path, box: dict[str, Any], host: MemoryHost | None = N
     async with driver._lifespan:
         await adapter.start()
         try:
-            with anyio.fail_after(20):
+            with anyio.fail_after(30):
                 while await host.account_of("mail") is None:
                     await anyio.sleep(0.01)
                 # It is bound before the place in the mailbox is known.

@@ -25,7 +25,7 @@ class Harness:
     async def begin(self) -> None:
         """A thread, whose first mail has its subject above its words."""
         self._first = await self._server.send(self._them, self._us, "let us talk")
-        (opening,) = await self._bot.host.heard(1, timeout=20)
+        (opening,) = await self._bot.host.heard(1, timeout=30)
         self.chat_key = opening.chat_key
 
     async def speak(self, text: str, *, user: str = "", message_id: str = "") -> str:

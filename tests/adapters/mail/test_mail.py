@@ -45,7 +45,7 @@ class Office:
         return await self.server.send(f"Ann Lee <{self.ann}>", self.us, text, **more)
 
     async def heard(self, count: int) -> list[ChatMessage]:
-        return await self.bot.host.heard(count, timeout=20)
+        return await self.bot.host.heard(count, timeout=30)
 
     async def answers(self, count: int = 1) -> list[EmailMessage]:
         return await self.server.received(self.ann, count)
@@ -185,7 +185,7 @@ async def test_two_bots_do_not_write_to_each_other(
         assert (await bot.send(ChatKey.parse(f"mail-private_{other}"), "hello, you")).ok
         await server.received(other, 1)
         await server.send(person, other, "a person")
-        (heard,) = await second.host.heard(1, timeout=20)
+        (heard,) = await second.host.heard(1, timeout=30)
         assert "a person" in heard.text
 
 
@@ -269,11 +269,11 @@ async def test_what_comes_while_the_bot_is_away_is_heard_at_its_start(
     us, ann, _ = people
     async with running(tmp_path, mailbox(server, us), host) as bot:
         await server.send(ann, us, "one")
-        await bot.host.heard(1, timeout=20)
+        await bot.host.heard(1, timeout=30)
     await server.send(ann, us, "two")
     await server.received(us, 2)
     async with running(tmp_path, mailbox(server, us), host) as bot:
-        await bot.host.until(lambda: "two" in host.accepted[-1].text, timeout=20)
+        await bot.host.until(lambda: "two" in host.accepted[-1].text, timeout=30)
     # The inbox passes over one that comes again, as it may where the bot ended at once.
     assert len({message.message_id for message in host.accepted}) == 2
 
@@ -284,7 +284,7 @@ async def test_what_could_not_be_stored_is_taken_again(office: Office) -> None:
     (heard,) = await office.heard(1)
     assert "kept" in heard.text
     read = await office.server.imap(office.us, lambda client: client.search(None, "SEEN"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while read != ("OK", [b"1"]):
             await anyio.sleep(0.02)
             read = await office.server.imap(office.us, lambda client: client.search(None, "SEEN"))
@@ -322,7 +322,7 @@ async def test_the_server_goes_and_comes_back(tmp_path: Path, people: tuple[str,
     us, ann, _ = people
     async with MailServer(us, ann) as server, running(tmp_path, mailbox(server, us)) as bot:
         await server.send(ann, us, "before")
-        await bot.host.heard(1, timeout=20)
+        await bot.host.heard(1, timeout=30)
         await anyio.to_thread.run_sync(server.stop_imap)
         await anyio.to_thread.run_sync(server.start_imap)
         await server.send(ann, us, "after")
@@ -341,7 +341,7 @@ async def test_a_wrong_password_is_said_and_shown_to_nobody(
     adapter = create(host, driver)
     async with driver._lifespan:
         await adapter.start()
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             while not any("cannot be read" in line for line in told):
                 await anyio.sleep(0.02)
         receipt = await adapter.send(

@@ -91,17 +91,17 @@ class MemoryHost:
     async def newest_times(self, instance: str) -> Mapping[ChatKey, float]:
         return {key: at for key, at in self.newest.items() if key.instance == instance}
 
-    async def until(self, condition: Callable[[], bool], timeout: float = 10) -> None:
+    async def until(self, condition: Callable[[], bool], timeout: float = 30) -> None:
         with anyio.fail_after(timeout):
             while not condition():
                 await self._changed.wait()
 
-    async def heard(self, count: int, timeout: float = 10) -> list[ChatMessage]:
+    async def heard(self, count: int, timeout: float = 30) -> list[ChatMessage]:
         """The first so many messages, once they are there."""
         await self.until(lambda: len(self.accepted) >= count, timeout)
         return self.accepted[:count]
 
-    async def next_message(self, timeout: float = 10) -> ChatMessage:
+    async def next_message(self, timeout: float = 30) -> ChatMessage:
         """The oldest message that was not yet asked for."""
         self._seen = getattr(self, "_seen", 0) + 1
         return (await self.heard(self._seen, timeout))[-1]

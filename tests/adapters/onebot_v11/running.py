@@ -49,14 +49,14 @@ class Bot:
 
     async def hear_from(self, account: str = "20002") -> None:
         """Wait until the account is bound to its instance."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while account not in await self.adapter.own_accounts(GROUP):
                 await anyio.sleep(0.005)
             await self.host.instance_of("onebot_v11", account)
 
     async def gone(self, account: str) -> None:
         """Wait until the bot has seen that the account's connection is over."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while account in self.driver.bots:
                 await anyio.sleep(0.005)
 

@@ -123,7 +123,7 @@ async def test_a_forward_connection_with_a_wrong_token_is_no_connection(tmp_path
         OneBotPeer(token="another token") as peer,
         running(tmp_path, onebot_v11_ws_urls=[peer.address]) as bot,
     ):
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while not peer.refusals:
                 await anyio.sleep(0.01)
         assert await bot.adapter.own_accounts(GROUP) == frozenset()

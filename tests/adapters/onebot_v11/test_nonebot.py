@@ -55,7 +55,7 @@ async def test_a_plugins_call_fails_with_nonebots_errors(
     account = bot.driver.bots["20002"]
     assert (await account.get_login_info())["user_id"] == 20002
     peer.answer("get_status", answer)
-    with pytest.raises(error), anyio.fail_after(5):
+    with pytest.raises(error), anyio.fail_after(30):
         await account.get_status()
 
 

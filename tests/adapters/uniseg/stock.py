@@ -121,7 +121,7 @@ class Bench:
 
     async def bound(self) -> None:
         """Wait until an account is bound to its instance."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while await self.host.account_of(self.adapter.name) is None:
                 await anyio.sleep(0.002)
 

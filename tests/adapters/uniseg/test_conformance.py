@@ -31,7 +31,7 @@ class Harness:
         return await self.host.heard(count)
 
     async def seen(self, count: int) -> list[str]:
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while len(self.peer.seen()) < count:
                 await anyio.sleep(0.01)
         return self.peer.seen()

@@ -100,7 +100,7 @@ async def test_what_is_said_while_the_connection_is_down_comes_later(tmp_path: P
         await peer.hang_up()
         for number in range(3, 6):
             await peer.say("g1", "ann", f"line {number}")
-        heard = await bot.host.heard(6, timeout=20)
+        heard = await bot.host.heard(6, timeout=30)
         assert [message.text for message in heard] == [f"line {number}" for number in range(6)]
         assert (await bot.send("here again")).ok
 
@@ -110,12 +110,12 @@ async def test_what_is_said_while_the_bot_is_down_comes_at_its_start(tmp_path: P
         async with running(tmp_path, peer) as bot:
             await peer.say("g1", "ann", "before")
             await bot.host.heard(1)
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 while not [*(tmp_path / "satori").glob("*.json")]:
                     await anyio.sleep(0.05)
         await peer.say("g1", "ann", "meanwhile")
         async with running(tmp_path, peer) as bot:
-            assert (await bot.host.next_message(timeout=20)).text == "meanwhile"
+            assert (await bot.host.next_message(timeout=30)).text == "meanwhile"
             await peer.say("g1", "ann", "after")
             assert (await bot.host.next_message()).text == "after"
         for path in (tmp_path / "satori").iterdir():
@@ -142,7 +142,7 @@ async def test_what_became_of_a_send(tmp_path: Path) -> None:
         await peer.refuse(status=500)
         assert (await bot.send("who knows")).state is DeliveryState.UNKNOWN
         await peer.stop()
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while (await bot.send("nobody there")).state is not DeliveryState.PENDING:
                 await anyio.sleep(0.05)
         before = peer.connections
@@ -152,7 +152,7 @@ async def test_what_became_of_a_send(tmp_path: Path) -> None:
 
 
 async def _sent(bot: Bot) -> Receipt:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while (receipt := await bot.send("again")).state is DeliveryState.PENDING:
             await anyio.sleep(0.05)
     return receipt
@@ -163,7 +163,7 @@ async def test_a_server_that_refuses_is_asked_again_after_a_pause(tmp_path: Path
         await wire.close(3000, "Unauthorized")
 
     async with strange_server(refuse) as (client, identified), started(tmp_path, client):
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while not identified:
                 await anyio.sleep(0.02)
         await anyio.sleep(0.5)
@@ -182,7 +182,7 @@ async def test_a_server_that_falls_silent_is_left(tmp_path: Path) -> None:
         strange_server(fall_silent) as (client, identified),
         started(tmp_path, client, silent_s=0.2),
     ):
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while len(identified) < 2:
                 await anyio.sleep(0.02)
 

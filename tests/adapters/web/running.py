@@ -112,7 +112,7 @@ class WholePage:
     token: str
     link: str
 
-    async def end(self, how: signal.Signals = signal.SIGTERM, within: float = 20.0) -> int:
+    async def end(self, how: signal.Signals = signal.SIGTERM, within: float = 30) -> int:
         if self.process.returncode is None:
             self.process.send_signal(how)
         with anyio.fail_after(within):
@@ -152,7 +152,7 @@ async def whole_page(data: Path, *settings: str) -> AsyncIterator[WholePage]:
 
 async def until(true: Callable[[], bool]) -> None:
     """Wait for something to come about."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while not true():
             await anyio.sleep(0.01)
 
@@ -166,7 +166,7 @@ class EventReader:
     async def next(self) -> tuple[str, str, Any]:
         """The next event that is no heartbeat: id, name, data."""
         event_id = name = data = ""
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             async for line in self._lines:
                 field, _, value = line.partition(": ")
                 if field == "id":

@@ -80,7 +80,7 @@ async def test_over_http(bench: Bench) -> None:
     assert await bench.listed(before=found["id"]) == []
     answer = await bench.web.post(f"/api/v1/outbox/{found['id']}/resend")
     assert (answer.status_code, answer.json()["state"]) == (200, "pending")
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         while await bench.listed():
             await anyio.sleep(0.005)
     assert bench.adapter.said() == [(Text("fine"),), (Text("are you there?"),)]

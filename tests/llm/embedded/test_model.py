@@ -132,7 +132,7 @@ anyio.run(main)
         assert folder.exists(), "its owner lives"
         bot.kill()
         await bot.wait()
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while _alive(child):
             await anyio.sleep(0.05)
     # What the dead bot left goes with the next start; what belongs to a living one stays.

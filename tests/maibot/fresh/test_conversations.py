@@ -120,7 +120,7 @@ async def _is_connected_from_on_load_on(bot: Bot) -> None:
     bridge = instance(bot, "irc_bridge")
     bot.foresee(reply="hello irc")
     assert await bridge.heard("bob", "hello mai") is True
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         while not bridge.out:
             await anyio.sleep(0.02)
     message, route = bridge.out[0]

@@ -190,7 +190,7 @@ class MailServer:
             for key in sorted(found)
         ]
 
-    async def received(self, who: str, count: int = 1, within: float = 20) -> list[EmailMessage]:
+    async def received(self, who: str, count: int = 1, within: float = 30) -> list[EmailMessage]:
         """What lies in a mailbox, once it is so much."""
         try:
             with anyio.fail_after(within):

@@ -137,19 +137,19 @@ class OneBotPeer:
         assert self._wire is not None, "not connected"
         await self._wire.send(data)
 
-    async def until(self, condition: Callable[[], bool], timeout: float = 10) -> None:
+    async def until(self, condition: Callable[[], bool], timeout: float = 30) -> None:
         """Wait until something about the peer is so."""
         with anyio.fail_after(timeout):
             while not condition():
                 await self._changed.wait()
 
-    async def wait_connected(self, timeout: float = 10) -> None:
+    async def wait_connected(self, timeout: float = 30) -> None:
         await self.until(lambda: self.connected, timeout)
 
-    async def wait_disconnected(self, timeout: float = 10) -> None:
+    async def wait_disconnected(self, timeout: float = 30) -> None:
         await self.until(lambda: not self.connected, timeout)
 
-    async def next_call(self, *actions: str, timeout: float = 10) -> Call:
+    async def next_call(self, *actions: str, timeout: float = 30) -> Call:
         """The next call of one of these actions (any, if none is named), in order of arrival."""
         with anyio.fail_after(timeout):
             while True:
@@ -160,7 +160,7 @@ class OneBotPeer:
                         return call
                 await self._changed.wait()
 
-    async def next_send(self, timeout: float = 10) -> Call:
+    async def next_send(self, timeout: float = 30) -> Call:
         """The next message or file that the application sends."""
         return await self.next_call(*SENDS, timeout=timeout)
 

@@ -142,18 +142,18 @@ class SatoriPeer:
     def sends(self) -> list[Call]:
         return [call for call in self.calls if call.action in SENDS and not call.refused]
 
-    async def sent(self, count: int, within: float = 20) -> list[Call]:
+    async def sent(self, count: int, within: float = 30) -> list[Call]:
         """The bot's messages, once they are so many."""
         await self.until(lambda: len(self.sends) >= count, within)
         return self.sends
 
-    async def until(self, condition: Callable[[], bool], within: float = 20) -> None:
+    async def until(self, condition: Callable[[], bool], within: float = 30) -> None:
         """Wait until something about the peer is so."""
         with anyio.fail_after(within):
             while not condition():
                 await self._changed.wait()
 
-    async def wait_connected(self, count: int = 1, within: float = 20) -> None:
+    async def wait_connected(self, count: int = 1, within: float = 30) -> None:
         """Wait until the bot has connected so many times."""
         await self.until(lambda: self.connections >= count, within)
 

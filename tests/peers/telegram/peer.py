@@ -88,13 +88,13 @@ class TelegramPeer(LoopbackServer):
         """Messages and media that were taken."""
         return [c for c in self.calls if c.method.startswith("send") and c.result is not None]
 
-    async def until(self, condition: Callable[[], bool], within: float = 10) -> None:
+    async def until(self, condition: Callable[[], bool], within: float = 30) -> None:
         """Wait until something about the peer is so."""
         with anyio.fail_after(within):
             while not condition():
                 await self._changed.wait()
 
-    async def sent(self, count: int, within: float = 10) -> list[Call]:
+    async def sent(self, count: int, within: float = 30) -> list[Call]:
         """The bot's messages, once they are so many."""
         await self.until(lambda: len(self.sends) >= count, within)
         return self.sends

@@ -65,7 +65,7 @@ class Talk:
         """Somebody writes: what the chat gets."""
         before = len(self.texts)
         assert self.hear(*parts, **more), f"{parts} was left to the agent"
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while len(self.texts) < before + replies:
                 await anyio.sleep(0.001)
         return self.texts[before:]

@@ -36,7 +36,7 @@ class Clock:
 
 
 async def settled(chat: Talk) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         while chat.desk.at_work > len(chat.desk._waits):
             await anyio.sleep(0.001)
 
@@ -89,7 +89,7 @@ async def test_an_answer_is_not_acted_on_twice(tmp_path: Path) -> None:
         async with talk(tmp_path, keeper=store.waiting, asking=SLOW) as chat:
             await chat.say("/begin")
             assert chat.hear("go on", seq=7)
-            with anyio.fail_after(5):
+            with anyio.fail_after(30):
                 while not await store.waiting.all("answer"):
                     await anyio.sleep(0.001)
         async with talk(tmp_path, keeper=store.waiting, asking=SLOW) as chat:

@@ -35,7 +35,7 @@ async def test_what_was_at_work_is_told_of(tmp_path: Path) -> None:
             await at.ended("over")
             await at.tool("off", "called off")
             await at.ended("called off")
-            with anyio.fail_after(5):
+            with anyio.fail_after(30):
                 while len(await store.waiting.all("task")) != 1:
                     await anyio.sleep(0.001)
         (note,) = await told(store)

@@ -107,7 +107,7 @@ class Film:
         return tool.handler.__globals__["told"]  # type: ignore[attr-defined]  # a function has them
 
     async def ended(self, name: str) -> TaskCtl:
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while self.tasks.is_running(name):
                 await anyio.sleep(0.001)
         last = self.tasks.get_state(name)
@@ -128,7 +128,7 @@ async def test_a_task_goes_on_and_tells_the_chat(tmp_path: Path) -> None:
         assert await at.tool("begin", "render", "cat") == "cat"
         handle = at.tasks.get_handle("render", "cat")
         assert handle is not None
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             while handle.state is None or handle.state.message != "frame 1":
                 await anyio.sleep(0.001)
         assert handle.state.percent == 50

@@ -56,11 +56,11 @@ async def test_a_tunnel_carries_bytes_both_ways_until_both_are_done(out: World) 
         assert code == 200
         for _ in range(3):
             writer.write(b"x" * 100_000)
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 assert await reader.readexactly(100_000) == b"X" * 100_000
         writer.write(b"last")
         writer.write_eof()
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             assert await reader.read() == b"LAST"
         writer.close()
     assert out.internet.connected == [(PUBLIC, 443)]
@@ -70,7 +70,7 @@ async def test_bytes_that_come_with_the_request_are_not_lost(out: World) -> None
     async with out.internet.serving(PUBLIC, 443, echo):
         reader, writer = await out.connection()
         writer.write(b"CONNECT index.example:443 HTTP/1.1\r\nHost: x\r\n\r\nhello")
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await reader.readuntil(b"\r\n\r\n")
             assert await reader.readexactly(5) == b"HELLO"
         writer.close()
@@ -114,7 +114,7 @@ async def test_a_name_that_is_removed_ends_its_open_tunnels(out: World) -> None:
         _, removed, one = await out.tunnel("index.example:443")
         _, kept, other = await out.tunnel("other.example:443")
         await out.allow("other.example")
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             assert await removed.read() == b""
             other.write(b"still here")
             assert await kept.readexactly(10) == b"STILL HERE"
@@ -154,7 +154,7 @@ async def test_rules_that_change_by_themselves_are_followed(out: World) -> None:
     changes = iter([False, True])
     out.egress.follow(lambda: next(changes, False), every_s=0.01)
     out.allowed.clear()
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while out.box.environment:
             await anyio.sleep(0.01)
 
@@ -185,7 +185,7 @@ async def test_limits_of_connections_traffic_and_time() -> None:
             _, idle, one = await out.tunnel("index.example:443")
             _, _, two = await out.tunnel("index.example:443")
             assert await out.status("index.example:443") == 502, "a third"
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 assert await idle.read() == b"", "an idle one is ended"
             one.close()
             two.close()
@@ -193,18 +193,18 @@ async def test_limits_of_connections_traffic_and_time() -> None:
 
             _, reader, writer = await out.tunnel("index.example:443")
             writer.write(b"x" * 600)
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 assert len(await reader.read()) <= 600, "600 out and 600 in are too much"
             writer.close()
             _, reader, writer = await out.tunnel("index.example:443")
             writer.write(b"x" * 600)
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 assert await reader.read() == b""
             writer.close()
             out.now[0] += 3600
             _, reader, writer = await out.tunnel("index.example:443")
             writer.write(b"x")
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 assert await reader.readexactly(1) == b"X"
             writer.close()
 
@@ -239,7 +239,7 @@ async def test_leaving_ends_open_tunnels() -> None:
         async with world(None, "index.example", internet=internet) as out:
             code, _, writer = await out.tunnel("index.example:443")
             assert code == 200
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await ended.wait()
         writer.close()
 
@@ -265,7 +265,7 @@ async def test_a_moment_without_descriptors_is_waited_out() -> None:
         assert box.listener is not None
         reader, writer = await asyncio.open_connection("127.0.0.1", box.listener.port)
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             assert status(await reader.read()) == 403
         writer.close()
         await box.listener.aclose()

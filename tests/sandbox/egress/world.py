@@ -127,7 +127,7 @@ class World:
         reader, writer = await self.connection()
         try:
             writer.write(request.encode("latin-1") if isinstance(request, str) else request)
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 return await reader.read()
         finally:
             writer.close()
@@ -141,7 +141,7 @@ class World:
         """Ask for a tunnel; the status and the streams."""
         reader, writer = await self.connection()
         writer.write(f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode("latin-1"))
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             head = await reader.readuntil(b"\r\n\r\n")
         return int(head.split(b" ")[1]), reader, writer
 

@@ -338,7 +338,7 @@ async def test_what_changed_is_saved_soon_and_nothing_else_is(world: World) -> N
     async with watching(world.keeper):
         await world.write("milk")
         box = world.source.made[0]
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while not [*world.folder.glob("*/default.tar")]:
                 await anyio.sleep(0.01)
         await world.lin.save()  # waits for the one that may be under way

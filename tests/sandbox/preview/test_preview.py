@@ -100,7 +100,7 @@ async def test_a_body_and_an_answer_flow_both_ways_at_once(here: World) -> None:
         writer.write(
             f"POST / HTTP/1.1\r\nHost: {here.name()}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
         )
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             head = await reader.readuntil(b"\r\n\r\n")
             assert b"200 OK" in head
             for word in (b"one", b"three"):
@@ -142,7 +142,7 @@ async def test_a_body_waits_for_the_servers_word_to_continue(here: World) -> Non
             reader, writer = await asyncio.open_connection("127.0.0.1", here.port)
             lines = (f"PUT {path} HTTP/1.1", f"Host: {here.name()}", "Content-Length: 5")
             writer.write("\r\n".join((*lines, "Expect: 100-continue", "", "")).encode())
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 first = await reader.readuntil(b"\r\n\r\n")
                 if path == "/refused":
                     assert status(first) == 417
@@ -169,7 +169,7 @@ async def test_a_visitor_who_leaves_ends_the_servers_work(here: World) -> None:
     async with here.box.serving(8000, endless):
         reader, writer = await asyncio.open_connection("127.0.0.1", here.port)
         writer.write(f"GET / HTTP/1.1\r\nHost: {here.name()}\r\n\r\n".encode())
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await reader.readuntil(b"data: 1")
             writer.close()
             await left.wait()
@@ -221,7 +221,7 @@ async def test_a_websocket_that_the_visitor_closes_is_closed_in_the_box(here: Wo
         here.box.ports[8000] = server.sockets[0].getsockname()[1]
         socket = await connect(f"ws://{here.name()}/", host="127.0.0.1", port=here.port)
         await socket.close(4002)
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             assert await closed.get() == 4002
 
 
@@ -240,7 +240,7 @@ async def test_a_visitor_who_vanishes_from_a_websocket_is_no_error(here: World) 
         socket = await connect(f"ws://{here.name()}/", host="127.0.0.1", port=here.port)
         await socket.recv()
         socket.transport.abort()
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             await gone.wait()
 
 

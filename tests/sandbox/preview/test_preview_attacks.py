@@ -302,7 +302,7 @@ async def test_a_server_that_floods_waits_for_its_reader(here: World) -> None:
         _, writer = await asyncio.open_connection("127.0.0.1", here.port, limit=1024)
         writer.write(f"GET / HTTP/1.1\r\nHost: {here.name()}\r\n\r\n".encode())
         before = -1
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while before != sent or not sent:
                 before = sent
                 await anyio.sleep(0.2)

@@ -43,7 +43,7 @@ async def started(owned: OwnedBoxes, here: World) -> str:
         await used.box.write_file("server.py", SERVER)
         await used.box.execute(START)
         name = here.preview.open(used.named, 8000).split("/")[2]
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         while status(await here.get(name)) == 502:
             await anyio.sleep(0.02)
     return name
@@ -66,7 +66,7 @@ async def test_a_background_server_is_seen_until_its_box_sleeps_and_again_once_i
 
             clock.now += 10_000
             await keeper.end_idle()
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 await socket.wait_closed()
 
         answer = await here.get(name)

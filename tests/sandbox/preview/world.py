@@ -101,7 +101,7 @@ class World:
             if then:
                 await asyncio.sleep(0.05)
                 writer.write(then)
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 return await reader.read()
         finally:
             writer.close()

@@ -305,7 +305,7 @@ class ToolResults:
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(command)
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 while not (await lin.value("glob", pattern="count"))["files"]:
                     await anyio.sleep(0.02)
             await lin.source.made[0].destroy()
@@ -344,7 +344,7 @@ class ToolResults:
             done = await hand.value("shell", command=command, working_dir=folder)
             assert done["exit_code"] == 0
 
-        with anyio.fail_after(20):
+        with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(meet, "a", "b")
                 tasks.start_soon(meet, "b", "a")
