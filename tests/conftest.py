@@ -3,12 +3,16 @@
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.peers import postgres as postgres_peer
 
-# Two cores do many things at once: how long one example takes says nothing about our code.
-settings.register_profile("nekro", deadline=None)
+# Two cores do many things at once: how long an example takes says nothing about our code. The same
+# examples each time, so that who changes a line is not refused for another's; others are drawn with
+# make test ARGS=--hypothesis-profile=explore.
+_STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("nekro", _STEADY, derandomize=True)
+settings.register_profile("explore", _STEADY, derandomize=False)
 settings.load_profile("nekro")
 
 

@@ -276,7 +276,10 @@ LINES = st.sampled_from(
 )
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=80,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(pieces=st.lists(LINES | st.binary(max_size=20), max_size=10))
 async def test_whatever_a_box_says_only_allowed_names_are_looked_up(
     out: World, pieces: list[bytes]

@@ -405,7 +405,10 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(pieces=st.lists(PIECES | st.binary(max_size=20), max_size=8), upgrade=st.booleans())
 async def test_whatever_a_server_says_the_browser_gets_one_answer(
     here: World, pieces: list[bytes], upgrade: bool
