@@ -125,6 +125,8 @@ class Session:
                 await self._listen()
             finally:
                 self._listening = False
+            if any(heard.record.seq in self._stops for heard in self._fresh):
+                continue  # Plugins looked meanwhile at what it stops: no turn begins before it.
             if self._interrupted is not None:
                 turn, self._interrupted = self._interrupted, None
                 await self._resume(turn)

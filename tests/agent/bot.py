@@ -99,6 +99,8 @@ class FakePlugins:
         self.injections: tuple[PromptInjection, ...] = ()
         self.asked: list[Callable[[], Awaitable[object]]] = []
         """What happens when the plugin is asked for an injection, once each."""
+        self.looked: anyio.Event | None = None
+        """What a look at a message waits for."""
         self.contexts: list[AgentCtx] = []
         self.resets: list[ChatKey] = []
         self.erased: list[str] = []
@@ -127,6 +129,8 @@ class FakePlugins:
         return tuple(each for each in self.injections if each.plugin not in asleep)
 
     async def on_user_message(self, ctx: AgentCtx, message: Any) -> MsgSignal:
+        if self.looked is not None:
+            await self.looked.wait()
         return self.signal(message)
 
     async def on_channel_reset(self, ctx: AgentCtx) -> None:
@@ -137,6 +141,19 @@ class FakePlugins:
     ) -> tuple[int, list[str]]:
         self.erased.append(f"{adapter}:{user_id}")
         return 1, []
+
+
+LONG = TriggerSettings(debounce_s=30)
+"""People who may still be typing until a test says that they are not: `Bot.typed`."""
+
+
+class AheadClock:
+    """Seconds that pass as they do, and more where a test says so."""
+
+    ahead_s = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead_s
 
 
 @dataclass
@@ -154,6 +171,13 @@ class Bot:
     model: Any
     ports: Ports
     media: MediaStore
+    clock: AheadClock
+
+    def typed(self, chat: ChatKey = LIN) -> None:
+        """Nobody there types any more: however slow the machine is, what was said until now is
+        answered, and nothing was before."""
+        self.clock.ahead_s += self.ports.trigger.debounce_s
+        self.sessions._sessions[chat]._news.set()
 
     async def say(self, text: str, chat: ChatKey = LIN, **more: Any) -> Record:
         """Somebody writes."""
@@ -235,6 +259,7 @@ async def running_bot(
 ) -> AsyncIterator[Bot]:
     """A bot with its data in ``folder``."""
     settings, command = settings or AgentSettings(), command or CommandSettings()
+    clock = AheadClock()
     trigger = trigger or TriggerSettings(debounce_s=0)
     adapter = adapter or FakeAdapter(text_length=4000)
     activity = Broadcast()
@@ -283,7 +308,7 @@ async def running_bot(
             trigger=trigger,
             manners=Manners(conduct, settings, trigger, model, models),
             run_limits=run_limits or RunLimits(),
-            clock=time.monotonic,
+            clock=clock,
             wall=time.time,
             hearing=hearing,
         )
@@ -308,4 +333,5 @@ async def running_bot(
                 model=model,
                 ports=ports,
                 media=media,
+                clock=clock,
             )

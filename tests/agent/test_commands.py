@@ -5,10 +5,9 @@ from pathlib import Path
 
 import anyio
 
-from nekro_core.agent import TriggerSettings
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugin.commands.command import Command, CommandExecutionContext
-from tests.agent.bot import GROUP, LIN, Bot, fence, running_bot
+from tests.agent.bot import GROUP, LIN, LONG, Bot, fence, running_bot
 from tests.agent.conftest import Shelf
 from tests.agent.test_sessions import answer, until
 
@@ -49,13 +48,14 @@ async def test_a_command_is_run_beside_a_turn_and_beside_a_wait(folder: Path, bo
         yield answer("both")
 
     model = ScriptedModel([slow()])
-    async with running_bot(folder, boxes, model, trigger=TriggerSettings(debounce_s=0.1)) as bot:
+    async with running_bot(folder, boxes, model, trigger=LONG) as bot:
         count_calls(bot)
         async with bot.turn():
             await bot.say("first")
             await bot.say("/echo now")
             await until(lambda: bot.said() == ["you said now"])
             await bot.say("second")
+            bot.typed()
             await until(lambda: bool(model.requests))
             await bot.say("/echo again")
             await until(lambda: bot.said() == ["you said now", "you said again"])
@@ -66,7 +66,7 @@ async def test_a_command_is_run_beside_a_turn_and_beside_a_wait(folder: Path, bo
 
 
 async def test_a_command_is_not_run_again_after_a_restart(folder: Path, boxes: Shelf) -> None:
-    async with running_bot(folder, boxes, ScriptedModel([]), trigger=_SLOWLY) as bot:
+    async with running_bot(folder, boxes, ScriptedModel([]), trigger=LONG) as bot:
         calls = count_calls(bot)
         await bot.say("/echo quiet")
         await until(lambda: len(bot.said()) == 1)
@@ -83,9 +83,6 @@ async def test_a_command_is_not_run_again_after_a_restart(folder: Path, boxes: S
         assert calls == [f"{LIN} lin: quiet", f"{LIN} lin: busy"]
 
 
-_SLOWLY = TriggerSettings(debounce_s=30)
-
-
 async def test_a_chat_in_which_only_commands_were_typed_has_nothing_to_answer(
     folder: Path, boxes: Shelf
 ) -> None:
@@ -100,11 +97,13 @@ async def test_a_chat_in_which_only_commands_were_typed_has_nothing_to_answer(
 
 async def test_stop_leaves_what_is_asked_after_it(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("two")])
-    async with running_bot(folder, boxes, model, trigger=TriggerSettings(debounce_s=0.2)) as bot:
+    async with running_bot(folder, boxes, model, trigger=LONG) as bot:
         await bot.say("one")
         await bot.say("/stop")
         async with bot.turn():
             await bot.say("two?")
+            await until(lambda: bot.said() == ["Stopped."])
+            bot.typed()
         assert bot.said() == ["Stopped.", "two"]
         assert "Answer 2" not in bot.prompt()
 

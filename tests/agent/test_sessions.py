@@ -13,7 +13,7 @@ from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.plugin import MsgSignal
 from nekro_core.store.database import Statement
-from tests.agent.bot import GROUP, LIN, Bot, fence, running_bot, text_of
+from tests.agent.bot import GROUP, LIN, LONG, Bot, fence, running_bot, text_of
 from tests.agent.conftest import Shelf
 from tests.delivery.fakes import FakeAdapter
 
@@ -30,11 +30,11 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def test_what_a_person_types_in_pieces_is_one_turn(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([answer("both")])
-    trigger = TriggerSettings(debounce_s=0.2)
-    async with running_bot(folder, boxes, model, trigger=trigger) as bot:
+    async with running_bot(folder, boxes, model, trigger=LONG) as bot:
         async with bot.turn():
             await bot.say("are you")
             await bot.say("there?")
+            bot.typed()
         assert bot.said() == ["both"]
         assert "Answer 2 messages marked as unanswered." in bot.prompt()
 
@@ -43,7 +43,7 @@ async def test_a_request_is_made_ready_while_the_person_may_still_type(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([answer("yes")])
-    trigger = TriggerSettings(debounce_s=0.3)
+    trigger = TriggerSettings(debounce_s=1)
     async with running_bot(folder, boxes, model, trigger=trigger) as bot:
         made = anyio.Event()
 
@@ -80,7 +80,7 @@ async def test_what_happens_after_a_request_was_made_ready_is_in_the_one_that_le
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel([answer("yes")])
-    trigger = TriggerSettings(debounce_s=0.3)
+    trigger = TriggerSettings(debounce_s=1)
     async with running_bot(folder, boxes, model, trigger=trigger) as bot:
         old = await bot.say("forget me", GROUP)
 
@@ -267,13 +267,25 @@ async def test_stop_where_nothing_runs(folder: Path, boxes: Shelf) -> None:
 
 
 async def test_stop_while_the_bot_still_waits_for_the_rest(folder: Path, boxes: Shelf) -> None:
-    trigger = TriggerSettings(debounce_s=30)
-    async with running_bot(folder, boxes, ScriptedModel([]), trigger=trigger) as bot:
+    async with running_bot(folder, boxes, ScriptedModel([]), trigger=LONG) as bot:
         await bot.say("do it")
         await anyio.sleep(0.02)
         await bot.say("/stop")
         await until(lambda: bool(bot.said()))
         assert bot.said() == ["Stopped."]
+
+
+async def test_stop_while_plugins_still_look_at_the_message(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel([answer("too late")])
+    async with running_bot(folder, boxes, model) as bot:
+        looked = bot.plugins.looked = anyio.Event()
+        await bot.say("do it")
+        await bot.say("/stop")
+        await until(lambda: bool(bot.sessions._sessions[LIN]._stops))
+        looked.set()
+        await until(lambda: bool(bot.said()))
+        assert bot.said() == ["Stopped."]
+        assert model.requests == []
 
 
 # --- recalled, hidden, forced ---------------------------------------------------------------------

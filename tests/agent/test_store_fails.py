@@ -8,12 +8,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.agent import TriggerSettings
 from nekro_core.delivery import Working
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugin import AgentCtx
 from nekro_core.store import StoreSettings
-from tests.agent.bot import LIN, Bot, fence, running_bot
+from tests.agent.bot import LIN, LONG, Bot, fence, running_bot
 from tests.agent.conftest import Shelf
 
 QUICK = StoreSettings(busy_timeout_s=0.05)
@@ -40,12 +39,11 @@ async def test_a_turn_that_could_not_begin_begins_when_there_is_room(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel(lambda _: fence("send_channel_message('here I am')"))
-    trigger = TriggerSettings(debounce_s=0.2)
-    async with running_bot(folder, boxes, model, trigger=trigger, store_settings=QUICK) as bot:
+    async with running_bot(folder, boxes, model, trigger=LONG, store_settings=QUICK) as bot:
         await bot.say("are you there?")
         with unwritable(folder):
             async with bot.turn():
-                pass
+                bot.typed()
             assert await bot.turns() == []
             with anyio.move_on_after(2.5):
                 await until_said(bot, "here I am")
