@@ -177,7 +177,7 @@ async def test_what_may_be_used_in_a_day_is_bounded(folder: Path, boxes: Shelf, 
 
 async def test_an_endless_loop_is_stopped_and_told(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel([fence("while True: pass"), fence("send_channel_message('sorry')")])
-    limits = RunLimits(seconds=0.5)
+    limits = RunLimits(seconds=2)
     async with running_bot(folder, boxes, model, run_limits=limits) as bot:
         assert await bot.ask("?") == ["sorry"]
         assert "Your code ran too long and was stopped." in bot.prompt()

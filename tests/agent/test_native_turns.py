@@ -244,7 +244,7 @@ async def test_stop_ends_running_handlers_and_each_call_is_written_down_once(
 
 
 async def test_the_turn_s_time_ends_handlers_too(folder: Path, boxes: Shelf) -> None:
-    settings = AgentSettings(mode="tools", turn=TurnSettings(max_seconds=0.5))
+    settings = AgentSettings(mode="tools", turn=TurnSettings(max_seconds=2.5))
 
     async def endless(_ctx: AgentCtx) -> str:
         """Never end."""
@@ -254,7 +254,7 @@ async def test_the_turn_s_time_ends_handlers_too(folder: Path, boxes: Shelf) -> 
     model = ScriptedModel([calls(call("endless"))])
     async with running_bot(folder, boxes, model, tools=[endless], settings=settings) as bot:
         (said,) = await bot.ask("go")
-        assert "0.5" in said
+        assert "2.5" in said
         assert (await bot.last_turn()).stop == "limit_seconds"
         assert [each.name for each in await recorded(bot)] == ["endless"]
 

@@ -112,9 +112,9 @@ async def test_an_agent_call_closes_the_request(folder: Path, boxes: Shelf) -> N
 
 async def test_waiting_for_the_model_counts_against_no_limit(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(
-        [Scripted(chunks=["```\nx = 1\n", 0.6, "send_channel_message('ok')\n```"])]
+        [Scripted(chunks=["```\nx = 1\n", 2.2, "send_channel_message('ok')\n```"])]
     )
-    limits = RunLimits(seconds=0.4)
+    limits = RunLimits(seconds=2)
     async with running_bot(folder, boxes, model, run_limits=limits) as bot:
         assert await bot.ask("go") == ["ok"]
 

@@ -149,7 +149,7 @@ class CommandConformance:
         daemon += " time.sleep(1004)"
         command = f"echo x; python3 -c '{daemon}' 1004; setsid sleep 1005 & sleep 1006"
         with anyio.fail_after(30):
-            result = await box.execute(command, timeout_s=0.7)
+            result = await box.execute(command, timeout_s=2)
         assert (result.exit_code, result.timed_out, result.stdout.text) == (124, True, "x\n")
         assert [await present(box, mark) for mark in ("1004", "1005", "1006")] == [0, 0, 0]
 
@@ -185,12 +185,13 @@ class CommandConformance:
         results = []
 
         async def command() -> None:
-            results.append(await box.execute("sleep 60"))
+            results.append(await box.execute("touch begun; sleep 60"))
 
         with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(command)
-                await anyio.sleep(0.3)
+                while await box.status("begun") is None:
+                    await anyio.sleep(0.01)
                 result = await play(box, "import os\nos.kill(-1, 9)")
         assert result.stop is StopReason.FINISHED  # the kernel spares whoever asks
         assert results[0].exit_code == 137

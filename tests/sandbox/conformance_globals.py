@@ -70,7 +70,8 @@ class GlobalsConformance:
         self, box: Box, code: str, stop: StopReason
     ) -> None:
         await cell(box, "x = 1")
-        result = await cell(box, code, RunLimits(seconds=0.5, calls=10), tool=1)
+        seconds = 0.5 if stop is StopReason.TIMEOUT else 30
+        result = await cell(box, code, RunLimits(seconds=seconds, calls=10), tool=1)
         assert (result.stop, result.globals_kept) == (stop, False)
         assert (await cell(box, "print('x' in globals())")).output == "False\n"
 

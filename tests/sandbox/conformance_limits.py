@@ -21,25 +21,24 @@ class LimitConformance:
 
     async def test_a_loop_is_stopped_in_time(self, box: Box) -> None:
         began = time.monotonic()
-        result = await play(box, "print('on')\nwhile True: pass", RunLimits(seconds=0.3))
+        result = await play(box, "print('on')\nwhile True: pass", RunLimits(seconds=1))
         assert (result.stop, result.output) == (StopReason.TIMEOUT, "on\n")
-        assert "0.3 s" in result.error
-        assert result.seconds > 0.25
-        assert time.monotonic() - began < 5
+        assert "1 s" in result.error
+        assert 0.9 < result.seconds <= time.monotonic() - began < 30
 
     async def test_waiting_for_source_and_for_tools_is_free(self, box: Box) -> None:
         async def slow(call: GuestCall) -> Answer:
-            await anyio.sleep(0.4)
+            await anyio.sleep(1.1)
             return Value(None)
 
-        limits = RunLimits(seconds=0.35)
+        limits = RunLimits(seconds=1)
         run = await box.start_run([GuestFunction(names=("slow",))], slow, limits)
         await run.feed("x = 1\n", 1)
-        await anyio.sleep(0.4)
+        await anyio.sleep(1.1)
         await run.feed("slow()\n", 2)
         result = await run.finish()
         assert result.stop is StopReason.FINISHED, result
-        assert result.seconds < 0.35
+        assert result.seconds < 1
 
     async def test_too_many_calls_end_the_run(self, box: Box) -> None:
         tools = Tools({"tool": None})

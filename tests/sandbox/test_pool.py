@@ -71,11 +71,12 @@ class Broken:
 
 async def test_a_backend_that_fails_is_asked_again_without_haste(jail: Backend) -> None:
     broken = Broken(jail)
+    began = anyio.current_time()
     async with BoxPool(broken, SMALL, 1) as pool:
         with pytest.raises(BackendUnavailable):
             await pool.take()
         await anyio.sleep(0.3)
-        assert broken.asked == 2
+        assert broken.asked <= 2 + (anyio.current_time() - began), "once a second at the most"
         broken.works = True
         await until_ready(pool, 1)
 
