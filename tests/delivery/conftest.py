@@ -14,8 +14,8 @@ from .fakes import FakeAdapter
 GROUP = ChatKey.parse("fake-group_1")
 OTHER = ChatKey.parse("fake-group_2")
 
-QUICK = DeliverySettings(retry_s=0.01, call_s=5.0)
-ONLY_WHEN_NUDGED = DeliverySettings(retry_s=3600.0, call_s=5.0)
+QUICK = DeliverySettings(retry_s=0.01, call_s=30.0)
+ONLY_WHEN_NUDGED = DeliverySettings(retry_s=3600.0, call_s=30.0)
 """For who looks at what waits: a row that is being tried again says "sending" for a moment."""
 
 

@@ -69,7 +69,10 @@ async def test_kill_9_under_load(url: str) -> None:
     adapter = FakeAdapter()
     async with Store.open(url, clock=Clock()) as store:
         async with Outbox(store, {"fake": adapter}, Broadcast(), QUICK, clock=Clock()):
-            await anyio.sleep(0.2)
+            with anyio.fail_after(30):
+                on_their_way = (DeliveryState.PENDING, DeliveryState.SENDING)
+                while await store.deliveries.in_state(*on_their_way):
+                    await anyio.sleep(0.02)
         history = await store.messages.newest(GROUP, 100_000)
         stored = {record.message_id for record in history if record.sender.user_id == "lin"}
         rows = await store.deliveries.in_state(*DeliveryState)

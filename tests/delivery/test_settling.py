@@ -88,7 +88,25 @@ class Bench:
     async def until(self, text: str, state: DeliveryState) -> None:
         with anyio.fail_after(30):
             while await self.state(text) is not state:
+                self.outbox.nudge()
                 await anyio.sleep(0.005)
+
+    async def die_saying(self, text: str, *, arrives: bool) -> None:
+        """As if the process ended while it is on its way."""
+        under_way = anyio.Event()
+
+        async def carry_out(_: Delivery) -> Receipt:
+            if arrives:
+                self.platform.show(text)
+            under_way.set()
+            await anyio.sleep_forever()
+            raise AssertionError
+
+        self.adapter.behaviour = carry_out
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.say, text)
+            await under_way.wait()
+            tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -103,8 +121,8 @@ async def bench(
 
 @pytest.fixture
 async def at_work(store: Store, clock: Clock) -> AsyncIterator[Bench]:
-    """A chat in which both have spoken already."""
-    async with bench(store, clock) as begun:
+    """A chat in which both have spoken already, and nothing is asked before it is waited for."""
+    async with bench(store, clock, retry_s=3600) as begun:
         await begun.hear("hello")
         assert await begun.say("hi") is SENT
         yield begun
@@ -132,13 +150,14 @@ async def test_what_never_arrived_is_sent_in_its_place(at_work: Bench) -> None:
 
 
 async def test_what_a_history_shows_late_is_not_sent_twice(store: Store, clock: Clock) -> None:
-    async with bench(store, clock, settle_s=0.3) as late:
+    async with bench(store, clock, settle_s=20, retry_s=3600) as late:
         await late.hear("hello")
         await late.say("hi")
         late.platform.fate = "breaks"
         assert await late.say("one") is UNKNOWN
         with anyio.fail_after(30):
             while not late.platform.questions:
+                late.outbox.nudge()
                 await anyio.sleep(0.005)
         late.platform.shows += late.platform.late
         await late.until("one", SENT)
@@ -153,6 +172,7 @@ async def test_the_same_words_twice_are_two_messages(at_work: Bench) -> None:
     at_work.platform.fate = "fine"
     with anyio.fail_after(30):
         while at_work.platform.texts().count("ha") < 2:
+            at_work.outbox.nudge()
             await anyio.sleep(0.005)
 
 
@@ -163,6 +183,7 @@ async def test_an_account_that_is_away_is_asked_when_it_is_back(at_work: Bench) 
     at_work.adapter.offline = True
     at_work.platform.fate = "fine"
     assert await at_work.say("two") is PENDING
+    at_work.outbox.nudge()
     await anyio.sleep(0.05)
     at_work.adapter.offline = False
     at_work.outbox.nudge()
@@ -205,16 +226,7 @@ async def test_after_a_restart_the_platform_is_asked_too(
         await store.accounts.bind("fake", "bot")
         await before.hear("hello")
         await before.say("hi")
-
-        async def cut(delivery: Delivery) -> Receipt:
-            if arrived:
-                platform.show("one")
-            await anyio.sleep_forever()
-            raise AssertionError
-
-        before.adapter.behaviour = cut
-        with anyio.move_on_after(0.05):
-            await before.say("one")
+        await before.die_saying("one", arrives=arrived)
     async with Store.open(url, clock=clock) as store, bench(store, clock, platform) as after:
         await after.say("two")
         await after.until("two", SENT)
@@ -230,14 +242,7 @@ async def test_what_people_stopped_is_not_sent_late(url: str, clock: Clock) -> N
         await before.say("hi")
         turn = await store.turns.begin(GROUP, trigger_seq=1, through_seq=1)
         await store.runs.begin("r-one", GROUP, code="", turn_id=turn.turn_id)
-
-        async def cut(_: Delivery) -> Receipt:
-            await anyio.sleep_forever()
-            raise AssertionError
-
-        before.adapter.behaviour = cut
-        with anyio.move_on_after(0.05):
-            await before.say("one")
+        await before.die_saying("one", arrives=False)
         await store.turns.end(turn.turn_id, stop="stopped")
     async with Store.open(url, clock=clock) as store, bench(store, clock, platform) as after:
         await after.say("two")

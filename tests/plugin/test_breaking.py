@@ -81,8 +81,9 @@ async def test_a_plugin_that_blocks_is_broken_off(
             assert isinstance(outcome, Failed)
             assert "block failed with LoopBlocked: it blocked the event loop for" in outcome.message
             assert isinstance(await called(registry, world, "fine"), Returned)
-    assert lines[0].startswith(("ann.a's block (", "plugin local/a has blocked"))
-    assert lines[1].startswith("plugin local/a is broken off, it blocked the loop for 0.")
+    first, second = [line for line in lines if line.startswith(("ann.a", "plugin local/a"))][:2]
+    assert first.startswith(("ann.a's block (", "plugin local/a has blocked"))
+    assert second.startswith("plugin local/a is broken off, it blocked the loop for ")
 
 
 async def test_the_bots_own_code_is_never_broken_off(world: World, lines: list[str]) -> None:
@@ -175,8 +176,9 @@ async def test_a_plugins_tasks_end_with_it_and_the_bots_do_not(world: World) -> 
         world.outgoing.send = send  # type: ignore[assignment,method-assign]  # a peer of the test
         async with world.bot() as registry:
             assert isinstance(await called(registry, world, "start"), Returned)
-            await anyio.sleep(0.01)
-            assert running() == NAMES
+            with anyio.fail_after(30):
+                while running() != NAMES:
+                    await anyio.sleep(0.01)
             await registry.disable("ann.a")
             assert running() == []
             kept = {key[3]: value for key, value in world.plugin_data.kept.items()}

@@ -63,7 +63,8 @@ async def test_told_where_and_what_to_do(
     path.parent.mkdir()
     path.write_bytes(source.encode(errors="surrogateescape"))
     world.write("good.py", GOOD)
-    async with world.bot(import_s=0.5 if "sleep" in source else 30, init_s=0.5) as registry:
+    limit = 0.5 if "sleep" in source else 30
+    async with world.bot(import_s=limit, init_s=limit) as registry:
         bad, good = registry.plugins()
         assert good.state is PluginState.LOADED
         assert registry.tools_for(GROUP).resolve("fine") is not None

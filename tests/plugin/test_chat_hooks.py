@@ -54,7 +54,7 @@ async def forget(_ctx):
 async def test_every_plugin_hears_of_a_new_beginning(world: World) -> None:
     for name, body in {"a": "raise OSError", "b": "await anyio.sleep(60)", "c": "pass"}.items():
         world.write(f"{name}.py", plugin_source(name, more=RESET.format(body=body)))
-    async with world.bot(message_s=0.2) as registry:
+    async with world.bot(message_s=1) as registry:
         await registry.on_channel_reset(registry.context_for(GROUP))
     assert world.plugin_data.kept == {("ann.c", "", "", "forgot"): str(GROUP)}
 

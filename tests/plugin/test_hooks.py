@@ -43,7 +43,7 @@ async def test_prompts_in_the_order_of_plugins(world: World) -> None:
     }
     for name, body in bodies.items():
         world.write(f"{name}.py", plugin_source(name, more=PROMPT.format(body=body)))
-    async with world.bot(prompt_s=0.5) as registry:
+    async with world.bot(prompt_s=2) as registry:
         found = await registry.prompt_injections(world.ctx())
         assert [(each.plugin, each.text) for each in found] == [
             ("ann.a", "from a to onebot_v11-group_30003 for ann.a"),
@@ -81,7 +81,7 @@ async def test_signals(world: World, bodies: list[str], signal: MsgSignal) -> No
     for number, body in enumerate(bodies):
         name = f"p{number}"
         world.write(f"{name}.py", plugin_source(name, more=HOOK.format(body=body)))
-    async with world.bot(message_s=0.3) as registry:
+    async with world.bot(message_s=1 if "sleep" in "".join(bodies) else 30) as registry:
         ctx = registry.context_for(GROUP, user_id="10001")
         assert await registry.on_user_message(ctx, MESSAGE) is signal
 

@@ -98,7 +98,7 @@ async def test_undone_in_reverse_whatever_one_step_does(world: World) -> None:
         plugin.effects.add("late", late)
         plugin.effects.add("forgotten", fail)()
 
-    async with world.bot(registrars={str: put}, cleanup_s=0.1):
+    async with world.bot(registrars={str: put}, cleanup_s=1):
         pass
     assert said == ["late", "first"]
 

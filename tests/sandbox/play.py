@@ -15,7 +15,7 @@ from nekro_core.sandbox.box import (
     Value,
 )
 
-QUICK = RunLimits(seconds=10)
+QUICK = RunLimits(seconds=30)
 
 
 @dataclass

@@ -349,7 +349,7 @@ async def hang(context):
 
 
 async def test_a_command_that_goes_wrong_is_told_without_its_secrets(tmp_path: Path) -> None:
-    settings = CommandSettings(command_s=0.05)
+    settings = CommandSettings(command_s=1)
     failed = "The command {} failed. The operator finds the reason in the log."
     async with talk_with(settings, tmp_path, bad=BAD) as chat:
         assert await chat.say("/break") == [failed.format("/break")]
@@ -366,7 +366,7 @@ async def test_nothing_that_is_said_is_a_command_for_another_bot(
     tmp_path: Path, language: str
 ) -> None:
     """Two bots of a group would answer each other for ever."""
-    settings = CommandSettings(command_s=0.05, off=frozenset({"lost"}))
+    settings = CommandSettings(command_s=1, off=frozenset({"lost"}))
     code = BAD + SAME.format("bad")
     async with talk_with(settings, tmp_path, bad=code, echo=ECHO, groups=GROUPS) as chat:
         chat.world.journal.records = [chat.record({"en": "a", "zh": "中", "ja": "あ"}[language])]
