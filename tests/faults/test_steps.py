@@ -63,7 +63,7 @@ async def test_wherever_it_is_killed_the_question_is_answered_once(
             await bot.kill()
             await bot.start()
             with anyio.move_on_after(20):
-                await peer.until(lambda group=group: answers(group) == 1, 20)
+                await peer.until(lambda group=group: answers(group) == 1, 60)
             unknown = await look.column(
                 "SELECT 1 FROM deliveries WHERE state = 'unknown' "
                 f"AND chat_key LIKE '%group_{group}'"

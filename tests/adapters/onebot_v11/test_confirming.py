@@ -56,7 +56,7 @@ async def test_text_picture_and_file_are_found(
         (File(media),),
         (Text("[CQ:face,id=1] & <b>"),),
     ]
-    async with running(tmp_path, api_timeout=0.2) as bot, bot.peer() as peer:
+    async with running(tmp_path, api_timeout=0.4) as bot, bot.peer() as peer:
         assert isinstance(bot.adapter, Confirming)
         await peer.wait_connected()
         await bot.hear_from()
@@ -73,7 +73,7 @@ async def test_text_picture_and_file_are_found(
 
 
 async def test_an_implementation_without_history_cannot_tell(tmp_path: Path) -> None:
-    async with running(tmp_path, api_timeout=0.2) as bot, bot.peer(has_history=False) as peer:
+    async with running(tmp_path, api_timeout=0.4) as bot, bot.peer(has_history=False) as peer:
         await peer.wait_connected()
         await bot.hear_from()
         receipt = await bot.adapter.confirm(await doubtful(bot, peer, GROUP, Text("hi")))
@@ -81,7 +81,7 @@ async def test_an_implementation_without_history_cannot_tell(tmp_path: Path) -> 
 
 
 async def test_a_message_is_found_below_many_others(tmp_path: Path) -> None:
-    async with running(tmp_path, api_timeout=0.2) as bot, bot.peer() as peer:
+    async with running(tmp_path, api_timeout=0.4) as bot, bot.peer() as peer:
         await peer.wait_connected()
         await bot.hear_from()
         doubt = await doubtful(bot, peer, GROUP, Text("hi"))

@@ -48,5 +48,5 @@ class TestOneBotV11(AdapterConformance):
     @pytest.fixture
     async def harness(self, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Harness]:
         # The backend is named because tests without an await of their own use the fixture too.
-        async with bot_with_peer(tmp_path, "reverse", api_timeout=0.5) as (bot, peer):
+        async with bot_with_peer(tmp_path, "reverse", api_timeout=1.0) as (bot, peer):
             yield Harness(bot, peer)

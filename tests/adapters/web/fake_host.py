@@ -60,6 +60,8 @@ class MemoryKeeper:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.delay_s = 0.0
+        self.begun = anyio.Event()
+        """Something is being stored."""
 
     @contextmanager
     def slowly(self, seconds: float) -> Iterator[None]:
@@ -69,6 +71,7 @@ class MemoryKeeper:
         self.delay_s = 0.0
 
     async def keep_bytes(self, chat_key: ChatKey, data: bytes, *, name: str = "") -> Media:
+        self.begun.set()
         await anyio.sleep(self.delay_s)
         if not data:
             return Media(name=name, problem="the file is empty")

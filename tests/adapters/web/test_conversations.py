@@ -229,6 +229,6 @@ async def test_a_text_after_a_slow_picture_does_not_overtake_it(chat: Web) -> No
             tasks.start_soon(
                 lambda: chat.say("first", attachments=[{"name": "a.png", "data": picture}])
             )
-            await anyio.sleep(0.1)
+            await chat.host.media.begun.wait()
             await chat.say("second")
     assert [message.text for message in chat.host.accepted] == ["first[image]", "second"]

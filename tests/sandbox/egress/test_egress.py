@@ -178,7 +178,7 @@ async def test_a_name_without_an_address_and_a_server_that_is_silent_are_told_ap
 
 
 async def test_limits_of_connections_traffic_and_time() -> None:
-    limits = EgressLimits(connections=2, bytes_per_hour=1000, idle_s=0.3, request_s=0.2)
+    limits = EgressLimits(connections=2, bytes_per_hour=1000, idle_s=1.5, request_s=1)
     async with world(limits, "index.example") as out:
         out.internet.names["index.example"] = [[PUBLIC]]
         async with out.internet.serving(PUBLIC, 443, echo):

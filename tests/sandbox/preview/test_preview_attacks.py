@@ -260,7 +260,7 @@ async def test_a_smuggled_request_reaches_nobody(here: World) -> None:
 
 
 async def test_limits_of_size_and_time() -> None:
-    settings = PreviewSettings(body_mb=1, answer_s=0.3, upload_s=0.3, idle_s=0.3)
+    settings = PreviewSettings(body_mb=1, answer_s=0.8, upload_s=0.8, idle_s=0.8)
     async with world(settings) as here:
         name = here.name()
 

@@ -179,7 +179,7 @@ class ToolResults:
             timeout_ms=300,
         )
         assert (done["exit_code"], done["timed_out"]) == (124, True)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 60
         left = await hand.value("shell", command=f"ps ax | grep 'slee[p] {mark}'; true")
         assert left["stdout"] == ""
 

@@ -47,5 +47,5 @@ class Harness:
 class TestTelegram(AdapterConformance):
     @pytest.fixture
     async def harness(self, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Harness]:
-        async with bot_with_peer(tmp_path, send_s=0.5) as (bot, peer):
+        async with bot_with_peer(tmp_path, send_s=1.0) as (bot, peer):
             yield Harness(bot, peer)

@@ -282,15 +282,17 @@ async def test_privacy_mode_lets_through_what_is_meant_for_the_bot(tmp_path: Pat
 
 
 async def test_an_update_is_confirmed_once_it_is_stored(bot: Bench, peer: TelegramPeer) -> None:
-    gate, accept = anyio.Event(), bot.host.accept
+    told, gate, accept = anyio.Event(), anyio.Event(), bot.host.accept
 
     async def slowly(message: ChatMessage) -> None:
+        told.set()
         await gate.wait()
         await accept(message)
 
     bot.host.accept = slowly  # type: ignore[method-assign]
     await peer.say(GROUP_ID, LIN, "first")
     await peer.say(GROUP_ID, LIN, "second")
+    await told.wait()
     polls = len(peer.polls)
     await anyio.sleep(0.1)
     assert len(peer.polls) == polls, "it asked on while nothing was stored"
