@@ -81,7 +81,7 @@ async def answered(folder: Path, boxes: Shelf, shows: list[Shown]) -> Platform:
     async with running_bot(folder, boxes, model, adapter=adapter, recover=True) as bot:
         with anyio.fail_after(30):
             while True:
-                idle = not bot.sessions.working(LIN)
+                idle = not bot.sessions.at_work(LIN)
                 undecided = await bot.store.deliveries.undecided(since=0)
                 if idle and not undecided and not any(t.running for t in await bot.turns()):
                     break

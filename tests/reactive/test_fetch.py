@@ -57,9 +57,7 @@ async def pages() -> AsyncIterator[Pages]:
 
 @pytest.fixture
 async def fetcher() -> AsyncIterator[Fetcher]:
-    settings = MediaSettings(
-        private_hosts=frozenset({"127.0.0.1"}), max_bytes=64 * 1024, fetch_s=0.5
-    )
+    settings = MediaSettings(private_hosts=frozenset({"127.0.0.1"}), max_bytes=64 * 1024, fetch_s=2)
     async with Fetcher(settings) as opened:
         yield opened
 
