@@ -20,7 +20,7 @@ from tests.peers.onebot_v11 import OneBotPeer
 from tests.peers.scripted_model import Answer, Asked, Reply, ScriptedModelServer
 
 TOKEN = "token-of-the-whole-bot"
-LONG_S = 30.0
+LONG_S = 60.0
 """How long anything may take on a busy machine."""
 WELL = "all is well"
 _CHAT = re.compile(r"^\[chat\] (\S+), a ", re.MULTILINE)

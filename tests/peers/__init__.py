@@ -1,0 +1,2 @@
+"""The other sides: platforms, servers and models that tests talk to. See `tests` for why this is a
+package."""
