@@ -228,7 +228,7 @@ class Site(BaseHTTPRequestHandler):
             case "/gzip":
                 self._answer(200, b"\x1f\x8b...", **{"Content-Encoding": "gzip"})
             case "/slow":
-                self.server.slow.wait(5)  # type: ignore[attr-defined]
+                self.server.slow.wait(60)  # type: ignore[attr-defined]
             case _:
                 self._answer(404, b"no")
 
@@ -255,9 +255,9 @@ def site() -> Iterator[str]:
         thread.join()
 
 
-def allowing(tmp_path: Path) -> MediaStore:
+def allowing(tmp_path: Path, fetch_s: float = 30.0) -> MediaStore:
     settings = MediaSettings(
-        max_bytes=1_000_000, fetch_s=1.0, private_hosts=frozenset({"127.0.0.1"})
+        max_bytes=1_000_000, fetch_s=fetch_s, private_hosts=frozenset({"127.0.0.1"})
     )
     return MediaStore(tmp_path, settings)
 
@@ -283,7 +283,7 @@ async def test_a_picture_is_fetched(tmp_path: Path, site: str, path: str) -> Non
     ],
 )
 async def test_what_cannot_be_fetched(tmp_path: Path, site: str, path: str, problem: str) -> None:
-    async with allowing(tmp_path) as media:
+    async with allowing(tmp_path, 1.0 if path == "/slow" else 30.0) as media:
         kept = await media.keep_url(GROUP, f"{site}{path}")
     assert problem in kept.problem
     assert kept.path == ""

@@ -14,10 +14,9 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
-from starlette.responses import Response
-
 from satori.model import Channel, ChannelType, Event, Guild, Login, Member, MessageObject, User
 from satori.server import Adapter, Request, Server
+from starlette.responses import Response
 
 Json = dict[str, Any]
 
