@@ -91,7 +91,7 @@ async def test_data_is_what_the_mode_says(
         ("/latin", "text", Unreadable, "is no text"),
         ("/deep", "json", Unreadable, "is no json"),
         ("/large", "bytes", FetchFailed, "larger than"),
-        ("/slow", "text", FetchFailed, "within 0.5 s"),
+        ("/slow", "text", FetchFailed, "within 2 s"),
     ],
 )
 async def test_what_is_not_there_or_something_else_is_an_error(
