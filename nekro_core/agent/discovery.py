@@ -22,6 +22,7 @@ from nekro_core.tools.describe import describe
 from nekro_core.tools.discovery import (
     SEARCH,
     SEARCH_OWNER,
+    Nearness,
     deferred_lines,
     index_of,
     shelf_of,
@@ -42,10 +43,16 @@ _NAMED = 40
 
 class Discovery:
     """One for a bot. ``most_found`` tools, or sleeping plugins, are kept for each chat, with a
-    ``keeper`` over restarts too."""
+    ``keeper`` over restarts too. Without ``nearness`` words alone decide what fits."""
 
-    def __init__(self, most_found: int = 16, keeper: PluginDataKeeper | None = None) -> None:
+    def __init__(
+        self,
+        most_found: int = 16,
+        keeper: PluginDataKeeper | None = None,
+        nearness: Nearness | None = None,
+    ) -> None:
         self._found = FoundTools(most_found, keeper)
+        self._nearness = nearness
 
     async def recall(self, chat_key: ChatKey, tools: ToolSet) -> None:
         """Learn what the chat found before this bot was started, where there is anything to find.
@@ -136,7 +143,8 @@ class Discovery:
         if not query.strip():
             raise ToolFailure("query is empty: say in a few words what is wanted")
         index = await anyio.to_thread.run_sync(partial(tools.once, index_of))
-        hits = [hit.named for hit in index.search(query, max(1, min(limit, MOST_HITS)))]
+        near = await self._nearness.of(query, index.sentences) if self._nearness else ()
+        hits = [hit.named for hit in index.search(query, max(1, min(limit, MOST_HITS)), near)]
         if not hits:
             there = tools.once(shelf_of).modules
             named = ", ".join(there[:_NAMED])

@@ -49,6 +49,8 @@ class PromptSettings(BaseModel):
     """Of a run's output, a traceback or a tool's observation; longer ones lose their middle."""
     found_tools: int = Field(default=16, ge=1, le=100)
     """Tools of a chat that were searched for and stay at hand; over it the oldest go."""
+    search_by_meaning: bool = True
+    """Whether tool_search also compares meanings: a process of 160 MB, gone two minutes later."""
     images: int = Field(default=4, ge=0, le=32)
     """Newest pictures given to a model that sees."""
     image_pixels: int = Field(default=1024, ge=64, le=4096)

@@ -24,6 +24,7 @@ from nekro_core.plugin.commands.access import Access
 from nekro_core.plugin.commands.desk import CommandDesk
 from nekro_core.settings import Settings
 from nekro_core.store.secrets import kept_secret
+from nekro_core.tools.discovery import SentenceVectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,9 @@ class Answering:
                 access=Access(settings.commands, conduct),
             )
             prompt = settings.nekro_agent.prompt
+            nearness = SentenceVectors() if prompt.search_by_meaning else None
+            if nearness is not None:
+                stack.push_async_callback(nearness.aclose)
             ports = Ports(
                 store=ways.store,
                 inbox=ways.inbox,
@@ -94,7 +98,7 @@ class Answering:
                 run_limits=settings.nekro_sandbox.limits,
                 clock=clock,
                 wall=wall,
-                discovery=Discovery(prompt.found_tools, ways.store.plugin_data),
+                discovery=Discovery(prompt.found_tools, ways.store.plugin_data, nearness),
                 hearing=ways.hearing,
             )
             older = extensions.older

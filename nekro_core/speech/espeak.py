@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Sequence
 
 from nekro_core.speech import japanese
+from nekro_core.speech.engine import EngineWorker
 from nekro_core.speech.speaker import (
     EngineUnavailable,
     Speech,
@@ -13,7 +14,6 @@ from nekro_core.speech.speaker import (
 )
 from nekro_core.speech.text import clean_text, language_of
 from nekro_core.speech.wav import Sound, write_wav
-from nekro_core.speech.worker import Worker
 
 _WORDS_A_MINUTE = 165
 """Slower than espeak's own 175: what it says is then followed more easily."""
@@ -41,7 +41,7 @@ class EspeakSpeaker:
 
     def __init__(self, *, voice: str | None = None) -> None:
         self._default = voice
-        self._worker = Worker("nekro_core.speech.espeak_worker")
+        self._worker = EngineWorker("nekro_core.speech.espeak_worker")
         self._voices: tuple[VoiceInfo, ...] = ()
         self._identifiers: dict[str, str] = {}
         self._variants: frozenset[str] = frozenset()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from nekro_core.speech.engine import EngineWorker
 from nekro_core.speech.speaker import (
     EngineUnavailable,
     Speech,
@@ -15,7 +16,6 @@ from nekro_core.speech.speaker import (
 )
 from nekro_core.speech.text import clean_text, language_of
 from nekro_core.speech.wav import Sound, write_wav
-from nekro_core.speech.worker import Worker
 
 _MOST_SECONDS = 600.0
 _REMEDY = "install it: pip install 'nekro-core[piper]'"
@@ -35,7 +35,7 @@ class PiperSpeaker:
         self._folder = folder
         self._default = voice
         # A model of 60 MB is read first, and sound takes about a third of its own length.
-        self._worker = Worker("nekro_core.speech.piper_worker", timeout_s=300)
+        self._worker = EngineWorker("nekro_core.speech.piper_worker", timeout_s=300)
 
     async def voices(self) -> tuple[VoiceInfo, ...]:
         """What is installed."""

@@ -1,7 +1,7 @@
 """Deferred tools: a line in the prompt, found when they are wanted, and kept for the chat."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -243,6 +243,23 @@ async def test_the_oldest_go_first_and_finding_again_keeps() -> None:
     assert names_of(discovery.found(LIN, deferred(["cherry"]))) == ["cherry"]
     await discovery.forget(LIN)
     assert names_of(discovery.found(LIN, tools)) == []
+
+
+async def test_who_can_tell_what_is_near_in_meaning_is_asked() -> None:
+    asked: list[tuple[str, tuple[str, ...]]] = []
+
+    class Near:
+        async def of(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+            asked.append((query, tuple(texts)))
+            return [0.1, 0.7]
+
+    tools = deferred(["apple", "banana"])
+    discovery = Discovery(nearness=Near())
+    await find(discovery, tools, "曲がった果物")
+    assert names_of(discovery.found(LIN, tools)) == ["banana"]
+    ((query, texts),) = asked
+    assert query == "曲がった果物"
+    assert [text.rpartition(": ")[2] for text in texts] == ["apple", "banana"]
 
 
 async def test_what_was_found_survives_a_restart(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@
 
     words.py      words of a text in any of three languages, in one form
     lexicon.py    what words mean the same: concepts.txt, some hundreds of concepts
-    index.py      tools searched by names, words and concepts
+    nearness.py   how near a wish is to a tool in meaning, by a sentence encoder
+    index.py      tools searched by names, words, concepts and nearness
     brief.py      the lines by which a prompt tells of deferred tools
     search.py     the deferred tools of a set, and the search over them
 
@@ -14,6 +15,7 @@ which is about the world that chats talk of.
 
 from nekro_core.tools.discovery.brief import about_tokens, brief_of, deferred_lines
 from nekro_core.tools.discovery.index import Hit, ToolIndex
+from nekro_core.tools.discovery.nearness import Nearness, SentenceVectors
 from nekro_core.tools.discovery.search import (
     SEARCH,
     SEARCH_OWNER,
@@ -27,6 +29,8 @@ __all__ = [
     "SEARCH",
     "SEARCH_OWNER",
     "Hit",
+    "Nearness",
+    "SentenceVectors",
     "Shelf",
     "ToolIndex",
     "about_tokens",

@@ -7,6 +7,9 @@ misspelt), pairs of neighbouring Chinese or Japanese characters, and concepts of
 lexicon, by which a query finds a description in another language. A tool that has something of
 every part of a query goes before one that has much of a single part.
 
+Where it is known how near the query is to each tool in meaning, that is the score, and the words
+add to it: as much, for a tool that has all that matters, as lies between a far tool and a near one.
+
 Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009).
 """
 
@@ -14,10 +17,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 
 from nekro_core.tools.discovery.lexicon import Lexicon, lexicon
 from nekro_core.tools.discovery.words import folded, threes
 from nekro_core.tools.names import NamedTool
+from nekro_core.tools.tool import Tool
 
 _NAME = 2.0
 _BRIEF = 1.0
@@ -35,13 +40,23 @@ _AGAIN = 0.25
 """How much it adds that a word is met in a second way: as it stands and by what it means."""
 _COVERS = 0.5
 """The power of how much of a query a tool covers, by which its score is multiplied."""
+_WORDS = 0.45
+"""What the words of a query add to its nearness, at most: for as much as its rarest term says."""
+_NEAR = 0.26
+"""How near a tool must be that has no word of the query. Of what was right a fifth is farther, and
+has words; what asks for nothing, such as "hello", comes to 0.25."""
 _EXACT = 100.0
 """For the name itself: nobody who knows it wants another tool."""
 _MAX_QUERY = 400
 _MAX_TEXT = 2000
 """Characters that are looked at; a query of a model's is a few words."""
+_MAX_SENTENCE = 240
+_MAX_SENTENCES = 2000
+"""Characters of a tool's sentence, and tools that have one: two seconds of a core a thousand."""
 
 _Term = str | int
+_Wanted = tuple[tuple[tuple[_Term, float], ...], float]
+"""A part of a query: what it may be met by, each with what that counts, and the most of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,40 +75,53 @@ class ToolIndex:
         self._tools = tuple(tools)
         self._terms = [self._of_tool(each) for each in self._tools]
         self._having = Counter(term for terms in self._terms for term in terms)
+        self._rarest = math.log(1 + (len(self._tools) + 0.5) / 1.5)
+        self.sentences = tuple(_sentence(each.tool) for each in self._tools[:_MAX_SENTENCES])
+        """What to compare a query with, a sentence a tool: see `search`."""
 
-    def search(self, query: str, limit: int = 5) -> list[Hit]:
-        """The tools that fit best, best first; none that has nothing of the query."""
+    def search(self, query: str, limit: int = 5, near: Sequence[float] = ()) -> list[Hit]:
+        """The tools that fit best, best first; none that has nothing of the query.
+
+        ``near``: how near the query is to each of the ``sentences``, from -1 to 1.
+        """
         plain = folded(query[:_MAX_QUERY])
-        wanted = list(self._parts(plain))
+        wanted = tuple(self._wanted(plain))
         exact = "_".join(plain.split())
         hits = [
             (-score, len(terms), named)
-            for named, terms in zip(self._tools, self._terms, strict=True)
-            if (score := self._score(wanted, terms) + _named(named, exact)) > 0
+            for named, terms, nearness in zip(
+                self._tools, self._terms, chain(near, repeat(0.0)), strict=False
+            )
+            if (score := self._fused(self._score(wanted, terms), nearness) + _named(named, exact))
+            > 0
         ]
         # Of equals the one that is about least else.
         hits.sort(key=lambda hit: (*hit[:2], hit[2].name))
         return [Hit(named, -score) for score, _, named in hits[:limit]]
 
-    def _score(
-        self, wanted: Sequence[Mapping[_Term, float]], terms: Mapping[_Term, float]
-    ) -> float:
+    def _score(self, wanted: Sequence[_Wanted], terms: Mapping[_Term, float]) -> float:
         total = asked = covered = 0.0
-        for part in wanted:
-            if not part:
-                continue
-            says = max(weight * self._rarity(term) for term, weight in part.items())
+        for part, says in wanted:
             asked += says
-            found = [
-                weight * terms[term] * self._rarity(term)
-                for term, weight in part.items()
-                if term in terms
-            ]
+            found = [counts * terms[term] for term, counts in part if term in terms]
             if found:
                 best = max(found)
                 total += best + _AGAIN * (sum(found) - best)
                 covered += says
         return total * (covered / asked) ** _COVERS if total else 0.0
+
+    def _wanted(self, plain: str) -> Iterator[_Wanted]:
+        for terms in self._parts(plain):
+            part = tuple((term, weight * self._rarity(term)) for term, weight in terms.items())
+            if part:
+                yield part, max(counts for _, counts in part)
+
+    def _fused(self, by_words: float, near: float) -> float:
+        if not near:
+            return by_words
+        if not by_words and near < _NEAR:
+            return 0.0
+        return max(near, 0.0) + _WORDS * min(by_words / self._rarest, 1.0)
 
     def _rarity(self, term: _Term) -> float:
         having = self._having[term]
@@ -132,6 +160,12 @@ class ToolIndex:
                 three = threes(each)
                 terms |= {letters: _LETTERS * len(three) ** -0.5 for letters in three}
             yield terms
+
+
+def _sentence(tool: Tool) -> str:
+    module, name = (folded(each.replace("_", " ")) for each in (tool.module, tool.name))
+    told = " ".join((tool.description or tool.summary).split())
+    return f"{module}: {name}: {told}"[:_MAX_SENTENCE]
 
 
 def _named(named: NamedTool, exact: str) -> float:

@@ -1,8 +1,9 @@
-"""An engine in a process of its own: a crash of its C code costs one sentence, not the bot.
+"""A program in a process of its own: a crash of its C code costs one answer, not the bot, and its
+memory and its processor time are not the event loop's.
 
 The wire: one JSON object a line in; out one JSON object a line, followed by as many bytes as its
 ``bytes`` says. The worker ends when its input does, so it never outlives the bot, and by itself
-after ten minutes without work, so an engine nobody uses holds no memory.
+after some minutes without work, so one that nobody asks holds no memory.
 """
 
 import json
@@ -19,21 +20,29 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 import nekro_core
-from nekro_core.speech.speaker import EngineUnavailable
 
 _LONGEST_LINE = 1_000_000
 _FAREWELL_S = 0.3
 _GONE = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, OSError)
 
 
+class WorkerLost(Exception):
+    """It cannot start, died twice over a request, or took too long."""
+
+
 class Worker:
     """A worker that is started on demand and again when it died; one request at a time.
 
-    ``module`` is run as a program in this Python with a bare environment: no key of ours is in it.
+    ``module`` is run as a program in this Python with a bare environment: no key of ours is in it,
+    only what ``environment`` adds.
     """
 
-    def __init__(self, module: str, *arguments: str, timeout_s: float = 60.0) -> None:
-        self._command = (sys.executable, "-m", module, *arguments)
+    def __init__(
+        self, module: str, *, timeout_s: float = 60.0, environment: Mapping[str, str] | None = None
+    ) -> None:
+        # -P: a folder that the bot was started in is nothing to import from.
+        self._command = (sys.executable, "-P", "-m", module)
+        self._environment = dict(environment or {})
         self._name = module.rpartition(".")[2]
         self._timeout_s = timeout_s
         self._lock = anyio.Lock()
@@ -43,7 +52,7 @@ class Worker:
     async def ask(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
         """The worker's answer. A worker that dies is tried once more with the same request.
 
-        Raises `EngineUnavailable` where it cannot start, dies again or takes too long.
+        Raises `WorkerLost` where it cannot start, dies again or takes too long.
         """
         async with self._lock:
             for _ in range(2):
@@ -54,14 +63,14 @@ class Worker:
                     await self._stop()
                 except TimeoutError:
                     await self._stop()
-                    raise EngineUnavailable(
+                    raise WorkerLost(
                         f"{self._name} gave no answer within {self._timeout_s:g} s"
                     ) from None
                 except BaseException:
                     # Cancelled between question and answer: the next would read the wrong one.
                     await self._stop()
                     raise
-        raise EngineUnavailable(f"{self._name} died twice over the same request")
+        raise WorkerLost(f"{self._name} died twice over the same request")
 
     async def aclose(self) -> None:
         """End the process."""
@@ -83,12 +92,19 @@ class Worker:
     async def _running(self) -> tuple[Process, BufferedByteReceiveStream]:
         if self._process is None or self._reader is None:
             root = Path(nekro_core.__file__).parent.parent
-            environment = {"PYTHONPATH": str(root), "PATH": os.defpath, "LANG": "C.UTF-8"}
-            self._process = await anyio.open_process(
-                self._command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment
-            )
-            assert self._process.stdout is not None
-            self._reader = BufferedByteReceiveStream(self._process.stdout)
+            bare = {"PYTHONPATH": str(root), "PATH": os.defpath, "LANG": "C.UTF-8"}
+            # Who is cancelled while it starts would leave one that nobody ends.
+            with anyio.CancelScope(shield=True):
+                process = await anyio.open_process(
+                    self._command,
+                    stdin=PIPE,
+                    stdout=PIPE,
+                    stderr=DEVNULL,
+                    env=bare | self._environment,
+                )
+            assert process.stdout is not None
+            self._process = process
+            self._reader = BufferedByteReceiveStream(process.stdout)
         return self._process, self._reader
 
     async def _stop(self) -> None:

@@ -1,4 +1,4 @@
-"""The worker's side of `nekro_core.speech.worker`."""
+"""The program's side of `nekro_core.workers.worker`."""
 
 import json
 import os
@@ -11,8 +11,8 @@ _IDLE_S = 600.0
 Answer = tuple[dict[str, Any], bytes]
 
 
-def serve(handle: Callable[[dict[str, Any]], Answer]) -> None:
-    """Answer requests from standard input until it ends or none comes for ten minutes."""
+def serve(handle: Callable[[dict[str, Any]], Answer], idle_s: float = _IDLE_S) -> None:
+    """Answer requests from standard input until it ends or none comes for ``idle_s``."""
     # A library that prints must not write into our frames.
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -21,7 +21,7 @@ def serve(handle: Callable[[dict[str, Any]], Answer]) -> None:
     pending = b""
     while True:
         while b"\n" not in pending:
-            if not select.select([source], [], [], _IDLE_S)[0]:
+            if not select.select([source], [], [], idle_s)[0]:
                 return
             piece = source.read(65_536)
             if not piece:

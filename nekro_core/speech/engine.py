@@ -1,0 +1,18 @@
+"""An engine in a process of its own: a crash of its C code costs one sentence, not the bot."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from nekro_core.speech.speaker import EngineUnavailable
+from nekro_core.workers.worker import Worker, WorkerLost
+
+
+class EngineWorker(Worker):
+    """A worker that speaks."""
+
+    async def ask(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """As `Worker.ask`, but raises `EngineUnavailable`."""
+        try:
+            return await super().ask(request)
+        except WorkerLost as lost:
+            raise EngineUnavailable(str(lost)) from lost
