@@ -4,6 +4,7 @@ import io
 import os
 import re
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import anyio
 import pytest
@@ -88,7 +89,16 @@ async def test_through_the_bot_that_runs_and_never_beside_it(folder: Path, write
 
 async def leave(bot: BotProcess) -> None:
     """End the bot once somebody follows a room."""
-    await anyio.sleep(0.5)
+    port = f":{urlsplit(bot.address).port:04X}"
+
+    def connected() -> bool:
+        lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+        return any(line.split()[1].endswith(port) and line.split()[3] == "01" for line in lines)
+
+    with anyio.fail_after(30):
+        while not connected():
+            await anyio.sleep(0.02)
+    await anyio.sleep(0.5)  # its first question is answered meanwhile
     await bot.stop()
 
 
