@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from nekro_core.small_files import write_whole
 from nekro_core.store import data_folder_in_use
 
 NOTE = "running.json"
@@ -62,12 +63,8 @@ def kept_note(data_dir: Path, host: str, port: int, token: str) -> Iterator[Plac
     """Write down where the bot answers, for `nekro chat` and for scripts; gone when it ends."""
     place = Place(pid=os.getpid(), port=port, address=_address(host, port), token=token)
     path = data_dir / NOTE
-    fresh = path.with_suffix(".new")
     # The token is in it: nobody else may read it, not even for a moment.
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.encode(place))
-    fresh.replace(path)
+    write_whole(path, msgspec.json.encode(place))
     try:
         yield place
     finally:

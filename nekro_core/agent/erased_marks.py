@@ -7,12 +7,13 @@ erased a minute ago. Only a digest is kept, made with a secret of this bot, and 
 import hashlib
 import hmac
 import json
-import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 from loguru import logger
+
+from nekro_core.small_files import write_whole
 
 KEPT_S = 30 * 86_400.0
 """No platform's history is asked for what is older."""
@@ -61,8 +62,4 @@ class ErasedMarks:
     def _write(self) -> None:
         if self._path is None:
             return
-        fresh = self._path.with_suffix(".new")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(self._marks, file)
-        fresh.replace(self._path)
+        write_whole(self._path, json.dumps(self._marks).encode())

@@ -8,6 +8,8 @@ from typing import Any
 
 from loguru import logger
 
+from nekro_core.small_files import write_whole
+
 Facts = dict[str, Any]
 
 
@@ -55,8 +57,5 @@ class KeptFile:
 
     def _write(self, facts: dict[str, Facts]) -> None:
         text = json.dumps(facts, ensure_ascii=False, indent=1)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self._path.with_suffix(".new")
-        fresh.write_text(text, encoding="utf-8")
-        os.replace(fresh, self._path)  # noqa: PTH105 - said plainly: the old file is replaced
+        write_whole(self._path, text.encode())
         self._facts = facts

@@ -1,6 +1,5 @@
 """The file ``data/conduct.toml``: read again when it changes, and written by commands."""
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from loguru import logger
 
 from nekro_core.chat import ChatKey
 from nekro_core.conduct.values import Conduct, ConductBook, PersonConduct, State
+from nekro_core.small_files import FollowedFile, write_whole
 
 FILE_NAME = "conduct.toml"
 LOOK_S = 1.0
@@ -28,10 +28,9 @@ class ConductFile:
     nothing is said of any chat."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._path = path
+        self._file = FollowedFile(path) if path is not None else None
         self._book = ConductBook()
         self._known: dict[ChatKey, Conduct] = {}
-        self._stamp: Any = None
         self._writing = anyio.Lock()
         self._followers: list[Callable[[], None]] = []
         self.look()
@@ -70,23 +69,16 @@ class ConductFile:
 
     def look(self) -> bool:
         """Read the file where it is another than last time. Whether anything changed."""
-        if self._path is None:
+        if self._file is None:
             return False
         try:
-            status = self._path.stat()
-            stamp: Any = (status.st_mtime_ns, status.st_size, status.st_ino)
+            if not self._file.changed():
+                return False
+            book = ConductBook.parse(self._file.path.read_text("utf-8"))
         except FileNotFoundError:
-            stamp = None
-        except OSError as error:
-            logger.error("{} cannot be read, what it last said stays: {}", self._path, error)
-            return False
-        if stamp == self._stamp:
-            return False
-        self._stamp = stamp
-        try:
-            book = ConductBook.parse(self._path.read_text("utf-8")) if stamp else ConductBook()
+            book = ConductBook()
         except (OSError, ValueError) as error:
-            logger.error("{} is not taken, what it last said stays: {}", self._path, error)
+            logger.error("{} is not taken, what it last said stays: {}", self._file.path, error)
             return False
         if book == self._book:
             return False
@@ -138,29 +130,28 @@ class ConductFile:
     def _document(self) -> Any:
         import tomlkit  # noqa: PLC0415 - 20 ms that only who writes waits for
 
-        if self._path is None:
-            raise ConductRefused("this bot keeps no file of its conduct")
+        path = self._kept()
         try:
-            return tomlkit.parse(self._path.read_text("utf-8"))
+            return tomlkit.parse(path.read_text("utf-8"))
         except FileNotFoundError:
             return tomlkit.parse(_HEAD)
         except ValueError as error:
-            raise ConductRefused(f"{self._path.name} cannot be read: {error}") from None
+            raise ConductRefused(f"{path.name} cannot be read: {error}") from None
 
     def _write(self, document: Any) -> None:
         import tomlkit  # noqa: PLC0415 - as above
 
-        assert self._path is not None
         text = tomlkit.dumps(document)
         try:
             ConductBook.parse(text)
         except ValueError as error:
             raise ConductRefused(str(error)) from None
-        fresh = self._path.with_suffix(".new")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        fresh.replace(self._path)
+        write_whole(self._kept(), text.encode())
+
+    def _kept(self) -> Path:
+        if self._file is None:
+            raise ConductRefused("this bot keeps no file of its conduct")
+        return self._file.path
 
 
 def _new_table(*, super_table: bool) -> Any:

@@ -10,7 +10,6 @@ gone, with its chats. What became of it stands in ``data/accounts.list.json``, t
 ``nekro accounts`` talks to a bot that runs.
 """
 
-import os
 import tomllib
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +21,7 @@ from anyio.abc import TaskGroup
 from loguru import logger
 
 from nekro_core.chat import ChatKeyError
+from nekro_core.small_files import FollowedFile, write_whole
 from nekro_core.store import Conflict, Store, StoreError
 
 FILE_NAME = "accounts.toml"
@@ -44,9 +44,8 @@ class AccountBook:
 
     def __init__(self, store: Store, data: Path) -> None:
         self._store = store
-        self._path = data / FILE_NAME
+        self._file = FollowedFile(data / FILE_NAME)
         self._list = data / LIST_NAME
-        self._stamp: Any = None
         self._names: dict[tuple[str, str], str] = {}
         self._problems: dict[tuple[str, str], str] = {}
         self._written = b""
@@ -81,20 +80,11 @@ class AccountBook:
     async def look(self) -> bool:
         """Take the names of the file where it is another than last time. Whether it was."""
         try:
-            status = self._path.stat()
-            stamp: Any = (status.st_mtime_ns, status.st_size, status.st_ino)
-        except FileNotFoundError:
-            stamp = None
-        except OSError as error:
-            logger.error("{} cannot be read: {}", self._path, error)
-            return False
-        if stamp == self._stamp:
-            return False
-        self._stamp = stamp
-        try:
-            self._names = read_names(self._path)
+            if not self._file.changed():
+                return False
+            self._names = read_names(self._file.path)
         except (OSError, ValueError) as error:
-            logger.error("{} is not taken: {}", self._path, error)
+            logger.error("{} is not taken: {}", self._file.path, error)
             return False
         await self._take()
         return True
@@ -106,11 +96,11 @@ class AccountBook:
                 if await self._store.accounts.assign(adapter, account, name):
                     logger.info("account {} of {} is {!r} from now on", account, adapter, name)
             except (Conflict, ChatKeyError) as error:
-                logger.error("{}: {}", self._path, error)
+                logger.error("{}: {}", self._file.path, error)
                 self._problems[adapter, account] = str(error)
             except StoreError as error:
-                logger.error("{}: {} is not named: {}", self._path, account, error)
-                self._stamp = None  # It is tried again.
+                logger.error("{}: {} is not named: {}", self._file.path, account, error)
+                self._file.ask_again()
 
     async def _follow(self) -> None:
         while True:
@@ -138,7 +128,7 @@ class AccountBook:
         if data == self._written:
             return
         try:
-            _replace(self._list, data)
+            write_whole(self._list, data)
         except OSError as error:
             logger.error("{} cannot be written: {}", self._list, error)
         else:
@@ -176,8 +166,7 @@ def write_name(data: Path, adapter: str, account: str, name: str) -> None:
     if adapter not in document:
         document[adapter] = tomlkit.table()
     document[adapter][account] = name
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _replace(path, tomlkit.dumps(document).encode())
+    write_whole(path, tomlkit.dumps(document).encode())
 
 
 def read_list(data: Path) -> list[ListedAccount]:
@@ -186,11 +175,3 @@ def read_list(data: Path) -> list[ListedAccount]:
         return msgspec.json.decode((data / LIST_NAME).read_bytes(), type=list[ListedAccount])
     except (OSError, msgspec.MsgspecError):
         return []
-
-
-def _replace(path: Path, data: bytes) -> None:
-    fresh = path.with_name(f".{path.name}.new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    fresh.replace(path)

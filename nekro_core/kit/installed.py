@@ -10,6 +10,7 @@ from nekro_core.kit.files import FilesRefused, changes, digests
 from nekro_core.kit.sources import Kind, Source
 from nekro_core.plugin.moving import forget, settle
 from nekro_core.plugin.registry import LOCAL_FOLDER
+from nekro_core.small_files import write_whole
 
 FILE_NAME = "plugins.installed.json"
 
@@ -51,9 +52,7 @@ class Records:
         """Remember what was installed, or with None that it is gone."""
         every = {**self.all(), item: record}
         kept = {key: value for key, value in every.items() if value is not None}
-        fresh = self._path.with_name(f".{FILE_NAME}.new")
-        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(kept)))
-        fresh.replace(self._path)
+        write_whole(self._path, msgspec.json.format(msgspec.json.encode(kept)))
 
     def changed_since(self, item: str) -> list[str]:
         """What is different from what was installed, a line a file; nothing for what was not."""

@@ -21,6 +21,7 @@ import msgspec
 from loguru import logger
 
 from nekro_core.packages.errors import PackagesRefused
+from nekro_core.small_files import write_whole
 
 if TYPE_CHECKING:  # what they bring takes 50 ms, and a bot whose plugins need nothing needs none
     from packaging.requirements import Requirement
@@ -238,9 +239,7 @@ class PackageShelf:
             return _Note()
 
     def _write(self, note: _Note) -> None:
-        fresh = self._folder / f".{_NOTE}.new"
-        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(note)))
-        fresh.replace(self._folder / _NOTE)
+        write_whole(self._folder / _NOTE, msgspec.json.format(msgspec.json.encode(note)))
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ import msgspec
 from loguru import logger
 
 from nekro_core.plugin.listing import PluginInfo, PluginState, UnknownPlugin
+from nekro_core.small_files import write_whole
 
 FILE_NAME = "plugins.json"
 LIST_NAME = "plugins.list.json"
@@ -69,7 +70,7 @@ class Choices:
         disabled = {each: known for each, known in self._disabled.items() if each != item}
         if not wanted:
             disabled[item] = key
-        _write(self._path, msgspec.json.format(msgspec.json.encode(_Chosen(disabled))))
+        write_whole(self._path, msgspec.json.format(msgspec.json.encode(_Chosen(disabled))))
         self.changed()
 
     def _read(self) -> Mapping[str, str]:
@@ -101,7 +102,7 @@ def write_list(data_dir: Path, plugins: Iterable[PluginInfo]) -> None:
         )
         for info in plugins
     ]
-    _write(data_dir / LIST_NAME, msgspec.json.format(msgspec.json.encode(listed)))
+    write_whole(data_dir / LIST_NAME, msgspec.json.format(msgspec.json.encode(listed)))
 
 
 def read_list(data_dir: Path) -> list[ListedPlugin]:
@@ -129,10 +130,3 @@ def switch(data_dir: Path, plugin: str, *, wanted: bool) -> str:
         return plugin
     names = ", ".join(each.key or each.item for each in known) or "none that the bot has seen"
     raise UnknownPlugin(f"there is no plugin {plugin!r}; there are {names}")
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.write_bytes(data)
-    os.replace(fresh, path)  # noqa: PTH105 - said plainly: the old file is replaced

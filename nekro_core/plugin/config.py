@@ -9,6 +9,8 @@ from typing import Any, ClassVar, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from nekro_core.small_files import write_whole
+
 FILE_NAME = "config.yaml"
 
 
@@ -85,12 +87,8 @@ class ConfigBase(BaseModel):
             text = json.dumps(values, ensure_ascii=False, indent=2)
         else:
             text = yaml.safe_dump(values, allow_unicode=True, sort_keys=False, width=100)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f".{path.name}.new")
-        fresh.write_text(text, encoding="utf-8")
-        # It may hold keys of other services.
-        fresh.chmod(0o600)
-        os.replace(fresh, path)  # noqa: PTH105 - said plainly: the old file is replaced
+        # It may hold keys of other services: nobody else may read it.
+        write_whole(path, text.encode())
 
     load_yaml = load_config
     load_json = load_config

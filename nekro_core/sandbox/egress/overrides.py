@@ -15,11 +15,11 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from nekro_core.sandbox.egress.rules import Rules
+from nekro_core.small_files import FollowedFile
 
 _log = logging.getLogger(__name__)
 
@@ -75,10 +75,9 @@ class OverridesFile:
     """The file, read again when it changed. While it cannot be read, what was last read counts."""
 
     def __init__(self, path: Path, default: Rules) -> None:
-        self._path = path
+        self._file = FollowedFile(path)
         self._none = Overrides(default, {})
         self._current = self._none
-        self._stamp: Any = None
         self.look()
 
     def rules(self, owner: str, name: str) -> Rules:
@@ -87,23 +86,14 @@ class OverridesFile:
 
     def look(self) -> bool:
         """Read it where it is another than last time. Whether any rule changed."""
-        try:
-            status = self._path.stat()
-            stamp: Any = (status.st_mtime_ns, status.st_size, status.st_ino)
-        except FileNotFoundError:
-            stamp = None
-        except OSError as error:
-            _log.error("%s cannot be read, its last rules stay: %s", self._path, error)
-            return False
-        if stamp == self._stamp:
-            return False
-        self._stamp = stamp
         before = self._current
         try:
-            text = self._path.read_text("utf-8") if stamp else ""
+            if not self._file.changed():
+                return False
+            text = self._file.path.read_text("utf-8")
             self._current = Overrides.parse(text, self._none.default)
         except FileNotFoundError:
             self._current = self._none
         except (OSError, ValueError) as error:
-            _log.error("%s is not taken, its last rules stay: %s", self._path, error)
+            _log.error("%s is not taken, its last rules stay: %s", self._file.path, error)
         return self._current != before

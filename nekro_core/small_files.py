@@ -1,0 +1,49 @@
+"""Small files beside the database, which a bot shares with people, with commands, or with its next
+start: replaced as a whole, and read again when somebody else has written them."""
+
+import os
+from pathlib import Path
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Put a file in the place of the one that is there; its folder is made where it is missing.
+
+    Whoever reads meanwhile, and whoever comes after a process that was killed, finds the old one or
+    the new one, never half of one. (It is not synced: after a power cut it may be the old one, or
+    empty.) Both file and folder are for their owner alone. Raises `OSError`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fresh = path.with_name(f".{path.name}.new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    fresh.replace(path)
+
+
+class FollowedFile:
+    """Tells whether a file is another than when it was last asked.
+
+    By its time, its size and its inode: editors write into a file or put another in its place.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._stamp: tuple[int, int, int] | None = None
+
+    def changed(self) -> bool:
+        """Whether it was written, made or removed since the last call; at the first one, whether
+        it is there. Takes microseconds. Raises `OSError` where nobody can tell."""
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            stamp = None
+        else:
+            stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        return True
+
+    def ask_again(self) -> None:
+        """Let `changed` say yes once more, if it is there: what was read has led to nothing."""
+        self._stamp = None
