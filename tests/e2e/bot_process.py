@@ -106,8 +106,9 @@ async def running_bot(
     """A bot on a free port with its data under ``folder``; settings by their names in ``.env``."""
     environment = {"PORT": "0", "LOG_LEVEL": "DEBUG", **settings}
     bot = BotProcess(folder / "data", environment, command, nursery)
-    await bot.start()
     try:
+        await bot.start()
         yield bot
     finally:
-        await bot.stop()
+        if bot.process is not None:  # One that was too slow to start runs too.
+            await bot.stop()
