@@ -7,6 +7,7 @@ import argparse
 import sys
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -42,16 +43,16 @@ async def run(options: argparse.Namespace) -> int:
 
 async def _at_the_bot(place: Place, options: argparse.Namespace) -> list[str]:
     async with httpx.AsyncClient(
-        base_url=f"{place.address}/api/v1/outbox",
+        base_url=f"{place.address}/api/v1",
         headers={"Authorization": f"Bearer {place.token}"},
         timeout=_CALL_S,
         trust_env=False,
     ) as client:
         if options.action == "list":
             asked = {"states": options.states, "chat": options.chat, "limit": options.limit}
-            answer = await client.get("", params=asked)
+            answer = await client.get("/outbox", params=asked)
             return _table(_checked(answer)["messages"])
-        answer = await client.post(f"/{options.id}/{options.action}")
+        answer = await client.post(f"/outbox/{quote(options.id, safe='')}/{options.action}")
         return _table([_checked(answer)])
 
 

@@ -1,4 +1,4 @@
-"""``nekro outbox`` while no bot runs; through a running one it asks ``/api/v1/outbox``."""
+"""``nekro outbox``: in the database while no bot runs, through the HTTP API of one that does."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -8,7 +8,9 @@ import pytest
 from nekro_core import outbox_command
 from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Text
 from nekro_core.delivery import Broadcast, Outbox
+from nekro_core.place import kept_note
 from nekro_core.store import DataFolderLock, Store
+from tests.adapters.web.running import web
 from tests.delivery.fakes import FakeAdapter
 
 GROUP = ChatKey.parse("fake-group_1")
@@ -55,6 +57,24 @@ async def test_list_resend_and_drop(folder: Path, capsys: pytest.CaptureFixture[
     assert await said(capsys, "drop", id=name) == "dropped\n"
     assert "all that was sent" in await said(capsys, "list")
     assert "dropped by the operator" in await said(capsys, "list", states="all")
+
+
+async def test_through_the_bot_that_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = await lost(folder)
+    data = folder / "data"
+    async with (
+        Store.open(f"sqlite://{data}/nekro.sqlite3") as store,
+        Outbox(store, {"fake": FakeAdapter()}, Broadcast()) as outbox,
+        web(data) as bot,
+    ):
+        bot.host.outbox = outbox.desk
+        port = int(bot.url.rpartition(":")[2])
+        with DataFolderLock(data), kept_note(data, "127.0.0.1", port, bot.adapter.access_token):
+            assert name in await said(capsys, "list")
+            assert "all that was sent" in await said(capsys, "list", chat="fake-group_2")
+            assert "expected all, or some of" in await said(capsys, "list", states="odd")
+            assert "pending " in await said(capsys, "resend", id=name)
+            assert "there is no message 'x'" in await said(capsys, "drop", id="x")
 
 
 async def test_what_cannot_be(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

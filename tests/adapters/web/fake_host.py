@@ -93,6 +93,7 @@ class MemoryKeeper:
 class FakeHost:
     data_dir: Path
     settings: Mapping[str, Any] = field(default_factory=dict)
+    outbox: Any = None
 
     def __post_init__(self) -> None:
         self.media = MemoryKeeper(self.data_dir / "uploads")
