@@ -25,8 +25,9 @@ from nekro_core.plugin.i18n import SupportedLang, get_text
 from nekro_core.tools.outcome import ToolFailure
 
 LANGS = {"en": SupportedLang.EN_US, "zh": SupportedLang.ZH_CN, "ja": SupportedLang.JA_JP}
-_OLDER = 10
-"""Records that tell the language of a chat: ``/help`` by itself is no language."""
+_OLDER = 50
+"""Records that tell the language of a chat: ``/help`` by itself is no language, nor are ten of its
+like one after the other."""
 
 
 class ContextMaker(Protocol):

@@ -80,7 +80,8 @@ async def test_what_does_not_fit_is_told_with_how_it_is_written(tmp_path: Path) 
 
 async def test_the_language_is_that_of_the_people(tmp_path: Path) -> None:
     async with talk(tmp_path, echo=ECHO) as chat:
-        chat.world.journal.records = [chat.record("今天天气怎么样？")]
+        asked = [chat.record("/status") for _ in range(12)]  # which is no language
+        chat.world.journal.records = [chat.record("今天天气怎么样？"), *asked]
         assert (await chat.say("/echo"))[0].startswith("缺少“text”。")
 
 
