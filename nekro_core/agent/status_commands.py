@@ -71,7 +71,8 @@ def status_commands(ports: Ports, working: Callable[[ChatKey], bool]) -> tuple[C
             accounts.append(await quota_of_chat(ports, chat))
         if not of and context.is_super_user:
             accounts.append(await quota_of_bot(ports))
-        return CmdCtl.message("\n".join(told(account, context.lang) for account in accounts))
+        lines = [told(account, context.lang) for account in accounts]
+        return CmdCtl.message("\n".join([*lines, *_how_to_change(ports, context)]))
 
     async def quota(
         context: CommandExecutionContext,
@@ -117,6 +118,10 @@ def status_commands(ports: Ports, working: Callable[[ChatKey], bool]) -> tuple[C
             **described(ports.catalogue, "quota"),
         ),
     )
+
+
+def _how_to_change(ports: Ports, context: CommandExecutionContext) -> list[str]:
+    return [ports.catalogue.say("own.quota.change", context.lang)] * context.is_super_user
 
 
 def _place(

@@ -115,6 +115,8 @@ async def test_quotas_of_a_person_and_a_chat(folder: Path, boxes: Shelf) -> None
         assert await bot.ask("five", GROUP, to_bot=True, user="mei") == ["yes"]
         shown = await command(bot, "/quota", LIN)
         assert shown.splitlines()[0].startswith("Person: 2 of 2 answers")
+        assert "To change it" not in shown
+        assert "To change it: /quota chat" in await command(bot, "/quota", user="boss")
         assert await command(bot, "/quota lin turns:3", LIN) == (
             "Only an operator may change a quota."
         )
