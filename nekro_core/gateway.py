@@ -40,7 +40,7 @@ from nekro_core.progress import ProgressLine
 from nekro_core.sandbox.preview import Preview
 from nekro_core.sandbox.preview.front import PreviewFront
 from nekro_core.settings import Settings, SettingsError, adapter_settings, written_settings
-from nekro_core.store import StoreError
+from nekro_core.store import DataFolderLock, StoreError, StoreUnavailable
 
 DRIVER = "~fastapi+~httpx+~websockets"
 GRACEFUL_SHUTDOWN_S = 1
@@ -66,6 +66,7 @@ def run() -> int:
     async def main() -> int:
         settings = Settings.load()
         with _ended_by_signals() as ending:
+            _look_ahead(settings)
             if not settings.nekro_llm.configured:
                 models = settings.nekro_data_dir / "models"
                 await ensure_weights(settings.nekro_embedded, models, line.report)
@@ -77,10 +78,28 @@ def run() -> int:
         return anyio.run(main, backend_options={"use_uvloop": True})
     except (SettingsError, PortTaken, StartFailed, StoreError, WeightsError, OSError) as error:
         line.end()
-        sys.stderr.write(f"nekro-core cannot start. {error}\n")
+        sys.stderr.write(f"nekro-core cannot start: {error}{_remedy(error)}\n")
         return 1
     finally:
         gc.enable()  # a start that failed has left it off
+
+
+def _look_ahead(settings: Settings) -> None:
+    """Find out what is taken before weights are downloaded for half an hour, and make nothing.
+    Raises `DataFolderInUse`, `PortTaken`, `OSError`."""
+    if settings.nekro_data_dir.is_dir():
+        with DataFolderLock(settings.nekro_data_dir):
+            pass
+    listen(str(settings.host), settings.port).close()
+
+
+def _remedy(error: Exception) -> str:
+    """What to look at, where the error itself does not say it."""
+    if isinstance(error, StoreUnavailable):
+        return ". Does its server run, is NEKRO_DATABASE_URL right, is the disk full?"
+    if isinstance(error, OSError):
+        return ". Is NEKRO_DATA_DIR a folder that this user may write to, is the disk full?"
+    return ""
 
 
 def _announce(place: Place, link: str) -> None:
@@ -105,6 +124,7 @@ class Ending:
 
     def ask(self, number: signal.Signals) -> None:
         """A signal came."""
+        logger.info("{}: the bot ends", number.name)
         if self._server is None or self._server.should_exit:
             self._scope.cancel()
         else:
@@ -173,7 +193,7 @@ async def serve(settings: Settings, ending: Ending, *, report: Report, announce:
                 await server.serve([listener])
             except SystemExit:
                 # uvicorn's word for a hook of NoneBot or of a plugin that failed.
-                failure = StartFailed("The web server did not start; the log above says why.")
+                failure = StartFailed("the web server did not start; the log above says why.")
             except Exception as error:  # noqa: BLE001 (raised again below)
                 failure = error
         if failure is not None:

@@ -55,7 +55,7 @@ def _why_taken(host: str, port: int, error: OSError) -> str:
         errno.EADDRNOTAVAIL: "that is no address of this machine: set HOST in .env",
     }
     remedy = remedies.get(error.errno or 0, f"{error.strerror}: set HOST and PORT in .env")
-    return f"Cannot listen on {host} port {port}: {remedy}."
+    return f"cannot listen on {host} port {port}: {remedy}."
 
 
 @contextmanager

@@ -24,7 +24,7 @@ def words(ended: Ended) -> str:
     """What a refused start says on stderr."""
     assert ended.status == 1, ended.err
     assert "Traceback" not in ended.out + ended.err
-    assert ended.err.startswith("nekro-core cannot start. ")
+    assert ended.err.startswith("nekro-core cannot start: ")
     return ended.err
 
 
@@ -89,6 +89,20 @@ async def test_a_folder_in_use_and_a_database_of_a_newer_version(folder: Path, w
     assert "was written by a newer version: it has 9999_x" in said
     assert "Install the newer version again" in said
     assert (folder / "data" / "nekro.sqlite3").read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_one(folder: Path, write_env, capsys) -> None:
+    (folder / "file").write_text("")
+    write_env(**MODEL | {"NEKRO_DATA_DIR": "file"})
+    said = run_here(capsys)
+    assert "file" in said
+    assert "Is NEKRO_DATA_DIR a folder that this user may write to" in said
+
+
+def test_what_is_taken_is_told_before_weights_are_fetched(folder: Path, write_env, capsys) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        write_env(PORT=str(other.getsockname()[1]), NEKRO_EMBEDDED__DOWNLOAD="false")
+        assert "another program holds it" in run_here(capsys)
 
 
 def test_two_sockets_never_share_a_port() -> None:

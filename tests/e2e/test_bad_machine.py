@@ -53,7 +53,7 @@ async def vain_start(folder: Path, data: Path, **settings: str) -> str:
             await process.wait()
     assert process.returncode == 1, said.decode()
     words = said.decode()
-    assert "nekro-core cannot start." in words
+    assert "nekro-core cannot start: " in words
     assert "Traceback" not in words, words
     return words
 
