@@ -16,6 +16,7 @@ from nekro_core.store.secrets import FOLDER
 
 _SHORTEST = 8
 """Characters. A shorter one stands in ordinary words, and blacking those out hides the log."""
+_CANCELLED = "CancelledError"
 _QUIET = ("httpx", "httpx2", "httpcore", "openai", "aiosqlite", "tortoise", "websockets")
 
 
@@ -71,9 +72,17 @@ def open_log(written: Mapping[str, str]) -> Redactor:
     root = logging.getLogger()
     root.handlers = [nonebot_log.LoguruHandler()]
     root.setLevel(logging.INFO)
+    server = logging.getLogger("uvicorn.error")
+    server.setLevel(logging.WARNING)  # else each page that is opened is two lines, with its ids
+    server.addFilter(_is_no_end)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
     return redactor
+
+
+def _is_no_end(record: logging.LogRecord) -> bool:
+    """Not the traceback of a start that a signal cut off: that was wanted."""
+    return not record.getMessage().rstrip().endswith(_CANCELLED)
 
 
 def _inner_secrets(written: str) -> Iterator[str]:
