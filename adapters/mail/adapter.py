@@ -2,16 +2,18 @@
 
 import hashlib
 import imaplib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup
 from loguru import logger
 from nonebot.drivers import Driver
 
-from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.adapter import Capabilities, Host, Serving
 from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, File, Image, Receipt, Video, Voice
 
 from .imap import Inbox
@@ -47,8 +49,7 @@ class MailAdapter:
         self._threads = ThreadStore(self._folder / "threads")
         self._intake = Intake(host, self._threads, frozenset(self._boxes), name=self.name)
         self._posting = anyio.CapacityLimiter(POSTS)
-        self._stop = anyio.Event()
-        self._ended: anyio.Event | None = None
+        self._serving = Serving(self._serve)
 
     def capabilities(self, _chat_key: ChatKey) -> Capabilities:
         """A mail carries everything at once."""
@@ -69,26 +70,18 @@ class MailAdapter:
                     "of your provider's mails to hear genuine senders only",
                     box.id,
                 )
-        await self._driver.task_group.start(self._run)
+        await self._serving.start(self._driver.task_group)
 
     async def aclose(self) -> None:
         """Stop looking. May be called twice."""
-        self._stop.set()
-        if self._ended is not None:
-            await self._ended.wait()
+        await self._serving.aclose()
 
-    async def _run(self, *, task_status: TaskStatus[None]) -> None:
-        self._ended = anyio.Event()
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_in_thread, self._threads.prune)
-                for box in self._boxes.values():
-                    tasks.start_soon(self._watch, box)
-                task_status.started()
-                await self._stop.wait()
-                tasks.cancel_scope.cancel()
-        finally:
-            self._ended.set()
+    @asynccontextmanager
+    async def _serve(self, tasks: TaskGroup) -> AsyncIterator[None]:
+        tasks.start_soon(_in_thread, self._threads.prune)
+        for box in self._boxes.values():
+            tasks.start_soon(self._watch, box)
+        yield
 
     # -- in ----------------------------------------------------------------------------------
 

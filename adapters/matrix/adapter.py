@@ -2,16 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 import anyio
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup
 from loguru import logger
 from nonebot.drivers import Driver
 
-from nekro_core.api.adapter import Capabilities, Doubt, Host, PictureLimits, VoiceLimits
+from nekro_core.api.adapter import Capabilities, Doubt, Host, PictureLimits, Serving, VoiceLimits
 from nekro_core.api.chat import (
     ChatKey,
     ChatKind,
@@ -51,7 +52,6 @@ PATIENCE_S = 15.0
 """Longest that a server's wish to be left alone is waited for inside of one call."""
 EDIT_EVERY_S = 3.0
 """Each change is an event of its own, and Synapse takes one in 5 s of an account, by default."""
-DRAIN_S = 1.0
 ASKED_PAGES = 10
 """Pages of 100 own messages that are looked through for one of unknown outcome."""
 CLOCKS_S = 120.0
@@ -72,8 +72,7 @@ class Matrix:
         self._accounts = [
             Account(host, gateway, info, folder) for info in gateway.matrix_config.matrix_bots
         ]
-        self._stop = anyio.Event()
-        self._ended: anyio.Event | None = None
+        self._serving = Serving(self._serve)
 
     def capabilities(self, _chat_key: ChatKey) -> Capabilities:
         """The same for all rooms; media as large as the most modest of our servers takes them."""
@@ -91,25 +90,17 @@ class Matrix:
 
     async def start(self) -> None:
         """Log in and follow, in tasks of the driver's. A server that is away is tried again."""
-        await self._driver.task_group.start(self._run)
+        await self._serving.start(self._driver.task_group)
 
     async def aclose(self) -> None:
         """End the connections; messages in flight become unknown. May be called twice."""
-        self._stop.set()
-        if self._ended is not None:
-            await self._ended.wait()
+        await self._serving.aclose()
 
-    async def _run(self, *, task_status: TaskStatus[None]) -> None:
-        self._ended = anyio.Event()
-        try:
-            async with anyio.create_task_group() as tasks:
-                for account in self._accounts:
-                    tasks.start_soon(account.run)
-                task_status.started()
-                await self._stop.wait()
-                tasks.cancel_scope.cancel()
-        finally:
-            self._ended.set()
+    @asynccontextmanager
+    async def _serve(self, tasks: TaskGroup) -> AsyncIterator[None]:
+        for account in self._accounts:
+            tasks.start_soon(account.run)
+        yield
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
         """Every account of ours that was ever connected, and the one that this chat belongs to."""
@@ -256,7 +247,6 @@ class Matrix:
 
 
 def _own_messages(user: str) -> str:
-
     return json.dumps({"types": ["m.room.message"], "senders": [user]})
 
 

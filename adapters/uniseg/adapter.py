@@ -1,14 +1,16 @@
 """The adapter of one platform: a stock NoneBot adapter, an intake and a way out."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup
 from loguru import logger
 from nonebot.adapters import Bot
 from nonebot.drivers import Driver
 
-from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.adapter import Capabilities, Host, Serving
 from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, Receipt
 
 from .held import hold
@@ -39,8 +41,7 @@ class UnisegAdapter:
         self._send_s = send_s
         self._intake = Intake(host, platform)
         self._held = hold(platform.stock, driver, self._intake)
-        self._stop = anyio.Event()
-        self._ended: anyio.Event | None = None
+        self._serving = Serving(self._serve)
 
     @property
     def stock(self) -> Any:
@@ -53,32 +54,24 @@ class UnisegAdapter:
 
     async def start(self) -> None:
         """Let the stock adapter connect. Its tasks and ours end with `aclose`."""
-        await self._driver.task_group.start(self._run)
+        await self._serving.start(self._driver.task_group)
 
     async def aclose(self) -> None:
         """Disconnect; messages in flight become unknown. May be called twice."""
-        self._stop.set()
-        if self._ended is not None:
-            await self._ended.wait()
+        await self._serving.aclose()
 
-    async def _run(self, *, task_status: TaskStatus[None]) -> None:
-        self._ended = anyio.Event()
+    @asynccontextmanager
+    async def _serve(self, tasks: TaskGroup) -> AsyncIterator[None]:
+        self._intake.open(tasks)
         try:
-            async with anyio.create_task_group() as tasks:
-                self._intake.open(tasks)
-                try:
-                    await self._held.start()
-                except Exception:  # noqa: BLE001 - a stranger's code; the other platforms go on
-                    logger.exception("{} could not be started; it is left out", self.name)
-                task_status.started()
-                await self._stop.wait()
-                with anyio.move_on_after(DRAIN_S):
-                    await self._intake.close()
-                with anyio.move_on_after(END_S):
-                    await self._held.end()
-                tasks.cancel_scope.cancel()
-        finally:
-            self._ended.set()
+            await self._held.start()
+        except Exception:  # noqa: BLE001 - a stranger's code; the other platforms go on
+            logger.exception("{} could not be started; it is left out", self.name)
+        yield
+        with anyio.move_on_after(DRAIN_S):
+            await self._intake.close()
+        with anyio.move_on_after(END_S):
+            await self._held.end()
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
         """Every account of ours that was ever connected, and the one that this chat belongs to."""

@@ -34,6 +34,7 @@ from nekro_core.delivery.host import (
     ToolDesk,
     Working,
 )
+from nekro_core.delivery.serving import Serving
 from nekro_core.media.limits import PictureLimits, PictureType, VoiceFormat, VoiceLimits
 from nekro_core.store import DeliveryRow, StoreUnavailable
 from nekro_core.tools.offer import ToolAnswer
@@ -85,6 +86,7 @@ __all__ = [
     "PluginShown",
     "PluginsShown",
     "Recorded",
+    "Serving",
     "Shown",
     "StoreUnavailable",
     "ToolAnswer",

@@ -29,6 +29,7 @@ EXPORTS = {
         "PluginShown",
         "PluginsShown",
         "Recorded",
+        "Serving",
         "Shown",
         "StoreUnavailable",
         "ToolAnswer",
