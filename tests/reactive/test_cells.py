@@ -1,59 +1,24 @@
 """Cells: what they show, when they run, what becomes of what nobody wants any more."""
 
-import gc
 import threading
-import weakref
-from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import anyio
 import pytest
 
 from nekro_core.api.reactive import (
-    AsyncCell,
     BadInput,
-    Circle,
     NoScope,
     NotHere,
     ReactiveError,
-    Resources,
     batch,
     cell,
     computed,
-    idle,
     load,
     scope,
     settled,
 )
-
-NOTHING = Resources()
-
-
-class Kitchen:
-    """Cooks dishes: each takes a second, and the list shows what was begun and what was thrown
-    away. Burnt toast is an error."""
-
-    def __init__(self) -> None:
-        self.begun: list[str] = []
-        self.thrown_away: list[str] = []
-
-    async def cook(self, dish: str, times: int = 1) -> str:
-        self.begun.append(dish)
-        try:
-            await anyio.sleep(0.01)
-        except BaseException:
-            self.thrown_away.append(dish)
-            raise
-        if "burnt" in dish:
-            raise ValueError(f"{dish}!")
-        return f"hot {dish}" * times
-
-
-def of(meal: AsyncCell[Any]) -> tuple[bool, Any, str]:
-    """All of a cell, at once."""
-    state = meal.state
-    return (state.pending, state.result, str(state.error or ""))
+from tests.reactive.kitchen import NOTHING, Kitchen, of
 
 
 async def test_a_cell_is_idle_then_runs_then_has_a_result() -> None:
@@ -285,118 +250,6 @@ async def test_an_input_nested_without_end_is_refused() -> None:
         assert isinstance(meal.error, BadInput)
 
 
-async def test_a_circle_is_an_error_and_no_endless_loop() -> None:
-    kitchen, closed = Kitchen(), cell(False)
-    async with scope(NOTHING):
-        circle: list[AsyncCell[str]] = []
-        meal = load(kitchen.cook, dish=computed(lambda: closed() and circle[0].result))
-        circle.append(meal)
-        closed.set(True)
-        await settled()
-        assert isinstance(meal.error, Circle)
-        assert str(meal.error) == "cook depends on itself"
-        assert kitchen.begun == []
-
-
-@pytest.mark.parametrize("first", range(3))
-async def test_computed_values_in_a_circle_say_so_whoever_asks_first(first: int) -> None:
-    closed, ring = cell(False), list[Any]()
-    ring += [computed(partial(lambda n: closed() and ring[(n + 1) % 3](), n)) for n in range(3)]
-    others = [computed(each) for each in ring]
-    assert [each() for each in others] == [False] * 3
-    closed.set(True)
-    for place in range(3):
-        with pytest.raises(Circle):
-            ring[(first + place) % 3]()
-    closed.set(False)
-    with pytest.raises(Circle):
-        others[first]()
-
-
-async def test_a_long_way_round_is_a_circle_too() -> None:
-    closed, ring = cell(False), list[Any]()
-    middle = computed(lambda: closed() and ring[0]())
-    ring.append(computed(middle))
-    assert ring[0]() is False
-    for value in (True, False, True):
-        closed.set(value)
-        for each in (ring[0], middle):
-            with suppress(Circle):
-                each()
-    with pytest.raises(Circle):
-        ring[0]()
-
-
-async def test_a_load_that_is_its_own_cause_comes_to_an_end() -> None:
-    number, runs = cell(1), 0
-
-    async def count_up(number_now: int) -> int:
-        nonlocal runs
-        runs += 1
-        await anyio.sleep(0)
-        number.set(number_now + 1)
-        return number_now
-
-    async with scope(NOTHING):
-        counter = load(count_up, number_now=number)
-        await settled()
-        assert isinstance(counter.error, Circle)
-        assert runs == 100
-        number.set(1000)
-        assert counter.pending, "somebody else's change is a new beginning"
-        await settled()
-        assert runs == 200
-
-
-async def test_loads_that_are_causes_of_each_other_come_to_an_end() -> None:
-    there, back, runs = cell(1), cell(0), 0
-
-    async def hit(ball: int, to: int) -> int:
-        nonlocal runs
-        runs += 1
-        await anyio.sleep(0)
-        (there if to else back).set(ball + 1)
-        return ball
-
-    async with scope(NOTHING):
-        left, right = load(hit, ball=there, to=0), load(hit, ball=back, to=1, needed=("ball",))
-        await settled()
-        assert isinstance(left.error or right.error, Circle)
-        assert 90 < runs <= 202
-
-
-async def test_a_long_line_of_cells_is_no_circle() -> None:
-    async def add(number: int) -> int:
-        return number + 1
-
-    start = cell(1)
-    async with scope(NOTHING):
-        cells: list[Any] = [start]
-        for _ in range(30):
-            cells.append(load(add, number=cells[-1]))
-        for value in (1, 10, 100):
-            start.set(value)
-            await settled()
-            assert cells[-1].result == value + 30
-
-
-async def test_what_a_load_does_to_its_inputs_is_its_own_affair() -> None:
-    basket, seen = cell(["egg"]), []
-
-    async def spoil(basket: list[str]) -> int:
-        seen.append(list(basket))
-        basket.append("mould")
-        return len(basket)
-
-    async with scope(NOTHING):
-        spoiled = load(spoil, basket=basket)
-        await settled()
-        spoiled.refresh()
-        await settled()
-    assert basket() == ["egg"]
-    assert seen == [["egg"], ["egg"]]
-
-
 async def test_computations_only_read() -> None:
     async with scope(NOTHING):
         one = cell(1)
@@ -415,94 +268,6 @@ async def test_an_input_that_is_wanted_and_not_given_is_told() -> None:
     async with scope(NOTHING):
         with pytest.raises(TypeError, match="needed: dich is no input; there are dish"):
             load(Kitchen().cook, needed=("dich",), dish="soup")
-
-
-async def test_a_scope_ends_what_was_made_in_it() -> None:
-    kitchen, dish = Kitchen(), cell("soup")
-    async with scope(NOTHING):
-        done = load(kitchen.cook, dish="rice")
-        await settled()
-        meal = load(kitchen.cook, dish=dish)
-        follower = load(kitchen.cook, dish=meal)
-        await anyio.sleep(0)
-        await anyio.sleep(0)
-    assert kitchen.thrown_away == ["soup"]
-    assert of(meal) == of(follower) == (False, None, "")
-    assert not follower.waiting
-    assert of(done) == (False, "hot rice", ""), "what was finished can still be read"
-    dish.set("fish")
-    await idle()
-    assert kitchen.begun == ["rice", "soup"]
-    with pytest.raises(NoScope):
-        load(kitchen.cook, dish="soup")
-
-
-async def test_a_scope_inside_of_another_ends_its_own_part() -> None:
-    kitchen = Kitchen()
-    async with scope(NOTHING) as all_of_it:
-        outer = load(kitchen.cook, dish="soup")
-        with scope() as part:
-            load(kitchen.cook, dish="rice")
-            await anyio.sleep(0)
-            await anyio.sleep(0)
-            assert part.busy
-        async with scope() as other:
-            inner = load(kitchen.cook, dish="fish")
-            await other.settled()
-            assert inner.result == "hot fish"
-        await all_of_it.settled()
-        assert outer.result == "hot soup"
-        assert not all_of_it.busy
-    assert kitchen.thrown_away == ["rice"]
-
-
-async def test_scopes_in_the_wrong_place_are_refused_in_words() -> None:
-    with pytest.raises(NoScope, match="async with scope"), scope():
-        pass
-    with pytest.raises(NoScope, match="live in a scope"):
-        load(Kitchen().cook, dish="soup")
-    async with scope(NOTHING) as over:
-        pass
-    with pytest.raises(NoScope, match="over"):
-        assert over.resources
-    with pytest.raises(NoScope, match="entered once"):
-        async with over:
-            pass
-
-
-async def test_the_bodys_error_is_not_wrapped() -> None:
-    async def body() -> None:
-        async with scope(NOTHING):
-            load(Kitchen().cook, dish="soup")
-            raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
-        await body()
-
-
-async def test_whoever_is_cancelled_leaves_a_scope_with_all_in_it() -> None:
-    kitchen = Kitchen()
-    with anyio.move_on_after(0.001):
-        async with scope(NOTHING):
-            load(kitchen.cook, dish="soup")
-            await anyio.sleep_forever()
-    assert kitchen.thrown_away == ["soup"]
-
-
-async def test_nothing_hangs_on_a_value_that_outlives_its_scope() -> None:
-    dish, left = cell("soup"), list[weakref.ref[Any]]()
-    for _ in range(3):
-        async with scope(NOTHING):
-            meal = load(Kitchen().cook, dish=computed(lambda: dish().strip()))
-            line = computed(lambda meal=meal: meal.result)  # type: ignore[misc]
-            await meal.settled()
-            async for _glimpse in line.follow():
-                pass
-            left += [weakref.ref(meal), weakref.ref(line)]
-        del meal, line
-    gc.collect()
-    assert [each() for each in left] == [None] * 6
-    dish.set("rice")
 
 
 async def test_a_value_may_be_set_from_another_thread() -> None:

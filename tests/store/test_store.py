@@ -1,27 +1,16 @@
 """What is kept and how it is asked for."""
 
 import asyncio
-import sqlite3
-import threading
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
-import anyio
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from nekro_core.chat import (
     Author,
     ChatKey,
     ChatKeyError,
     DeliveryState,
-    Image,
-    Media,
-    Notice,
     Record,
-    Text,
 )
 from nekro_core.store import (
     Conflict,
@@ -29,110 +18,13 @@ from nekro_core.store import (
     Step,
     Store,
     StoreError,
-    StoreSettings,
-    StoreUnavailable,
     ToolCall,
     TurnRunning,
     Usage,
     ValueTooLarge,
 )
-from nekro_core.store.messages import unique_id_of
 
 from .conftest import GROUP, OTHER, Clock, record, say
-
-# ---- messages
-
-
-async def test_history_keeps_order_and_every_field(store: Store) -> None:
-    said = await say(
-        store,
-        message_id="m1",
-        to_bot=True,
-        from_history=True,
-        segments=(Text("look"), Image(Media(path="/x", name="猫.png")), Notice("poke", "1", "2")),
-    )
-    other = await say(store, key=OTHER)
-    last = await say(store, "bye")
-    assert await store.messages.newest(GROUP, 10) == [said, last]
-    assert await store.messages.newest(GROUP, 1) == [last]
-    assert await store.messages.newest(GROUP, 1, before=last.seq) == [said]
-    assert await store.messages.after(GROUP, said.seq, 10) == [last]
-    assert await store.messages.after(None, 0, 10) == [said, other, last]
-    assert await store.messages.by_message_id(GROUP, "m1") == said
-    assert await store.messages.by_message_id(OTHER, "m1") is None
-    assert await store.messages.get(other.seq) == other
-
-
-async def test_a_platform_id_is_stored_once_in_an_instance(store: Store) -> None:
-    first, again = record(store, message_id="7"), record(store, message_id="7")
-    results = await asyncio.gather(
-        store.messages.add(first, unique_id="7"), store.messages.add(again, unique_id="7")
-    )
-    assert [bool(result[-1]) for result in results] == [True, False]
-    elsewhere = record(store, key=OTHER, message_id="7")
-    assert (await store.messages.add(elsewhere, unique_id="7"))[-1]
-
-
-async def test_numbers_are_never_given_again(sqlite_url: str, tmp_path: Path) -> None:
-    async with Store.open(sqlite_url) as store:
-        last = [await say(store) for _ in range(5)][-1]
-    with closing(sqlite3.connect(tmp_path / "nekro.sqlite3")) as database, database:
-        database.execute("DELETE FROM messages")
-    async with Store.open(sqlite_url) as store:
-        assert store.messages.reserve() > last.seq
-
-
-async def test_those_who_listen_hear_in_the_order_of_the_calls(store: Store) -> None:
-    heard: list[Record] = []
-    records = [record(store, str(number)) for number in range(500)]
-    async with anyio.create_task_group() as tasks:
-        for each in records:
-            tasks.start_soon(_add, store, each, heard)
-    assert heard == records
-
-
-async def _add(store: Store, each: Record, heard: list[Record]) -> None:
-    await store.messages.add(each, unique_id=None, stored=heard.append)
-
-
-async def test_a_cancelled_writer_is_stored_and_heard_all_the_same(store: Store) -> None:
-    heard: list[Record] = []
-    with anyio.CancelScope() as scope:
-        scope.cancel()
-        await store.messages.add(record(store), unique_id=None, stored=heard.append)
-    await say(store)
-    assert len(heard) == 1
-    assert len(await store.messages.newest(GROUP, 10)) == 2
-
-
-async def test_recall_marks_once(store: Store) -> None:
-    await say(store, message_id="m1")
-    found = await store.messages.recall(GROUP, "m1")
-    assert found is not None
-    assert found.recalled
-    assert await store.messages.recall(GROUP, "m1") is None
-    assert await store.messages.recall(GROUP, "never") is None
-    assert await store.messages.recall(GROUP, "") is None
-
-
-async def test_an_id_longer_than_any_column_is_known_again(store: Store) -> None:
-    long = "x" * 5000
-    said = record(store, message_id=long)
-    await store.messages.add(said, unique_id=unique_id_of(long))
-    assert await store.messages.by_message_id(GROUP, long) == said
-
-
-@given(text=st.text(st.characters(exclude_categories=()), max_size=50))
-@settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-async def test_any_text_can_be_kept(store: Store, text: str) -> None:
-    await store.plugin_data.set("p", text, store_key="k")
-    kept = await store.plugin_data.get("p", store_key="k")
-    if store.plugin_data._database.dialect == "postgres":
-        text = text.replace("\0", "\ufffd")  # It knows no such character.
-    assert kept == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
 
 # ---- chats, accounts, users
 
@@ -389,116 +281,3 @@ async def test_racing_writers_are_each_told_the_truth(store: Store) -> None:
     told = await asyncio.gather(*(store.plugin_data.set("a", str(n)) for n in range(20)))
     assert sorted(told) == [0] + [1] * 19
     assert await store.plugin_data.get("a") == "19"
-
-
-# ---- the database itself
-
-
-async def test_stores_in_one_process_do_not_meet(tmp_path: Path) -> None:
-    async with (
-        Store.open(f"sqlite://{tmp_path}/a.sqlite3") as a,
-        Store.open(f"sqlite://{tmp_path}/b.sqlite3") as b,
-    ):
-        await asyncio.gather(*(a.plugin_data.set("p", "a") for _ in range(5)))
-        await b.plugin_data.set("p", "b")
-        assert (await a.plugin_data.get("p"), await b.plugin_data.get("p")) == ("a", "b")
-
-
-async def test_a_bad_write_does_not_cost_its_neighbours(store: Store) -> None:
-    turn = await store.turns.begin(GROUP, trigger_seq=1, through_seq=1)
-    step = Step(position=0, reply="")
-    results = await asyncio.gather(
-        store.plugin_data.set("p", "1", store_key="1"),
-        store.turns.add_step(turn.turn_id, step),
-        store.turns.add_step(turn.turn_id, step),
-        store.plugin_data.set("p", "2", store_key="2"),
-        return_exceptions=True,
-    )
-    assert [type(result) for result in results] == [int, type(None), Conflict, int]
-    assert await store.plugin_data.get("p", store_key="2") == "2"
-
-
-async def test_a_locked_database_is_said_and_nothing_half_written(
-    sqlite_url: str, tmp_path: Path
-) -> None:
-    quick = StoreSettings(busy_timeout_s=0.05)
-    async with Store.open(sqlite_url, quick) as store:
-        with closing(sqlite3.connect(tmp_path / "nekro.sqlite3", isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            with pytest.raises(StoreUnavailable, match="another program holds the database"):
-                await say(store)
-            with pytest.raises(StoreUnavailable):
-                await store.plugin_data.set("p", "1")
-            other.execute("ROLLBACK")
-        assert await store.messages.newest(GROUP, 10) == []
-        assert await store.plugin_data.set("p", "2") == 0
-        await say(store)
-        assert len(await store.messages.newest(GROUP, 10)) == 1
-
-
-async def test_a_full_disk_is_said_and_goes_on_when_there_is_room(
-    sqlite_url: str, tmp_path: Path
-) -> None:
-    async with Store.open(sqlite_url) as store:
-        await say(store)
-        full = "PRAGMA max_page_count = 1"  # SQLite's own way to run out of room.
-        await store.plugin_data._database.read(full)
-        with pytest.raises(StoreUnavailable, match="free space on the disk"):
-            await store.plugin_data.set("p", "x" * 1_000_000)
-        await store.plugin_data._database.read("PRAGMA max_page_count = 1000000")
-        assert await store.plugin_data.get("p") is None
-        assert await store.plugin_data.set("p", "x" * 1_000_000) == 0
-
-
-async def test_what_is_in_line_is_written_at_the_end(url: str) -> None:
-    async with Store.open(url) as store:
-        for _ in range(100):
-            await asyncio.wait({asyncio.ensure_future(_hand_in(store))}, timeout=0)
-    async with Store.open(url) as store:
-        assert len(await store.messages.newest(GROUP, 200)) == 100
-        closed = store
-    with pytest.raises(StoreUnavailable, match="closed"):
-        await closed.plugin_data.set("p", "1")
-
-
-async def _hand_in(store: Store) -> None:
-    await say(store)
-
-
-async def test_an_error_of_the_body_comes_out_as_itself(url: str) -> None:
-    with pytest.raises(KeyError):
-        async with Store.open(url):
-            raise KeyError("mine")
-
-
-async def test_last_words_are_written_though_the_owner_is_cancelled(url: str) -> None:
-    with anyio.CancelScope() as scope:
-        async with Store.open(url) as store:
-            scope.cancel()
-            try:
-                await anyio.sleep(10)
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await say(store, "last words")
-    assert scope.cancelled_caught
-    async with Store.open(url) as store:
-        assert len(await store.messages.newest(GROUP, 10)) == 1
-
-
-async def test_a_cancelled_opening_leaves_nothing_open(sqlite_url: str) -> None:
-    """A connection that is not closed keeps its thread, and so the process, alive."""
-    before = connection_threads()
-    with anyio.CancelScope() as scope:
-        scope.cancel()
-        async with Store.open(sqlite_url):
-            raise AssertionError("it was opened")
-    assert scope.cancelled_caught
-    # A closed connection's thread is about to end, and nobody waits for it.
-    left = connection_threads() - before
-    for thread in left:
-        thread.join(10)
-    assert not [thread for thread in left if thread.is_alive()]
-
-
-def connection_threads() -> set[threading.Thread]:
-    return {each for each in threading.enumerate() if "connection_worker" in each.name}

@@ -1,0 +1,32 @@
+"""Models for scripted endpoints."""
+
+import pytest
+
+from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.llm.settings import LLMSettings
+from tests.peers.scripted_model import ScriptedModelServer
+
+KEY = "sk-test-0123456789abcdef"
+
+
+class Sleeps(list[float]):
+    """A sleep that only notes how long it was asked to be."""
+
+    async def __call__(self, seconds: float) -> None:
+        self.append(seconds)
+
+
+@pytest.fixture
+async def model_at():
+    """Makes models for a server and closes them after the test."""
+    made: list[OpenAIChatModel] = []
+
+    def make(server: ScriptedModelServer, **changes) -> OpenAIChatModel:
+        sleep = changes.pop("sleep", Sleeps())
+        fields = {"base_url": server.base_url, "model": "scripted", "api_key": KEY, **changes}
+        made.append(OpenAIChatModel(LLMSettings(**fields), sleep=sleep, jitter=lambda: 0.5))
+        return made[-1]
+
+    yield make
+    for model in made:
+        await model.aclose()

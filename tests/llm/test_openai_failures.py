@@ -1,0 +1,173 @@
+"""An endpoint that does not answer as it should: whose fault it is, and what is tried again."""
+
+import pytest
+
+from nekro_core.llm.model import (
+    ChatRequest,
+    KeyRejected,
+    ModelError,
+    ModelRefused,
+    ModelUnreachable,
+    QuotaExceeded,
+    ReplyBroken,
+    RequestRejected,
+    TextDelta,
+)
+from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.llm.settings import LLMSettings
+from tests.llm.conformance import ask, listen, words_of
+from tests.llm.conftest import KEY, Sleeps
+from tests.peers.scripted_model import Answer, Asked, Reply, ScriptedModelServer
+
+
+async def heard_before(model: OpenAIChatModel, request: ChatRequest):
+    """The deltas that came, and the error that ended them."""
+    deltas = []
+    try:
+        async with model.stream(request) as stream:
+            async for delta in stream:
+                deltas.append(delta)  # noqa: PERF401 - those before an error are wanted too
+    except ModelError as error:
+        return deltas, error
+    return deltas, None
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "says"),
+    [
+        (Answer(status=401, error={"message": f"bad key {KEY}"}), KeyRejected, "api_key"),
+        (Answer(status=403, error={"message": "not for you"}), KeyRejected, "not for you"),
+        (Answer(status=402, error={"message": "pay"}), QuotaExceeded, "account is empty"),
+        (
+            Answer(status=429, error={"message": "no money", "code": "insufficient_quota"}),
+            QuotaExceeded,
+            "used up",
+        ),
+        (Answer(status=429, retry_after=900), QuotaExceeded, "too many requests"),
+        (Answer(status=404, error={"message": "no model x"}), RequestRejected, "base_url"),
+        (Answer(status=400, error={"message": "too long"}), RequestRejected, "too long"),
+        (
+            Answer(status=400, error={"message": "no", "code": "content_filter"}),
+            ModelRefused,
+            "filter",
+        ),
+        (Answer(status=200, content_type="text/html", body=b"<html>"), RequestRejected, "/v1"),
+        (Answer(status=200, chunks=["x"], reason="content_filter"), ModelRefused, "filter"),
+        (
+            Answer(chunks=[b'data: {"choices":[{"delta":{"refusal":"I will not"}}]}\n\n']),
+            ModelRefused,
+            "I will not",
+        ),
+    ],
+)
+async def test_errors_say_whose_fault_it_is_at_once(model_at, answer, error, says) -> None:
+    async with ScriptedModelServer([answer]) as server:
+        _, raised = await heard_before(model_at(server), ask("hi"))
+    assert type(raised) is error
+    assert says in str(raised)
+    assert KEY not in str(raised)
+    assert len(server.requests) == 1
+
+
+async def test_a_provider_that_says_when_to_come_back_is_quoted(model_at) -> None:
+    async with ScriptedModelServer([Answer(status=429, retry_after=900)]) as server:
+        _, error = await heard_before(model_at(server), ask("hi"))
+    assert error.retry_after_s == 900
+    assert error.retryable
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        Answer(status=429, retry_after=2),
+        Answer(status=500),
+        Answer(status=503),
+        Answer(status=408),
+        Answer(then="break"),
+        Answer(then="no_done"),
+        Answer(chunks=[b"data: garbage\n\n"]),
+        Answer(chunks=[b"data: [1]\n\n"]),
+        Answer(chunks=[b'data: {"error":{"code":502,"message":"upstream"}}\n\n']),
+        Answer(chunks=[b'data: {"error":{"type":"rate_limit_error","message":"slow"}}\n\n']),
+    ],
+)
+async def test_another_try_where_nothing_had_arrived(model_at, first: Answer) -> None:
+    sleeps = Sleeps()
+    async with ScriptedModelServer([first, "fine now"]) as server:
+        assert words_of(await listen(model_at(server, sleep=sleeps), ask("hi"))) == "fine now"
+    assert sleeps == [2.25 if first.retry_after else 0.75]
+
+
+async def test_tries_are_counted_and_back_off(model_at) -> None:
+    sleeps = Sleeps()
+    async with ScriptedModelServer(lambda asked: Answer(status=500)) as server:
+        _, error = await heard_before(model_at(server, sleep=sleeps), ask("hi"))
+    assert isinstance(error, ModelUnreachable)
+    assert len(server.requests) == 3
+    assert sleeps == [0.75, 1.5]
+
+
+async def test_nobody_listens_there(model_at) -> None:
+    async with ScriptedModelServer([]) as server:
+        model = model_at(server, retries=0)
+    _, error = await heard_before(model, ask("hi"))
+    assert isinstance(error, ModelUnreachable)
+    assert "127.0.0.1" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("rest", "says"),
+    [
+        (Answer(chunks=["half"], then="break"), "connection"),
+        (Answer(chunks=["half"], then="no_done"), "without its end"),
+        (Answer(chunks=["half", b"data: {]\n\n"]), "no reply"),
+        (Answer(chunks=["half", b'data: {"error":{"message":"oom"}}\n\n']), "oom"),
+        (Answer(chunks=["half"], then="stall"), "silent"),
+    ],
+)
+async def test_a_reply_that_breaks_off_is_never_asked_again(
+    model_at, rest: Answer, says: str
+) -> None:
+    async with ScriptedModelServer([rest, "again"]) as server:
+        model = model_at(server, between_tokens_s=0.3 if rest.then == "stall" else 60)
+        (words, usage), error = await heard_before(model, ask("hi"))
+    assert words == TextDelta("half")
+    assert usage.estimated
+    assert isinstance(error, ReplyBroken)
+    assert says in str(error)
+    assert len(server.requests) == 1
+
+
+async def test_a_thought_was_paid_for_so_it_is_not_asked_again(model_at) -> None:
+    answer = Answer(thoughts=["hm"], then="break")
+    async with ScriptedModelServer([answer, "again"]) as server:
+        _, error = await heard_before(model_at(server), ask("hi"))
+    assert isinstance(error, ReplyBroken)
+    assert len(server.requests) == 1
+
+
+async def test_silence_before_the_first_token_has_its_own_limit(model_at) -> None:
+    def answer(asked: Asked) -> Reply:
+        return Answer(then="stall") if len(server.requests) == 1 else "fine now"
+
+    async with ScriptedModelServer(answer) as server:
+        model = model_at(server, first_token_s=0.5, retries=9)
+        assert words_of(await listen(model, ask("hi"))) == "fine now"
+        assert len(server.requests) > 1
+
+
+async def test_the_total_has_a_limit(model_at) -> None:
+    answer = Answer(chunks=["word "] * 1000, delay_s=0.05)
+    async with ScriptedModelServer([answer]) as server:
+        deltas, error = await heard_before(model_at(server, total_s=2), ask("hi"))
+    assert isinstance(error, ReplyBroken)
+    assert deltas
+
+
+async def test_keys_are_never_shown(model_at) -> None:
+    async with ScriptedModelServer(["ok"], api_key="another") as server:
+        model = model_at(server)
+        _, error = await heard_before(model, ask("hi"))
+        assert isinstance(error, KeyRejected)
+        settings = LLMSettings(base_url=server.base_url, model="m", api_key=KEY)
+    assert KEY not in f"{error!r} {settings!r} {model!r} {settings.model_dump_json()}"

@@ -1,0 +1,115 @@
+"""The history: what is kept of each message, in which order, and what is the same one."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import anyio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nekro_core.chat import (
+    Image,
+    Media,
+    Notice,
+    Record,
+    Text,
+)
+from nekro_core.store import (
+    Store,
+)
+from nekro_core.store.messages import unique_id_of
+
+from .conftest import GROUP, OTHER, record, say
+
+
+async def test_history_keeps_order_and_every_field(store: Store) -> None:
+    said = await say(
+        store,
+        message_id="m1",
+        to_bot=True,
+        from_history=True,
+        segments=(Text("look"), Image(Media(path="/x", name="猫.png")), Notice("poke", "1", "2")),
+    )
+    other = await say(store, key=OTHER)
+    last = await say(store, "bye")
+    assert await store.messages.newest(GROUP, 10) == [said, last]
+    assert await store.messages.newest(GROUP, 1) == [last]
+    assert await store.messages.newest(GROUP, 1, before=last.seq) == [said]
+    assert await store.messages.after(GROUP, said.seq, 10) == [last]
+    assert await store.messages.after(None, 0, 10) == [said, other, last]
+    assert await store.messages.by_message_id(GROUP, "m1") == said
+    assert await store.messages.by_message_id(OTHER, "m1") is None
+    assert await store.messages.get(other.seq) == other
+
+
+async def test_a_platform_id_is_stored_once_in_an_instance(store: Store) -> None:
+    first, again = record(store, message_id="7"), record(store, message_id="7")
+    results = await asyncio.gather(
+        store.messages.add(first, unique_id="7"), store.messages.add(again, unique_id="7")
+    )
+    assert [bool(result[-1]) for result in results] == [True, False]
+    elsewhere = record(store, key=OTHER, message_id="7")
+    assert (await store.messages.add(elsewhere, unique_id="7"))[-1]
+
+
+async def test_numbers_are_never_given_again(sqlite_url: str, tmp_path: Path) -> None:
+    async with Store.open(sqlite_url) as store:
+        last = [await say(store) for _ in range(5)][-1]
+    with closing(sqlite3.connect(tmp_path / "nekro.sqlite3")) as database, database:
+        database.execute("DELETE FROM messages")
+    async with Store.open(sqlite_url) as store:
+        assert store.messages.reserve() > last.seq
+
+
+async def test_those_who_listen_hear_in_the_order_of_the_calls(store: Store) -> None:
+    heard: list[Record] = []
+    records = [record(store, str(number)) for number in range(500)]
+    async with anyio.create_task_group() as tasks:
+        for each in records:
+            tasks.start_soon(_add, store, each, heard)
+    assert heard == records
+
+
+async def _add(store: Store, each: Record, heard: list[Record]) -> None:
+    await store.messages.add(each, unique_id=None, stored=heard.append)
+
+
+async def test_a_cancelled_writer_is_stored_and_heard_all_the_same(store: Store) -> None:
+    heard: list[Record] = []
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await store.messages.add(record(store), unique_id=None, stored=heard.append)
+    await say(store)
+    assert len(heard) == 1
+    assert len(await store.messages.newest(GROUP, 10)) == 2
+
+
+async def test_recall_marks_once(store: Store) -> None:
+    await say(store, message_id="m1")
+    found = await store.messages.recall(GROUP, "m1")
+    assert found is not None
+    assert found.recalled
+    assert await store.messages.recall(GROUP, "m1") is None
+    assert await store.messages.recall(GROUP, "never") is None
+    assert await store.messages.recall(GROUP, "") is None
+
+
+async def test_an_id_longer_than_any_column_is_known_again(store: Store) -> None:
+    long = "x" * 5000
+    said = record(store, message_id=long)
+    await store.messages.add(said, unique_id=unique_id_of(long))
+    assert await store.messages.by_message_id(GROUP, long) == said
+
+
+@given(text=st.text(st.characters(exclude_categories=()), max_size=50))
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+async def test_any_text_can_be_kept(store: Store, text: str) -> None:
+    await store.plugin_data.set("p", text, store_key="k")
+    kept = await store.plugin_data.get("p", store_key="k")
+    if store.plugin_data._database.dialect == "postgres":
+        text = text.replace("\0", "\ufffd")  # It knows no such character.
+    assert kept == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
