@@ -3,15 +3,27 @@
 What a namespace already confines stays allowed; denied is what reaches around one, what has been
 the way into kernels, and memory that no limit counts. ``EPERM`` says "you may not"; ``ENOSYS`` says
 "this kernel has none", so that libraries fall back (glibc from ``clone3`` to ``clone``, where the
-flags can be read). Sources: `man 2 seccomp`, the kernel's ``syscall_64.tbl`` and
-``asm-generic/unistd.h``.
+flags can be read). The instructions, and where the numbers are from: `nekro_core.system_calls`.
 """
 
 import errno
-import struct
 from dataclasses import dataclass
 
-_X32_BIT = 0x40000000
+from nekro_core.system_calls import (
+    ALLOW,
+    ANY_BIT,
+    EQUAL,
+    ERRNO,
+    GIVE,
+    MACHINES,
+    check_argument,
+    deny,
+    only,
+    op,
+    program,
+)
+
+__all__ = ["MACHINES", "build_filter"]
 
 # Named, x86_64, aarch64. None: this processor's kernel never had it.
 _NOT_PERMITTED: tuple[tuple[str, int | None, int | None], ...] = (
@@ -89,14 +101,9 @@ _FAMILIES = (1, 2, 10)  # AF_UNIX, AF_INET, AF_INET6: the network namespace conf
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _PERSONALITY_QUERY = 0xFFFFFFFF
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _GIVE = 0x20, 0x15, 0x35, 0x45, 0x06
-_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-_NUMBER, _ARCHITECTURE = 0, 4
-
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    audit: int
     column: int
     clone: int
     socket: int
@@ -108,72 +115,29 @@ class _Machine:
 
 _MACHINES = {
     "x86_64": _Machine(
-        0xC000003E, 1, clone=56, socket=41, socketpair=53, ioctl=16, personality=135, prlimit64=302
+        1, clone=56, socket=41, socketpair=53, ioctl=16, personality=135, prlimit64=302
     ),
     "aarch64": _Machine(
-        0xC00000B7,
-        2,
-        clone=220,
-        socket=198,
-        socketpair=199,
-        ioctl=29,
-        personality=92,
-        prlimit64=261,
+        2, clone=220, socket=198, socketpair=199, ioctl=29, personality=92, prlimit64=261
     ),
 }
-
-MACHINES = tuple(_MACHINES)
-"""The processors whose system calls are known here, as `os.uname` names them."""
 
 
 def build_filter(machine: str) -> bytes:
     """The program for a processor. Raises `KeyError` for one that is not in `MACHINES`."""
     known = _MACHINES[machine]
-    program = [
-        _op(_LOAD, _ARCHITECTURE),
-        _op(_EQUAL, known.audit, 1, 0),
-        _op(_GIVE, _KILL),
-        _op(_LOAD, _NUMBER),
-    ]
-    if machine == "x86_64":
-        program += [_op(_AT_LEAST, _X32_BIT, 0, 1), _op(_GIVE, _KILL)]
+    rules: list[bytes] = []
     for table, error in ((_NOT_PERMITTED, errno.EPERM), (_NOT_THERE, errno.ENOSYS)):
         for row in table:
             number = row[known.column]
             if isinstance(number, int):
-                program += [_op(_EQUAL, number, 0, 1), _op(_GIVE, _ERRNO | error)]
-    program += _check_argument(known.clone, 0, [_op(_ANY_BIT, _CLONE_NEW, 0, 1), *_deny()])
+                rules += [op(EQUAL, number, 0, 1), op(GIVE, ERRNO | error)]
+    rules += check_argument(known.clone, 0, [op(ANY_BIT, _CLONE_NEW, 0, 1), *deny()])
     for number in (known.socket, known.socketpair):
-        program += _check_argument(number, 0, _only(_FAMILIES, errno.EAFNOSUPPORT))
-    terminal = [_op(_EQUAL, _TIOCSTI, 1, 0), _op(_EQUAL, _TIOCLINUX, 0, 1), *_deny()]
-    program += _check_argument(known.ioctl, 1, terminal)
-    program += _check_argument(known.personality, 0, _only((0, _PERSONALITY_QUERY), errno.EPERM))
+        rules += check_argument(number, 0, only(_FAMILIES, errno.EAFNOSUPPORT))
+    terminal = [op(EQUAL, _TIOCSTI, 1, 0), op(EQUAL, _TIOCLINUX, 0, 1), *deny()]
+    rules += check_argument(known.ioctl, 1, terminal)
+    rules += check_argument(known.personality, 0, only((0, _PERSONALITY_QUERY), errno.EPERM))
     # A process may bound itself, not the agent, which has the same user id.
-    program += _check_argument(known.prlimit64, 0, _only((0,), errno.EPERM))
-    program.append(_op(_GIVE, _ALLOW))
-    return b"".join(program)
-
-
-def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    return struct.pack("HBBI", code, if_true, if_false, value)
-
-
-def _deny(error: int = errno.EPERM) -> list[bytes]:
-    return [_op(_GIVE, _ERRNO | error)]
-
-
-def _only(values: tuple[int, ...], error: int) -> list[bytes]:
-    """Instructions that deny unless the loaded argument is one of ``values``."""
-    count = len(values)
-    return [_op(_EQUAL, value, count - place, 0) for place, value in enumerate(values)] + _deny(
-        error
-    )
-
-
-def _check_argument(number: int, argument: int, check: list[bytes]) -> list[bytes]:
-    """For one system call: load the low half of an argument, run ``check``, then allow.
-
-    The kernel reads these arguments as 32 bits, so the high half cannot matter.
-    """
-    body = [_op(_LOAD, 16 + 8 * argument), *check, _op(_GIVE, _ALLOW)]
-    return [_op(_EQUAL, number, 0, len(body)), *body]
+    rules += check_argument(known.prlimit64, 0, only((0,), errno.EPERM))
+    return program(machine, rules, otherwise=ALLOW)
