@@ -226,11 +226,13 @@ async def test_no_route_is_left_of_an_unloaded_plugin(tmp_path: Path) -> None:
             assert (len(pages), len(hooks)) == (1, 2)
             (hook, _) = shown.hooks
             cut: list[Any] = []
+            came = anyio.Event()
 
-            async def read(cut: list[Any] = cut) -> None:
+            async def read(cut: list[Any] = cut, came: anyio.Event = came) -> None:
                 try:
                     async with shown.client.stream("GET", "/plugins/me.site/stream") as answer:
-                        cut.extend([data async for data in answer.aiter_bytes(4)])
+                        async for _ in answer.aiter_bytes(4):
+                            came.set()
                 except httpx.RemoteProtocolError:
                     cut.append("cut off")
 
@@ -241,7 +243,7 @@ async def test_no_route_is_left_of_an_unloaded_plugin(tmp_path: Path) -> None:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(read)
                     tasks.start_soon(hang)
-                    while shown.open_requests < 2:
+                    while shown.open_requests < 2 or not came.is_set():
                         await anyio.sleep(0.01)
                     await shown.plugins.disable("me.site")
             assert set(cut) == {503, "cut off"}
