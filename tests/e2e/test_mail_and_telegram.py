@@ -80,7 +80,7 @@ async def test_a_kill_loses_and_doubles_nothing_on_telegram(tmp_path: Path) -> N
                 while {*_chats(peer)} | _in_doubt(bot) != {10001, 10002, 10003, 10009}:
                     await anyio.sleep(0.05)
             assert len(_chats(peer)) == len({*_chats(peer)})
-            assert not peer.account.updates
+            await peer.until(lambda: not peer.account.updates)
             assert TOKEN not in bot.log
 
 

@@ -43,9 +43,9 @@ async def test_a_killed_bot_answers_each_timer_once(tmp_path: Path, seed: int) -
         await peer.until(lambda: len(said(peer, "set")) == CHATS, 60)
         await peer.until(lambda: len(said(peer, "ding")) > chance.randrange(3), 30)
         await anyio.sleep(chance.random())
-        in_flight = len(rows(bot, "SELECT 1 FROM deliveries WHERE state = 'sending'"))
         before = len(said(peer, "ding"))
         await bot.kill()
+        in_flight = len(rows(bot, "SELECT 1 FROM deliveries WHERE state = 'sending'"))
         await anyio.sleep(chance.random() * DUE_S)
         await bot.start()
         with anyio.move_on_after(60):

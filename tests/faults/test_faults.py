@@ -104,7 +104,7 @@ async def test_a_line_that_froze_is_asked_about_once_it_is_back(whole: WholeBot)
             await peer.until(lambda: len(peer.sends) == 1)
             key = "onebot_v11.20009-group_1"
             whole.model.replies[key].append(fence("send_channel_message('into the dark')"))
-            peer.answer("send", Late(0.3))
+            peer.answer("send", Late(2.0))
             await peer.say_in_group(1, 10001, "and again", at_me=True)
             await peer.until(lambda: len(peer.sends) == 2)
             line.freeze()
