@@ -70,7 +70,9 @@ async def test_every_saved_file_is_in_force_at_once(folder: Path, write_env) -> 
             await terminal.sees("its page: http://127.0.0.1:")
             await terminal.sees("loaded    ann.cup 1  shake")
             link = terminal.seen.partition("its page: ")[2].split()[0]
-            async with httpx.AsyncClient(follow_redirects=True, trust_env=False) as browser:
+            async with httpx.AsyncClient(
+                follow_redirects=True, trust_env=False, timeout=60
+            ) as browser:
                 assert (await browser.get(link)).status_code == 200
             await terminal.type("hello")
             await terminal.sees("bot: first")

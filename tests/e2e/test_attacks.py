@@ -150,7 +150,7 @@ def peak_mb(whole: WholeBot) -> int:
 
 @pytest.fixture
 async def stranger(whole: WholeBot) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=whole.bot.address, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=whole.bot.address, trust_env=False, timeout=60) as client:
         yield client
 
 

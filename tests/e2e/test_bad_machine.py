@@ -88,7 +88,7 @@ async def test_a_wrong_token(whole: WholeBot) -> None:
         assert not stranger.connected
     await whole.logged("connection refused: wrong or missing access token")
     headers = {"Authorization": "Bearer wrong"}
-    async with httpx.AsyncClient(base_url=whole.bot.address, trust_env=False) as web:
+    async with httpx.AsyncClient(base_url=whole.bot.address, trust_env=False, timeout=60) as web:
         answer = await web.get("/api/v1/rooms", headers=headers)
         assert answer.status_code == 401
         assert "wrong token; the right one lies in secrets/web_access_token" in answer.text

@@ -73,7 +73,7 @@ class BotPage:
     async def link(self) -> str:
         """A link that logs in once."""
         headers = {"Authorization": f"Bearer {self.token}"}
-        async with httpx.AsyncClient(headers=headers, trust_env=False) as script:
+        async with httpx.AsyncClient(headers=headers, trust_env=False, timeout=60) as script:
             return (await script.post(f"{self.url}/api/v1/links")).json()["url"]
 
 

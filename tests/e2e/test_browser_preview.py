@@ -28,7 +28,9 @@ send_channel_message("Here it is: " + workbench.browse(8000)["url"])
 async def said(bot: BotProcess, pattern: str) -> str:
     """What the bot says in the lobby once it says something like this."""
     headers = {"Authorization": f"Bearer {bot.token}"}
-    async with httpx.AsyncClient(base_url=bot.address, headers=headers, trust_env=False) as script:
+    async with httpx.AsyncClient(
+        base_url=bot.address, headers=headers, trust_env=False, timeout=60
+    ) as script:
         posted = await script.post(
             "/api/v1/rooms/group_Lobby/messages",
             json={"speaker": "lin", "text": "Show me a page, please", "to_bot": True},
@@ -68,7 +70,7 @@ async def test_a_page_of_a_box_opens_beside_the_bots_own(tmp_path: Path) -> None
             assert reached == "refused"
 
             headers = {"Authorization": f"Bearer {bot.token}"}
-            async with httpx.AsyncClient(headers=headers, trust_env=False) as script:
+            async with httpx.AsyncClient(headers=headers, trust_env=False, timeout=60) as script:
                 link = (await script.post(f"{bot.address}/api/v1/links")).json()["url"]
             own = await context.new_page()
             await own.goto(link)

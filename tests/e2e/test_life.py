@@ -32,6 +32,7 @@ async def test_sigterm_ends_it_in_order_with_a_stream_open_and_a_turn_in_flight(
                 base_url=f"{bot.address}/api/v1/rooms/private_lin/",
                 headers={"Authorization": f"Bearer {bot.token}"},
                 trust_env=False,
+                timeout=60,
             ) as client,
             client.stream("GET", "events", timeout=60) as stream,
         ):

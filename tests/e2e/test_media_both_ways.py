@@ -83,7 +83,7 @@ async def test_a_large_file_goes_in_pieces_or_by_a_link(whole: WholeBot) -> None
     await until(lambda: len(_uploads(whole, group)) == 2)
     link = _uploads(whole, group)[1].params["file"]
     assert link.startswith(f"{whole.bot.address}/media/")
-    async with httpx.AsyncClient() as nobody:
+    async with httpx.AsyncClient(timeout=60) as nobody:
         fetched = await nobody.get(link)
         assert hashlib.sha256(fetched.content).digest() == hashlib.sha256(made).digest()
         forged = await nobody.get(link.replace("/media/", "/media/A"))

@@ -205,6 +205,7 @@ async def test_a_model_solves_it(
         base_url=f"{bot.address}/api/v1/rooms/private_{speaker}/",
         headers={"Authorization": f"Bearer {bot.token}"},
         trust_env=False,
+        timeout=60,
     ) as web:
         await web.post("messages", json={"speaker": speaker, "text": f"solve the {task}"})
         said = await answer(web)
@@ -231,7 +232,9 @@ async def test_an_mcp_client_solves_them_all(bot: BotProcess, account: Account) 
 
 async def test_a_secret_that_was_made_up_is_refused(bot: BotProcess, account: Account) -> None:
     """So the checks above can fail."""
-    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {bot.token}"}) as web:
+    async with httpx.AsyncClient(
+        headers={"Authorization": f"Bearer {bot.token}"}, timeout=60
+    ) as web:
         address = f"{bot.address}/api/v1/tools/open_vault"
         refused = (await web.post(address, json={"code": "0" * 16})).json()
     assert refused["isError"]

@@ -36,7 +36,9 @@ async def say(bot: BotProcess, text: str, expected: str) -> None:
     """Say something in private and wait until the bot says this."""
     headers = {"Authorization": f"Bearer {bot.token}"}
     room = "/api/v1/rooms/private_lin/messages"
-    async with httpx.AsyncClient(base_url=bot.address, headers=headers, trust_env=False) as script:
+    async with httpx.AsyncClient(
+        base_url=bot.address, headers=headers, trust_env=False, timeout=60
+    ) as script:
         posted = await script.post(room, json={"speaker": "lin", "text": text})
         assert posted.is_success, posted.text
         with anyio.fail_after(90):

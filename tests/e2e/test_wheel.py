@@ -80,7 +80,9 @@ async def test_nekro_run_in_an_empty_folder_serves_page_and_answers(
                 text=True,
             )
             assert str(environment) in where.stdout
-            async with httpx.AsyncClient(follow_redirects=True, trust_env=False) as browser:
+            async with httpx.AsyncClient(
+                follow_redirects=True, trust_env=False, timeout=60
+            ) as browser:
                 link = re.search(r"http://\S+\?token=\S+", bot.log)
                 assert link is not None
                 assert (await browser.get(link[0])).status_code == 200
@@ -92,7 +94,7 @@ async def test_nekro_run_in_an_empty_folder_serves_page_and_answers(
                 assert served.status_code == 200
             room = f"{bot.address}/api/v1/rooms/private_lin/messages"
             headers = {"Authorization": f"Bearer {bot.token}"}
-            async with httpx.AsyncClient(headers=headers, trust_env=False) as client:
+            async with httpx.AsyncClient(headers=headers, trust_env=False, timeout=60) as client:
                 await client.post(room, json={"speaker": "lin", "text": "hello"})
                 with anyio.fail_after(60):
                     while "from the wheel" not in (await client.get(room)).text:

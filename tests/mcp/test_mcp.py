@@ -173,7 +173,9 @@ async def test_in_a_chat_there_is_all_that_the_chat_has(bot: BotProcess) -> None
         assert (await client.call_tool("elsewhere", {})).is_error
         sent = await client.call_tool("send_channel_message", {"text": "hello from outside"})
         assert not sent.is_error
-    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {bot.token}"}) as http:
+    async with httpx.AsyncClient(
+        headers={"Authorization": f"Bearer {bot.token}"}, timeout=60
+    ) as http:
         address = f"{bot.address}/api/v1/rooms/private_lin/messages"
         (record,) = (await http.get(address)).json()["messages"]
     assert record["segments"] == [{"type": "text", "text": "hello from outside"}]
@@ -216,7 +218,7 @@ async def test_who_may_ask(bot: BotProcess, headers: dict[str, str], status: int
         },
     }
     accept = {"Accept": "application/json, text/event-stream"}
-    async with served(bot) as address, httpx.AsyncClient() as http:
+    async with served(bot) as address, httpx.AsyncClient(timeout=60) as http:
         response = await http.post(address, json=body, headers={**accept, **headers})
     assert response.status_code == status
 
@@ -238,13 +240,15 @@ async def test_who_may_ask(bot: BotProcess, headers: dict[str, str], status: int
 async def test_what_the_api_is_asked(
     bot: BotProcess, path: str, body: bytes, status: int, says: str
 ) -> None:
-    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {bot.token}"}) as http:
+    async with httpx.AsyncClient(
+        headers={"Authorization": f"Bearer {bot.token}"}, timeout=60
+    ) as http:
         response = await http.post(f"{bot.address}/api/v1/tools/{path}", content=body)
     assert (response.status_code, says in response.text) == (status, True), response.text
 
 
 async def test_nobody_asks_without_the_token(bot: BotProcess) -> None:
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=60) as http:
         listed = await http.get(f"{bot.address}/api/v1/tools")
         called = await http.post(f"{bot.address}/api/v1/tools/shell", json={"command": "id"})
     assert (listed.status_code, called.status_code) == (401, 401)

@@ -55,7 +55,7 @@ async def test_who_takes_no_pieces_is_given_a_link(
     assert receipt.ok, receipt.reason
     link = peer.calls[-1].params["file"]
     assert link.startswith(f"http://127.0.0.1:{bot.port}/media/")
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         assert (await client.get(link)).content == Path(large.path).read_bytes()
 
 

@@ -55,7 +55,7 @@ def count_connects(peer: OneBotPeer) -> int:
 
 @pytest.mark.parametrize("path", ["/onebot/v11/", "/onebot/v11/http", "/onebot/v11/http/"])
 async def test_nobody_speaks_over_http(bot: Bot, path: str) -> None:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         answer = await client.post(
             f"http://127.0.0.1:{bot.port}{path}",
             headers={"X-Self-ID": "20002"},

@@ -60,7 +60,7 @@ class Web:
 
     def stranger(self, **headers: str) -> httpx.AsyncClient:
         """Somebody without the token."""
-        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=10, verify=NO_TLS)
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=60, verify=NO_TLS)
 
 
 @asynccontextmanager
@@ -74,7 +74,7 @@ async def web(data: Path, *, root_path: str = "", **settings: Any) -> AsyncItera
     async with serving(app) as url:
         headers = {"Authorization": f"Bearer {adapter.access_token}"}
         async with httpx.AsyncClient(
-            base_url=url, headers=headers, timeout=10, verify=NO_TLS
+            base_url=url, headers=headers, timeout=60, verify=NO_TLS
         ) as client:
             yield Web(host, adapter, url, client, clock)
             await adapter.aclose()

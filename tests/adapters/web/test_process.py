@@ -33,7 +33,7 @@ async def _the_page_and_its_socket_want_a_login(page: WholePage) -> None:
         async with connect(socket):
             pass
     assert refused.value.response.status_code == 403
-    async with httpx.AsyncClient(base_url=page.url, verify=NO_TLS) as browser:
+    async with httpx.AsyncClient(base_url=page.url, verify=NO_TLS, timeout=60) as browser:
         assert (await browser.get("/")).headers["location"] == "/ui/"
         for path in ("/ui/", "/ui/_nicegui/client.js", "/ui/_nicegui_ws/socket.io/?EIO=4"):
             assert (await browser.get(path)).status_code == 401, path
@@ -55,7 +55,7 @@ async def _the_page_and_its_socket_want_a_login(page: WholePage) -> None:
 
 
 async def _what_is_loaded_comes_from_here_alone(page: WholePage) -> None:
-    async with httpx.AsyncClient(base_url=page.url, verify=NO_TLS) as browser:
+    async with httpx.AsyncClient(base_url=page.url, verify=NO_TLS, timeout=60) as browser:
         await browser.post("/login", data={"token": page.token})
         shown = await browser.get("/ui/")
     policy = shown.headers["content-security-policy"]
@@ -68,7 +68,7 @@ async def _what_is_loaded_comes_from_here_alone(page: WholePage) -> None:
 async def _the_end_does_not_wait_for_open_streams(page: WholePage) -> None:
     headers = {"Authorization": f"Bearer {page.token}"}
     async with (
-        httpx.AsyncClient(base_url=page.url, headers=headers, verify=NO_TLS) as script,
+        httpx.AsyncClient(base_url=page.url, headers=headers, verify=NO_TLS, timeout=60) as script,
         script.stream("GET", "/api/v1/rooms/lobby/events") as first,
         script.stream("GET", "/api/v1/rooms/cellar/events") as second,
     ):

@@ -28,7 +28,7 @@ async def test_events_come_by_websocket_and_calls_go_by_http() -> None:
             "Satori-Platform": PLATFORM,
             "Satori-User-ID": SELF,
         }
-        async with httpx.AsyncClient(headers=headers, trust_env=False) as client:
+        async with httpx.AsyncClient(headers=headers, trust_env=False, timeout=60) as client:
             body = {"channel_id": "g1", "content": "hello"}
             answer = await client.post(f"http://{address}/message.create", json=body)
             assert answer.json()[0]["id"] == "m1"

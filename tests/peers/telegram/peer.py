@@ -211,7 +211,7 @@ class TelegramPeer(LoopbackServer):
         return await self._ask_relay(f"bot{self.token}/{call.method}", call.params)
 
     async def _ask_relay(self, path: str, body: Json) -> Json:
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             answer: Json = (await client.post(f"{self.relay}/{path}", json=body)).json()
             return answer
 

@@ -49,7 +49,9 @@ async def test_text_goes_both_ways(peer: TelegramPeer) -> None:
 async def test_updates_are_kept_until_they_are_confirmed() -> None:
     async with (
         TelegramPeer() as peer,
-        httpx.AsyncClient(base_url=f"{peer.address}bot{peer.token}/", trust_env=False) as bot,
+        httpx.AsyncClient(
+            base_url=f"{peer.address}bot{peer.token}/", trust_env=False, timeout=60
+        ) as bot,
     ):
         for number in range(3):
             await peer.say(-1001, 42, f"line {number}")
