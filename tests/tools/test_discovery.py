@@ -21,6 +21,7 @@ from nekro_core.kit.tokens import token_counter
 from nekro_core.tools.discovery import SentenceVectors, ToolIndex, brief_of, deferred_lines
 from nekro_core.tools.discovery.brief import LINE_TOKENS, about_tokens
 from nekro_core.tools.discovery.lexicon import Lexicon
+from nekro_core.tools.discovery.sounds import sound_of_english, sound_of_katakana
 from nekro_core.tools.discovery.words import folded, pairs, runs, stem, words
 from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.tool import Tool, ToolKind
@@ -28,7 +29,7 @@ from nekro_core.tools.tool import Tool, ToolKind
 HERE = Path(__file__).parent
 TOOLS = tomllib.loads((HERE / "discovery_tools.toml").read_text("utf-8"))
 READ_BY_THE_LEXICON = ("", "_fourth")
-FLOORS = {"": 43, "_second": 43, "_third": 43, "_fourth": 43, "_fifth": 40}
+FLOORS = {"": 43, "_second": 43, "_third": 43, "_fourth": 43, "_fifth": 43, "_sixth": 43}
 TOKENS = token_counter()
 
 
@@ -112,7 +113,8 @@ async def test_a_search_goes_by_words_where_no_meaning_can_be_had(index: ToolInd
 def test_near_tools_are_found_without_a_word_and_far_ones_are_not() -> None:
     tools = tool_set([a_tool("apple", "Red."), a_tool("banana", "Bent."), a_tool("cherry", "Two.")])
     index = ToolIndex(tools.named)
-    assert first_three(index, "crooked", [0.1, 0.6, 0.3]) == ["banana", "cherry"]
+    assert first_three(index, "crooked", [0.05, 0.6, 0.2]) == ["banana", "cherry"]
+    assert first_three(index, "crooked", [0.05, 0.25, 0.2]) == []  # nothing is near enough
     assert first_three(index, "red", [0.3, 0.4]) == ["apple", "banana"]
     assert first_three(index, "cherry", [0.3, 0.9])[0] == "cherry"  # the name itself
     assert index.sentences[0] == "some: apple: Red."
@@ -160,6 +162,37 @@ def test_camel_case_and_full_width_names_are_parted() -> None:
 )
 def test_accents_and_slips_of_the_pen_are_forgiven(index: ToolIndex, wish: str, tool: str) -> None:
     assert tool in first_three(index, wish)
+
+
+@pytest.mark.parametrize(
+    ("katakana", "english"),
+    [
+        ("トレロ", "trello"),
+        ("サーバーラック", "serverrack"),
+        ("チャンネル", "channel"),
+        ("ディスコード", "discord"),
+        ("インスタグラム", "instagram"),
+        ("スタックオーバーフロー", "stackoverflow"),
+        ("リアクション", "reaction"),
+        ("スクリーンショット", "screenshot"),
+        ("ウィキペディア", "wikipedia"),
+        ("カレンダー", "calendar"),
+        ("パスワード", "password"),
+        ("シミュレーション", "simulation"),
+        ("スポーツ", "sports"),
+    ],
+)
+def test_katakana_sounds_as_the_english_that_it_took(katakana: str, english: str) -> None:
+    assert sound_of_katakana(katakana) == sound_of_english(english) != ""
+
+
+def test_a_name_that_no_lexicon_has_is_found_in_the_other_script() -> None:
+    filler = [a_tool(f"two{number}", "Something else.") for number in range(20)]
+    tools = [a_tool("one", "Ask Frobnitz."), a_tool("zwei", "ザーブレン です"), *filler]
+    index = ToolIndex(tool_set(tools).named)
+    assert first_three(index, "フロブニッツに聞いて")[0] == "one"
+    assert first_three(index, "zurblen")[0] == "zwei"
+    assert first_three(index, "ケト") == []  # too short to tell from others
 
 
 def test_a_tool_that_has_something_of_all_of_a_wish_goes_before_one_that_has_much_of_a_part() -> (

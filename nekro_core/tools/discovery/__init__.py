@@ -4,6 +4,7 @@
 
     words.py      words of a text in any of three languages, in one form
     lexicon.py    what words mean the same: concepts.txt, some hundreds of concepts
+    sounds.py     what a word sounds like, in katakana and in English alike
     nearness.py   how near a wish is to a tool in meaning, by a sentence encoder
     index.py      tools searched by names, words, concepts and nearness
     brief.py      the lines by which a prompt tells of deferred tools

@@ -4,7 +4,8 @@ A score is the sum over the terms of the query that a tool has, each weighed by 
 it (the idf of BM25) and where (a name says more than a description, that more than a parameter).
 Terms are stems of English words and each three letters of them (compounds, and words that are
 misspelt), pairs of neighbouring Chinese or Japanese characters, and concepts of the trilingual
-lexicon, by which a query finds a description in another language. A tool that has something of
+lexicon, by which a query finds a description in another language, and what a word of katakana or of
+English sounds like, by which one finds the other. A tool that has something of
 every part of a query goes before one that has much of a single part.
 
 Where it is known how near the query is to each tool in meaning, that is the score, and the words
@@ -17,10 +18,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import chain, pairwise, repeat
 
 from nekro_core.tools.discovery.lexicon import Lexicon, lexicon
-from nekro_core.tools.discovery.words import folded, threes
+from nekro_core.tools.discovery.sounds import runs_of_katakana, sound_of_english, sound_of_katakana
+from nekro_core.tools.discovery.words import folded, plain_words, threes
 from nekro_core.tools.names import NamedTool
 from nekro_core.tools.tool import Tool
 
@@ -36,6 +38,8 @@ _STRANGE = 0.6
 _LETTERS = 0.2
 """Weights of the kinds of terms; a word of Chinese is about two pairs, and an English one that the
 lexicon does not know is likely a name. The last is that of all of a word's letters together."""
+_SOUND = 0.5
+"""Weight of a word that sounds like one of the other script."""
 _AGAIN = 0.25
 """How much it adds that a word is met in a second way: as it stands and by what it means."""
 _COVERS = 0.5
@@ -43,8 +47,10 @@ _COVERS = 0.5
 _WORDS = 0.45
 """What the words of a query add to its nearness, at most: for as much as its rarest term says."""
 _NEAR = 0.26
-"""How near a tool must be that has no word of the query. Of what was right a fifth is farther, and
-has words; what asks for nothing, such as "hello", comes to 0.25."""
+"""How near the nearest tool must be where none has a word of the query: what asks for nothing, such
+as "ok thanks", comes to 0.25."""
+_FAR = 0.1
+"""How near each must be that has no word of it, once something fits."""
 _EXACT = 100.0
 """For the name itself: nobody who knows it wants another tool."""
 _MAX_QUERY = 400
@@ -87,13 +93,14 @@ class ToolIndex:
         plain = folded(query[:_MAX_QUERY])
         wanted = tuple(self._wanted(plain))
         exact = "_".join(plain.split())
+        by_words = [self._score(wanted, terms) for terms in self._terms]
+        fits = any(by_words) or max(near, default=0.0) >= _NEAR
         hits = [
             (-score, len(terms), named)
-            for named, terms, nearness in zip(
-                self._tools, self._terms, chain(near, repeat(0.0)), strict=False
+            for named, terms, said, nearness in zip(
+                self._tools, self._terms, by_words, chain(near, repeat(0.0)), strict=False
             )
-            if (score := self._fused(self._score(wanted, terms), nearness) + _named(named, exact))
-            > 0
+            if (score := self._fused(said, nearness, fits=fits) + _named(named, exact)) > 0
         ]
         # Of equals the one that is about least else.
         hits.sort(key=lambda hit: (*hit[:2], hit[2].name))
@@ -115,11 +122,26 @@ class ToolIndex:
             part = tuple((term, weight * self._rarity(term)) for term, weight in terms.items())
             if part:
                 yield part, max(counts for _, counts in part)
+        for sound in self._strange_sounds(plain):
+            counts = _SOUND * self._rarity(sound)
+            yield ((sound, counts),), counts
 
-    def _fused(self, by_words: float, near: float) -> float:
+    def _strange_sounds(self, plain: str) -> Iterator[str]:
+        """Of the words that the lexicon does not have. Only those that a tool has: no word is
+        missed for having no like in the other script."""
+        katakana = [run for run in runs_of_katakana(plain) if not self._known(run)]
+        english = [word for word in plain_words(plain) if not self._known(word)]
+        for sound in _sounds(katakana, english, katakana="~e", english="~k"):
+            if sound in self._having:
+                yield sound
+
+    def _known(self, word: str) -> bool:
+        return any(concepts for _, concepts in self._lexicon.parts(word))
+
+    def _fused(self, by_words: float, near: float, *, fits: bool) -> float:
         if not near:
             return by_words
-        if not by_words and near < _NEAR:
+        if not by_words and not (fits and near >= _FAR):
             return 0.0
         return max(near, 0.0) + _WORDS * min(by_words / self._rarest, 1.0)
 
@@ -147,7 +169,12 @@ class ToolIndex:
         for part in self._parts(plain):
             for term, weight in part.items():
                 terms[term] = max(terms.get(term, 0.0), weight)
-        return terms
+        words = plain_words(plain)
+        joined = (
+            first + second for first, second in pairwise(words)
+        )  # スタックオーバーフロー is one
+        heard = _sounds(runs_of_katakana(plain), chain(words, joined), katakana="~k", english="~e")
+        return terms | dict.fromkeys(heard, 1.0)
 
     def _parts(self, plain: str) -> Iterator[dict[_Term, float]]:
         for written, concepts in self._lexicon.parts(plain):
@@ -160,6 +187,11 @@ class ToolIndex:
                 three = threes(each)
                 terms |= {letters: _LETTERS * len(three) ** -0.5 for letters in three}
             yield terms
+
+
+def _sounds(runs: Iterable[str], words: Iterable[str], *, katakana: str, english: str) -> set[str]:
+    heard = {katakana + sound for run in runs if (sound := sound_of_katakana(run))}
+    return heard | {english + sound for word in words if (sound := sound_of_english(word))}
 
 
 def _sentence(tool: Tool) -> str:

@@ -48,6 +48,11 @@ def all_words(plain: str) -> list[str]:
     return [word if word in _STOP else stem(word) for word in _WORD.findall(plain)]
 
 
+def plain_words(plain: str) -> list[str]:
+    """The English words that say something, as they stand."""
+    return [word for word in _WORD.findall(plain) if word not in _STOP]
+
+
 def says_nothing(word: str) -> bool:
     """Whether a word alone tells nothing of what somebody wants."""
     return word in _STOP
