@@ -9,7 +9,6 @@ import pytest
 
 from nekro_core.chat import ChatKey, ChatMessage
 from tests.adapters.uniseg.peers import NAMES, Peer, peer_of
-from tests.adapters.uniseg.stock import bench
 from tests.delivery.adapter_conformance import AdapterConformance
 
 LONG = pytest.mark.long
@@ -55,9 +54,6 @@ class TestPlatforms(AdapterConformance):
     async def harness(
         self, request: pytest.FixtureRequest, tmp_path: Path, anyio_backend: str
     ) -> AsyncIterator[Any]:
-        make = peer_of(request.param)
-        async with bench(tmp_path, request.param, **make.settings) as made:
-            peer = make(made)
-            made.connect(peer.bot)
-            await made.bound()
+        async with peer_of(request.param).connected(tmp_path) as peer:
+            await peer.bench.bound()
             yield Harness(peer)

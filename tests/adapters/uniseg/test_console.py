@@ -13,9 +13,7 @@ from tests.adapters.uniseg.stock import bench
 
 @pytest.fixture
 async def console(tmp_path: Path) -> AsyncIterator[Console]:
-    async with bench(tmp_path, "console", console_headless_mode=True) as made:
-        peer = Console(made)
-        made.connect(peer.bot)
+    async with Console.connected(tmp_path) as peer:
         yield peer
 
 

@@ -21,14 +21,11 @@ from nekro_core.api.chat import (
     Voice,
 )
 from tests.adapters.uniseg.peers.discord import CHANNEL, SELF, Discord, message
-from tests.adapters.uniseg.stock import bench
 
 
 @pytest.fixture
 async def discord(tmp_path: Path) -> AsyncIterator[Discord]:
-    async with bench(tmp_path, "discord", discord_bots=[]) as made:
-        peer = Discord(made)
-        made.connect(peer.bot)
+    async with Discord.connected(tmp_path) as peer:
         yield peer
 
 

@@ -19,14 +19,11 @@ from nekro_core.api.chat import (
     Voice,
 )
 from tests.adapters.uniseg.peers.feishu import ANN, GROUP, MENTION, Feishu
-from tests.adapters.uniseg.stock import bench
 
 
 @pytest.fixture
 async def feishu(tmp_path: Path) -> AsyncIterator[Feishu]:
-    async with bench(tmp_path, "feishu", feishu_bots=[]) as made:
-        peer = Feishu(made)
-        made.connect(peer.bot)
+    async with Feishu.connected(tmp_path) as peer:
         yield peer
 
 

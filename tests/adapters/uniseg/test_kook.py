@@ -17,14 +17,11 @@ from nekro_core.api.chat import (
     Voice,
 )
 from tests.adapters.uniseg.peers.kook import ANN, CHANNEL, Kook
-from tests.adapters.uniseg.stock import bench
 
 
 @pytest.fixture
 async def kook(tmp_path: Path) -> AsyncIterator[Kook]:
-    async with bench(tmp_path, "kook", kaiheila_bots=[]) as made:
-        peer = Kook(made)
-        made.connect(peer.bot)
+    async with Kook.connected(tmp_path) as peer:
         yield peer
 
 

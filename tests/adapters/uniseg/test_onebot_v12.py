@@ -19,15 +19,11 @@ from nekro_core.api.chat import (
     Voice,
 )
 from tests.adapters.uniseg.peers.onebot_v12 import GROUP, OneBotV12
-from tests.adapters.uniseg.stock import bench
 
 
 @pytest.fixture
 async def onebot(tmp_path: Path) -> AsyncIterator[OneBotV12]:
-    roots = {"20002": "http://127.0.0.1:1/"}
-    async with bench(tmp_path, "onebot_v12", onebot_v12_api_roots=roots) as made:
-        peer = OneBotV12(made)
-        made.connect(peer.bot)
+    async with OneBotV12.connected(tmp_path) as peer:
         yield peer
 
 

@@ -1,11 +1,15 @@
 """What every other side can be asked for."""
 
 import itertools
-from typing import Any, ClassVar
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 from nonebot.drivers import Request
 
-from tests.adapters.uniseg.stock import Bench
+from nekro_core.api.chat import ChatKey
+from tests.adapters.uniseg.stock import Bench, bench
 
 
 class Peer:
@@ -20,6 +24,15 @@ class Peer:
         self.refusing = False
         self._numbers = itertools.count(1)
         bench.driver.answer = self._answer
+
+    @classmethod
+    @asynccontextmanager
+    async def connected(cls, folder: Path) -> AsyncIterator[Self]:
+        """The platform's adapter, started in a folder, and this on its other side."""
+        async with bench(folder, ChatKey.parse(cls.chat).instance, **cls.settings) as made:
+            peer = cls(made)
+            made.connect(peer.bot)
+            yield peer
 
     def _answer(self, request: Request) -> Any:
         return self.refusal(request) if self.refusing else self.answer(request)
