@@ -21,6 +21,7 @@ from .outbox_page import outbox_page
 from .plugins_page import plugins_page
 from .posting import Poster
 from .settings import WebSettings
+from .turns_page import turns_page
 
 SERVER_OPTIONS = {"timeout_graceful_shutdown": 2}
 """An event stream never ends by itself; without a bound it would hold the bot's own end up."""
@@ -41,6 +42,7 @@ def create(host: Host, driver: Driver) -> WebAdapter:
     page = LatePage(host, settings.web_bot_name, closing)
     app.include_router(outbox_page(host))  # the mount below takes every other address under /ui
     app.include_router(plugins_page(host))
+    app.include_router(turns_page(host))
     app.mount(PAGE, page)
     return add_api(
         app, host, settings, closing, page=lambda: driver.task_group.start_soon(page.keep)

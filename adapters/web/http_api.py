@@ -18,6 +18,7 @@ from .posting import Poster, repeat_key
 from .refusal import Refused, Route
 from .rooms import BOT_ID, room_key
 from .tools_api import add_tools
+from .turns_page import add_turns
 from .views import Json, record_view, room_view, run_view
 
 INSTANCE = "web"
@@ -103,6 +104,7 @@ def http_api(
 
     add_tools(router, host)
     add_outbox(router, host)
+    add_turns(router, host)
     add_plugins(router, host)
     return router
 

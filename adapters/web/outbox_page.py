@@ -55,8 +55,8 @@ def _html(rows: list[DeliveryRow], language: str, said: str) -> str:
         if rows
         else f"<p>{escape(words['outbox_empty'])}</p>"
     )
-    about = f"{told}<p>{escape(words['outbox_help'])}</p>"
-    return plain_page(language, words["outbox_title"], about + body)
+    about = f"{told}<p class=soft>{escape(words['outbox_help'])}</p>"
+    return plain_page(language, words["outbox_title"], about + body, path=PATH)
 
 
 def _row(row: DeliveryRow, language: str) -> str:

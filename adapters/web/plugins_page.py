@@ -12,6 +12,8 @@ from .plain_page import PLUGINS, plain_page
 from .texts import preferred, texts
 from .views import Json
 
+_COLOURS = {"loaded": "good", "broken": "bad"}
+
 
 def plugins_page(host: Host) -> APIRouter:
     """The route, to be included before the page's mount at ``/ui``."""
@@ -59,14 +61,15 @@ def _html(shown: PluginsShown, language: str) -> str:
         f"<th>{escape(words['outbox_state'])}</th><th>{escape(words['plugins_tools'])}</th></tr>"
         f"{rows}</table>"
     )
-    return plain_page(language, words["plugins_title"], told + table)
+    return plain_page(language, words["plugins_title"], told + table, path=PLUGINS)
 
 
 def _row(plugin: PluginShown, state: str) -> str:
-    problems = "".join(f"<p>{escape(each)}</p>" for each in plugin.problems)
+    problems = "".join(f"<p class=bad>{escape(each)}</p>" for each in plugin.problems)
     name = escape(plugin.key or plugin.item)
     return (
         f"<tr><td><p>{name} <small>{escape(plugin.version)}</small></p>"
         f"<small>{escape(plugin.description)}</small>{problems}</td>"
-        f"<td>{escape(state)}</td><td>{escape(', '.join(plugin.tools))}</td></tr>"
+        f"<td><span class={_COLOURS.get(plugin.state, 'soft')}>{escape(state)}</span></td>"
+        f"<td class=tools>{escape(', '.join(plugin.tools))}</td></tr>"
     )

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 from nekro_core.chat import ChatKey, ChatMessage, DeliveryState, Media, Record, RunRecord, Segments
 from nekro_core.delivery.asgi import WebApplication
-from nekro_core.store import DeliveryRow
+from nekro_core.store import DeliveryRow, LoggedTurn, Step, Usage
 from nekro_core.tools.offer import OfferedTool, ToolAnswer
 
 
@@ -102,6 +102,22 @@ class OutboxActions(Protocol):
         """Let go of a message that waits, is ``unknown`` or was ``rejected``. Raises `CannotDo`."""
 
 
+class TurnLog(Protocol):
+    """What an operator sees of what the bot did (`nekro_core.store.turn_log.TurnLog`)."""
+
+    async def newest(
+        self, *, chat_key: ChatKey | None = None, before: int = 0, limit: int = 50
+    ) -> list[LoggedTurn]:
+        """The newest turns, newest first, at most 500; with ``before`` those older than that
+        one."""
+
+    async def one(self, turn_id: int) -> tuple[LoggedTurn, list[Step], list[RunRecord]] | None:
+        """A turn with its model replies and its runs, in order."""
+
+    async def spent(self, *, since: float) -> Usage:
+        """What all chats used together since then (seconds since 1970)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginShown:
     """One plugin, for the operator to look at. ``item`` is where it was found, ``state`` is
@@ -135,6 +151,7 @@ class Host(Protocol):
     links: MediaLinker
     desk: ToolDesk
     outbox: OutboxActions
+    turns: TurnLog
     pages: WebApplication
     """What plugins answer, to be mounted at ``/plugins`` behind a login: it asks nobody for one."""
     webhooks: WebApplication

@@ -15,6 +15,7 @@ from nekro_core.delivery.host import (
     OutboxActions,
     PluginsShown,
     ToolDesk,
+    TurnLog,
 )
 from nekro_core.delivery.inbox import Inbox
 from nekro_core.delivery.links import MediaLinks
@@ -62,6 +63,7 @@ class LocalHost:
         self._online = online
         self.desk = desk
         self.outbox = outbox
+        self.turns: TurnLog = store.turn_log
         self.pages = pages
         self.webhooks = webhooks
         self.links: MediaLinker = links

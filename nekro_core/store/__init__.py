@@ -20,6 +20,7 @@ from nekro_core.store.traces import Traces
 from nekro_core.store.values import (
     Account,
     DeliveryRow,
+    LoggedTurn,
     ModelUse,
     Step,
     TimerRow,
@@ -39,6 +40,7 @@ __all__ = [
     "DatabaseTooNew",
     "DeliveryRow",
     "KeepSettings",
+    "LoggedTurn",
     "MigrationFailed",
     "ModelUse",
     "Person",

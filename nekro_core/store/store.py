@@ -21,6 +21,7 @@ from nekro_core.store.retention import Retention
 from nekro_core.store.runs import Runs
 from nekro_core.store.settings import StoreSettings
 from nekro_core.store.timers import Timers
+from nekro_core.store.turn_log import TurnLog
 from nekro_core.store.turns import Turns
 from nekro_core.store.values import Account
 from nekro_core.store.waiting import Waiting
@@ -46,6 +47,7 @@ class Store:
         self.users = Users(database, clock=clock)
         self.turns = Turns(database, clock=clock)
         self.runs = Runs(database, clock=clock)
+        self.turn_log = TurnLog(database, turns=self.turns, runs=self.runs)
         self.deliveries = Deliveries(database, self.messages, clock=clock)
         self.plugin_data = PluginData(database)
         self.queries = Queries(database)

@@ -163,6 +163,22 @@ class Turns:
         )
         return [_turn(row) for row in reversed(rows)]
 
+    async def newest(
+        self, *, chat_key: ChatKey | None = None, before: int = 0, limit: int = 50
+    ) -> list[Turn]:
+        """The newest turns of a chat or of all, newest first; with ``before`` those older than
+        that one."""
+        wanted: list[tuple[str, Value]] = []
+        if chat_key is not None:
+            wanted.append(("chat_key = ?", str(chat_key)))
+        if before:
+            wanted.append(("id < ?", before))
+        where = f" WHERE {' AND '.join(text for text, _ in wanted)}" if wanted else ""
+        rows = await self._database.read(
+            f"{_SELECT}{where} ORDER BY id DESC LIMIT ?", *(value for _, value in wanted), limit
+        )
+        return [_turn(row) for row in rows]
+
     async def add_step(self, turn_id: int, step: Step) -> None:
         """Keep one model reply. Raises `Conflict` where that position is taken."""
         of_turn = "(SELECT {} FROM turns WHERE id = ?)"

@@ -112,6 +112,17 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedTurn:
+    """A turn as an operator looks at it. ``asked`` is the record that woke it, None where it is
+    forgotten; ``model`` is empty where none was asked."""
+
+    turn: Turn
+    asked: Record | None
+    usage: Usage
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimerRow:
     """A time at which a chat's agent is woken (`nekro_core.timers`).
 

@@ -83,6 +83,8 @@ export default {
         <i v-else-if="entry.unread" class="nk-unread">{{ entry.unread > 99 ? '99+' : entry.unread }}</i>
       </button>
     </nav>
+    <div class="nk-manage" role="group" :aria-label="texts.manage">
+      <a v-for="page in ['turns', 'outbox', 'plugins']" :key="page" :href="'/ui/' + page">{{ texts[page + '_title'] }}</a></div>
     <button type="button" class="nk-theme" @click="nextTheme"><nk-icon :name="themeIcon" :size="18" />{{ say('theme', { theme: texts['theme_' + theme] }) }}</button>
   </aside>
 

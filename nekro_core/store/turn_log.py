@@ -1,0 +1,79 @@
+"""What an operator looks at of turns: who woke one, how it ended, what it cost, what it ran."""
+
+from nekro_core.chat import ChatKey, RunRecord
+from nekro_core.store.database import Database, Row
+from nekro_core.store.messages import SELECT as RECORDS
+from nekro_core.store.messages import record_of
+from nekro_core.store.runs import Runs
+from nekro_core.store.turns import Turns
+from nekro_core.store.values import LoggedTurn, Step, Turn, Usage
+
+MAX_LISTED = 500
+
+
+class TurnLog:
+    """Reads only. In every chat of every platform."""
+
+    def __init__(self, database: Database, *, turns: Turns, runs: Runs) -> None:
+        self._database = database
+        self._turns = turns
+        self._runs = runs
+
+    async def newest(
+        self, *, chat_key: ChatKey | None = None, before: int = 0, limit: int = 50
+    ) -> list[LoggedTurn]:
+        """The newest turns, newest first, at most 500; with ``before`` those older than that
+        one."""
+        turns = await self._turns.newest(
+            chat_key=chat_key, before=before, limit=max(1, min(limit, MAX_LISTED))
+        )
+        return await self._whole(turns)
+
+    async def one(self, turn_id: int) -> tuple[LoggedTurn, list[Step], list[RunRecord]] | None:
+        """A turn with its model replies and its runs, in order."""
+        turn = await self._turns.get(turn_id)
+        if turn is None:
+            return None
+        (logged,) = await self._whole([turn])
+        return logged, await self._turns.steps(turn_id), await self._runs.of_turn(turn_id)
+
+    async def spent(self, *, since: float) -> Usage:
+        """What all chats used together since then (seconds since 1970)."""
+        return await self._turns.usage(since=since)
+
+    async def _whole(self, turns: list[Turn]) -> list[LoggedTurn]:
+        if not turns:
+            return []
+        marks = ", ".join("?" * len(turns))
+        asked = await self._database.read(
+            f"{RECORDS} WHERE seq IN ({marks})", *(turn.trigger_seq for turn in turns)
+        )
+        used = await self._database.read(
+            "SELECT turn_id, COUNT(*) AS steps, SUM(prompt_tokens) AS prompt, "
+            "SUM(completion_tokens) AS completion, SUM(cost) AS cost, MAX(model) AS model "
+            f"FROM steps WHERE turn_id IN ({marks}) GROUP BY turn_id",
+            *(turn.turn_id for turn in turns),
+        )
+        records = {row["seq"]: record_of(row) for row in asked}
+        costs = {row["turn_id"]: row for row in used}
+        return [
+            LoggedTurn(
+                turn=turn,
+                asked=records.get(turn.trigger_seq),
+                usage=_usage(costs.get(turn.turn_id)),
+                model=costs[turn.turn_id]["model"] if turn.turn_id in costs else "",
+            )
+            for turn in turns
+        ]
+
+
+def _usage(row: Row | None) -> Usage:
+    if row is None:
+        return Usage()
+    return Usage(
+        turns=1,
+        steps=int(row["steps"]),
+        prompt_tokens=int(row["prompt"]),
+        completion_tokens=int(row["completion"]),
+        cost=row["cost"],
+    )
