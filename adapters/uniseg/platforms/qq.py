@@ -10,7 +10,7 @@ from typing import Any
 
 from nonebot.adapters import Bot as BaseBot
 from nonebot.adapters import Event as BaseEvent
-from nonebot.adapters.qq import Adapter, Bot
+from nonebot.adapters.qq import Bot
 from nonebot.adapters.qq.event import (
     C2CMessageCreateEvent,
     GroupMessageCreateEvent,
@@ -40,6 +40,7 @@ from nekro_core.api.chat import (
 from ..adapter import UnisegAdapter
 from ..platform import Platform
 from ..values import Address
+from .qq_webhook import CarefulAdapter
 
 _ANSWER_S = {False: 290.0, True: 3500.0}
 """How long a message may be answered, in private or not, with some seconds left for the way."""
@@ -68,7 +69,7 @@ class QQ(Platform):
 
     name = "qq"
     title = "QQ, official"
-    stock = Adapter
+    stock = CarefulAdapter
     capabilities = _CHATS
 
     def capabilities_of(self, key: ChatKey) -> Capabilities:
