@@ -25,6 +25,9 @@ from nekro_core.delivery.watch import Broadcast
 from nekro_core.store import Statement, Store
 from nekro_core.store.messages import unique_id_of
 
+_LATEST = 1e11
+"""Seconds since 1970, in the year 5138. What a platform, or a stranger's server behind it, calls a
+time may be none that a calendar has, or JSON's NaN: kept, nobody could show its chat any more."""
 _TRIES = 3
 """Times that a message is looked at anew because somebody else changed it meanwhile."""
 
@@ -83,8 +86,10 @@ class Inbox:
         Known means: the same message id in the same instance, or for a notice, which has none, the
         same chat, time, kind and people. The order of calls is the order kept, since the place is
         taken before the first await. A message of one of our own accounts is recorded as
-        `Author.BOT`, which never triggers. Once this was called the message will be stored and
-        told of, also where the caller is cancelled. Raises `StoreUnavailable`: nothing was kept.
+        `Author.BOT`, which never triggers. One with an impossible time was said now.
+
+        Once this was called the message will be stored and told of, also where the caller is
+        cancelled. Raises `StoreUnavailable`: nothing was kept.
         """
         arrived = self._clock()
         message = clean_message(message)
@@ -97,7 +102,7 @@ class Inbox:
             chat_key=key,
             author=Author.BOT if own else Author.PERSON,
             segments=message.segments,
-            time=message.time,
+            time=message.time if 0 <= message.time <= _LATEST else self._wall(),
             message_id=message.message_id,
             sender=sender,
             to_bot=message.to_bot and not own,

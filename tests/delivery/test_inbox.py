@@ -1,6 +1,7 @@
 """In order, once, stored before anything reacts."""
 
 import asyncio
+from datetime import UTC, datetime
 
 import anyio
 import msgspec
@@ -107,6 +108,14 @@ async def test_lone_surrogates_are_replaced_at_the_door(inbox: Inbox, store: Sto
     assert kept is not None
     assert kept.segments == (Text("a\ufffdb"),)
     assert await store.messages.newest(GROUP, 1) == [kept]
+
+
+@pytest.mark.parametrize("time", [float("nan"), float("inf"), -1.0, 1e20, 10**400])
+async def test_a_time_that_no_calendar_has(inbox: Inbox, store: Store, time: float) -> None:
+    kept = await inbox.accept(message(GROUP, message_id="1", time=time))
+    assert kept is not None
+    assert [kept] == await store.messages.newest(GROUP, 10)
+    datetime.fromtimestamp(kept.time, UTC)
 
 
 async def test_an_enormous_message_and_ten_thousand_mentions(inbox: Inbox, store: Store) -> None:
