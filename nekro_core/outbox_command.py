@@ -121,9 +121,12 @@ def _table(messages: list[dict[str, Any]]) -> list[str]:
     lines = []
     for each in messages:
         at = datetime.fromtimestamp(each["created"], UTC).astimezone().isoformat(" ", "seconds")
-        # A message must not steer the terminal.
-        text = "".join(c if c.isprintable() else " " for c in each["text"][:_SHOWN])
-        reason = f" ({each['reason']})" if each["reason"] else ""
-        lines.append(f"{each['id']}  {each['state']:8} {at}  {each['chat_key']}{reason}")
-        lines.append(f"    {text}")
+        reason = f" ({_plain(each['reason'])})" if each["reason"] else ""
+        lines.append(f"{each['id']}  {each['state']:8} {at}  {_plain(each['chat_key'])}{reason}")
+        lines.append(f"    {_plain(each['text'])}")
     return lines or ["nothing: all that was sent has arrived"]
+
+
+def _plain(text: str) -> str:
+    """What people, the model or a platform wrote, without what would steer the terminal."""
+    return "".join(c if c.isprintable() else " " for c in text[:_SHOWN])
