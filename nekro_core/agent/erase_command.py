@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator
 from functools import partial
+from math import ceil
 from typing import Annotated, Literal, Protocol
 
 from loguru import logger
 
 from nekro_core.agent.describing import described
 from nekro_core.agent.erasing import Erasing
+from nekro_core.agent.limits import DAY_S
 from nekro_core.agent.ports import Ports
 from nekro_core.chat import ChatKey
 from nekro_core.plugin.commands.access import CommandPermission
@@ -17,6 +19,10 @@ from nekro_core.plugin.commands.response import CmdCtl, CommandResponse
 from nekro_core.store import Person
 
 _ME = "me"
+_AGAIN_S = 600.0
+"""A member may ask for it so often: the database is written anew each time, and everybody waits.
+Where a quota is set, once in its `DAY_S`: what was used of it is forgotten too."""
+_MOST_KNOWN = 1000
 
 
 class Forgetting(Protocol):
@@ -32,6 +38,25 @@ class Forgetting(Protocol):
 def erase_command(ports: Ports, erasing: Erasing, sessions: Forgetting) -> Command:
     """The command. Said once it tells what there is; with ``sure`` behind it, it is done."""
     say = ports.catalogue.say
+    done_at: dict[int, float] = {}  # without the id: whoever is erased is nowhere
+
+    def waits_s(person: Person, chat_key: ChatKey) -> float:
+        done = done_at.get(hash((person.adapter, person.user_id)))
+        if done is None:
+            return 0.0
+        manners = ports.manners
+        quotas = (
+            *manners.conduct.book.quotas(),
+            manners.person_quota(chat_key, person.user_id),
+            manners.of(chat_key).chat_quota,
+        )
+        bounded = any(value for quota in quotas for _, value in quota)
+        return max(done + (DAY_S if bounded else _AGAIN_S) - ports.clock(), 0.0)
+
+    def note(person: Person) -> None:
+        done_at[hash((person.adapter, person.user_id))] = ports.clock()
+        if len(done_at) > _MOST_KNOWN:
+            del done_at[next(iter(done_at))]
 
     async def plan(person: Person, lang: str) -> CommandResponse:
         traces = await erasing.look(person)
@@ -62,9 +87,13 @@ def erase_command(ports: Ports, erasing: Erasing, sessions: Forgetting) -> Comma
         if not user_id:
             yield CmdCtl.failed(say("command.nobody", lang))
             return
-        person = erasing.person(ChatKey.parse(context.chat_key), user_id)
+        chat_key = ChatKey.parse(context.chat_key)
+        person = erasing.person(chat_key, user_id)
         if not sure:
             yield await plan(person, lang)
+            return
+        if not context.is_super_user and (wait := waits_s(person, chat_key)):
+            yield CmdCtl.failed(say("own.erase.lately", lang, minutes=ceil(wait / 60)))
             return
         ctx = context.ctx
         assert ctx is not None
@@ -74,6 +103,7 @@ def erase_command(ports: Ports, erasing: Erasing, sessions: Forgetting) -> Comma
             drop=sessions.forget_person,
             plugins=partial(ports.plugins.on_user_erase, ctx, person.adapter, user_id),
         )
+        note(person)
         answer = say(
             "own.erase.done",
             lang,

@@ -19,7 +19,7 @@
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Literal, Self
 
@@ -160,6 +160,14 @@ class ConductBook(BaseModel):
             if table is not None:
                 found = table.over(found)
         return found
+
+    def quotas(self) -> Iterator[Quota]:
+        """Every quota that the file sets, wherever."""
+        for table in (self.bot, *self.accounts.values(), *self.chats.values()):
+            yield table.chat_quota
+            yield table.person_quota
+        for person in self.people.values():
+            yield person.quota
 
     def person(self, adapter: str, instance: str, user_id: str) -> PersonConduct:
         """What is said of a person, on the account first."""

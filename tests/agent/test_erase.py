@@ -51,6 +51,24 @@ async def test_a_member_has_themselves_forgotten(folder: Path, boxes: Shelf) -> 
         assert "vermilion" not in bot.prompt()
 
 
+async def test_a_member_does_not_keep_the_database_busy(folder: Path, boxes: Shelf) -> None:
+    """Each time it is written anew, and everybody waits."""
+    async with running_bot(folder, boxes, ScriptedModel([]), command=OPERATOR) as bot:
+        for said in (
+            "Forgotten",
+            "You were forgotten a moment ago. It can be done again in 10 min",
+        ):
+            assert (await command(bot, "/erase me sure", user=USER)).startswith(said)
+            await until(lambda: bot.ports.commands.at_work == 0)
+        # What was used of a quota is forgotten too.
+        (folder / "conduct.toml").write_text("[bot]\nperson_quota = { turns = 2 }\n")
+        bot.ports.manners.conduct.look()
+        assert "again in 1440 min" in await command(bot, "/erase me sure", user=USER)
+        assert (await command(bot, "/erase me", user=USER)).startswith("I would forget")
+        assert (await command(bot, f"/erase {USER} sure", user="boss")).startswith("Forgotten")
+        await until(lambda: bot.ports.commands.at_work == 0)
+
+
 async def test_an_operator_has_anybody_forgotten_in_private_too(folder: Path, boxes: Shelf) -> None:
     private = ChatKey.parse(f"fake-private_{USER}")
     async with running_bot(folder, boxes, ScriptedModel([answer("hi")]), command=OPERATOR) as bot:
