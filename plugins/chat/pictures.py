@@ -9,6 +9,10 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 MAX_PICTURES = 6
 MAX_PIXELS = 36_000_000
 """A picture of few bytes may unfold to gigabytes; decoded it takes 4 bytes a pixel."""
+FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")
+"""Pillow knows thirty more, and hands PostScript, which is a program, to Ghostscript."""
+MAX_SCANS = 200
+"""A JPEG is drawn so often; encoders make 10, and each takes some bytes and up to 7 ms."""
 MAX_SIDE = 1568
 """Longer sides are scaled down by the providers anyway, and cost more tokens on the way."""
 
@@ -32,10 +36,12 @@ def encoded_picture(data: bytes) -> tuple[bytes, str]:
     Nothing of the original's bytes is kept, so neither is what hides in them. Raises `Unviewable`.
     """
     try:
-        with Image.open(io.BytesIO(data)) as opened:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as opened:
             width, height = opened.size
             if width * height > MAX_PIXELS:
                 raise Unviewable(f"{width} x {height} pixels: at most {MAX_PIXELS}")
+            if opened.format == "JPEG" and data.count(b"\xff\xda") > MAX_SCANS:
+                raise Unviewable(f"it is drawn more than {MAX_SCANS} times over")
             # JPEG decodes at a fraction of its size when told what is wanted.
             opened.draft("RGB", (MAX_SIDE, MAX_SIDE))
             picture = ImageOps.exif_transpose(opened)

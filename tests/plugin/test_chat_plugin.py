@@ -142,6 +142,8 @@ async def test_nothing_hides_in_what_is_seen(world: World, tools: ToolSet) -> No
     [
         ({"p": b"<html>"}, "'p': this is no picture"),
         ({"p": b""}, "'p': this is no picture"),
+        ({"p": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"}, "'p': this is no picture"),
+        ({"p": picture((8, 8), "JPEG") + b"\xff\xda" * 201}, "drawn more than 200 times over"),
         ({"p": picture((400, 400))[:300]}, "'p': the picture is broken"),
         ({"p": picture((9000, 9000), mode="1")}, "9000 x 9000 pixels: at most 36000000"),
         ({}, "no such file"),
