@@ -13,7 +13,7 @@ from nekro_core.agent.limits import (
 )
 from nekro_core.agent.ports import Ports
 from nekro_core.chat import ChatKey
-from nekro_core.conduct import Quota
+from nekro_core.conduct import Quota, bare_chat
 from nekro_core.store import Usage
 
 
@@ -55,8 +55,12 @@ async def quota_of_person(ports: Ports, chat_key: ChatKey, user_id: str) -> Acco
 
 
 async def quota_of_chat(ports: Ports, chat_key: ChatKey) -> Account:
-    """A chat's."""
-    used = await ports.store.turns.usage(since=_since(ports), chat_key=chat_key)
+    """A chat's, with all its threads: anybody begins another one. A thread's alone where the
+    operator gave it a quota of its own."""
+    own = ports.manners.conduct.book.chats.get(str(chat_key))
+    alone = own is not None and any(value for _, value in own.chat_quota)
+    place = chat_key if alone else bare_chat(chat_key)
+    used = await ports.store.turns.usage(since=_since(ports), chat_key=place)
     return Account(whose="chat", quota=ports.manners.of(chat_key).chat_quota, used=used)
 
 

@@ -222,15 +222,23 @@ class Turns:
         user_id: str | None = None,
         instances: Collection[str] = (),
     ) -> Usage:
-        """What replies begun ``since`` then cost together: of all, of a chat, of a person. With
-        what plugins asked of models on their behalf. An id is a person's on one platform only:
-        ``instances`` are the accounts whose chats count, all of them where none is named."""
+        """What replies begun ``since`` then cost together: of all, of a chat with its threads (or
+        of one thread), of a person. With what plugins asked of models on their behalf. An id is a
+        person's on one platform only: ``instances`` are the accounts whose chats count, all of them
+        where none is named."""
         where = "started >= ?"
-        values: list[Value] = [since, *_values(chat_key, user_id)]
+        values: list[Value] = [since]
         if chat_key is not None:
-            where += " AND chat_key = ?"
+            values.append(str(chat_key))
+            if chat_key.thread is None:
+                threads = f"{chat_key}#"
+                where += f" AND (chat_key = ? OR substr(chat_key, 1, {len(threads)}) = ?)"
+                values.append(threads)
+            else:
+                where += " AND chat_key = ?"
         if user_id is not None:
             where += " AND user_id = ?"
+            values.append(user_id)
         if instances:
             beginnings = [f"{instance}-" for instance in instances]
             where += (
@@ -254,10 +262,6 @@ class Turns:
             completion_tokens=int(row["completion"]),
             cost=row["cost"],
         )
-
-
-def _values(chat_key: ChatKey | None, user_id: str | None) -> list[Value]:
-    return [str(each) for each in (chat_key, user_id) if each is not None]
 
 
 def _turn(row: Row) -> Turn:

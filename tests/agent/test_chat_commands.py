@@ -131,6 +131,25 @@ async def test_quotas_of_a_person_and_a_chat(folder: Path, boxes: Shelf) -> None
         assert "chat_quota" not in (folder / "conduct.toml").read_text()
 
 
+async def test_a_thread_is_no_way_round_a_quota(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel(lambda _: _said("yes"))
+    async with running_bot(folder, boxes, model, command=OPERATOR) as bot:
+        await command(bot, "/quota chat turns:2", user="boss")
+        with (folder / "conduct.toml").open("a") as file:
+            file.write(f'[chats."{GROUP}#own"]\nchat_quota = {{ turns = 1 }}\n')
+        bot.ports.manners.conduct.look()
+        first, second, third, own = (
+            ChatKey.parse(f"{GROUP}#{thread}") for thread in ("1", "12", "2", "own")
+        )
+        used_up = "This chat has used up what it may ask of me today."
+        assert await bot.ask("one", first, to_bot=True) == ["yes"]
+        assert await bot.ask("two", second, to_bot=True) == ["yes"]
+        assert await bot.ask("three", third, to_bot=True, user="mei") == [used_up]
+        assert await bot.ask("four", GROUP, to_bot=True) == [used_up]
+        assert await bot.ask("five", own, to_bot=True) == ["yes"]
+        assert await bot.ask("six", own, to_bot=True) == [used_up]
+
+
 @pytest.mark.parametrize("line", ["/quota chat turns:many", "/quota chat money:nan"])
 async def test_a_quota_is_a_number(folder: Path, boxes: Shelf, line: str) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), command=OPERATOR) as bot:
