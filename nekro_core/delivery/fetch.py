@@ -16,6 +16,10 @@ from nekro_core.addresses import is_public
 from nekro_core.delivery.settings import MediaSettings
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_LOOKUPS = 2
+"""Names that are looked up at once. The event loop has four threads for it, and the model's address
+is looked up there too: name servers of strangers that never answer must not keep all of them busy.
+"""
 
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -37,6 +41,7 @@ class Fetcher:
         self._settings = settings
         self._resolve = resolve or _resolve
         self._client: httpx.AsyncClient | None = None
+        self._lookups = anyio.CapacityLimiter(_LOOKUPS)
 
     async def __aenter__(self) -> Self:
         return self
@@ -125,7 +130,8 @@ class Fetcher:
 
     async def _address(self, url: httpx.URL) -> str:
         host = url.host
-        found = await self._resolve(host, url.port or 0)
+        async with self._lookups:
+            found = await self._resolve(host, url.port or 0)
         addresses = [ipaddress.ip_address(address) for address in found]
         if host not in self._settings.private_hosts:
             for address in addresses:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import anyio
 import pytest
 from PIL import Image
 
@@ -437,3 +438,29 @@ async def test_chats_whose_names_differ_in_case_only_are_apart(media: MediaStore
     upper, lower = ChatKey.parse("web-group_A"), ChatKey.parse("web-group_a")
     kept = await media.keep_bytes(upper, b"text")
     assert await media.read(lower, kept.path) is None
+
+
+async def test_names_that_nobody_answers_for_leave_room_for_others() -> None:
+    """The model's address is looked up by the same few threads."""
+    at_once = most = 0
+
+    async def resolver(_host: str, _port: int) -> list[str]:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            at_once -= 1
+        return []
+
+    async with Fetcher(MediaSettings(fetch_s=0.1), resolve=resolver) as fetcher:
+
+        async def fetch(number: int) -> None:
+            with pytest.raises(NotFetched, match="not there within"):
+                await fetcher.fetch(f"http://{number}.example.test/cat.png")
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(20):
+                tasks.start_soon(fetch, number)
+    assert most == 2
