@@ -1,7 +1,10 @@
 """The words of an HTML mail, as a person sees them."""
 
 import re
+from collections import Counter
 from html.parser import HTMLParser
+
+from nekro_core.api.chat import sound_html
 
 _BLOCKS = frozenset({
     "address", "article", "aside", "blockquote", "br", "div", "dl", "dt", "dd", "fieldset",
@@ -27,6 +30,7 @@ class _Words(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.parts: list[str] = []
         self._open: list[tuple[str, bool]] = []
+        self._there: Counter[str] = Counter()
         self._hidden = 0
         self._link: list[tuple[str, int]] = []
 
@@ -45,6 +49,7 @@ class _Words(HTMLParser):
             tag in _SILENT or "hidden" in values or bool(_HIDDEN.search(values.get("style") or ""))
         )
         self._open.append((tag, hidden))
+        self._there[tag] += 1
         self._hidden += hidden
         if tag == "a":
             self._link.append((values.get("href") or "", len(self.parts)))
@@ -55,9 +60,10 @@ class _Words(HTMLParser):
             words = "".join(self.parts[start:]).strip()
             if address.startswith(("http://", "https://")) and address.rstrip("/") != words:
                 self.parts.append(f" ({address})" if not self._hidden else "")
-        if any(name == tag for name, _ in self._open):
+        if self._there[tag]:
             while self._open:
                 name, hidden = self._open.pop()
+                self._there[name] -= 1
                 self._hidden -= hidden
                 if name == tag:
                     break
@@ -72,7 +78,7 @@ class _Words(HTMLParser):
 def words_of(html: str) -> str:
     """Never raises; broken HTML is read as far as it goes."""
     parser = _Words()
-    parser.feed(html)
+    parser.feed(sound_html(html))
     parser.close()
     lines = [line.strip() for line in "".join(parser.parts).splitlines()]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()

@@ -23,6 +23,7 @@ from nekro_core.api.chat import (
     Unknown,
     Video,
     Voice,
+    sound_html,
 )
 
 Json = Mapping[str, Any]
@@ -256,7 +257,7 @@ class _Pills(HTMLParser):
         if content.get("format") != "org.matrix.custom.html" or not isinstance(html, str):
             return []
         pills = cls()
-        pills.feed(html[:HTML_LENGTH])
+        pills.feed(sound_html(html[:HTML_LENGTH]))
         return [(words(user), words(name)) for user, name in pills.found[:MENTIONS]]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

@@ -2,6 +2,7 @@
 
 from nekro_core.chat.delivery import Delivery, DeliveryState, Receipt
 from nekro_core.chat.key import MAX_KEY_LENGTH, ChatKey, ChatKeyError, ChatKind
+from nekro_core.chat.markup import sound_html
 from nekro_core.chat.message import ChatMessage, Role, Sender
 from nekro_core.chat.record import NEW_BEGINNING, Author, Record, RunRecord
 from nekro_core.chat.segments import (
@@ -58,4 +59,5 @@ __all__ = [
     "decode_segments",
     "encode_segments",
     "plain_text",
+    "sound_html",
 ]

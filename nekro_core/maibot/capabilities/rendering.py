@@ -15,6 +15,7 @@ import anyio
 from anyio import to_thread
 from PIL import Image, ImageDraw, ImageFont
 
+from nekro_core.chat import sound_html
 from nekro_core.maibot.capabilities.asked import Answer, Asked, NotDone, Offered, done
 
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -151,7 +152,7 @@ class _Words(HTMLParser):
 def _words_drawn(html: str) -> tuple[bytes, int, int]:
     """The words of a page in black on white."""
     parser = _Words()
-    parser.feed(html)
+    parser.feed(sound_html(html))
     font = _font()
     lines = [cut for line in parser.lines if line for cut in _cut(line)] or ["(empty)"]
     lines = lines[: (_MOST_PIXELS - 2 * _MARGIN) // _LINE]
