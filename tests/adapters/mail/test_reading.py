@@ -275,3 +275,23 @@ def test_a_long_thread_keeps_its_ends() -> None:
         thread = thread.with_id(f"<{number}@x>")
     assert len(thread.ids) == 20
     assert (thread.ids[0], thread.ids[-1]) == ("<0@x>", "<99@x>")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"From: " + b"a " * 500_000 + b"<a@b.c>\r\n\r\nhello",
+        b"From: a@b.c\r\nPrecedence:" + b"\r\n  a" * 100_000 + b"\r\n\r\nhello",
+        b"X: y\rFrom: " + b"a " * 500_000 + b"<a@b.c>\r\rhello",
+        b"From: a@b.c\r\n" + b"Authentication-Results: mx.example.test; none\r\n" * 10_000,
+        b"From: a@b.c\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n"
+        b"content-type: " + b"a " * 500_000 + b"\r\n\r\nhello\r\n--b--\r\n",
+    ],
+)
+def test_headers_made_to_keep_the_parser_busy_are_not_parsed(data: bytes) -> None:
+    found = read_mail(data)
+    assert (found.sender, found.problem) == ("", "its headers are too long to be read")
+
+
+def test_two_authors_are_none() -> None:
+    assert read_mail(b"From: a@b.c\r\nfrom: d@e.f\r\n\r\nhello").sender == ""
