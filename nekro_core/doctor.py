@@ -23,6 +23,8 @@ from nekro_core.delivery.accounts import read_names
 from nekro_core.llm.embedded import WeightsError, find_weights
 from nekro_core.llm.model import ChatRequest, ModelError, PromptMessage
 from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.media.errors import MediaError
+from nekro_core.media.self_check import within_reach
 from nekro_core.place import PortTaken, listen, where_it_runs
 from nekro_core.sandbox.backends import make_backends
 from nekro_core.sandbox.box import BackendUnavailable
@@ -31,6 +33,7 @@ from nekro_core.speech.choose import open_speaker, open_transcriber
 from nekro_core.speech.speaker import SpeechError
 from nekro_core.speech.wav import Sound, write_wav
 from nekro_core.store import DataFolderInUse, DataFolderLock, Store, StoreError
+from nekro_core.system_calls import MACHINES
 
 _NEEDED_BYTES = 1_500_000_000
 """Model weights while they are joined from their pieces, and room for a database and uploads."""
@@ -62,6 +65,7 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
         yield finding
     yield await _model(settings)
     yield await _voice(settings)
+    yield await _decoders()
     for finding in await _hearing(settings):
         yield finding
     for finding in _secrets(settings.nekro_data_dir):
@@ -204,6 +208,29 @@ async def _voice(settings: Settings) -> Finding:
     finally:
         await speaker.aclose()
     return Finding(area="voice", ok=True, seen=f"{speaker.name} says hello in {speech.voice}")
+
+
+async def _decoders() -> Finding:
+    """What strangers' pictures and voices are decoded in."""
+    try:
+        reach = await within_reach()
+    except MediaError as error:
+        return Finding(
+            area="media",
+            ok=False,
+            seen=f"no picture and no voice can be decoded: {error}",
+            remedy="the bot must be allowed to start processes",
+        )
+    if reach:
+        return Finding(
+            area="media",
+            ok=False,
+            seen=f"a file that takes its decoder over could {', '.join(reach)}",
+            remedy="Linux 5.13 or newer with Landlock and seccomp filters, on "
+            f"{' or '.join(MACHINES)}; until then memory and time are bounded and nothing else",
+        )
+    seen = "decoders reach no files, no network and no other process"
+    return Finding(area="media", ok=True, seen=seen)
 
 
 async def _hearing(settings: Settings) -> list[Finding]:

@@ -7,6 +7,9 @@
     plain_wav.py       telling 16-bit mono WAV from the rest without unpacking anything
     confined.py        a child process for each file: bounded in time, memory and what it may touch
     confinement.py     the child's side of it
+    allowed_calls.py   the system calls that it may make from then on
+    answers.py         what it says, read as a stranger's
+    self_check.py      what it could reach on this machine, tried
     sound_worker.py    the child that decodes and encodes sound
     picture_worker.py  the child that makes pictures smaller
 

@@ -13,13 +13,11 @@ import anyio
 from anyio.abc import Process
 
 import nekro_core
-from nekro_core.media.errors import CodecMissing, MediaError, Unusable
+from nekro_core.media.answers import MOST_OUT, read_answer
+from nekro_core.media.errors import MediaError, Unusable
 
 MEMORY = 1024 * 1024 * 1024
 """Bytes of address space of a child. The libraries alone map 300 MB."""
-MOST_OUT = 64 * 1024 * 1024
-"""Bytes that a child may answer: ten minutes of sound at 48 kHz are 58 MB."""
-_MOST_WORDS = 300
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 
 
@@ -40,36 +38,23 @@ async def run_confined(
         raise Unusable(f"it could not be converted within {2 * seconds} s") from None
     except OSError as error:
         raise MediaError(f"no process can be started to convert it: {error}") from error
-    head, _, made = answer.partition(b"\n")
-    fields = _fields(head)
-    if fields is None or len(answer) > MOST_OUT:
-        raise Unusable("the decoder gave up on it: it is damaged, or made to do harm")
-    if missing := fields.get("missing"):
-        raise CodecMissing(str(missing)[:_MOST_WORDS])
-    if unusable := fields.get("unusable"):
-        raise Unusable(str(unusable)[:_MOST_WORDS])
-    return fields, made
+    return read_answer(answer)
 
 
-def _fields(head: bytes) -> dict[str, Any] | None:
-    """What the child says, who may be anybody by then."""
-    try:
-        fields = json.loads(head)
-    except ValueError:
-        return None
-    return fields if isinstance(fields, dict) else None
+def command(module: str) -> tuple[str, ...]:
+    """How a child is started. -P: it imports nothing from the folder that the bot started in."""
+    return sys.executable, "-P", "-m", module
+
+
+def environment() -> dict[str, str]:
+    """All that a child gets of ours."""
+    root = Path(nekro_core.__file__).parent.parent
+    return {"PYTHONPATH": str(root), "PATH": os.defpath, "LANG": "C.UTF-8"}
 
 
 async def _exchange(module: str, question: bytes) -> bytes:
-    root = Path(nekro_core.__file__).parent.parent
-    environment = {"PYTHONPATH": str(root), "PATH": os.defpath, "LANG": "C.UTF-8"}
-    # -P: a folder that the bot was started in is nothing to import from.
     process = await anyio.open_process(
-        (sys.executable, "-P", "-m", module),
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=DEVNULL,
-        env=environment,
+        command(module), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment()
     )
     try:
         async with anyio.create_task_group() as tasks:

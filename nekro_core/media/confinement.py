@@ -1,4 +1,5 @@
-"""The child's side of `nekro_core.media.confined`: gives up what it does not need, then works once.
+"""The child's side of `nekro_core.media.confined` and `nekro_core.media.fork_server`: gives up what
+it does not need before it looks at a stranger's byte.
 
 Every limit is the kernel's, so it holds whatever a decoder was made to do.
 """
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from nekro_core.media.allowed_calls import install
 from nekro_core.media.errors import CodecMissing, Unusable
 
 Answer = tuple[dict[str, Any], bytes]
@@ -36,56 +38,87 @@ _SYSTEM_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 _MOST_FILES = 64
 
 
-def serve_once(prepare: Callable[[dict[str, Any]], Callable[[bytes], Answer]]) -> None:
-    """Read one request from standard input, answer it on standard output, and end.
-
-    ``prepare`` is given the request without the bytes and loads what will be needed; what it
-    returns is given the bytes and runs confined, where no file can be written and none read but
-    Python's own.
-    """
-    # A library that prints must not write into the answer.
-    output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    line, _, data = sys.stdin.buffer.read().partition(b"\n")
-    request = json.loads(line)
-    try:
-        handle = prepare(request)
-        confine(memory=request["memory"], seconds=request["seconds"])
-        fields, made = handle(data)
-    except CodecMissing as error:
-        fields, made = {"missing": str(error)}, b""
-    except Unusable as error:
-        fields, made = {"unusable": str(error)}, b""
-    except MemoryError:
-        fields, made = {"unusable": "it takes more memory than one file may"}, b""
-    output.write(json.dumps(fields).encode() + b"\n" + made)
-    output.flush()
-
-
-def confine(*, memory: int, seconds: int) -> None:
-    """Give up files but Python's own, the network, and all but so much memory (bytes) and processor
+def confine(
+    *, memory: int, seconds: int, files_closed: bool = True, calls_filtered: bool = True
+) -> None:
+    """Give up files, the network, other processes, and all but so much memory (bytes) and processor
     time, for good.
 
-    What the kernel has not (Landlock before 5.13, user namespaces where they are switched off) is
-    done without: the limits of resources are always there.
+    What the kernel has not (Landlock before 5.13, user namespaces where they are switched off,
+    filters of system calls) is done without: the limits of resources are always there, and
+    `nekro doctor` tells what is missing (`nekro_core.media.self_check`). ``files_closed`` and
+    ``calls_filtered`` are for tests, which show what each is good for.
     """
-    for which, most in (
-        (resource.RLIMIT_AS, memory),
-        (resource.RLIMIT_CPU, seconds),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_NOFILE, _MOST_FILES),
-    ):
-        _, hard = resource.getrlimit(which)
-        bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(which, (bound, bound))
+    close_off(memory=memory, files_closed=files_closed)
+    bound(resource.RLIMIT_CPU, seconds)
+    if calls_filtered:
+        filter_calls()
+
+
+def close_off(*, memory: int, files_closed: bool = True) -> None:
+    """The part of `confine` that a process which forks others can do for all of them."""
+    bound(resource.RLIMIT_AS, memory)
+    bound(resource.RLIMIT_FSIZE, 0)
+    bound(resource.RLIMIT_CORE, 0)
+    bound(resource.RLIMIT_NOFILE, _MOST_FILES)
     if sys.platform == "linux":
         library = ctypes.CDLL(None, use_errno=True)
         library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         library.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
         # Nothing is mapped or named in there: it is for the network that it lacks.
         library.unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
-        _close_files(library)
+        if files_closed:
+            _close_files(library)
+
+
+def bound(which: int, most: int) -> None:
+    """Set one limit of resources, where it is not lower already."""
+    _, hard = resource.getrlimit(which)
+    least = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(which, (least, least))
+
+
+def filter_calls() -> None:
+    """The last of it: from here on nothing can be opened, imported or started."""
+    if sys.platform == "linux":
+        install(ctypes.CDLL(None, use_errno=True))
+
+
+def answered(handle: Callable[[], Answer]) -> bytes:
+    """What a child writes: one line of JSON, then what it made, whose length the line tells."""
+    try:
+        fields, made = handle()
+    except CodecMissing as error:
+        fields, made = {"missing": str(error)}, b""
+    except Unusable as error:
+        fields, made = {"unusable": str(error)}, b""
+    except MemoryError:
+        fields, made = {"unusable": "it takes more memory than one file may"}, b""
+    return json.dumps({**fields, "length": len(made)}).encode() + b"\n" + made
+
+
+def serve_once(
+    prepare: Callable[[dict[str, Any]], Callable[[bytes], Answer]],
+    confine: Callable[..., None] = confine,
+) -> None:
+    """Read one request from standard input, answer it on standard output, and end.
+
+    ``prepare`` is given the request without the bytes and loads all that will be needed; what it
+    returns is given the bytes and runs confined.
+    """
+    # A library that prints must not write into the answer.
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    line, _, data = sys.stdin.buffer.read().partition(b"\n")
+    request = json.loads(line)
+
+    def handle() -> Answer:
+        work = prepare(request)
+        confine(memory=request["memory"], seconds=request["seconds"])
+        return work(data)
+
+    output.write(answered(handle))
+    output.flush()
 
 
 def _close_files(library: ctypes.CDLL) -> None:

@@ -3,10 +3,10 @@ nobody else."""
 
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from PIL import Image, ImageOps, ImageSequence
+from PIL import ExifTags, Image, ImageOps, ImageSequence
 
 from nekro_core.media.confinement import Answer, serve_once
 from nekro_core.media.errors import Unusable
@@ -165,9 +165,35 @@ def _scaled(picture: Image.Image, scale: float) -> Image.Image:
     return picture.resize(size, Image.Resampling.LANCZOS, reducing_gap=2.0)
 
 
+def warm_up() -> None:
+    """Have every part of Pillow loaded that a file could ask for, some by being used: once a child
+    is confined nothing can be opened."""
+    Image.init()
+    still, clear = Image.new("RGB", (40, 40), "red"), Image.new("RGBA", (40, 40))
+    turned = Image.Exif()
+    turned[ExifTags.Base.Orientation] = 6
+    made = io.BytesIO()
+    still.save(made, "GIF", save_all=True, append_images=[clear.convert("P")], duration=50)
+    samples = [made.getvalue()]
+    for kind, picture in (("PNG", clear), ("JPEG", still), ("WEBP", still), ("BMP", still)):
+        made = io.BytesIO()
+        picture.save(made, kind, **({"exif": turned} if kind == "JPEG" else {}))
+        samples.append(made.getvalue())
+    limits = {"max_bytes": 1 << 20, "max_sides": None, "max_pixels": None, "animated": True}
+    for kind in _READ:
+        wanted = {**limits, "types": [f"image/{kind.lower()}"], "max_side": 36}
+        for sample in samples:
+            Pictures(wanted).handle(sample)
+
+
+def _prepare(request: Json) -> Callable[[bytes], Answer]:
+    warm_up()
+    return Pictures(request).handle
+
+
 def main() -> None:
     """Serve one request."""
-    serve_once(lambda request: Pictures(request).handle)
+    serve_once(_prepare)
 
 
 if __name__ == "__main__":

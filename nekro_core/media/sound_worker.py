@@ -8,6 +8,7 @@ Sources: RFC 3267 and RFC 4867 (AMR), RFC 7845 (Opus in Ogg); "SILK Speech Codec
 
 import importlib
 import io
+import pkgutil
 import struct
 import wave
 from collections.abc import Iterator
@@ -65,6 +66,16 @@ def _load(name: str) -> Any:
         ) from None
 
 
+def _load_av() -> Any:
+    """PyAV with all its parts: it fetches some only when it meets a stream of their kind, and
+    from then on nothing can be opened."""
+    av = _load("av")
+    for part in pkgutil.walk_packages(av.__path__, "av."):
+        if part.name not in ("av.__main__", "av.datasets"):
+            _load(part.name)
+    return av
+
+
 class Sounds:
     """One request: the ``mime`` of the data, the ``format`` to make, ``max_seconds`` of sound;
     ``plain`` says that it is a 16-bit WAV with one channel, which needs no library."""
@@ -81,7 +92,7 @@ class Sounds:
             self._silk = _load("pysilk")
         self._plain = bool(request["plain"])
         if self._format in _ENCODERS or (self._mime in _DEMUXERS and not self._plain):
-            self._av = _load("av")
+            self._av = _load_av()
 
     def handle(self, data: bytes) -> Answer:
         """Answer the request."""

@@ -1,14 +1,29 @@
 """A child whose decoder was taken over: it does what ``deed`` says, as machine code could."""
 
+import ctypes
+import mmap
 import os
-import signal
 import socket
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
+from nekro_core.media import confinement
 from nekro_core.media.confinement import Answer, serve_once
+
+_C = ctypes.CDLL(None, use_errno=True)
+_PTRACE_TRACEME = 0
+_OUT = 3
+"""Where the answer goes: the first that was opened, before standard output was turned away."""
+
+
+def _called(outcome: int) -> Answer:
+    """What the C library says."""
+    if outcome < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return {"got": outcome}, b""
 
 
 def handle(request: dict[str, Any]) -> Answer:
@@ -22,10 +37,36 @@ def handle(request: dict[str, Any]) -> Answer:
                 file.write("here I was")
             return {"got": "written"}, b""
         case "connect":
-            with socket.create_connection(("127.0.0.1", request["port"]), 2):
+            with socket.socket() as line:
+                line.connect(("127.0.0.1", request["port"]))
                 return {"got": "connected"}, b""
-        case "open many":
-            return {"got": len([os.pipe() for _ in range(1_000)])}, b""
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as line:
+                return {"got": line.fileno()}, b""
+        case "load":
+            return {"got": os.open(os.__file__, os.O_RDONLY)}, b""
+        case "stat":
+            return {"got": Path("/etc/passwd").stat().st_size}, b""
+        case "fork":
+            if not (child := os.fork()):
+                os._exit(0)
+            return {"got": os.waitpid(child, 0)[1]}, b""
+        case "thread":
+            try:
+                threading.Thread(target=print).start()
+            except RuntimeError as error:
+                return {"refused": str(error)}, b""
+        case "exec":
+            os.dup2(_OUT, 1)
+            os.execv("/bin/echo", ["echo", '{"got": "another program", "length": 0}'])
+        case "kill":
+            os.kill(os.getppid(), 0)
+        case "trace":
+            return _called(_C.ptrace(_PTRACE_TRACEME, 0, None, None))
+        case "code":
+            mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC)
+        case "hidden file":
+            return {"got": os.memfd_create("hidden")}, b""
         case "memory":
             return {"got": len(bytearray(4 * 1024 * 1024 * 1024))}, b""
         case "spin":
@@ -34,29 +75,43 @@ def handle(request: dict[str, Any]) -> Answer:
         case "sleep":
             time.sleep(60)
         case "crash":
-            os.kill(os.getpid(), signal.SIGSEGV)
+            ctypes.string_at(0)
         case "flood":
             for _ in range(1_000):
-                os.write(request["out"], b"x" * 1024 * 1024)
+                os.write(_OUT, b"x" * 1024 * 1024)
         case "gibberish":
-            os.write(request["out"], b"no JSON\nno JSON")
+            os.write(_OUT, b"no JSON\nno JSON")
         case "environment":
             return {"got": sorted(os.environ)}, b""
     return {"got": ""}, b""
 
 
-def prepare(request: dict[str, Any]) -> Any:
-    # Where the answer goes: the first that was made, before standard output was turned away.
-    request["out"] = 3
+class Prying:
+    """One request: the ``deed``, and ``without``, the defences that are switched off."""
 
-    def pry(_: bytes) -> Answer:
+    def __init__(self) -> None:
+        self._request: dict[str, Any] = {}
+
+    def prepare(self, request: dict[str, Any]) -> Any:
+        self._request = request
+        return self.pry
+
+    def confine(self, **limits: int) -> None:
+        off = dict.fromkeys(self._request.get("without", ()), False)
+        confinement.confine(**limits, **off)
+
+    def pry(self, _: bytes) -> Answer:
+        if deeds := self._request.get("deeds"):
+            return {each: self._try({"deed": each})[0] for each in deeds}, b""
+        return self._try(self._request)
+
+    def _try(self, request: dict[str, Any]) -> Answer:
         try:
             return handle(request)
         except OSError as error:
             return {"refused": error.strerror or str(error)}, b""
 
-    return pry
-
 
 if __name__ == "__main__":
-    sys.exit(serve_once(prepare))
+    prying = Prying()
+    sys.exit(serve_once(prying.prepare, prying.confine))

@@ -13,6 +13,8 @@ from nekro_core.media.confined import run_confined
 from nekro_core.media.converter import Converter
 from nekro_core.media.errors import MediaError, Unusable
 from nekro_core.media.limits import PictureLimits
+from nekro_core.media.self_check import within_reach
+from nekro_core.system_calls import MACHINES
 from tests.media.pictures import drawn, moving
 from tests.media.sounds import amr_wide, encoded, silk, wav
 
@@ -20,10 +22,10 @@ LANDLOCK = ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) >= 1
 """Whether this kernel has it: `landlock_create_ruleset` asked for its version."""
 
 
-async def pry(deed: str, **more: Any) -> dict[str, Any]:
+async def pry(deed: str, *, seconds: int = 30, **more: Any) -> dict[str, Any]:
     """What came of it."""
     request = {"deed": deed, **more}
-    fields, _ = await run_confined("tests.media.prying_worker", request, b"data", seconds=1)
+    fields, _ = await run_confined("tests.media.prying_worker", request, b"data", seconds=seconds)
     return fields
 
 
@@ -48,6 +50,32 @@ async def test_a_decoder_that_was_taken_over_reaches_nothing(tmp_path: Path) -> 
     assert [deed for deed, came in outcome.items() if "refused" not in came] == []
 
 
+NO_DECODING = ("socket", "load", "stat", "fork", "thread", "kill", "code", "hidden file", "trace")
+known_machine = pytest.mark.skipif(
+    os.uname().machine not in MACHINES, reason="its system calls are not known"
+)
+
+
+@known_machine
+async def test_what_is_no_part_of_decoding_is_refused() -> None:
+    without = await pry("", deeds=NO_DECODING, without=["calls_filtered"])
+    assert [deed for deed in NO_DECODING if "refused" in without[deed]] == []
+    filtered = await pry("", deeds=NO_DECODING)
+    assert [deed for deed in NO_DECODING if "refused" not in filtered[deed]] == []
+
+
+@known_machine
+async def test_no_other_program_is_started() -> None:
+    without = await pry("exec", without=["calls_filtered", "files_closed"])
+    assert without["got"] == "another program"
+    assert "refused" in await pry("exec", without=["files_closed"])
+
+
+@known_machine
+async def test_this_machine_keeps_a_decoder_from_everything() -> None:
+    assert await within_reach() == []
+
+
 async def _namespaces() -> bool:
     """Whether this machine lets anybody have a network of their own."""
     done = await anyio.run_process(("unshare", "--user", "--net", "true"), check=False)
@@ -69,7 +97,7 @@ async def test_nothing_of_ours_is_in_its_environment(monkeypatch: pytest.MonkeyP
 )
 async def test_harm_ends_with_the_child(deed: str) -> None:
     with pytest.raises(Unusable, match=r"more memory|gave up|within"):
-        await pry(deed)
+        await pry(deed, seconds=1 if deed == "spin" else 30)
 
 
 async def test_who_no_longer_waits_leaves_no_child() -> None:
