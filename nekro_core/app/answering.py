@@ -90,7 +90,7 @@ class Answering:
                 boxes=boxes.of_chats,
                 journal=ways.journal,
                 catalogue=catalogue,
-                pictures=Pictures(longer_side=prompt.image_pixels),
+                pictures=Pictures(ways.converter, longer_side=prompt.image_pixels),
                 settings=settings.nekro_agent,
                 trigger=settings.nekro_trigger,
                 manners=manners,

@@ -28,6 +28,7 @@ class Ways:
 
     store: Store
     activity: Broadcast
+    converter: Converter
     media: MediaStore
     links: MediaLinks
     inbox: Inbox
@@ -53,8 +54,9 @@ class Ways:
             store = await stack.enter_async_context(
                 Store.open(settings.database_url, settings.nekro_store, clock=wall)
             )
-            activity, converter = Broadcast(), Converter()
-            media = await stack.enter_async_context(MediaStore(data, delivery.media))
+            activity = Broadcast()
+            converter = await stack.enter_async_context(Converter())
+            media = await stack.enter_async_context(MediaStore(data, delivery.media, converter))
             inbox = Inbox(store, activity, clock=clock, wall=wall)
             links = MediaLinks(
                 data,
@@ -90,6 +92,7 @@ class Ways:
             yield cls(
                 store=store,
                 activity=activity,
+                converter=converter,
                 media=media,
                 links=links,
                 inbox=inbox,

@@ -1,15 +1,11 @@
 """Make of what is sent what the platform takes: another format, a smaller picture, or the nearest
 thing that it has."""
 
-import warnings
-from pathlib import Path
 from typing import TypeVar
 
 import anyio
 import msgspec
-from anyio import to_thread
 from loguru import logger
-from PIL import Image as Pillow
 
 from nekro_core.chat import ChatKey, File, Image, Media, Segment, Segments, Text, Video, Voice
 from nekro_core.delivery.adapter import Capabilities
@@ -121,7 +117,7 @@ class Fitting:
     ) -> Image | File:
         media = image.media
         try:
-            if await to_thread.run_sync(picture_fits, media, limits):
+            if fits_already(media, limits):
                 return image
             data = await anyio.Path(media.path).read_bytes()
             made = await self._converter.picture(data, limits)
@@ -166,24 +162,13 @@ def format_of(data: bytes, mime: str) -> VoiceFormat | None:
             return other
 
 
-def picture_fits(media: Media, limits: PictureLimits) -> bool:
-    """Whether a picture may stay as it is, by its header; no where only its frames could tell.
-    Raises `OSError`."""
+def fits_already(media: Media, limits: PictureLimits) -> bool:
+    """Whether a picture may stay as it is, as far as that is known without looking into it."""
     if media.mime not in limits.types or media.size > limits.max_bytes:
         return False
     if not limits.animated and media.mime in _MAY_MOVE:
         return False
-    if not (limits.max_side or limits.max_sides or limits.max_pixels):
-        return True
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Pillow.DecompressionBombWarning)
-        with Pillow.open(Path(media.path)) as picture:
-            width, height = picture.size
-    return (
-        max(width, height) <= (limits.max_side or width + height)
-        and width + height <= (limits.max_sides or width + height)
-        and width * height <= (limits.max_pixels or width * height)
-    )
+    return not (limits.max_side or limits.max_sides or limits.max_pixels)
 
 
 def _with_problem(segment: Medium, problem: str) -> Medium:

@@ -23,9 +23,10 @@ from nekro_core.chat import ChatKey, Media
 from nekro_core.delivery.fetch import Fetcher, NotFetched
 from nekro_core.delivery.host import Expected
 from nekro_core.delivery.old_media import delete, old_files
-from nekro_core.delivery.picture import problem_with
 from nekro_core.delivery.settings import MediaSettings
 from nekro_core.delivery.sniff import HEAD, claim_of, sniff
+from nekro_core.media.converter import Converter
+from nekro_core.media.errors import MediaError
 
 _OURS = re.compile(r"[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")
 _LEAST_FREE = 64 * 1024 * 1024
@@ -38,14 +39,23 @@ _PIECE = 1024 * 1024
 
 
 class MediaStore:
-    """Keeps media under a data folder. An async context manager; implements `MediaKeeper`."""
+    """Keeps media under a data folder. An async context manager; implements `MediaKeeper`.
 
-    def __init__(self, data_dir: Path, settings: MediaSettings | None = None) -> None:
+    ``converter`` looks at pictures; it is the caller's, without it there is one of its own."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        settings: MediaSettings | None = None,
+        converter: Converter | None = None,
+    ) -> None:
         self._folder = data_dir.absolute() / "uploads"
         self._settings = settings or MediaSettings()
         self._fetcher = Fetcher(self._settings)
         self._used: dict[ChatKey, int] = {}
-        # One decoded picture at a time: it may take 144 MB. Fetching waits on the network instead.
+        self._converter = converter or Converter()
+        self._own_converter = converter is None
+        # Files are written one at a time, and quotas are counted so.
         self._one = CapacityLimiter(1)
 
     async def __aenter__(self) -> Self:
@@ -54,6 +64,8 @@ class MediaStore:
 
     async def __aexit__(self, *_: object) -> None:
         await self._fetcher.__aexit__(*_)
+        if self._own_converter:
+            await self._converter.__aexit__(*_)
 
     async def keep_bytes(
         self, chat_key: ChatKey, data: bytes, *, name: str = "", expect: Expected = ""
@@ -187,9 +199,11 @@ class MediaStore:
     ) -> Media:
         if not data:
             return _nothing(name, "empty", url=url)
-        work = partial(self._write, chat_key, data, name, expect)
+        mime, ending = sniff(data[:HEAD])
         try:
-            path, mime, digest, problem = await to_thread.run_sync(work, limiter=self._one)
+            path, digest, problem = await self._place(
+                chat_key, data, mime, ending, expect or claim_of(name)
+            )
         except OSError as error:
             logger.error("a medium of {} cannot be stored: {}", chat_key, error)
             return _nothing(name, f"cannot be stored: {error.strerror}", url=url)
@@ -204,35 +218,50 @@ class MediaStore:
             sha256=digest,
         )
 
-    def _write(
-        self, chat_key: ChatKey, data: bytes, name: str, expect: Expected
-    ) -> tuple[Path, str, str, str]:
-        mime, ending = sniff(data[:HEAD])
-        digest = hashlib.sha256(data).hexdigest()
+    async def _place(
+        self, chat_key: ChatKey, data: bytes, mime: str, ending: str, wanted: str
+    ) -> tuple[Path, str, str]:
+        """Where it lies from now on, its digest, and why it does not. Raises `OSError`."""
+        digest = (await to_thread.run_sync(hashlib.sha256, data)).hexdigest()
         folder = self._folder / chat_key.file_name
         path = folder / f"{digest[:32]}.{ending}"
-        wanted = expect or claim_of(name)
         kind = mime.partition("/")[0]
         if wanted not in {"", "file", kind} and not (wanted == "audio" and kind == "video"):
-            return path, mime, digest, f"it should be {wanted} and is {mime}"
+            return path, digest, f"it should be {wanted} and is {mime}"
+        new = folder / f"{uuid.uuid4().hex}.part"
+        try:
+            work = partial(self._write, path, new, data)
+            problem = await to_thread.run_sync(work, limiter=self._one)
+            if problem is not None:
+                return path, digest, problem
+            if wanted == "image" or (kind == "image" and wanted != "file"):
+                await self._converter.check_picture(new, mime, max_pixels=self._settings.max_pixels)
+            taken = partial(self._take, chat_key, new, path, len(data))
+            await to_thread.run_sync(taken, limiter=self._one)
+        except MediaError as error:
+            return path, digest, str(error)
+        finally:
+            new.unlink(missing_ok=True)
+        return path, digest, ""
+
+    @staticmethod
+    def _write(path: Path, new: Path, data: bytes) -> str | None:
+        """Write what is not there yet as ``new``; else why that is not needed or not possible."""
         if path.exists():
             os.utime(path)  # Used again: not the oldest.
-            return path, mime, digest, ""
-        folder.mkdir(parents=True, exist_ok=True)
-        if shutil.disk_usage(folder).free - len(data) < _LEAST_FREE:
-            return path, mime, digest, "the disk of the data folder is full"
-        partial_path = path.with_suffix(".part")
-        try:
-            partial_path.write_bytes(data)
-            if wanted == "image" or (kind == "image" and wanted != "file"):
-                problem = problem_with(partial_path, mime, max_pixels=self._settings.max_pixels)
-                if problem:
-                    return path, mime, digest, problem
-            partial_path.replace(path)
-        finally:
-            partial_path.unlink(missing_ok=True)
-        self._count(chat_key, folder, len(data), newest=path)
-        return path, mime, digest, ""
+            return ""
+        new.parent.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(new.parent).free - len(data) < _LEAST_FREE:
+            return "the disk of the data folder is full"
+        new.write_bytes(data)
+        return None
+
+    def _take(self, chat_key: ChatKey, new: Path, path: Path, size: int) -> None:
+        if path.exists():  # it came twice at once
+            os.utime(path)
+            return
+        new.replace(path)
+        self._count(chat_key, path.parent, size, newest=path)
 
     def _count(self, chat_key: ChatKey, folder: Path, size: int, newest: Path) -> None:
         """Keep to the quota; one thread at a time."""

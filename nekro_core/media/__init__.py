@@ -11,7 +11,10 @@
     answers.py         what it says, read as a stranger's
     self_check.py      what it could reach on this machine, tried
     sound_worker.py    the child that decodes and encodes sound
-    picture_worker.py  the child that makes pictures smaller
+    fork_server.py     a child for each picture, forked from a process that has all loaded
+    forking.py         that process
+    picture_worker.py  its program, and pictures made smaller
+    picture_jobs.py    whether a stranger's picture is one, and a copy that a model may see
 
 Decoders are where strangers' bytes meet C code: of 600 SILK files with a few bytes changed, one
 library crashed over 57. So none of them runs in the bot's own process

@@ -14,10 +14,9 @@ from anyio.abc import Process
 
 import nekro_core
 from nekro_core.media.answers import MOST_OUT, read_answer
+from nekro_core.media.confinement import MEMORY
 from nekro_core.media.errors import MediaError, Unusable
 
-MEMORY = 1024 * 1024 * 1024
-"""Bytes of address space of a child. The libraries alone map 300 MB."""
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 
 

@@ -20,6 +20,9 @@ from nekro_core.media.errors import CodecMissing, Unusable
 
 Answer = tuple[dict[str, Any], bytes]
 
+MEMORY = 1024 * 1024 * 1024
+"""Bytes of address space of a child. The libraries alone map 300 MB."""
+
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_DUMPABLE = 4
 _CLONE_NEWUSER = 0x10000000

@@ -1,15 +1,17 @@
-"""Makes one picture fit a platform's limits: a program, run by `nekro_core.media.converter` and by
+"""Looks at pictures and makes others of them: a program, run by `nekro_core.media.converter` and by
 nobody else."""
 
 import io
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from PIL import ExifTags, Image, ImageOps, ImageSequence
 
-from nekro_core.media.confinement import Answer, serve_once
+from nekro_core.media.confinement import Answer
 from nekro_core.media.errors import Unusable
+from nekro_core.media.forking import serve
+from nekro_core.media.picture_jobs import check, show
 
 _READ = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 _MOST_PIXELS = 64_000_000
@@ -186,14 +188,22 @@ def warm_up() -> None:
             Pictures(wanted).handle(sample)
 
 
-def _prepare(request: Json) -> Callable[[bytes], Answer]:
-    warm_up()
-    return Pictures(request).handle
+def handle(request: Json, data: bytes) -> Answer:
+    """Do one ``job``, in a child of its own."""
+    return _JOBS[request["job"]](request, data)
+
+
+def _fit(request: Json, data: bytes) -> Answer:
+    return Pictures(request).handle(data)
+
+
+_JOBS = {"check": check, "show": show, "fit": _fit}
 
 
 def main() -> None:
-    """Serve one request."""
-    serve_once(_prepare)
+    """Serve until nobody asks."""
+    warm_up()
+    serve(handle)
 
 
 if __name__ == "__main__":

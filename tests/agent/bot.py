@@ -266,10 +266,11 @@ async def running_bot(
     folder.mkdir(exist_ok=True)
     async with (
         Store.open(f"sqlite://{folder / 'nekro.sqlite3'}", store_settings) as store,
-        MediaStore(folder) as media,
+        Converter() as converter,
+        MediaStore(folder, converter=converter) as media,
         Outbox(store, {"fake": adapter}, activity, media=media) as outbox,
         Hearing(
-            store, activity, media, Converter(), transcriber, TranscriberSettings(wait_s=wait_s)
+            store, activity, media, converter, transcriber, TranscriberSettings(wait_s=wait_s)
         ) as hearing,
     ):
         await store.accounts.bind("fake", "bot")
@@ -303,7 +304,7 @@ async def running_bot(
             boxes=ChatBoxes(boxes, folder / "boxes", settings, clock=time.monotonic),
             journal=journal,
             catalogue=Catalogue.load(),
-            pictures=Pictures(longer_side=settings.prompt.image_pixels),
+            pictures=Pictures(converter, longer_side=settings.prompt.image_pixels),
             settings=settings,
             trigger=trigger,
             manners=Manners(conduct, settings, trigger, model, models),

@@ -3,12 +3,14 @@
 import io
 import struct
 import zlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from nekro_core.agent.pictures import Pictures
+from nekro_core.media.converter import Converter
 from tests.agent.pictures import png
 
 
@@ -25,20 +27,26 @@ def bomb() -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
 
 
-async def test_a_large_picture_becomes_small(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+async def converter() -> AsyncIterator[Converter]:
+    async with Converter() as converter:
+        yield converter
+
+
+async def test_a_large_picture_becomes_small(converter: Converter, tmp_path: Path) -> None:
     path = tmp_path / "large.png"
     path.write_bytes(png(3000, 1000))
-    part = await Pictures(longer_side=512).part(str(path))
+    part = await Pictures(converter, longer_side=512).part(str(path))
     assert part is not None
     assert part.mime == "image/jpeg"
     with Image.open(io.BytesIO(part.data)) as picture:
         assert max(picture.size) == 512
 
 
-async def test_transparency_stays(tmp_path: Path) -> None:
+async def test_transparency_stays(converter: Converter, tmp_path: Path) -> None:
     path = tmp_path / "clear.png"
     Image.new("RGBA", (4, 4), (0, 0, 0, 0)).save(path)
-    part = await Pictures(longer_side=512).part(str(path))
+    part = await Pictures(converter, longer_side=512).part(str(path))
     assert part is not None
     assert part.mime == "image/png"
 
@@ -48,20 +56,22 @@ async def test_transparency_stays(tmp_path: Path) -> None:
     [b"", b"<html>no picture</html>", png(50, 50)[:60], bomb()],
     ids=["empty", "html", "cut", "bomb"],
 )
-async def test_what_is_no_picture_is_left_out(tmp_path: Path, data: bytes) -> None:
+async def test_what_is_no_picture_is_left_out(
+    converter: Converter, tmp_path: Path, data: bytes
+) -> None:
     path = tmp_path / "wrong.png"
     path.write_bytes(data)
-    assert await Pictures(longer_side=512).part(str(path)) is None
+    assert await Pictures(converter, longer_side=512).part(str(path)) is None
 
 
-async def test_a_missing_file_is_left_out(tmp_path: Path) -> None:
-    assert await Pictures(longer_side=512).part(str(tmp_path / "none.png")) is None
+async def test_a_missing_file_is_left_out(converter: Converter, tmp_path: Path) -> None:
+    assert await Pictures(converter, longer_side=512).part(str(tmp_path / "none.png")) is None
 
 
-async def test_a_picture_is_encoded_once(tmp_path: Path) -> None:
+async def test_a_picture_is_encoded_once(converter: Converter, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(png())
-    pictures = Pictures(longer_side=64)
+    pictures = Pictures(converter, longer_side=64)
     first = await pictures.part(str(path))
     path.unlink()
     assert await pictures.part(str(path)) is first

@@ -7,6 +7,7 @@ import pytest
 
 from nekro_core.chat import ChatKey
 from nekro_core.delivery import Broadcast, DeliverySettings, Inbox, Outbox
+from nekro_core.media.converter import Converter
 from nekro_core.store import Store
 
 from .fakes import FakeAdapter
@@ -27,6 +28,13 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+@pytest.fixture(scope="session")
+async def converter() -> AsyncIterator[Converter]:
+    """One for all: its process starts with the first picture."""
+    async with Converter() as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from nekro_core.delivery import Expected, MediaSettings, MediaStore
 from nekro_core.delivery.fetch import Fetcher, NotFetched
 from nekro_core.delivery.media import safe_name
 from nekro_core.delivery.sniff import sniff
+from nekro_core.media.converter import Converter
 
 from .conftest import GROUP, OTHER
 
@@ -66,8 +67,9 @@ HTML = b"<!DOCTYPE html><script>alert(1)</script>"
 
 
 @pytest.fixture
-def media(tmp_path: Path) -> MediaStore:
-    return MediaStore(tmp_path, MediaSettings(max_bytes=2_000_000, max_pixels=1_000_000))
+def media(tmp_path: Path, converter: Converter) -> MediaStore:
+    settings = MediaSettings(max_bytes=2_000_000, max_pixels=1_000_000)
+    return MediaStore(tmp_path, settings, converter)
 
 
 # ---- what is kept

@@ -1,0 +1,141 @@
+"""A child for each file that costs milliseconds: forked from a process that has all loaded."""
+
+import json
+import os
+import socket
+from collections.abc import Mapping
+from subprocess import DEVNULL
+from typing import Any, Self
+
+import anyio
+from anyio import CancelScope, CapacityLimiter, Lock
+from anyio.abc import Process
+
+from nekro_core.media.answers import MOST_OUT, read_answer
+from nekro_core.media.confined import command, environment
+from nekro_core.media.errors import MediaError, Unusable
+
+_START_S = 60.0
+"""For a process to load its libraries; on an idle machine it takes 0.4 s."""
+_PIECE = 256 * 1024
+
+
+class ForkServer:
+    """Runs ``module``, which calls `nekro_core.media.forking.serve`, from the first file on until
+    there was none for a minute, or this is left. An async context manager.
+
+    Each file has a process of its own that sees no other file, as with
+    `nekro_core.media.confined`. ``at_once`` of them at most; who comes later waits.
+    """
+
+    def __init__(self, module: str, *, at_once: int) -> None:
+        self._module = module
+        self._places = CapacityLimiter(at_once)
+        self._handing_over = Lock()
+        self._line: socket.socket | None = None
+        self._process: Process | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._end()
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the warm process, while there is one."""
+        process = self._process
+        return process.pid if process is not None and process.returncode is None else None
+
+    async def run(
+        self, request: Mapping[str, Any], source: int, *, seconds: int = 15
+    ) -> tuple[dict[str, Any], bytes]:
+        """What a child made of the file ``source``, an open one: its fields and its bytes.
+
+        It has ``seconds`` of processor time and twice that of the clock. Raises `Unusable`, also
+        where the child dies or takes too long, and `MediaError` where none can be made.
+        """
+        words = json.dumps({**request, "seconds": seconds}).encode()
+        async with self._places:
+            read, write = os.pipe()
+            try:
+                try:
+                    await self._hand_over(words, source, write)
+                finally:
+                    os.close(write)
+                # The child's own clock ends it before ours does.
+                with anyio.fail_after(2 * seconds + 5):
+                    answer = await _read(read)
+            except TimeoutError:
+                await self._end()
+                raise Unusable(f"it took longer than {2 * seconds} s") from None
+            except OSError as error:
+                raise MediaError(f"no process can be started for it: {error}") from error
+            finally:
+                os.close(read)
+        return read_answer(answer)
+
+    async def _hand_over(self, words: bytes, source: int, target: int) -> None:
+        """Returns once a child has the files."""
+        async with self._handing_over:
+            for _ in range(2):
+                line = self._line or await self._start()
+                try:
+                    os.lseek(source, 0, os.SEEK_SET)
+                    if await _taken(line, words, source, target):
+                        return
+                except BaseException:
+                    await self._end()  # nobody knows where it is in what was said
+                    raise
+                await self._end()  # it had nothing to do for a while, and went
+            raise MediaError("the process that looks at it ends as soon as it starts")
+
+    async def _start(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self._process = await anyio.open_process(
+                    command(self._module),
+                    stdin=theirs.fileno(),
+                    stdout=DEVNULL,
+                    stderr=DEVNULL,
+                    env=environment(),
+                )
+            except BaseException:
+                ours.close()
+                raise
+        ours.setblocking(False)
+        self._line = ours
+        return ours
+
+    async def _end(self) -> None:
+        line, process, self._line, self._process = self._line, self._process, None, None
+        if line is not None:
+            line.close()
+        if process is not None:
+            with CancelScope(shield=True):
+                if process.returncode is None:
+                    process.kill()  # its children go with it
+                await process.aclose()
+
+
+async def _taken(line: socket.socket, words: bytes, source: int, target: int) -> bool:
+    """Whether the other side had them; not where it is gone."""
+    try:
+        socket.send_fds(line, [words], [source, target])
+        with anyio.fail_after(_START_S):
+            await anyio.wait_readable(line)
+        return bool(line.recv(1))
+    except (BrokenPipeError, ConnectionResetError):
+        return False
+
+
+async def _read(file: int) -> bytes:
+    os.set_blocking(file, False)
+    data = bytearray()
+    while len(data) <= MOST_OUT:
+        await anyio.wait_readable(file)
+        if not (piece := os.read(file, _PIECE)):
+            break
+        data += piece
+    return bytes(data)

@@ -1,0 +1,79 @@
+"""What is asked of a stranger's picture: whether it is one, and a copy that a model may see."""
+
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from PIL import Image, UnidentifiedImageError
+
+from nekro_core.media.confinement import Answer
+from nekro_core.media.errors import Unusable
+
+_FORMATS = {
+    "image/png": "PNG",
+    "image/jpeg": "JPEG",
+    "image/gif": "GIF",
+    "image/webp": "WEBP",
+    "image/bmp": "BMP",
+}
+"""What is taken as a picture: what models, browsers and platforms all show."""
+_MOST_SHOWN_PIXELS = 36_000_000
+"""Decoded 144 MB; a bomb claims more."""
+_MOST_SCANS = 200
+"""Of a JPEG, which is drawn that often; encoders make 10. One more takes 50 bytes and 7 ms: a
+megabyte of them took two minutes."""
+_SCAN = b"\xff\xda"
+
+
+def check(request: dict[str, Any], data: bytes) -> Answer:
+    """Whether it is a whole picture of the type ``mime`` with at most ``max_pixels``."""
+    mime = request["mime"]
+    if mime not in _FORMATS:
+        raise Unusable(f"{mime} is not a kind of picture that can be shown")
+    with _opened(data, [_FORMATS[mime]], request["max_pixels"]) as picture:
+        if mime == "image/jpeg" and data.count(_SCAN) > _MOST_SCANS:
+            raise Unusable(f"the picture has more than {_MOST_SCANS} scans")
+        picture.load()
+    return {}, b""
+
+
+def show(request: dict[str, Any], data: bytes) -> Answer:
+    """Its first frame, small and encoded afresh."""
+    side = (request["longer_side"], request["longer_side"])
+    with _opened(data, list(_FORMATS.values()), _MOST_SHOWN_PIXELS) as picture:
+        picture.draft("RGB", side)
+        picture.thumbnail(side)
+        target = io.BytesIO()
+        if picture.has_transparency_data:
+            picture.convert("RGBA").save(target, "PNG")
+            return {"mime": "image/png"}, target.getvalue()
+        picture.convert("RGB").save(target, "JPEG", quality=85)
+        return {"mime": "image/jpeg"}, target.getvalue()
+
+
+@contextmanager
+def _opened(data: bytes, formats: list[str], most: int) -> Iterator[Image.Image]:
+    """The picture. Whatever it does to Pillow becomes `Unusable`."""
+    try:
+        with warnings.catch_warnings():
+            # Pillow warns of a size that is refused below anyway.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with Image.open(io.BytesIO(data), formats=formats) as picture:
+                _bound(picture, most)
+                yield picture
+    except Image.DecompressionBombError:
+        raise Unusable(f"the picture has more than {most} pixels") from None
+    except UnidentifiedImageError:
+        raise Unusable("the picture is damaged: it does not begin as one does") from None
+    except (Unusable, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001 (Pillow's decoders raise nearly anything on hostile bytes)
+        raise Unusable(f"the picture is damaged: {error}") from None
+
+
+def _bound(picture: Image.Image, most: int) -> None:
+    width, height = picture.size
+    if width * height > most:
+        raise Unusable(f"the picture has {width}x{height} pixels, more than {most}")

@@ -1,0 +1,32 @@
+"""A fork server whose children were taken over: they do what ``deed`` says."""
+
+import signal
+import threading
+from typing import Any
+
+from nekro_core.media.confinement import Answer
+from nekro_core.media.forking import serve
+from tests.media import prying_worker
+
+IDLE_S = 0.2
+_SEEN: list[str] = []
+
+
+def handle(request: dict[str, Any], data: bytes) -> Answer:
+    match request["deed"]:
+        case "remember":
+            before = [*_SEEN]
+            _SEEN.append(data.decode())
+            return {"before": before, "seen": _SEEN}, data
+        case "wait":
+            lock = threading.Lock()
+            lock.acquire()
+            lock.acquire()
+        case "put off":
+            signal.setitimer(signal.ITIMER_REAL, 1_000)
+    prying = prying_worker.Prying()
+    return prying.prepare(request)(data)
+
+
+if __name__ == "__main__":
+    serve(handle, idle_s=IDLE_S)
