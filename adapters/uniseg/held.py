@@ -15,6 +15,8 @@ from nonebot.adapters import Adapter, Bot, Event
 from nonebot.drivers import Driver
 from nonebot.utils import is_coroutine_callable, run_sync
 
+from .paced import paced
+
 Hook = Callable[[], Any]
 
 
@@ -29,6 +31,9 @@ class Ear(Protocol):
 
     async def heard(self, bot: Bot, event: Event) -> None:
         """Something happened. Its place in the order of arrival is taken before the first await."""
+
+    async def room(self) -> None:
+        """Wait until so much of what was heard has found its place that more can be read."""
 
     async def settled(self, bot: Bot) -> bool:
         """Wait until all that the account brought is stored. False where some of it was not, and
@@ -59,7 +64,8 @@ class Held:
 
 def hold(stock: type[Adapter], driver: Driver, ear: Ear) -> Held:
     """Make a stock adapter whose bots tell ``ear`` of every event, before the stock code has
-    looked at it. Raises what its constructor raises."""
+    looked at it, and that reads no more than ``ear`` has room for. Raises what its constructor
+    raises."""
 
     def bot_connect(self: Adapter, bot: Bot) -> None:
         # What the stock code does with an event ends in NoneBot's matchers: `Ear.heard` goes first.
@@ -82,7 +88,11 @@ def hold(stock: type[Adapter], driver: Driver, ear: Ear) -> Held:
     lifespan = driver._lifespan  # noqa: SLF001 - NoneBot's `Adapter.on_ready` writes there too
     lists = lifespan._startup_funcs, lifespan._ready_funcs, lifespan._shutdown_funcs  # noqa: SLF001
     before = [len(each) for each in lists]
-    methods = {"bot_connect": bot_connect, "bot_disconnect": bot_disconnect}
+    methods = {
+        "bot_connect": bot_connect,
+        "bot_disconnect": bot_disconnect,
+        **paced(stock, ear.room),
+    }
     heard: Any = new_class(stock.__name__, (stock,), exec_body=lambda names: names.update(methods))
     adapter: Adapter = heard(driver)
     added = [each[count:] for each, count in zip(lists, before, strict=True)]

@@ -1,5 +1,6 @@
 """From a stock adapter's events to `Host.accept`, in the order of arrival within each chat."""
 
+import math
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -27,6 +28,7 @@ from nekro_core.api.chat import (
 )
 
 from .bridge import Bridge
+from .paced import BACKLOG
 from .platform import Platform
 from .reading import Reader
 from .tally import Tally
@@ -35,8 +37,6 @@ from .values import in_chat
 Job = Callable[[], Awaitable[None]]
 _Numbered = tuple[int, Event]
 
-BACKLOG = 4096
-"""Events of one account that may wait; further ones wait in their own tasks, in order."""
 BIND_S = 2.0
 """Between two tries to bind an account while the store fails."""
 REMEMBERED = 4096
@@ -63,6 +63,7 @@ class Intake:
         self._bots: dict[str, Bot] = {}
         self._queues: dict[Bot, MemoryObjectSendStream[_Numbered]] = {}
         self._taking = 0
+        self._waiting = 0
         self._progress = anyio.Event()
         self._tallies: dict[str, Tally] = {}
         self._targets: dict[ChatKey, tuple[Target, float]] = {}
@@ -108,7 +109,8 @@ class Intake:
             return
         self._bots[bot.self_id] = bot
         self.own |= dict.fromkeys(self._platform.names_of(bot), bot.self_id)
-        sender, receiver = anyio.create_memory_object_stream[_Numbered](BACKLOG)
+        # Without a bound of its own: `room` bounds what is read, and nobody waits to hand it in.
+        sender, receiver = anyio.create_memory_object_stream[_Numbered](math.inf)
         self._queues[bot] = sender
         self._taking += 1
         self._tasks.start_soon(self._take, bot, receiver)
@@ -130,13 +132,20 @@ class Intake:
         if queue is not None:
             tally = self._tally(bot)
             number = tally.begin()
+            self._waiting += 1
             try:
-                await queue.send((number, event.model_copy(deep=True) if dispatch else event))
+                queue.send_nowait((number, event.model_copy(deep=True) if dispatch else event))
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                self._placed()
                 tally.end(number, stored=False)
                 logger.warning("{}: an event came too late", self._platform.name)
         if dispatch:
             await type(bot).handle_event(bot, event)  # type: ignore[attr-defined]
+
+    async def room(self) -> None:
+        """See `Ear.room`."""
+        while self._waiting >= BACKLOG:
+            await self._progress.wait()
 
     async def settled(self, bot: Bot) -> bool:
         """See `Ear.settled`."""
@@ -151,10 +160,19 @@ class Intake:
                 instance = await self._instance(bot)
                 async for number, event in events:
                     await self._place(bot, instance, number, event)
+                    self._placed()
         finally:
             self._taking -= 1
-            self._progress.set()
-            self._progress = anyio.Event()
+            self._step()
+
+    def _placed(self) -> None:
+        """An event no longer waits for its place."""
+        self._waiting -= 1
+        self._step()
+
+    def _step(self) -> None:
+        self._progress.set()
+        self._progress = anyio.Event()
 
     async def _instance(self, bot: Bot) -> str:
         """Bind the account, again and again while the store fails: what it says waits."""

@@ -47,6 +47,8 @@ class Recorder(FastAPIDriver, HTTPClientMixin, WebSocketClientMixin):
         self.requests: list[Request] = []
         self.answer: Answer = lambda _: {}
         self.silent = False
+        self.socket: Any = None
+        """What a stock adapter that connects gets; without one it waits for ever."""
 
     @property
     def type(self) -> str:
@@ -72,8 +74,9 @@ class Recorder(FastAPIDriver, HTTPClientMixin, WebSocketClientMixin):
 
     @asynccontextmanager
     async def websocket(self, setup: Request) -> AsyncIterator[Any]:
-        await anyio.sleep_forever()
-        yield
+        if self.socket is None:
+            await anyio.sleep_forever()
+        yield self.socket
 
 
 class Session(HTTPClientSession):
@@ -141,9 +144,19 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(folder: Path, platform: str, **settings: Any) -> AsyncIterator[Bench]:
+async def bench(
+    folder: Path,
+    platform: str,
+    *,
+    socket: Any = None,
+    answer: Answer | None = None,
+    **settings: Any,
+) -> AsyncIterator[Bench]:
     """A started adapter of a platform with such settings."""
     driver = Recorder(**settings)
+    driver.socket = socket
+    if answer is not None:
+        driver.answer = answer
     host = MemoryHost(folder, {"nekro_platforms": (platform,), **settings})
     with as_nonebots(driver):
         create = factories(host.settings)[platform]

@@ -1,0 +1,80 @@
+"""Sockets and routes of a stock adapter that are not read while what they brought has no place.
+
+A stock adapter starts a task for each event and reads on: while the store is slow its tasks would
+grow without end. Not read, a socket fills, and TCP slows the platform.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from anyio.lowlevel import checkpoint
+from nonebot.adapters import Adapter
+from nonebot.drivers import HTTPServerSetup, Request, Response, WebSocket, WebSocketServerSetup
+
+BACKLOG = 4096
+"""Events of a platform that may wait for their chats' lanes; while there are as many, nothing more
+is read from it."""
+
+Room = Callable[[], Awaitable[None]]
+
+
+class PacedSocket:
+    """A `WebSocket` that reads only once ``room`` returns; else the one that it stands for."""
+
+    def __init__(self, socket: WebSocket, room: Room) -> None:
+        self._socket = socket
+        self._room = room
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
+
+    async def receive(self) -> str | bytes:
+        """The next message, text or bytes."""
+        await self._wait()
+        return await self._socket.receive()
+
+    async def receive_text(self) -> str:
+        """The next message, which must be text."""
+        await self._wait()
+        return await self._socket.receive_text()
+
+    async def receive_bytes(self) -> bytes:
+        """The next message, which must be bytes."""
+        await self._wait()
+        return await self._socket.receive_bytes()
+
+    async def _wait(self) -> None:
+        # The task of the last event has to begin before it can be counted.
+        await checkpoint()
+        await self._room()
+
+
+def paced(stock: type[Adapter], room: Room) -> dict[str, Any]:
+    """Methods for a subclass of ``stock``: whatever it reads waits for ``room``."""
+
+    @asynccontextmanager
+    async def websocket(self: Adapter, setup: Request) -> AsyncIterator[Any]:
+        opened: AbstractAsyncContextManager[WebSocket] = stock.websocket(self, setup)
+        async with opened as socket:
+            yield PacedSocket(socket, room)
+
+    def setup_websocket_server(self: Adapter, setup: WebSocketServerSetup) -> None:
+        async def handle(socket: WebSocket) -> Any:
+            return await setup.handle_func(PacedSocket(socket, room))  # type: ignore[arg-type]
+
+        stock.setup_websocket_server(self, replace(setup, handle_func=handle))
+
+    def setup_http_server(self: Adapter, setup: HTTPServerSetup) -> None:
+        async def handle(request: Request) -> Response:
+            await room()
+            return await setup.handle_func(request)
+
+        stock.setup_http_server(self, replace(setup, handle_func=handle))
+
+    return {
+        "websocket": websocket,
+        "setup_websocket_server": setup_websocket_server,
+        "setup_http_server": setup_http_server,
+    }

@@ -1,0 +1,90 @@
+"""A platform that brings more than the store can take: it is not read, and nothing is lost."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from nonebot.drivers import Request
+
+from adapters.uniseg.paced import BACKLOG, PacedSocket
+from nekro_core.api.chat import ChatMessage
+from tests.adapters.uniseg.stock import bench
+
+GROUPS = 8
+IN_LANES = 4096
+"""What `Lanes` hold beside the platform's backlog."""
+
+
+class Flood:
+    """A socket that always has another message, until it brought so many."""
+
+    closed = False
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.read = 0
+
+    async def receive(self) -> str:
+        if self.read == self.count:
+            await anyio.sleep_forever()
+        self.read += 1
+        data = {
+            "message_scene": "group",
+            "peer_id": 30_000 + self.read % GROUPS,
+            "message_seq": self.read,
+            "sender_id": 10_001,
+            "time": 1_700_000_000,
+            "segments": [{"type": "text", "data": {"text": "hello"}}],
+        }
+        told = {"event_type": "message_receive", "time": 1, "self_id": 20_002, "data": data}
+        return json.dumps(told)
+
+
+def milky(request: Request) -> Any:
+    data = {"uin": 20_002, "nickname": "bot"} if "login_info" in request.url.path else {}
+    return {"status": "ok", "retcode": 0, "data": data}
+
+
+async def test_a_socket_is_not_read_while_there_is_no_room() -> None:
+    flood, room = Flood(2), anyio.Event()
+    socket = PacedSocket(flood, room.wait)  # type: ignore[arg-type]
+    with anyio.move_on_after(0.01):
+        await socket.receive()
+    assert flood.read == 0
+    room.set()
+    assert json.loads(await socket.receive())["data"]["message_seq"] == 1
+    assert not socket.closed, "all else is the socket's own"
+
+
+@pytest.mark.long
+async def test_what_the_store_cannot_take_yet_is_not_read(tmp_path: Path) -> None:
+    count = 20_000
+    flood, writable = Flood(count), anyio.Event()
+    clients = [{"host": "127.0.0.1", "port": 1}]
+    async with bench(tmp_path, "milky", socket=flood, answer=milky, milky_clients=clients) as made:
+        store = made.host.accept
+
+        async def slowly(message: ChatMessage) -> None:
+            await writable.wait()
+            await store(message)
+
+        made.host.accept = slowly  # type: ignore[method-assign]
+        with anyio.fail_after(300):
+            while made.adapter._intake._waiting < BACKLOG:
+                await anyio.sleep(0.01)
+        for _ in range(100):
+            await anyio.lowlevel.checkpoint()
+        assert flood.read <= BACKLOG + IN_LANES + GROUPS
+        assert len(anyio.get_running_tasks()) < 50
+        writable.set()
+        heard = await made.host.heard(count, timeout=300)
+    taken: Counter[str] = Counter()
+    for message in heard:
+        chat = str(message.chat_key)
+        number = int(message.message_id.partition("@")[0])
+        assert number > taken[chat], "out of order, or twice"
+        taken[chat] = number
+    assert len({message.message_id for message in heard}) == count
