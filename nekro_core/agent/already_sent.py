@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from nekro_core.agent.accounting import SAID
 from nekro_core.agent.report import LEFT
 from nekro_core.chat import (
     ChatKey,
@@ -11,6 +12,7 @@ from nekro_core.chat import (
     Image,
     Media,
     Receipt,
+    RunRecord,
     Segment,
     Segments,
     Text,
@@ -19,7 +21,20 @@ from nekro_core.chat import (
     encode_segments,
 )
 from nekro_core.plugin.services import Outgoing
+from nekro_core.sandbox.box import StopReason
 from nekro_core.store import DeliveryRow
+
+
+def was_answered(runs: Sequence[RunRecord], sent: Sequence[DeliveryRow]) -> bool:
+    """Whether a turn that a dead process left was over by what it did: its last run had come to its
+    end, and that was the answer."""
+    if not runs:
+        return False
+    last, left = runs[-1], [row for row in sent if row.state in LEFT]
+    if last.stop == StopReason.FINISHED.value:
+        answered = any(row.run_id == last.run_id for row in left)
+        return answered or (bool(left) and not last.output.strip())
+    return bool(left) and last.stop == SAID
 
 
 class OutgoingOnce:

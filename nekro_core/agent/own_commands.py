@@ -26,6 +26,9 @@ class Stoppable(Protocol):
     def working(self, chat_key: ChatKey) -> bool:
         """Whether one runs."""
 
+    async def rested(self, chat_key: ChatKey) -> None:
+        """Wait until none runs."""
+
     def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
         """Drop what a person said and nobody has answered."""
 
@@ -58,7 +61,7 @@ def own_commands(
             **described(catalogue, "reset"),
         ),
         *chat_commands(ports, sessions.stop),
-        *status_commands(ports, sessions.working),
+        *status_commands(ports, sessions.rested),
     )
     if erasing is None:
         return commands

@@ -8,12 +8,14 @@ import anyio
 from loguru import logger
 
 from nekro_core.agent.accounting import CUT_OFF, TurnBook
+from nekro_core.agent.already_sent import was_answered
 from nekro_core.agent.asking import Ready, acts_natively, make_ready
 from nekro_core.agent.damping import Damper, Rest
 from nekro_core.agent.knowledge import Task
 from nekro_core.agent.native_turn import NativeTurn
 from nekro_core.agent.notices import say
 from nekro_core.agent.ports import Ports
+from nekro_core.agent.report import LEFT
 from nekro_core.agent.trigger import TIMER_S, Answer, Heard, Silent, Wait, decide, reason
 from nekro_core.agent.turn import Turn
 from nekro_core.chat import Author, ChatKey, ChatKind, ChatMessage, Record
@@ -59,6 +61,7 @@ class Session:
         self._news = anyio.Event()
         self._turn_scope: anyio.CancelScope | None = None
         self._listening = False
+        self._rested = anyio.Event()
         self._ready: Ready | None = None
         self._stopped_at: int | None = None
         self._store_fails = False
@@ -67,6 +70,11 @@ class Session:
     def working(self) -> bool:
         """Whether a turn runs, or waits for one of the slots."""
         return self._turn_scope is not None
+
+    async def rested(self) -> None:
+        """Wait until no turn runs."""
+        while self.working:
+            await self._rested.wait()
 
     @property
     def at_work(self) -> bool:
@@ -296,8 +304,11 @@ class Session:
         runs = await store.runs.of_turn(stored.turn_id)
         cut = sum(run.stop in ("", CUT_OFF) for run in runs)
         if record is None or stored.attempts >= _MOST_ATTEMPTS or cut >= _MOST_CUT_RUNS:
-            await store.turns.end(stored.turn_id, stop="given_up")
-            await say(self._ports, self.chat_key, [record] if record else [], "turn.failed")
+            sent = await store.deliveries.of_turn(stored.turn_id)
+            stop = "finished" if was_answered(runs, sent) else "given_up"
+            await store.turns.end(stored.turn_id, stop=stop)
+            if not any(row.state in LEFT for row in sent):  # else people have got something
+                await say(self._ports, self.chat_key, [record] if record else [], "turn.failed")
             return
         if self._ports.wall() - stored.started > self._ports.trigger.recover_age_s:
             await store.turns.end(stored.turn_id, stop="too_old")
@@ -341,18 +352,22 @@ class Session:
         stays open in the store, and is found at the next start. False where the store could not
         even write that it begins: then nothing was done, and what was heard is still to answer."""
         self._stopped_at = None
-        self._turn_scope = anyio.CancelScope()
+        self._turn_scope, self._rested = anyio.CancelScope(), anyio.Event()
         self._ports.activity.publish(Working(self.chat_key, busy=True))
         try:
             book, stop = await self._run_turn(task, begin, ready, self._turn_scope)
-            self._turn_scope = None
+            self._rest()
             if stop == "internal" and book is not None and not await book.is_begun():
                 return False
             await self._close_turn(task, book, stop)
         finally:
-            self._turn_scope = None
+            self._rest()
             self._ports.activity.publish(Working(self.chat_key, busy=False))
         return True
+
+    def _rest(self) -> None:
+        self._turn_scope = None
+        self._rested.set()
 
     async def _run_turn(
         self,

@@ -230,6 +230,11 @@ class Sessions:
         busy = session is not None and session.at_work
         return busy or self._ports.commands.at_work_in(chat_key)
 
+    async def rested(self, chat_key: ChatKey) -> None:
+        """Wait until no turn of the chat runs."""
+        if (session := self._sessions.get(chat_key)) is not None:
+            await session.rested()
+
     @property
     def awake(self) -> int:
         """How many chats have a live session."""

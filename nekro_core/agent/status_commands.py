@@ -1,8 +1,9 @@
 """What the bot does and may use here: status, quota."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
+import anyio
 from loguru import logger
 
 from nekro_core import __version__
@@ -20,16 +21,22 @@ from nekro_core.plugin.commands.response import CmdCtl, CommandResponse
 _CHAT, _EACH = "chat", "each"
 _WAITING = (DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.UNKNOWN)
 _MOST_WAITING = 1000
+_ENDS_S = 1.0
+"""Behind an answer its turn still has a moment to do: to people it is over, and is waited for."""
 
 
-def status_commands(ports: Ports, working: Callable[[ChatKey], bool]) -> tuple[Command, ...]:
-    """The commands. ``working`` says whether a turn of the chat runs."""
+def status_commands(
+    ports: Ports, rested: Callable[[ChatKey], Awaitable[None]]
+) -> tuple[Command, ...]:
+    """The commands. ``rested`` returns once no turn of the chat runs."""
     say, began = ports.catalogue.say, ports.clock()
     conduct = ports.manners.conduct
 
     async def status(context: CommandExecutionContext) -> CommandResponse:
         chat, lang = ChatKey.parse(context.chat_key), context.lang
         manner = ports.manners.of(chat)
+        with anyio.move_on_after(_ENDS_S) as working:
+            await rested(chat)
         waiting = await ports.outbox.desk.listed(_WAITING, chat_key=chat, limit=_MOST_WAITING)
         used = (await quota_of_chat(ports, chat)).used
         lines = [
@@ -41,7 +48,7 @@ def status_commands(ports: Ports, working: Callable[[ChatKey], bool]) -> tuple[C
                 hours=f"{(ports.clock() - began) / 3600:.1f}",
             ),
             say(f"own.status.{manner.state.value}", lang),
-            say("own.status.works" if working(chat) else "own.status.rests", lang),
+            say("own.status.works" if working.cancelled_caught else "own.status.rests", lang),
             say("own.status.model", lang, model=manner.model.profile.name, mode=manner.mode),
             say("own.status.used", lang, turns=used.turns, tokens=total(used)),
         ]

@@ -12,7 +12,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.agent.accounting import SAID, StepCost, TurnBook
-from nekro_core.agent.already_sent import OutgoingOnce
+from nekro_core.agent.already_sent import OutgoingOnce, was_answered
 from nekro_core.agent.asking import Asking, Ready, ask
 from nekro_core.agent.boxes import KeptBox
 from nekro_core.agent.knowledge import Knowledge, Task
@@ -119,11 +119,7 @@ class Turn:
         self._known.preface = shortened(
             "\n".join(lines), self._ports.settings.prompt.observation_chars
         )
-        last = runs[-1]
-        answered = any(row.run_id == last.run_id and row.state in LEFT for row in before)
-        if last.stop == StopReason.FINISHED.value:
-            return answered or (self._sent and not last.output.strip())
-        return self._sent and last.stop == SAID
+        return was_answered(runs, before)
 
     async def _take_steps(self) -> str:
         try:

@@ -1,5 +1,6 @@
 """Commands about the bot itself: on, off, observe, persona, permit, quota, status."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
@@ -187,3 +188,27 @@ async def test_the_commands_are_spoken_in_three_languages(folder: Path, boxes: S
 
 def _said(text: str) -> str:
     return fence(f"send_channel_message({text!r})")
+
+
+async def test_status_knows_of_an_answer_whose_turn_still_ends(folder: Path, boxes: Shelf) -> None:
+    go_on = anyio.Event()
+
+    async def slowly() -> AsyncIterator[str]:
+        yield fence("send_channel_message('here')")
+        await go_on.wait()
+        yield "\n"
+
+    async with running_bot(folder, boxes, ScriptedModel([slowly()])) as bot:
+        await bot.say("hello")
+        with anyio.fail_after(20):
+            while not bot.said():
+                await anyio.sleep(0.005)
+        assert "I am working on something." in await command(bot, "/status", LIN)
+        with anyio.move_on_after(0.05) as waiting:
+            await bot.sessions.rested(LIN)
+        assert waiting.cancelled_caught
+        go_on.set()
+        await bot.sessions.rested(LIN)
+        said = await command(bot, "/status", LIN)
+        assert "I am working" not in said
+        assert "1 answer" in said

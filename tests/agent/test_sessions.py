@@ -442,18 +442,21 @@ async def test_a_turn_is_not_taken_up_for_ever(folder: Path, boxes: Shelf, acts:
         assert (await bot.last_turn()).stop == "given_up"
 
 
+@pytest.mark.parametrize("attempts", [1, 20])
 async def test_words_that_were_sent_before_the_crash_are_not_said_again(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: Shelf, attempts: int
 ) -> None:
+    """Nor is it told that it failed, where it was killed too often to be taken up again."""
     async with running_bot(folder, boxes, ScriptedModel(["Hello!"])) as bot:
         await bot.ask("hi")
         turn = await bot.last_turn()
         # As if the process had died between the send and the end of the turn.
-        reopen = "UPDATE turns SET running_chat = chat_key, ended = 0 WHERE id = ?"
-        await bot.store.turns._database.write(Statement(reopen, (turn.turn_id,)))
+        reopen = "UPDATE turns SET running_chat = chat_key, ended = 0, attempts = ? WHERE id = ?"
+        await bot.store.turns._database.write(Statement(reopen, (attempts, turn.turn_id)))
     model = ScriptedModel([])
     async with running_bot(folder, boxes, model, recover=True) as bot:
         await bot.settled()
+        assert (await bot.last_turn()).stop == "finished"
         assert bot.said() == []
         assert model.requests == []
 
