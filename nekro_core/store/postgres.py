@@ -20,6 +20,7 @@ import asyncpg
 
 from nekro_core.store.engine import Bound, Rows, Value, explain
 from nekro_core.store.errors import Conflict, DatabaseInUse, StoreError, StoreUnavailable
+from nekro_core.store.transaction import Connection, Transaction, numbered
 
 _MARK = 0x6E656B72
 """The first half of the advisory lock's key, "nekr"; the second is the schema's name."""
@@ -38,9 +39,6 @@ _NEVER = (
     asyncpg.ClientConfigurationError,
 )
 """Refusals that waiting does not change."""
-
-Connection = Any
-"""asyncpg's connection, or the pool's stand-in for it; neither is typed."""
 
 
 class PostgresEngine:
@@ -97,30 +95,48 @@ class PostgresEngine:
     async def read(self, sql: str, values: Sequence[Value]) -> Rows:
         """As `Engine.read`."""
         try:
-            return cast(Rows, await self._pool.fetch(_number(sql), *values))
+            return cast(Rows, await self._pool.fetch(numbered(sql), *values))
         except Exception as error:
             raise _translated(error) from error
 
     async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
-        """As `Engine.commit`. Where the server said that nothing was done, because it is being
-        stopped, it is tried again on the next connection."""
+        """As `Engine.commit`. Where the connection was lost in the middle of a commit, the next one
+        is asked whether it was done. Where it was not, or the server said that nothing was done
+        because it is being stopped, it is tried again."""
         for last in (False, True):
             connection = await self._connected()
+            transaction = Transaction(statements)
             try:
-                return await _run_all(connection, statements)
-            except _STOPPING as error:
+                return await transaction.run(connection)
+            except Exception as error:
+                stopping = isinstance(error, _STOPPING)
+                if (
+                    not stopping
+                    and not connection.is_closed()
+                    and not isinstance(error, TimeoutError)
+                ):
+                    raise _translated(error) from error
                 self._drop()
+                if transaction.rows is not None:
+                    if await self._was_committed(transaction):
+                        return transaction.rows
+                elif not stopping:
+                    raise _translated(error) from error
                 if last:
                     raise _translated(error) from error
-            except Exception as error:
-                if connection.is_closed() or isinstance(error, TimeoutError):
-                    self._drop()
-                raise _translated(error) from error
             except BaseException:
                 # Cut off in the middle: nobody knows what the connection is at.
                 self._drop()
                 raise
         raise AssertionError("unreachable")
+
+    async def _was_committed(self, transaction: Transaction) -> bool:
+        """Whoever has the lock knows that the session before has ended, and its work with it."""
+        connection = await self._connected()
+        try:
+            return await transaction.was_committed(connection)
+        except Exception as error:
+            raise _translated(error) from error
 
     async def _connected(self) -> Connection:
         """The connection that writes, with the lock; made again where it was lost."""
@@ -203,20 +219,6 @@ _STOPPING = (
     asyncpg.CannotConnectNowError,
 )
 """The server's own words that it did not do it."""
-
-
-async def _run_all(connection: Connection, statements: Sequence[Bound]) -> list[Rows]:
-    if len(statements) == 1:
-        # A statement is a transaction of its own.
-        ((sql, values),) = statements
-        return [await connection.fetch(_number(sql), *values)]
-    async with connection.transaction():
-        return [await connection.fetch(_number(sql), *values) for sql, values in statements]
-
-
-def _number(sql: str) -> str:
-    head, *rest = sql.split("?")
-    return head + "".join(f"${number}{text}" for number, text in enumerate(rest, 1))
 
 
 def _translated(error: Exception) -> StoreError:

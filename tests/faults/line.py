@@ -16,6 +16,8 @@ class Line:
     def __init__(self, to_port: int) -> None:
         self.port = 0
         self.delay_s = 0.0
+        self.ends_before = b""
+        """The connection ends once where these bytes are to pass, either way; they do not."""
         self._to = to_port
         self._open = anyio.Event()
         self._open.set()
@@ -69,6 +71,9 @@ class Line:
         with suppress(anyio.BrokenResourceError, anyio.EndOfStream, anyio.ClosedResourceError):
             while True:
                 data = await source.receive()
+                if self.ends_before and self.ends_before in data:
+                    self.ends_before = b""
+                    break
                 await self._open.wait()
                 await anyio.sleep(self.delay_s)
                 await sink.send(data)

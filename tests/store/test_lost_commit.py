@@ -1,0 +1,68 @@
+"""A connection that is lost in the middle of a commit: nothing is lost, and nothing done twice."""
+
+import re
+from collections.abc import AsyncIterator
+
+import anyio
+import pytest
+
+from nekro_core.store import Store
+from tests.faults.line import Line
+from tests.peers.postgres import PostgresServer
+
+from .conftest import GROUP, say
+
+pytestmark = [pytest.mark.long]
+
+MOMENTS = {"before the server has it": b"COMMIT;", "after the server has done it": b"COMMIT\0"}
+"""What the client says, and what the server answers."""
+
+
+@pytest.fixture
+async def line(postgres: PostgresServer) -> AsyncIterator[Line]:
+    async with Line(postgres.port) as line:
+        yield line
+
+
+@pytest.fixture
+async def store(postgres_url: str, line: Line) -> AsyncIterator[Store]:
+    url = re.sub(r":\d+/", f":{line.port}/", postgres_url)
+    async with Store.open(url) as opened:
+        await opened.accounts.bind("fake", "bot")
+        yield opened
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_what_must_not_be_done_twice_is_done_once(
+    store: Store, line: Line, moment: str
+) -> None:
+    turn = await store.turns.begin(GROUP, trigger_seq=1, through_seq=1)
+    line.ends_before = MOMENTS[moment]
+    again = await store.turns.resume(turn.turn_id)
+    assert line.ends_before == b"", "the connection was not cut"
+    assert again.attempts == 2
+    (kept,) = await store.turns.interrupted()
+    assert kept.attempts == 2
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_many_messages_are_each_stored_once_and_told_so(
+    store: Store, line: Line, moment: str
+) -> None:
+    for number in range(5):
+        line.ends_before = MOMENTS[moment]
+        async with anyio.create_task_group() as tasks:
+            for each in range(20):
+                tasks.start_soon(say, store, f"{number}.{each}")
+    kept = await store.messages.newest(GROUP, 200)
+    said = sorted(segment.text for each in kept for segment in each.segments)  # type: ignore[union-attr]
+    assert said == sorted(f"{number}.{each}" for number in range(5) for each in range(20))
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_a_write_that_changes_nothing_is_over_either_way(
+    store: Store, line: Line, moment: str
+) -> None:
+    line.ends_before = MOMENTS[moment]
+    await store.turns.end(123_456, stop="finished")
+    assert line.ends_before == b""
