@@ -24,7 +24,7 @@ from nekro_core.packages import PackageShelf, PackagesRefused
 from nekro_core.packages.needs import Need, needs_of
 from nekro_core.plugin import read_list
 from nekro_core.plugin.choices import Choices
-from nekro_core.plugin.moving import MovesAlready, Moving, moving
+from nekro_core.plugin.moving import MovesAlready, Moving, delete, moving
 from nekro_core.plugin.registry import LOCAL_FOLDER
 
 _STAGING = ".installing"
@@ -123,24 +123,32 @@ class Installer:
         or an empty text where the operator said no. Raises `InstallRefused`."""
         self._finish()
         item, place, key = self._lying(name)
-        own = self.data_dir / "plugin_data" / key if data and key else None
+        own = self._own(key) if data and key else None
         if not self.ask(f"Remove {place}{f' and {own}' if own else ''}?"):
             return ""
         record = self._records.all().get(item)
         with (
             self._staging() as staging,
-            self._moving(item, key, place, staging, record),
+            self._moving(item, key, place, staging, record, loses=own),
             switched_off(self.data_dir, item, key),
         ):
             place.rename(_aside(staging))
             if own is not None:
-                _delete(own)
+                delete(own)
             self._records.put(item, None)
         try:
             self.shelf.forget(item)
         except PackagesRefused as error:
             self.say(f"its packages stay for now: {error}")
         return item
+
+    def _own(self, key: str) -> Path:
+        folders = self.data_dir / "plugin_data"
+        own = folders / key
+        # A key stands in a stranger's file, and nobody has loaded that.
+        if own.parent != folders or key == "..":
+            raise InstallRefused(f"{key!r} is no name of a folder: its data, if any, is left alone")
+        return own
 
     def _say(self, text: str) -> None:
         """Names of files and plugins are strangers' words."""
@@ -236,7 +244,14 @@ class Installer:
 
     @contextmanager
     def _moving(
-        self, item: str, key: str, place: Path, staging: Path, record: Installed | None
+        self,
+        item: str,
+        key: str,
+        place: Path,
+        staging: Path,
+        record: Installed | None,
+        *,
+        loses: Path | None = None,
     ) -> Iterator[None]:
         """Within it the plugin's files may be moved: a note on disk says what is done."""
         plan = Moving(
@@ -247,6 +262,7 @@ class Installer:
             replaces=place.exists(),
             wanted=Choices(self.data_dir).wanted(item),
             record=msgspec.Raw(msgspec.json.encode(record)),
+            loses=(loses.relative_to(self.data_dir).as_posix(),) if loses else (),
         )
         try:
             with moving(self.data_dir, plan):
@@ -313,10 +329,3 @@ def _as_placed(fetched: Fetched, place: Path) -> dict[str, str]:
     """Digests under the names that the files will have."""
     found = digests(fetched.path)
     return {place.name: next(iter(found.values()))} if fetched.path.is_file() else found
-
-
-def _delete(path: Path) -> None:
-    if path.is_symlink() or path.is_file():
-        path.unlink()
-    elif path.exists():
-        shutil.rmtree(path)

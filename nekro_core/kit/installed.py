@@ -8,7 +8,7 @@ import msgspec
 
 from nekro_core.kit.files import FilesRefused, changes, digests
 from nekro_core.kit.sources import Kind, Source
-from nekro_core.plugin.moving import forget, settle
+from nekro_core.plugin.moving import forget, is_lost, settle
 from nekro_core.plugin.registry import LOCAL_FOLDER
 from nekro_core.small_files import write_whole
 
@@ -93,4 +93,6 @@ def finish(data_dir: Path) -> None:
     there = (data_dir / plan.place).exists()
     if record and there and (plan.came or plan.item not in records.all()):
         records.put(plan.item, record)
+    elif is_lost(data_dir, plan):
+        records.put(plan.item, None)
     forget(data_dir)

@@ -4,10 +4,15 @@ Between "the old ones are aside" and "the new ones are there" there is a moment 
 in which the plugin is off. Before it begins, a note says what is going to be done; whoever finds a
 note without the process that wrote it puts things right: a bot before it loads its plugins, a
 command before it lists or changes them.
+
+Right is what was before, or all of what was to be. What a plugin loses with its files (its data,
+where the operator wants it gone) is gone once the files were moved: half of it is of no use to
+anybody, and who asked that it be deleted has been told so.
 """
 
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +34,8 @@ class Moving(msgspec.Struct, frozen=True, kw_only=True):
     """What is going to be done with one plugin. ``place`` and ``aside`` are paths below the data
     folder, ``replaces`` says whether something lies in ``place`` now, ``wanted`` whether the plugin
     is on; ``record`` is what to remember of it then, in the words of who remembers it, nothing
-    where it goes. ``settled``: all but that is done, and ``came`` says what became of it."""
+    where it goes. ``loses``: what is deleted with its files, paths below the data folder too.
+    ``settled``: all but that is done, and ``came`` says what became of it."""
 
     item: str
     key: str
@@ -38,6 +44,7 @@ class Moving(msgspec.Struct, frozen=True, kw_only=True):
     replaces: bool
     wanted: bool
     record: msgspec.Raw = msgspec.Raw(b"null")
+    loses: tuple[str, ...] = ()
     settled: bool = False
     came: bool = False
 
@@ -71,8 +78,22 @@ def settle(data_dir: Path) -> Moving | None:
     except MovesAlready:
         return None
     what = "is the new one" if plan.came else "is as it was"
+    what = "is gone" if is_lost(data_dir, plan) else what
     logger.warning("a command that changed the plugin {} was ended midway: it {}", plan.item, what)
     return plan
+
+
+def is_lost(data_dir: Path, plan: Moving) -> bool:
+    """Whether the plugin goes with all that it has: its files are away, and stay there."""
+    return bool(plan.loses) and not (data_dir / plan.place).exists()
+
+
+def delete(path: Path) -> None:
+    """Whatever it is; a link, not what it points to; nothing where it is gone already."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)
 
 
 def forget(data_dir: Path) -> None:
@@ -82,7 +103,11 @@ def forget(data_dir: Path) -> None:
 
 def _put_right(data_dir: Path, plan: Moving) -> bool:
     place, aside = data_dir / plan.place, data_dir / plan.aside
-    if not place.exists() and aside.exists():
+    if is_lost(data_dir, plan):
+        for each in (*plan.loses, plan.aside):
+            delete(data_dir / each)
+        came = False
+    elif not place.exists() and aside.exists():
         aside.rename(place)
         came = False
     else:

@@ -21,12 +21,18 @@ from nekro_core.plugin.moving import NOTE, settle
 
 STEPS = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree", "open")
 MOST = 400
+DATA = {"d", "e", "f"}
 
 
 def installer(data: Path) -> Installer:
     return Installer(
         data_dir=data, shelf=PackageShelf(data), ask=lambda _: True, say=lambda _: None
     )
+
+
+def own_of(data: Path) -> Path:
+    """Where the plugin keeps what it has."""
+    return data / "plugin_data" / "ann.cup"
 
 
 def write(folder: Path, text: str) -> None:
@@ -80,24 +86,33 @@ def look(data: Path, step: int, *, may_be_gone: bool) -> str:
 
 
 def main(folder: Path) -> None:
-    """Update, remove and install, each killed at each step; prints what was found how often."""
+    """Update, remove (with data: erase) and install, each killed at each step; prints what was
+    found how often."""
     logger.remove()
     source = folder / "cup"
-    for name in ("update", "remove", "install"):
+    for name in ("update", "remove", "erase", "install"):
         seen: list[str] = []
         for step in range(MOST):
             data = folder / f"{name}{step}"
             write(source, "old")
             if name != "install":
                 installer(data).install(parse(str(source)))
+                own_of(data).mkdir(parents=True)
+                for each in DATA:
+                    (own_of(data) / each).write_text(each)
             write(source, "new")
             change: dict[str, Callable[[], object]] = {
                 "update": lambda data=data: installer(data).update("cup"),  # type: ignore[misc]
                 "remove": lambda data=data: installer(data).remove("cup"),  # type: ignore[misc]
+                "erase": lambda data=data: installer(data).remove("cup", data=True),  # type: ignore[misc]
                 "install": lambda data=data: installer(data).install(parse(str(source))),  # type: ignore[misc]
             }
             killed = killed_at(step, change[name])
             seen.append(look(data, step, may_be_gone=name != "update"))
+            kept = {path.name for path in own_of(data).glob("*")}
+            if name != "install":
+                assert kept == (set() if name == "erase" and seen[-1] == "gone" else DATA), step
+                assert own_of(data).exists() == bool(kept), step
             if not killed:
                 break
         else:

@@ -1,5 +1,6 @@
 """Plugins come from folders, zips and git, and go again; what is wrong with one changes nothing."""
 
+import json
 import stat
 import subprocess
 import sys
@@ -120,6 +121,22 @@ def test_a_folder_is_installed_updated_and_removed(
         operator.installer.remove("cup")
 
 
+@pytest.mark.parametrize("key", ["..", "../../precious", "/precious", "a/b"])
+def test_the_data_of_a_plugin_is_a_folder_of_its_own_whatever_it_calls_itself(
+    operator: Operator, data: Path, key: str
+) -> None:
+    folder = data / "plugins" / "demo"
+    folder.mkdir(parents=True)
+    (folder / "_manifest.json").write_text(json.dumps({"id": key, "name": "Demo"}))
+    (folder / "plugin.py").write_text("")
+    (data / "plugin_data").mkdir()
+    with pytest.raises(InstallRefused, match="no name of a folder"):
+        operator.installer.remove("demo", data=True)
+    assert folder.exists()
+    assert (data / "plugin_data").exists()
+    assert operator.installer.remove("demo") == "local/demo"
+
+
 def test_no_means_that_nothing_changed(operator: Operator, cup: Path, data: Path) -> None:
     operator.answer = False
     assert operator.install(cup) == ""
@@ -164,7 +181,8 @@ def test_git(operator: Operator, cup: Path, data: Path) -> None:
 
 
 def test_a_command_that_is_killed_leaves_every_plugin_whole(tmp_path: Path) -> None:
-    """Update, remove and install, each ended by SIGKILL at each of their steps on the disk."""
+    """Update, remove (with and without its data) and install, each ended by SIGKILL at each of
+    their steps on the disk."""
     command = [sys.executable, "-m", "tests.kit.killed", str(tmp_path)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -172,6 +190,7 @@ def test_a_command_that_is_killed_leaves_every_plugin_whole(tmp_path: Path) -> N
     assert [(line[0], line[2]) for line in lines] == [
         ("update", "old>new"),
         ("remove", "old>gone"),
+        ("erase", "old>gone"),
         ("install", "gone>new"),
     ]
     for line in lines:
