@@ -4,6 +4,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from nekro_core.api.adapter import write_whole
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
@@ -31,7 +33,4 @@ class PositionFile:
 
     def write(self, position: Position) -> None:
         """Raises `OSError`."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self._path.with_suffix(".new")
-        fresh.write_text(json.dumps(asdict(position)))
-        fresh.replace(self._path)
+        write_whole(self._path, json.dumps(asdict(position)).encode())

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from nekro_core.api.adapter import write_whole
 from nekro_core.api.chat import ChatKey
 
 KEPT_IDS = 20
@@ -77,10 +78,8 @@ class ThreadStore:
 
     def write(self, key: ChatKey, thread: Thread) -> None:
         """Raises `OSError`."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        fresh = self._path(key).with_suffix(".new")
-        fresh.write_text(json.dumps({"subject": thread.subject, "ids": thread.ids}))
-        fresh.replace(self._path(key))
+        kept = {"subject": thread.subject, "ids": thread.ids}
+        write_whole(self._path(key), json.dumps(kept).encode())
 
     def prune(self, keep: int = KEPT_THREADS) -> None:
         """Forget the threads in which nothing was said for longest."""

@@ -9,6 +9,8 @@ from pathlib import Path
 import anyio
 from loguru import logger
 
+from nekro_core.api.adapter import write_whole
+
 Job = Callable[[], Awaitable[None]]
 
 
@@ -79,7 +81,7 @@ class Bookmark:
             return
         data = json.dumps({"since": self.token}).encode()
         try:
-            await anyio.to_thread.run_sync(_write, self.path, data)
+            await anyio.to_thread.run_sync(write_whole, self.path, data)
         except OSError as error:
             logger.error("{} cannot be written; a restart would read again: {}", self.path, error)
             return
@@ -90,10 +92,3 @@ class Bookmark:
         self._pages.clear()
         self.token = self._kept = ""
         await anyio.Path(self.path).unlink(missing_ok=True)
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    whole = path.with_suffix(".new")
-    whole.write_bytes(data)
-    whole.replace(path)

@@ -3,6 +3,8 @@
 A built-in adapter is a package `adapters/<name>`; its ``__init__`` has ``create``, an
 `AdapterFactory`, or ``factories``, which of `Host.settings` makes several, by name. It may have
 ``SERVER_OPTIONS``, keyword arguments that the web server must be run with for the adapter's sake.
+Its tasks begin and end with a `Serving`; what it must know after a restart it puts below
+`Host.data_dir` with `write_whole`.
 """
 
 from typing import Protocol, runtime_checkable
@@ -36,6 +38,7 @@ from nekro_core.delivery.host import (
 )
 from nekro_core.delivery.serving import Serving
 from nekro_core.media.limits import PictureLimits, PictureType, VoiceFormat, VoiceLimits
+from nekro_core.small_files import write_whole
 from nekro_core.store import DeliveryRow, StoreUnavailable
 from nekro_core.tools.offer import ToolAnswer
 
@@ -96,4 +99,5 @@ __all__ = [
     "Working",
     "accept_patiently",
     "judged",
+    "write_whole",
 ]

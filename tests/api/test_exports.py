@@ -39,6 +39,7 @@ EXPORTS = {
         "Working",
         "accept_patiently",
         "judged",
+        "write_whole",
     ],
     "core": ["logger"],
     "i18n": ["I18nDict", "SupportedLang", "get_text", "i18n_text"],

@@ -20,6 +20,8 @@ from nonebot.adapters.satori.models import IdentifyPayload, Payload
 from nonebot.drivers import Driver, HTTPClientSession, WebSocket
 from nonebot.exception import WebSocketClosed
 
+from nekro_core.api.adapter import write_whole
+
 SILENT_S = 30.0
 """The stock adapter asks for a sign of life every 9 s."""
 REFUSED_S = 3.0
@@ -45,11 +47,7 @@ class Marks:
 
     def write(self, identity: str, number: int) -> None:
         """Raises `OSError`."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._path(identity)
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps({"sn": number}))
-        fresh.replace(path)
+        write_whole(self._path(identity), json.dumps({"sn": number}).encode())
 
     def _path(self, identity: str) -> Path:
         # The identity has the server's token in it.
