@@ -32,20 +32,21 @@ class PacedSocket:
 
     async def receive(self) -> str | bytes:
         """The next message, text or bytes."""
-        await self._wait()
+        await self.has_room()
         return await self._socket.receive()
 
     async def receive_text(self) -> str:
         """The next message, which must be text."""
-        await self._wait()
+        await self.has_room()
         return await self._socket.receive_text()
 
     async def receive_bytes(self) -> bytes:
         """The next message, which must be bytes."""
-        await self._wait()
+        await self.has_room()
         return await self._socket.receive_bytes()
 
-    async def _wait(self) -> None:
+    async def has_room(self) -> None:
+        """Wait until what is read next will find a place."""
         # The task of the last event has to begin before it can be counted.
         await checkpoint()
         await self._room()

@@ -22,6 +22,8 @@ from nonebot.exception import WebSocketClosed
 
 from nekro_core.api.adapter import write_whole
 
+from ..paced import PacedSocket
+
 SILENT_S = 30.0
 """The stock adapter asks for a sign of life every 9 s."""
 REFUSED_S = 3.0
@@ -138,6 +140,8 @@ class ResumingAdapter(StockAdapter):
 
     async def receive_payload(self, info: ClientInfo, ws: WebSocket) -> Payload:
         """Raises `WebSocketClosed` for a server that says nothing, not even pong."""
+        if isinstance(ws, PacedSocket):
+            await ws.has_room()  # while we do not read, the silence is ours
         with anyio.move_on_after(self.silent_s):
             return await super().receive_payload(info, ws)
         raise WebSocketClosed(1006, f"silent for {self.silent_s:g} s")

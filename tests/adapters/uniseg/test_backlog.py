@@ -7,9 +7,11 @@ from typing import Any
 
 import anyio
 import pytest
+from nonebot.adapters.satori.config import ClientInfo
 from nonebot.drivers import Request
 
 from adapters.uniseg.paced import BACKLOG, PacedSocket
+from adapters.uniseg.platforms.satori_link import ResumingAdapter
 from nekro_core.api.chat import ChatMessage
 from tests.adapters.uniseg.stock import bench
 
@@ -57,6 +59,27 @@ async def test_a_socket_is_not_read_while_there_is_no_room() -> None:
     room.set()
     assert json.loads(await socket.receive())["data"]["message_seq"] == 1
     assert not socket.closed, "all else is the socket's own"
+
+
+@pytest.mark.long
+async def test_the_silence_of_a_socket_that_is_not_read_is_not_the_servers() -> None:
+    class Pong(Flood):
+        async def receive(self) -> str:
+            return json.dumps({"op": 2})
+
+    room = anyio.Event()
+
+    async def make_room() -> None:
+        await anyio.sleep(adapter.silent_s + 0.5)
+        room.set()
+
+    adapter = object.__new__(ResumingAdapter)
+    adapter.silent_s = 2.0
+    socket: Any = PacedSocket(Pong(1), room.wait)  # type: ignore[arg-type]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(make_room)
+        heard = await adapter.receive_payload(ClientInfo(port=1), socket)
+    assert type(heard).__name__ == "PongPayload"
 
 
 @pytest.mark.long
