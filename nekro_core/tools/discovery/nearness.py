@@ -8,8 +8,9 @@ from loguru import logger
 
 from nekro_core.workers.worker import Worker, WorkerLost
 
-_TIMEOUT_S = 30.0
-"""Of a search, the first of which also starts the process and reads every tool."""
+_TIMEOUT_S = 60.0
+"""Of a search, the first of which also starts the process and reads every tool: three seconds of a
+core, and half a minute on one that a dozen programs want. Given up sooner, the next begins anew."""
 _MAX_QUERY = 400
 """Characters; a query of a model's is a few words."""
 _MOST_LOSSES = 3
