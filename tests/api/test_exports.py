@@ -146,6 +146,7 @@ EXPORTS = {
         "VoiceInfo",
         "VoiceUnknown",
     ],
+    "turn_log": ["LoggedTurn", "Step", "TurnLog", "Usage"],
 }
 
 
