@@ -93,12 +93,23 @@ class _Offers:
         where = self.where(name)
         if not where:
             raise ImportError(
-                f"{module} is not offered here, and no other module has {name!r}; there is "
-                f"{', '.join(sorted(self.table))}",
+                f"{module} is not offered here, and no other module has {name!r}; "
+                f"{_near(module, self.table)}",
                 name=module,
             )
         logger.info("{} is not known here: {} is taken from {}", module, name, where)
         return dict(self.of(where))[name]
+
+
+def _near(module: str, table: Table) -> str:
+    """What there is beside a module that there is not: all of a table is more than one reads."""
+    package = module
+    while package:
+        package = package.rpartition(".")[0]
+        beside = sorted(name for name in table if name.rpartition(".")[0] == package)
+        if beside:
+            return f"there is {', '.join(beside)}; docs/nekro-names.md lists every name"
+    return "docs/nekro-names.md lists every name"
 
 
 class _FacadeFinder(MetaPathFinder, Loader):
@@ -130,7 +141,7 @@ class _FacadeFinder(MetaPathFinder, Loader):
         if "." in rest and f"{root}.{rest.partition('.')[0]}" in self._table:
             return ModuleSpec(fullname, self, origin="nekro_core.compat", is_package=True)
         raise ModuleNotFoundError(
-            f"{fullname} is not offered here; there is {', '.join(sorted(self._table))}",
+            f"{fullname} is not offered here; {_near(fullname, self._table)}",
             name=fullname,
         )
 

@@ -54,6 +54,13 @@ def test_a_missing_name_says_where_it_is() -> None:
         )
 
 
+def test_a_missing_module_says_what_is_beside_it() -> None:
+    with provided_names(), pytest.raises(ImportError, match="there is nekro_agent") as refused:
+        from nekro_agent.api.nonsense import Nonsense  # noqa: F401, PLC0415 - as above
+    assert "nekro_agent.api.core, " in str(refused.value)
+    assert "onebot_util" not in str(refused.value), "and not all that there is anywhere"
+
+
 def test_a_missing_module_says_what_there_is() -> None:
     with provided_names(), pytest.raises(ModuleNotFoundError, match=r"nekro_agent\.models"):
         importlib.import_module("nekro_agent.nonsense")
