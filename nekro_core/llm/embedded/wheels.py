@@ -94,7 +94,9 @@ async def _download(wheel: Wheel, folder: Path, progress: Progress, report: Repo
                     with anyio.move_on_after(_POLL_S):
                         await process.wait()
                     here = await anyio.to_thread.run_sync(_bytes_below, folder)
-                    report(Progress(progress.what, progress.done + here, progress.total))
+                    # pip has the wheel twice for a moment, and a wheel is more than its piece.
+                    known = min(progress.done + here, progress.total)
+                    report(Progress(progress.what, known, progress.total))
             if process.returncode is None:
                 process.kill()
     if found := await anyio.to_thread.run_sync(_genuine_wheel, wheel, folder):
