@@ -17,10 +17,10 @@ from typing import Any, Self
 
 import anyio
 import msgspec
-from anyio.abc import TaskGroup
 from loguru import logger
 
 from nekro_core.chat import ChatKeyError
+from nekro_core.own_tasks import own_tasks
 from nekro_core.small_files import FollowedFile, write_whole
 from nekro_core.store import Conflict, Store, StoreError
 
@@ -49,13 +49,13 @@ class AccountBook:
         self._names: dict[tuple[str, str], str] = {}
         self._problems: dict[tuple[str, str], str] = {}
         self._written = b""
-        self._tasks: TaskGroup | None = None
+        self._own = own_tasks()
 
     async def __aenter__(self) -> Self:
         await self.look()
         self._write_list()
-        self._tasks = await anyio.create_task_group().__aenter__()
-        self._tasks.start_soon(self._follow, name="a look at accounts.toml")
+        tasks = await self._own.__aenter__()
+        tasks.start_soon(self._follow, name="a look at accounts.toml")
         return self
 
     async def __aexit__(
@@ -64,9 +64,7 @@ class AccountBook:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._tasks is not None
-        self._tasks.cancel_scope.cancel()
-        await self._tasks.__aexit__(None, None, None)
+        await self._own.__aexit__(kind, error, trace)
 
     async def instance_of(self, adapter: str, account: str) -> str:
         """The instance of an account, made at first sight. Raises `StoreError`."""

@@ -17,6 +17,7 @@ from nekro_core.delivery.watch import Broadcast
 from nekro_core.media.converter import Converter
 from nekro_core.media.errors import MediaError
 from nekro_core.media.plain_wav import plain_wav_seconds
+from nekro_core.own_tasks import own_tasks
 from nekro_core.speech.settings import TranscriberSettings
 from nekro_core.speech.speaker import SpeechError
 from nekro_core.speech.transcriber import Transcriber
@@ -62,10 +63,11 @@ class Hearing:
         self._heard: dict[int, Record] = {}
         self._tried: dict[int, None] = {}
         self._left: defaultdict[ChatKey, set[str]] = defaultdict(set)
+        self._own = own_tasks()
         self._tasks: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
-        self._tasks = await anyio.create_task_group().__aenter__()
+        self._tasks = await self._own.__aenter__()
         return self
 
     async def __aexit__(
@@ -74,10 +76,7 @@ class Hearing:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._tasks is not None
-        self._tasks.cancel_scope.cancel()
-        # The body's error is the body's own: the group must not wrap it.
-        await self._tasks.__aexit__(None, None, None)
+        await self._own.__aexit__(kind, error, trace)
 
     def begin(self, record: Record) -> bool:
         """Begin to work on a person's record. False where there is nothing to do for it."""

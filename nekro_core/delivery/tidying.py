@@ -8,6 +8,7 @@ from typing import Protocol, Self
 import anyio
 from loguru import logger
 
+from nekro_core.own_tasks import own_tasks
 from nekro_core.store import KeepSettings, Store, StoreError
 
 DAY_S = 86_400.0
@@ -49,16 +50,9 @@ class Tidying:
     ) -> AsyncIterator[Self]:
         """At work until the block is left."""
         tidying = cls(store, media, settings, wall=wall)
-        failure: Exception | None = None
-        async with anyio.create_task_group() as tasks:
+        async with own_tasks() as tasks:
             tasks.start_soon(tidying.live, name="what is old")
-            try:
-                yield tidying
-            except Exception as error:  # noqa: BLE001 - raised below, not inside a group
-                failure = error
-            tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+            yield tidying
 
     async def live(self) -> None:
         """Go round until cancelled."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import anyio
 from anyio.abc import TaskGroup
 
 from nekro_core.chat import ChatKey, ChatMessage, Record
@@ -20,6 +19,7 @@ from nekro_core.maibot.hooks import Stages
 from nekro_core.maibot.live import LivePlugin
 from nekro_core.maibot.staged_model import StagedModel
 from nekro_core.maibot.wire import message_of, stream_of
+from nekro_core.own_tasks import own_tasks
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.effects import Effects
 from nekro_core.plugin.loader import Item
@@ -78,18 +78,13 @@ class MaiBotHost:
     @asynccontextmanager
     async def open(cls, ports: MaiBotPorts) -> AsyncIterator[Self]:
         """Leave it after the registry."""
-        failure: Exception | None = None
-        async with anyio.create_task_group() as tasks:
+        async with own_tasks() as tasks:
             host = cls(ports, tasks)
             try:
                 yield host
-            except Exception as error:  # noqa: BLE001 - raised below, not inside a group
-                failure = error
-            if host._unhook is not None:
-                host._unhook()
-            tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+            finally:
+                if host._unhook is not None:
+                    host._unhook()
 
     def attach(self, registry: "PluginRegistry") -> None:
         """The plugins of the bot, for those that load and list others."""

@@ -23,6 +23,7 @@ from nekro_core.mcp_servers.configuration import (
 )
 from nekro_core.mcp_servers.settings import McpSettings
 from nekro_core.mcp_servers.state import Phase, ServerState
+from nekro_core.own_tasks import own_tasks
 from nekro_core.tools.tool import Tool
 
 FILE = "mcp.json"
@@ -67,17 +68,10 @@ class McpServers:
         """Follow ``mcp.json`` of the folder, whose ``${NAME}`` are filled from ``environment``.
         Nobody waits for a server; leaving ends them all. What is wrong with one is logged and in
         its state."""
-        failure: Exception | None = None
-        async with anyio.create_task_group() as tasks:
+        async with own_tasks() as tasks:
             servers = cls(data_dir, offer, settings or McpSettings(), environment, tasks)
             tasks.start_soon(servers.follow, name="MCP servers")
-            try:
-                yield servers
-            except Exception as error:  # noqa: BLE001 - raised below, not inside a group
-                failure = error
-            tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+            yield servers
 
     def states(self) -> tuple[ServerState, ...]:
         """Every server of the file."""

@@ -11,6 +11,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.delivery.host import PluginsShown
+from nekro_core.own_tasks import own_tasks
 from nekro_core.plugin.adopting import tasks_adopted
 from nekro_core.plugin.asked_plugins import AskedPlugins
 from nekro_core.plugin.binding import Binding, Owner, serving
@@ -95,18 +96,11 @@ class PluginRegistry(AskedPlugins):
     async def _open(self) -> AsyncIterator[None]:
         try:
             await self.load_all()
-            failure: Exception | None = None
-            async with anyio.create_task_group() as tasks:
+            async with own_tasks() as tasks:
                 tasks.start_soon(self.follow_choices)
                 if self._settings.watch_files:
                     tasks.start_soon(follow_files, self._folders["local"], self.reload)
-                try:
-                    yield
-                except Exception as error:  # noqa: BLE001 - raised below, not inside a group
-                    failure = error
-                tasks.cancel_scope.cancel()
-            if failure is not None:
-                raise failure
+                yield
         finally:
             with anyio.CancelScope(shield=True):
                 await self.unload_all()

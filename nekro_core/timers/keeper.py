@@ -9,6 +9,7 @@ from typing import Any, Self
 import anyio
 
 from nekro_core.chat import ChatKey
+from nekro_core.own_tasks import own_tasks
 from nekro_core.store import Store, TimerRow
 from nekro_core.timers.rows import TimerRows
 from nekro_core.timers.schedule import Schedule
@@ -78,16 +79,9 @@ class Timers:
             await timers._begun.wait()
             await watch.live()
 
-        failure: Exception | None = None
-        async with anyio.create_task_group() as tasks:
+        async with own_tasks() as tasks:
             tasks.start_soon(live, name="timers")
-            try:
-                yield timers
-            except Exception as error:  # noqa: BLE001 - raised below, not inside a group
-                failure = error
-            tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+            yield timers
 
     def now(self) -> float:
         """Seconds since 1970, by the clock that timers go by."""
