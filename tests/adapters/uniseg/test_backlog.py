@@ -83,6 +83,7 @@ async def test_the_silence_of_a_socket_that_is_not_read_is_not_the_servers() -> 
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 async def test_what_the_store_cannot_take_yet_is_not_read(tmp_path: Path) -> None:
     count = 20_000
     flood, writable = Flood(count), anyio.Event()
