@@ -23,7 +23,8 @@ from nekro_core.delivery.clean import clean_message, clean_segments, clean_text
 from nekro_core.delivery.host import Recorded
 from nekro_core.delivery.watch import Broadcast
 from nekro_core.store import Statement, Store
-from nekro_core.store.messages import unique_id_of
+from nekro_core.store.database import Rows
+from nekro_core.store.messages import unique_id_in, unique_id_of
 
 _LATEST = 1e11
 """Seconds since 1970, in the year 5138. What a platform, or a stranger's server behind it, calls a
@@ -83,7 +84,7 @@ class Inbox:
     async def accept(self, message: ChatMessage) -> Record | None:
         """Take a message or a notice; nothing comes back for one that was known already.
 
-        Known means: the same message id in the same instance, or for a notice, which has none, the
+        Known means: the same message id in the same chat, or for a notice, which has none, the
         same chat, time, kind and people. The order of calls is the order kept, since the place is
         taken before the first await. A message of one of our own accounts is recorded as
         `Author.BOT`, which never triggers. One with an impossible time was said now.
@@ -125,7 +126,21 @@ class Inbox:
             stored=lambda record: self._tell(record, arrived),
             failed=failed,
         )
+        if not results[-1] and message.message_id:
+            results = await self._add_in_chat(record, arrived)
         return record if results[-1] else None
+
+    async def _add_in_chat(self, record: Record, arrived: float) -> list[Rows]:
+        """Store a message whose id is known: it is a duplicate where its own chat has the id, and
+        another message where another one has."""
+        messages, key = self._store.messages, record.chat_key
+        if await messages.by_message_id(key, record.message_id) is not None:
+            return [[]]
+        return await messages.add(
+            record,
+            unique_id=unique_id_in(key, record.message_id),
+            stored=lambda record: self._tell(record, arrived),
+        )
 
     async def note(
         self,

@@ -173,9 +173,10 @@ class Messages:
     async def by_message_id(self, chat_key: ChatKey, message_id: str) -> Record | None:
         """The record that the platform knows by this id."""
         rows = await self._database.read(
-            f"{SELECT} WHERE instance = ? AND unique_id = ? AND chat_key = ?",
+            f"{SELECT} WHERE instance = ? AND unique_id IN (?, ?) AND chat_key = ?",
             chat_key.instance,
             unique_id_of(message_id),
+            unique_id_in(chat_key, message_id),
             str(chat_key),
         )
         return record_of(rows[0]) if rows else None
@@ -187,9 +188,16 @@ class Messages:
             return None
         ((*rows,),) = await self._database.write(
             Statement(
-                "UPDATE messages SET recalled = ? WHERE instance = ? AND unique_id = ? "
+                "UPDATE messages SET recalled = ? WHERE instance = ? AND unique_id IN (?, ?) "
                 f"AND chat_key = ? AND recalled = ? RETURNING {', '.join(INSERT.columns)}",
-                (True, chat_key.instance, unique_id_of(message_id), str(chat_key), False),
+                (
+                    True,
+                    chat_key.instance,
+                    unique_id_of(message_id),
+                    unique_id_in(chat_key, message_id),
+                    str(chat_key),
+                    False,
+                ),
             ),
             committed=lambda _: self.changed(chat_key),
         )
@@ -234,6 +242,13 @@ def unique_id_of(message_id: str) -> str | None:
     if len(message_id) > MAX_ID:
         return f"sha256:{hashlib.sha256(message_id.encode(errors='replace')).hexdigest()}"
     return message_id or None
+
+
+def unique_id_in(chat_key: ChatKey, message_id: str) -> str:
+    """What a message is known by whose id another chat of the account has already: some platforms'
+    programs make ids of 31 bits, of which two are alike among 50,000 messages."""
+    text = f"{chat_key} {message_id}"
+    return f"chat:{hashlib.sha256(text.encode(errors='replace')).hexdigest()}"
 
 
 _key_of = lru_cache(4096)(ChatKey.parse)

@@ -61,6 +61,18 @@ async def test_a_duplicate_is_stored_and_told_once(inbox: Inbox, store: Store) -
     assert len(heard) == len(await store.messages.newest(GROUP, 10)) == 1
 
 
+async def test_an_id_that_two_chats_have_is_two_messages(inbox: Inbox, store: Store) -> None:
+    """NapCat makes ids of 31 bits: one in two accounts has two alike after 50,000 messages."""
+    heard: list[str] = []
+    inbox.listen(lambda record, _: heard.append(str(record.chat_key)))
+    for key in (GROUP, OTHER, GROUP, OTHER):
+        await inbox.accept(message(key, message_id="7"))
+    assert heard == [str(GROUP), str(OTHER)]
+    assert await inbox.recall(OTHER, "7") is not None
+    (first,), (second,) = [await store.messages.newest(key, 10) for key in (GROUP, OTHER)]
+    assert (first.recalled, second.recalled, second.message_id) == (False, True, "7")
+
+
 async def test_messages_without_an_id_are_never_taken_for_duplicates(inbox: Inbox) -> None:
     assert await inbox.accept(message(GROUP, "ha"))
     assert await inbox.accept(message(GROUP, "ha"))
