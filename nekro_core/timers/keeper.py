@@ -25,6 +25,8 @@ from nekro_core.timers.telling import (
 )
 from nekro_core.timers.watch import Telling, Watch
 
+_FUTURE_S = 100 * 366 * 86_400.0
+"""No calendar has the times far beyond; one of them would make the list of its chat unreadable."""
 _PAST_S = 60.0
 """A time that is over for longer is a mistake, not now."""
 _TITLE_CHARS = 200
@@ -102,6 +104,8 @@ class Timers:
         due = due or now
         if not now - _PAST_S <= due < float("inf"):
             raise TimerRefused(f"the time {due:.0f} is over: it is {now:.0f} (seconds since 1970)")
+        if due > now + _FUTURE_S:
+            raise TimerRefused(f"the time {due:g} is over a hundred years away")
         old = [each for each in self.of_chat(chat_key) if temporary and each.kind == TEMPORARY]
         kind = TEMPORARY if temporary else ONCE
         row = self._new(chat_key, kind, text, due=due, freed=len(old))

@@ -64,6 +64,7 @@ async def test_what_the_model_gets_wrong_is_said_to_it(bot: Bot) -> None:
         ({"at": "tomorrow"}, "expected a form such as"),
         ({"at": "2001-01-01 07:30"}, "that time is over; it is "),
         ({"in_minutes": -3}, "that time is over"),
+        ({"in_minutes": 1e300}, "set_timer: no"),
     ):
         with pytest.raises(ToolFailure, match=complaint):
             await chat.call("set_timer", "x", **arguments)

@@ -203,6 +203,8 @@ async def test_a_recurring_timer_rests_changes_and_goes(bot: Bot) -> None:
 
 async def test_what_cannot_be_set_is_refused(bot: Bot) -> None:
     async with bot.up():
+        with pytest.raises(TimerRefused, match="hundred years"):
+            await bot.timers.set_once(GROUP, NOON + 1e300, "x")
         for due in (NOON - 61, float("nan"), float("inf"), -float("inf")):
             with pytest.raises(TimerRefused, match="is over"):
                 await bot.timers.set_once(GROUP, due, "tea")
