@@ -39,7 +39,6 @@ def serve(handle: Handle, *, idle_s: float = IDLE_S) -> None:
     one to read and the one to answer into.
     """
     line = socket.socket(fileno=os.dup(0))
-    line.settimeout(idle_s)
     close_off(memory=MEMORY)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a child: its answer tells
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's; the bot ends by its own means
@@ -48,6 +47,8 @@ def serve(handle: Handle, *, idle_s: float = IDLE_S) -> None:
         try:
             words, files, _, _ = socket.recv_fds(line, MOST_REQUEST, 2)
         except TimeoutError:
+            if _has_children():
+                continue  # they would end with it
             return
         if len(files) != 2:  # the bot is gone
             return
@@ -57,6 +58,15 @@ def serve(handle: Handle, *, idle_s: float = IDLE_S) -> None:
         for file in files:
             os.close(file)
         line.send(b"+")
+        line.settimeout(idle_s)  # only now: the first request may come late on a busy machine
+
+
+def _has_children() -> bool:
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _work(

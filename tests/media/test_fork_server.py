@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,9 @@ async def test_it_starts_with_the_first_file_and_ends_after_the_last(ask: Asking
 
 async def test_one_that_was_killed_is_started_again(ask: Asking) -> None:
     await ask("remember")
-    if ask.server.process_id is not None:  # else it has ended by itself
-        os.kill(ask.server.process_id, signal.SIGKILL)
+    if ask.server.process_id is not None:
+        with suppress(ProcessLookupError):  # it may have ended by itself
+            os.kill(ask.server.process_id, signal.SIGKILL)
     await ask.until_it_ended()
     assert (await ask("remember"))["seen"] == ["data"]
 
