@@ -12,6 +12,9 @@ from tests.peers.mail import MailServer
 
 pytestmark = pytest.mark.long
 
+SILENCE_S = 1.0
+"""A time-out for what is never answered; what is answered has much longer."""
+
 
 class Harness:
     def __init__(self, bot: Bot, wire: Wire, server: MailServer, us: str, them: str) -> None:
@@ -48,6 +51,7 @@ class Harness:
         self._wire.manner = "refuse"
 
     async def go_silent(self) -> None:
+        self.adapter._send_s = SILENCE_S
         self._wire.manner = "silent"
 
     async def disconnect(self) -> None:
@@ -63,7 +67,7 @@ class TestMail(AdapterConformance):
         async with Wire(server.ports.smtp) as wire:
             smtp = {"host": "127.0.0.1", "port": wire.port, "tls": False}
             box = mailbox(server, us, smtp=smtp)
-            async with running(tmp_path, box, send_s=1.0) as bot:
+            async with running(tmp_path, box) as bot:
                 harness = Harness(bot, wire, server, us, them)
                 await harness.begin()
                 yield harness

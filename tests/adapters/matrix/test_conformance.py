@@ -13,6 +13,9 @@ from tests.peers.synapse import Person, Synapse
 
 pytestmark = pytest.mark.long
 
+SILENCE_S = 1.0
+"""A time-out for what is never answered; what is answered has much longer."""
+
 
 class Harness:
     """The adapter at work in a room with one person."""
@@ -46,6 +49,7 @@ class Harness:
         self._bot.proxy.rule = lambda method, path: no if "/send/" in path else None
 
     async def go_silent(self) -> None:
+        self._bot.adapter._send_s = SILENCE_S
         self._bot.proxy.rule = lambda method, path: Silence(done=True) if "/send/" in path else None
 
     async def disconnect(self) -> None:
@@ -60,6 +64,6 @@ class TestMatrix(AdapterConformance):
         lin, account = await people(server, "lin", "bot")
         room = await lin.make_room(account)
         await account.join(room)
-        async with running(tmp_path, proxy, account, api_timeout=1.0) as bot:
+        async with running(tmp_path, proxy, account, api_timeout=30.0) as bot:
             await bot.connected()
             yield Harness(bot, lin, room)
