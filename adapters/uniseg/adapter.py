@@ -109,5 +109,6 @@ class UnisegAdapter:
         pieces = await written(delivery.segments, platform, key, self._intake.users())
         message = await bridge.write(pieces, bot)
         options = platform.options(delivery.segments)
-        sent = platform.sent_id(await bridge.send(self._intake.target(key), bot, message, options))
+        target = await self._intake.target(key)
+        sent = platform.sent_id(await bridge.send(target, bot, message, options))
         return in_chat(sent, key) if platform.ids_of_chat else sent

@@ -96,9 +96,16 @@ class Intake:
         """The user id of each account that can be reached."""
         return {account: self._platform.user_of(bot) for account, bot in self._bots.items()}
 
-    def target(self, key: ChatKey) -> Target:
+    async def target(self, key: ChatKey) -> Target:
         """Where to send: as the chat was last heard, else as its key says."""
-        if (heard := self._targets.get(key)) is None:
+        if (heard := self._targets.get(key)) is None and self._platform.answers:
+            # Heard before the start. Somebody may speak while this is looked up.
+            records = await self._host.records(key)
+            found = self._platform.resumed(key, records, self._clock())
+            if found is not None and key not in self._targets:
+                self._remember(key, *found)
+            heard = self._targets.get(key)
+        if heard is None:
             return self._platform.target(key)
         target, at = heard
         return self._platform.aimed(target, self._clock() - at)
@@ -214,7 +221,7 @@ class Intake:
         if (words := self._platform.reworded(event, bot)) is not None:
             return key, partial(self._revise, bot, key, event, words)
         if self._platform.is_message(event):
-            self._remember(key, target)
+            self._remember(key, target, self._clock())
             return key, partial(self._accept_message, bot, key, event)
         if recalled := self._platform.recalled(event):
             return key, partial(self._host.recall, key, self._identity(key, recalled))
@@ -222,9 +229,9 @@ class Intake:
             return key, partial(self._accept_notice, bot, key, event, notice)
         return None
 
-    def _remember(self, key: ChatKey, target: Target) -> None:
+    def _remember(self, key: ChatKey, target: Target, at: float) -> None:
         self._targets.pop(key, None)
-        self._targets[key] = target, self._clock()
+        self._targets[key] = target, at
         if len(self._targets) > REMEMBERED:
             del self._targets[next(iter(self._targets))]
 

@@ -1,6 +1,6 @@
 """What one platform is like, beyond what uniseg knows of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,16 @@ from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 
 from nekro_core.api.adapter import Capabilities
-from nekro_core.api.chat import ChatKey, ChatKind, Notice, Reply, Role, Segments, Sender
+from nekro_core.api.chat import (
+    ChatKey,
+    ChatKind,
+    Notice,
+    Record,
+    Reply,
+    Role,
+    Segments,
+    Sender,
+)
 
 from .bridge import Bridge
 from .values import Address, identity_of
@@ -130,6 +139,16 @@ class Platform:
         """The target of a chat that has not been heard since the start."""
         channel = key.kind is ChatKind.CHANNEL
         return Target(key.native_id, channel=channel, private=key.kind is ChatKind.PRIVATE)
+
+    answers: bool = False
+    """Whether what is said must name the message that it answers: `resumed` is asked then."""
+
+    def resumed(
+        self, key: ChatKey, records: Sequence[Record], now: float
+    ) -> tuple[Target, float] | None:
+        """The target of a chat that was last heard before the start, from what is kept of it, the
+        oldest first, and when that was; nothing where it is no help."""
+        return None
 
     def aimed(self, target: Target, age_s: float) -> Target:
         """The target as it serves now, where the chat was heard so long ago."""

@@ -5,6 +5,7 @@ message. What it says later of its own accord QQ refuses as a rule, and the rece
 """
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -24,11 +25,13 @@ from nonebot_plugin_alconna.uniseg import Target
 
 from nekro_core.api.adapter import Capabilities, Host, PictureLimits, VoiceLimits
 from nekro_core.api.chat import (
+    Author,
     ChatKey,
     ChatKind,
     File,
     Image,
     Mention,
+    Record,
     Reply,
     Role,
     Sender,
@@ -44,6 +47,11 @@ from .qq_webhook import CarefulAdapter
 
 _ANSWER_S = {False: 290.0, True: 3500.0}
 """How long a message may be answered, in private or not, with some seconds left for the way."""
+_NUMBER = "qq.reply_seq"
+"""Under which a target of uniseg's counts the answers to its message."""
+_FIRST_NUMBER, _NUMBERS_S = 1000, 100
+"""QQ takes an answer with a number that it knows for a repetition. How many an earlier process gave
+cannot be told for sure: surely fewer than these, at the beginning and in each second."""
 _MARKUP = re.compile(r"<(?=[@#]|qqbot-|emoji:)")
 _PICTURES = PictureLimits(types=("image/jpeg", "image/png", "image/gif"))
 _CHATS = Capabilities(
@@ -71,6 +79,7 @@ class QQ(Platform):
     title = "QQ, official"
     stock = CarefulAdapter
     capabilities = _CHATS
+    answers = True
 
     def capabilities_of(self, key: ChatKey) -> Capabilities:
         """Guilds take no voice, video or file; groups no mentions and no replies."""
@@ -106,6 +115,21 @@ class QQ(Platform):
         if key.kind is ChatKind.PRIVATE and slash:
             return Target(user, guild, channel=True, private=True)
         return super().target(key)
+
+    def resumed(
+        self, key: ChatKey, records: Sequence[Record], now: float
+    ) -> tuple[Target, float] | None:
+        """Naming the last message that somebody wrote."""
+        for record in reversed(records):
+            if record.author is not Author.PERSON or record.recalled or not record.message_id:
+                continue
+            target = self.target(key)
+            target.source = record.message_id
+            if not target.channel:
+                age_s = max(now - record.time, 0.0)
+                target.extra[_NUMBER] = _FIRST_NUMBER + int(age_s * _NUMBERS_S)
+            return target, record.time
+        return None
 
     def aimed(self, target: Target, age_s: float) -> Target:
         """Too old a message is not named: QQ would refuse the answer for it."""

@@ -53,6 +53,8 @@ class MemoryHost:
         self.recalled: list[tuple[ChatKey, str]] = []
         self.revised: list[tuple[ChatKey, str, str, Segments]] = []
         self.newest: dict[ChatKey, float] = {}
+        self.lines: list[Record] = []
+        """What the bot's store has of the chats; nothing comes here by itself."""
         self.failures = 0
         """How many times more the store will fail."""
         self._instances: dict[tuple[str, str], str] = {}
@@ -131,7 +133,7 @@ class MemoryHost:
         yield nothing()
 
     async def records(self, chat_key: ChatKey, *, after: int = 0, limit: int = 200) -> list[Record]:
-        return []
+        return [line for line in self.lines if line.chat_key == chat_key and line.seq > after]
 
     async def chats(self, instance: str) -> list[ChatKey]:
         return list(self.newest)

@@ -4,7 +4,7 @@ import importlib
 import itertools
 import json
 import warnings
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ from nonebot.drivers import (
 from nonebot.drivers.fastapi import Driver as FastAPIDriver
 
 from adapters.uniseg import factories
-from nekro_core.api.chat import ChatKey, Delivery, Receipt, Segment, Text
+from nekro_core.api.chat import ChatKey, Delivery, Receipt, Record, Segment, Text
 from tests.adapters.onebot_v11.memory_host import MemoryHost
 
 
@@ -150,14 +150,16 @@ async def bench(
     *,
     socket: Any = None,
     answer: Answer | None = None,
+    lines: Sequence[Record] = (),
     **settings: Any,
 ) -> AsyncIterator[Bench]:
-    """A started adapter of a platform with such settings."""
+    """A started adapter of a platform with such settings. ``lines`` are in the bot's store."""
     driver = Recorder(**settings)
     driver.socket = socket
     if answer is not None:
         driver.answer = answer
     host = MemoryHost(folder, {"nekro_platforms": (platform,), **settings})
+    host.lines += lines
     with as_nonebots(driver):
         create = factories(host.settings)[platform]
         adapter = create(host, driver)

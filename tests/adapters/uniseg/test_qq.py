@@ -1,16 +1,19 @@
 """QQ's official bots without a gateway: events as its wiki shows them, requests as sent."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from nekro_core.api.chat import (
+    Author,
     ChatKey,
     DeliveryState,
     Image,
     Media,
     Mention,
+    Record,
     Reply,
     Role,
     Text,
@@ -52,6 +55,55 @@ async def test_a_message_too_old_to_be_answered_is_not_named(qq: QQ) -> None:
     intake._targets[key] = target, at - 300
     assert (await qq.bench.send(GROUP, "late")).ok
     assert "msg_id" not in qq.sent or not qq.sent["msg_id"]
+
+
+@pytest.mark.parametrize(("minutes", "named"), [(1, True), (6, False)])
+async def test_after_a_restart_the_last_message_is_answered_still(
+    tmp_path: Path, minutes: float, named: bool
+) -> None:
+    said = datetime.now(UTC) - timedelta(minutes=minutes)
+    async with bench(tmp_path, "qq", qq_bots=[]) as made:
+        qq = QQ(made)
+        made.connect(qq.bot)
+        qq.time = said.isoformat()
+        heard = await qq.say_in_group("hello")
+        numbers = []
+        for _ in range(10):
+            assert (await made.send(GROUP, "yes")).ok
+            numbers.append(qq.sent["msg_seq"])
+    asked = Record(
+        seq=1, chat_key=heard.chat_key, author=Author.PERSON, segments=heard.segments,
+        time=heard.time, message_id=heard.message_id,
+    )  # fmt: skip
+    ours = Record(
+        seq=2, chat_key=heard.chat_key, author=Author.BOT, segments=heard.segments,
+        time=heard.time, message_id="m-1",
+    )  # fmt: skip
+    for _ in range(2):
+        async with bench(tmp_path, "qq", lines=[asked, ours], qq_bots=[]) as made:
+            qq = QQ(made)
+            made.connect(qq.bot)
+            await made.bound()
+            assert (await made.send(GROUP, "and more")).ok
+            assert bool(qq.sent.get("msg_id")) is named
+            if named:
+                assert qq.sent["msg_id"] == "p-1"
+                # QQ takes an answer with a known number for a repetition, and drops it.
+                assert qq.sent["msg_seq"] > max(numbers)
+                assert (await made.send(GROUP, "and more")).ok
+                assert qq.sent["msg_seq"] > max(numbers) + 1
+            qq.time = datetime.now(UTC).isoformat()
+            await qq.say_in_group("later")
+            await qq.tell_in_group("and later", "p-9")
+            await made.host.heard(2)
+            assert (await made.send(GROUP, "yes")).ok
+            assert qq.sent["msg_id"] == "p-9"
+
+
+async def test_a_chat_of_which_nothing_is_known_is_written_to_all_the_same(qq: QQ) -> None:
+    await qq.bench.bound()
+    assert (await qq.bench.send(GROUP, "good morning")).ok
+    assert not qq.sent.get("msg_id")
 
 
 async def test_a_channel_in_a_guild(qq: QQ) -> None:

@@ -24,6 +24,7 @@ class QQ(Peer):
         super().__init__(bench)
         self.bot = Bot(bench.stock, "1020", BotInfo(id="1020", secret="s"))
         self.bot.self_info = User(id="999", username="nekro")
+        self.time = TIME
         self.status, self.result = 200, {"id": "m-1", "timestamp": TIME}
 
     def answer(self, request: Request) -> Any:
@@ -51,7 +52,7 @@ class QQ(Peer):
     async def tell_in_group(self, content: str, message_id: str = "p-1") -> None:
         author = {"id": "A1", "member_openid": "A1", "bot": False, "member_role": "admin",
                   "username": "Ann"}  # fmt: skip
-        data = {"id": message_id, "content": content, "timestamp": TIME, "author": author,
+        data = {"id": message_id, "content": content, "timestamp": self.time, "author": author,
                 "group_id": "G1", "group_openid": "G1"}  # fmt: skip
         await self.event("GROUP_AT_MESSAGE_CREATE", data)
 
