@@ -51,6 +51,29 @@ _MEDIA: Mapping[type, tuple[Callable[[Media], Segment], Expected]] = {
 }
 
 
+def outline(pieces: list[uniseg.Segment], own: Mapping[str, str]) -> Segments:
+    """What a message is made of, without fetching any of it. ``own`` has our accounts' names, by
+    their user ids on the platform."""
+    found: list[Segment] = []
+    for piece in pieces:
+        match piece:
+            case uniseg.Text():
+                found.append(Text(piece.text))
+            case uniseg.At(flag="user"):
+                found.append(Mention(own.get(piece.target, piece.target)))
+            case uniseg.AtAll():
+                found.append(Mention(EVERYONE))
+            case uniseg.Reply():
+                found.append(Reply(piece.id))
+            case uniseg.segment.Media():
+                found.append(_MEDIA[type(piece)][0](Media()))
+            case uniseg.Reference():
+                found.append(Unknown("forward"))
+            case _:
+                found.append(Unknown(piece.type))
+    return tuple(found)
+
+
 class Reader:
     """Reads one message. Bounded in number of media and, together, in time; never raises for what
     a medium or a quotation lacks: it is said in the value.

@@ -4,31 +4,47 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
-from nekro_core.chat import DeliveryState, Mention, Receipt, Reply, Segments, Text
+from nekro_core.chat import (
+    DeliveryState,
+    Mention,
+    Receipt,
+    Reply,
+    Segment,
+    Segments,
+    Text,
+    Unknown,
+)
 from nekro_core.delivery.adapter import Doubt, Shown
 
 CLOCKS_S = 120.0
 """How far our clock and a platform's may be apart, where only the time tells old from new."""
 
 
-def judged(doubt: Doubt, shown: Sequence[Shown]) -> Receipt:
+def judged(doubt: Doubt, shown: Sequence[Shown], *, faithful: bool = True) -> Receipt:
     """A verdict for `Confirming.confirm` from a piece of the chat's history without holes, oldest
     first.
 
     Ours is the first own message behind all that were there before, with the same words and the
     same kinds of media, that is not another one. That it is not there can only be said of a history
     which reaches back to a message from before it, and shows one of our own that is known to have
-    arrived: some implementations keep none, or not what the bot said, or count messages anew.
+    arrived: some implementations keep none, or not what the bot said, or count messages anew. Where
+    the platform is not ``faithful`` and may show a message otherwise than it was sent, a fresh own
+    message that is no known one may be ours, too.
     """
     wanted = _likeness(doubt.delivery.segments)
     places = [place for place, each in enumerate(shown) if each.message_id in doubt.before]
     reaches = bool(places)
     begins = places[-1] + 1 if places else 0
+    unexplained = False
     for each in shown[begins:]:
         young = reaches or each.time >= doubt.since - CLOCKS_S
         fresh = each.own and young and each.message_id not in doubt.taken
         if fresh and _likeness(each.segments) == wanted:
             return Receipt(state=DeliveryState.SENT, message_id=each.message_id)
+        unexplained = unexplained or fresh
+    if unexplained and not faithful:
+        reason = "the platform shows another message of ours, which may be this one"
+        return Receipt(state=DeliveryState.UNKNOWN, reason=reason)
     if reaches and any(each.own and each.message_id in doubt.taken for each in shown):
         return Receipt(state=DeliveryState.REJECTED, reason="the platform's history has it not")
     reason = "the platform's history shows too little to tell"
@@ -40,8 +56,14 @@ def _likeness(segments: Segments) -> tuple[str, Counter[str]]:
     which kind. A reply's mark is left out: some platforms show it as text, some drop it."""
     words = "".join(segment.text for segment in segments if isinstance(segment, Text))
     things = Counter(
-        segment.user_id if isinstance(segment, Mention) else type(segment).__name__
+        segment.user_id if isinstance(segment, Mention) else _kind(segment)
         for segment in segments
         if not isinstance(segment, Text | Reply)
     )
     return "".join(unicodedata.normalize("NFC", words).split()), things
+
+
+def _kind(segment: Segment) -> str:
+    """Which medium it is. A history shows of a bundle that there is one, as a card in places."""
+    card = isinstance(segment, Unknown) and segment.kind in ("forward", "json", "xml")
+    return "Forward" if card else type(segment).__name__

@@ -2,7 +2,19 @@
 
 import pytest
 
-from nekro_core.chat import Delivery, DeliveryState, Image, Media, Mention, Reply, Segments, Text
+from nekro_core.chat import (
+    Delivery,
+    DeliveryState,
+    Forward,
+    ForwardedMessage,
+    Image,
+    Media,
+    Mention,
+    Reply,
+    Segments,
+    Text,
+    Unknown,
+)
 from nekro_core.delivery import Doubt, Shown
 from nekro_core.delivery.confirm import judged
 
@@ -19,6 +31,7 @@ def shown(name: str, *segments: object, own: bool = True, time: float = 1000.0) 
 ASKED = shown("q", "what?", own=False)
 OURS = shown("mine", "earlier")
 PICTURE = Image(Media(path="/a.png", sha256="1"))
+BUNDLE = Forward((ForwardedMessage("7", "Bo", (Text("hi"),)),))
 HERS = Image(Media(url="http://x/b.jpg"))
 
 
@@ -49,6 +62,9 @@ HERS = Image(Media(url="http://x/b.jpg"))
         ((Text("see"), PICTURE), [ASKED, shown("a", "see", HERS)], SENT, "a"),
         ((Text("see"), PICTURE), [OURS, ASKED, shown("a", "see")], ABSENT, ""),
         ((PICTURE,), [OURS, ASKED, shown("a", HERS, HERS)], ABSENT, ""),
+        ((BUNDLE,), [OURS, ASKED, shown("a", Unknown("forward", "r1"))], SENT, "a"),
+        ((BUNDLE,), [OURS, ASKED, shown("a", Unknown("json", "a card"))], SENT, "a"),
+        ((BUNDLE,), [OURS, ASKED, shown("a", "hi")], ABSENT, ""),
     ],
 )
 def test_a_history_is_judged(
@@ -63,3 +79,6 @@ def test_a_history_is_judged(
     receipt = judged(doubt, history)
     assert (receipt.state, receipt.message_id) == (state, message_id)
     assert receipt.ok or receipt.reason
+    changing = judged(doubt, history, faithful=False)
+    strange = [each for each in history[1:] if each.own and each.message_id == "a"]
+    assert changing.state is (UNSURE if state is ABSENT and strange[-1:] == history[-1:] else state)

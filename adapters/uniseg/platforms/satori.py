@@ -34,8 +34,8 @@ from nekro_core.api.chat import (
     Voice,
 )
 
-from ..adapter import UnisegAdapter
 from ..platform import Platform
+from .satori_asking import SatoriAdapter
 from .satori_link import Marks, ResumingAdapter
 
 DOWNLOAD_BYTES = 50 * 1024 * 1024
@@ -49,7 +49,8 @@ class Satori(Platform):
     title = "Satori"
     ids_of_chat = True
     capabilities = Capabilities(
-        inline=frozenset({Text, Mention, Reply, Image}), alone=frozenset({Voice, Video, File})
+        inline=frozenset({Text, Mention, Reply, Image}),
+        alone=frozenset({Voice, Video, File}),
     )
 
     def __init__(self, marks: Marks) -> None:
@@ -127,6 +128,6 @@ async def _fetched(bot: Bot, address: str) -> bytes:
     return bytes(data)
 
 
-def create(host: Host, driver: Driver) -> UnisegAdapter:
+def create(host: Host, driver: Driver) -> SatoriAdapter:
     """The adapter. Raises `ValueError` for settings that cannot be read."""
-    return UnisegAdapter(host, driver, Satori(Marks(host.data_dir / "satori")))
+    return SatoriAdapter(host, driver, Satori(Marks(host.data_dir / "satori")))

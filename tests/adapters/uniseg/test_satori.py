@@ -1,18 +1,24 @@
 """Satori without a server: events as its adapter parses them, requests as it writes them."""
 
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from nonebot.exception import NetworkError
 
+from nekro_core.api.adapter import Confirming, Doubt
 from nekro_core.api.chat import (
     ChatKey,
+    Delivery,
     DeliveryState,
     Image,
     Media,
     Mention,
     Notice,
+    Receipt,
     Reply,
+    Segment,
     Text,
     Voice,
 )
@@ -87,3 +93,73 @@ async def test_notices_and_recalls(satori: Satori) -> None:
     assert joined.notice == Notice("join", "bob", "bob")
     await satori.bench.host.until(lambda: bool(satori.bench.host.recalled))
     assert satori.bench.host.recalled == [(ChatKey.parse(GROUP), "p9@g1")]
+
+
+async def doubtful(satori: Satori, chat: str, *segments: Segment, arrives: bool) -> Doubt:
+    """Both have spoken in the chat, then the bot sends and hears nothing of it."""
+    private = "private" in chat
+    await satori.say("hello", private=private)
+    asked = await satori.bench.host.next_message()
+    earlier = await satori.bench.send(chat, "earlier")
+    if arrives:
+        await satori.bench.send(chat, *segments)
+    ids = frozenset({asked.message_id, earlier.message_id})
+    delivery = Delivery(delivery_id="d", chat_key=ChatKey.parse(chat), segments=segments)
+    return Doubt(delivery=delivery, since=time.time(), before=ids, taken=ids)
+
+
+async def ask(satori: Satori, doubt: Doubt) -> Receipt:
+    assert isinstance(satori.bench.adapter, Confirming)
+    return await satori.bench.adapter.confirm(doubt)
+
+
+@pytest.mark.parametrize("chat", [GROUP, "satori-private_ann"])
+@pytest.mark.parametrize("arrives", [True, False])
+async def test_whether_a_message_arrived_is_asked(
+    satori: Satori, tmp_path: Path, chat: str, arrives: bool
+) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n")
+    picture = Image(Media(path=str(path), name="a", mime="image/png", size=8))
+    sent = (Reply("p1"), Mention("ann"), Mention("mem:bot1"), Text("1 < 2 "), picture)
+    receipt = await ask(satori, await doubtful(satori, chat, *sent, arrives=arrives))
+    place = "private:ann" if "private" in chat else "g1"
+    mine = "ann" if "private" in chat else "g1"
+    if arrives:
+        last = satori.history[place][-1]
+        wanted = (DeliveryState.SENT, f"{last['id']}@{mine}")
+    else:
+        wanted = (DeliveryState.REJECTED, "")
+    assert (receipt.state, receipt.message_id) == wanted, receipt.reason
+
+
+async def test_a_message_that_the_platform_rewrote_is_not_sent_again(satori: Satori) -> None:
+    doubt = await doubtful(satori, GROUP, Text("**hi**"), arrives=True)
+    satori.history["g1"][-1]["content"] = "<b>hi</b>!"
+    receipt = await ask(satori, doubt)
+    assert receipt.state is DeliveryState.UNKNOWN
+    assert "may be this one" in receipt.reason
+
+
+async def test_a_server_that_turns_its_history_round_is_understood(satori: Satori) -> None:
+    doubt = await doubtful(satori, GROUP, Text("hi"), arrives=True)
+    satori.history["g1"].reverse()
+    assert (await ask(satori, doubt)).state is DeliveryState.SENT
+
+
+async def test_a_server_without_history_cannot_tell(satori: Satori) -> None:
+    doubt = await doubtful(satori, GROUP, Text("hi"), arrives=False)
+    satori.bot._self_info.features.remove("message.list")
+    receipt = await ask(satori, doubt)
+    assert receipt.state is DeliveryState.UNKNOWN
+    assert "does not offer message.list" in receipt.reason
+
+
+async def test_a_server_that_cannot_answer_now_is_asked_later(satori: Satori) -> None:
+    doubt = await doubtful(satori, GROUP, Text("hi"), arrives=True)
+    satori.refuse()
+    assert (await ask(satori, doubt)).state is DeliveryState.UNKNOWN
+    satori.bench.driver.answer = lambda _: NetworkError("gone")
+    assert (await ask(satori, doubt)).state is DeliveryState.PENDING
+    satori.bench.stock.bot_disconnect(satori.bot)
+    assert (await ask(satori, doubt)).state is DeliveryState.PENDING

@@ -2,6 +2,7 @@
 back."""
 
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from nonebot.drivers.websockets import Mixin as WebSockets
 from websockets.asyncio.server import ServerConnection, serve
 
 from adapters.uniseg import factories
+from nekro_core.api.adapter import Confirming, Doubt
 from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, Image, Receipt, Text
 from tests.adapters.onebot_v11.memory_host import MemoryHost
 from tests.peers.satori import SatoriPeer, missing
@@ -194,3 +196,22 @@ async def test_what_a_writer_changes_reaches_what_was_heard(tmp_path: Path) -> N
         await peer.raw("g1", "ann", "tea", id=said, type="message-updated")
         await bot.host.until(lambda: bool(bot.host.revised))
         assert bot.host.revised == [(GROUP, f"{said}@g1", "ann", (Text("tea"),))]
+
+
+async def test_a_message_of_unknown_outcome_is_found(tmp_path: Path) -> None:
+    async with SatoriPeer() as peer, running(tmp_path, peer) as bot:
+        asked = await peer.say("g1", "ann", "hello")
+        await bot.host.heard(1)
+        earlier = await bot.send("earlier")
+        bot.adapter._send_s = 0.5  # type: ignore[attr-defined]
+        await peer.silence()
+        assert (await bot.send("1 < 2")).state is DeliveryState.UNKNOWN
+        assert isinstance(bot.adapter, Confirming)
+        ids = frozenset({f"{asked}@g1", earlier.message_id})
+        for said, state in (("1 < 2", DeliveryState.SENT), ("2 < 1", DeliveryState.UNKNOWN)):
+            delivery = Delivery(delivery_id="d", chat_key=GROUP, segments=(Text(said),))
+            doubt = Doubt(delivery=delivery, since=time.time(), before=ids, taken=ids)
+            assert (await bot.adapter.confirm(doubt)).state is state
+        known = ids | {"m2@g1"}
+        doubt = Doubt(delivery=delivery, since=time.time(), before=ids, taken=known)
+        assert (await bot.adapter.confirm(doubt)).state is DeliveryState.REJECTED

@@ -23,14 +23,33 @@ class Satori(Peer):
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
-        self.login = {"platform": "mem", "status": 1, "user": {"id": "bot1"}, "sn": 1}
+        self.login = {
+            "platform": "mem", "status": 1, "user": {"id": "bot1"}, "sn": 1,
+            "features": ["message.create", "message.list"],
+        }  # fmt: skip
+        self.history: dict[str, list[dict[str, Any]]] = {}
+        """What each channel shows, oldest first."""
         login = Login.model_validate({**self.login, "adapter": "mem"})
         self.bot = Bot(bench.stock, "bot1", login, ClientInfo(**CLIENT), [])
 
     def answer(self, request: Request) -> Any:
         if request.url.path.endswith("message.create"):
-            return [{"id": "m1", "content": request.json["content"]}]
+            ours = sum(each["user"]["id"] == "bot1" for each in self.shown(request))
+            message = {"id": f"m{ours + 1}", "content": request.json["content"]}
+            self.show(request.json["channel_id"], "bot1", message)
+            return [message]
+        if request.url.path.endswith("message.list"):
+            return {"data": self.shown(request)}
         return {"id": "private:ann", "type": 1}
+
+    def shown(self, request: Request) -> list[dict[str, Any]]:
+        return self.history.get(request.json["channel_id"], [])
+
+    def show(self, channel: str, user: str, message: dict[str, Any]) -> None:
+        """It stands there from now on, for whoever asks."""
+        shown = self.history.setdefault(channel, [])
+        at = 1_700_000_000_000 + 1000 * len(shown)
+        shown.append({**message, "user": {"id": user}, "created_at": at})
 
     async def event(self, kind: str, **more: Any) -> None:
         payload = {
@@ -47,6 +66,7 @@ class Satori(Peer):
 
     async def say(self, content: str, *, message_id: str = "p1", private: bool = False) -> None:
         place = {"id": "private:ann", "type": 1} if private else {"id": "g1", "type": 0}
+        self.show(str(place["id"]), "ann", {"id": message_id, "content": content})
         await self.event(
             "message-created",
             channel=place,

@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
+from nekro_core.api.adapter import Confirming
 from nekro_core.api.chat import (
     ChatKey,
     ChatMessage,
@@ -25,6 +26,8 @@ from nekro_core.api.chat import (
     Video,
     Voice,
 )
+from nekro_core.delivery import Broadcast, DeliverySettings, Outbox
+from nekro_core.store import Store
 from tests.adapters.uniseg.stock import Bench, bench
 from tests.adapters.uniseg.telegram.running import ACCOUNT, GROUP, GROUP_ID, running
 from tests.peers.telegram import PNG, TOKEN, Abort, Failed, Silence, TelegramPeer
@@ -404,6 +407,27 @@ async def test_what_became_of_a_send(
     assert receipt.state is state
     assert receipt.reason
     assert peer.token not in receipt.reason
+
+
+async def test_a_message_of_unknown_outcome_is_shown_and_never_repeated(
+    bot: Bench, peer: TelegramPeer, tmp_path: Path
+) -> None:
+    assert not isinstance(bot.adapter, Confirming), "the Bot API tells a bot nothing of its own"
+    peer.answer("sendMessage", Abort())
+    at_once = DeliverySettings(retry_s=0.01, settle_s=0.01)
+    async with Store.open(f"sqlite://{tmp_path / 'nekro.sqlite3'}") as store:
+        await store.accounts.bind("telegram", ACCOUNT)
+        for life in ("one", "two"):
+            async with Outbox(store, {"telegram": bot.adapter}, Broadcast(), at_once) as outbox:
+                receipts = await outbox.send(GROUP, (Text(f"{life}: is it there?"),))
+                receipts += await outbox.send(GROUP, (Text(f"{life}: go on"),))
+                lost = DeliveryState.UNKNOWN if life == "one" else DeliveryState.SENT
+                assert [each.state for each in receipts] == [lost, DeliveryState.SENT]
+                (shown,) = await outbox.desk.listed()
+                assert shown.segments == (Text("one: is it there?"),)
+                assert shown.state is DeliveryState.UNKNOWN
+    texts = [call.params["text"] for call in peer.sends if "one: is" in call.params["text"]]
+    assert len(texts) <= 1
 
 
 async def test_a_chat_that_shall_be_left_alone_is(bot: Bench, peer: TelegramPeer) -> None:

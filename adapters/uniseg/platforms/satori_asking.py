@@ -1,0 +1,75 @@
+"""The way out to Satori, whose server may be asked later what became of a message."""
+
+import anyio
+from nonebot.adapters.satori import Bot, Message
+from nonebot.adapters.satori.models import MessageObject
+
+from nekro_core.api.adapter import Doubt, Shown, judged
+from nekro_core.api.chat import ChatKey, DeliveryState, Receipt
+
+from ..adapter import UnisegAdapter
+from ..outcome import outcome_of
+from ..reading import outline
+from ..values import in_chat
+
+FEATURE = "message.list"
+ASK_S = 10.0
+PAGE = 100
+"""Messages asked for, the newest of the chat. One page: which of an answer's marks leads to older
+ones is read differently by servers, and a history with a hole would prove nothing."""
+
+
+class SatoriAdapter(UnisegAdapter):
+    """`Confirming` for Satori."""
+
+    async def confirm(self, doubt: Doubt) -> Receipt:
+        """Look for the message in the channel's history, where the server offers it. What stands
+        behind Satori is any platform, and may show a message otherwise than it was sent."""
+        key = doubt.delivery.chat_key
+        account = await self._host.account_of(key.instance)
+        bot = self._intake.bot(account or "")
+        if bot is None:
+            return _pending(f"account {account} is not connected")
+        assert isinstance(bot, Bot)
+        if FEATURE not in bot.support_features:
+            return _unknown(f"this Satori server does not offer {FEATURE}: it cannot be asked")
+        try:
+            with anyio.fail_after(ASK_S):
+                messages = await self._newest(bot, key)
+        except TimeoutError:
+            return _pending(f"the server did not answer {FEATURE} within {ASK_S:g} s")
+        except Exception as error:  # noqa: BLE001 - of whatever kind the stock adapter raises
+            receipt = outcome_of(error)
+            clear = receipt.state is DeliveryState.REJECTED or isinstance(error, ValueError)
+            return (_unknown if clear else _pending)(f"{FEATURE}: {receipt.reason}")
+        return judged(doubt, [self._shown(each, bot, key) for each in messages], faithful=False)
+
+    async def _newest(self, bot: Bot, key: ChatKey) -> list[MessageObject]:
+        """The newest messages of a chat, oldest first."""
+        target = await self._intake.target(key)
+        channel = target.id
+        if target.private:
+            channel = (await bot.user_channel_create(user_id=target.id)).id
+        found = (await bot.message_list(channel_id=channel, limit=PAGE)).data
+        # Some servers turn them round.
+        return sorted(found, key=_time) if all(each.created_at for each in found) else found
+
+    def _shown(self, message: MessageObject, bot: Bot, key: ChatKey) -> Shown:
+        return Shown(
+            message_id=in_chat(message.id, key),
+            own=message.user is not None and message.user.id == self._platform.user_of(bot),
+            segments=outline(self._intake.bridge.read(Message(message.content)), self._intake.own),
+            time=_time(message),
+        )
+
+
+def _time(message: MessageObject) -> float:
+    return message.created_at.timestamp() if message.created_at else 0.0
+
+
+def _pending(reason: str) -> Receipt:
+    return Receipt(state=DeliveryState.PENDING, reason=reason)
+
+
+def _unknown(reason: str) -> Receipt:
+    return Receipt(state=DeliveryState.UNKNOWN, reason=reason)
