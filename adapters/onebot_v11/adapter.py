@@ -1,12 +1,25 @@
 """The adapter itself: what the bot asks for, put together from the parts beside it."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 import anyio
 from anyio.abc import TaskStatus
 from loguru import logger
 from nonebot.drivers import Driver
 
 from nekro_core.api.adapter import Capabilities, Doubt, Host, Shown, judged
-from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, File, Receipt
+from nekro_core.api.chat import (
+    ChatKey,
+    Delivery,
+    DeliveryState,
+    File,
+    Forward,
+    Image,
+    Receipt,
+    every_segment,
+)
 
 from .access import refuse_open_doors
 from .connection import CallRefused, NotConnected, OutcomeUnknown
@@ -15,7 +28,7 @@ from .history import newest
 from .incoming import Json, person_of, read_segments, time_of, words
 from .intake import Intake
 from .lookups import NamesOnly
-from .outgoing import CAPABILITIES, CannotSend, call_for
+from .outgoing import CAPABILITIES, FORWARDS, CannotSend, call_for
 from .placing import Placing
 
 SEND_S = 30.0
@@ -24,6 +37,7 @@ UPLOAD_S = 120.0
 """The same for a file: the implementation passes it on to the platform before it answers."""
 UPLOAD_BYTES_S = 500_000
 """What it passes on in a second, at least."""
+WITHOUT_BUNDLES = replace(CAPABILITIES, alone=CAPABILITIES.alone - {Forward})
 DRAIN_S = 1.0
 """Seconds at the end for messages that were read and not yet stored. What does not make it is
 fetched from the history at the next connection."""
@@ -43,10 +57,12 @@ class OneBotV11:
         self._gateway = gateway
         self._stop = anyio.Event()
         self._ended: anyio.Event | None = None
+        self._unbundled: set[str] = set()
 
-    def capabilities(self, _chat_key: ChatKey) -> Capabilities:
-        """The same for groups and private chats."""
-        return CAPABILITIES
+    def capabilities(self, chat_key: ChatKey) -> Capabilities:
+        """The same for groups and private chats; without bundles where the account's implementation
+        was found to have none."""
+        return WITHOUT_BUNDLES if chat_key.instance in self._unbundled else CAPABILITIES
 
     async def start(self) -> None:
         """Let implementations connect, and connect to those named in ``ONEBOT_V11_WS_URLS``.
@@ -90,7 +106,7 @@ class OneBotV11:
             return _rejected(f"no account is bound to {delivery.chat_key.instance!r}")
         try:
             placing = Placing(self._gateway, self._host, account, delivery.chat_key)
-            call = await call_for(delivery, placing)
+            call = await call_for(delivery, placing, account)
         except CannotSend as error:
             return _rejected(str(error))
         except NotConnected as error:
@@ -98,19 +114,27 @@ class OneBotV11:
         seconds = self._send_s
         if call.action.startswith("upload_"):
             seconds = UPLOAD_S + _size(delivery) / UPLOAD_BYTES_S
+        elif call.action in FORWARDS:
+            seconds += _size(delivery) / UPLOAD_BYTES_S
         try:
             data = await self._gateway.call(account, call.action, call.params, seconds=seconds)
         except NotConnected as error:
             return Receipt(state=DeliveryState.PENDING, reason=str(error))
         except CallRefused as error:
-            return _rejected(str(error))
+            return self._refused(delivery.chat_key, call.action, error)
         except OutcomeUnknown as error:
             logger.warning("{}: outcome unknown: {}", delivery.chat_key, error)
             return Receipt(state=DeliveryState.UNKNOWN, reason=str(error))
-        message_id = data.get("message_id") if isinstance(data, dict) else None
-        return Receipt(
-            state=DeliveryState.SENT, message_id="" if message_id is None else str(message_id)
-        )
+        return Receipt(state=DeliveryState.SENT, message_id=_sent_id(data))
+
+    def _refused(self, key: ChatKey, action: str, error: CallRefused) -> Receipt:
+        if action in FORWARDS and error.unknown_action:
+            self._unbundled.add(key.instance)
+            return _rejected(
+                f"this OneBot implementation has no {action}; bundles are sent to it as quoted "
+                "words from now on"
+            )
+        return _rejected(str(error))
 
     async def confirm(self, doubt: Doubt) -> Receipt:
         """Look for the message in the chat's history, where the implementation keeps one."""
@@ -135,8 +159,19 @@ async def _shown(event: Json, account: str) -> Shown:
     )
 
 
+def _sent_id(data: Any) -> str:
+    """Of a bundle some implementations tell only the id by which its messages are asked for."""
+    found = data if isinstance(data, Mapping) else {}
+    names = ("message_id", "forward_id", "res_id")
+    return next((str(found[name]) for name in names if found.get(name) is not None), "")
+
+
 def _size(delivery: Delivery) -> int:
-    return sum(each.media.size for each in delivery.segments if isinstance(each, File))
+    return sum(
+        each.media.size
+        for each in every_segment(delivery.segments)
+        if isinstance(each, File | Image)
+    )
 
 
 def _rejected(reason: str) -> Receipt:

@@ -30,6 +30,10 @@ KERNEL_TIMEOUT = "Timeout: NTEvent"
 """How NapCat's ``failed`` begins where QQ itself took the call and did not confirm it in time. Such
 messages do arrive, often as a rule (NapNeko/NapCatQQ#932, #1772): no refusal, so no second try."""
 
+UNKNOWN_ACTION = (1404, 10002)
+"""The ``retcode`` for an action that there is none of: NapCat's, LLBot's and go-cqhttp's, and that
+of OneBot v12, which some took over."""
+
 _ENCODER = DataclassEncoder()
 """Made once: for each call it would cost more than the encoding."""
 
@@ -49,6 +53,11 @@ class CallRefused(CallError):
         words = answer.get("wording") or answer.get("message") or answer.get("msg")
         self.answer = dict(answer)
         super().__init__(f"{words or 'refused without a reason'} (code {answer.get('retcode')})")
+
+    @property
+    def unknown_action(self) -> bool:
+        """Whether the implementation does not know the action at all."""
+        return self.answer.get("retcode") in UNKNOWN_ACTION
 
 
 class OutcomeUnknown(CallError):

@@ -7,13 +7,15 @@ from typing import Any
 
 import anyio
 
-from nekro_core.api.adapter import Capabilities, PictureLimits, VoiceLimits
+from nekro_core.api.adapter import BundleLimits, Capabilities, PictureLimits, VoiceLimits
 from nekro_core.api.chat import (
     EVERYONE,
     ChatKey,
     ChatKind,
     Delivery,
     File,
+    Forward,
+    ForwardedMessage,
     Image,
     Media,
     Mention,
@@ -34,7 +36,7 @@ connection at a frame of 50 MiB."""
 
 CAPABILITIES = Capabilities(
     inline=frozenset({Text, Mention, Reply, Image}),
-    alone=frozenset({Voice, Video, File}),
+    alone=frozenset({Voice, Video, File, Forward}),
     text_length=4000,
     images_per_call=9,
     # Implementations make SILK of it with an FFmpeg of their own: WAV is what never fails there
@@ -45,7 +47,11 @@ CAPABILITIES = Capabilities(
         types=("image/jpeg", "image/png", "image/gif", "image/webp", "image/bmp"),
         max_bytes=INLINE_BYTES,
     ),
+    # QQ shows a hundred messages of one bundle.
+    bundle=BundleLimits(messages=100, media_bytes=CALL_BYTES),
 )
+FORWARDS = ("send_group_forward_msg", "send_private_forward_msg")
+"""The actions that send a bundle: go-cqhttp's, which NapCat, LLBot and Lagrange have too."""
 
 Json = dict[str, Any]
 Place = Callable[[Media], Awaitable[str]]
@@ -80,9 +86,9 @@ async def inline(media: Media) -> str:
     return f"base64://{base64.b64encode(data).decode()}"
 
 
-async def call_for(delivery: Delivery, place: Place = inline) -> ApiCall:
-    """The call that carries a delivery, its files brought there by ``place``. Raises
-    `CannotSend`."""
+async def call_for(delivery: Delivery, place: Place = inline, account: str = "") -> ApiCall:
+    """The call that carries a delivery, its files brought there by ``place``. ``account`` stands
+    for whoever said something in a bundle and is nobody of QQ's. Raises `CannotSend`."""
     key = delivery.chat_key
     group = key.kind is ChatKind.GROUP
     where = _where(key)
@@ -91,6 +97,9 @@ async def call_for(delivery: Delivery, place: Place = inline) -> ApiCall:
             file = await place(media)
             action = "upload_group_file" if group else "upload_private_file"
             return ApiCall(action, {**where, "file": file, "name": media.name or "file"})
+        case (Forward(messages),):
+            nodes = await _nodes(messages, place, account)
+            return ApiCall(FORWARDS[not group], {**where, "messages": nodes})
     segments = _in_sending_order(delivery.segments)
     _refuse_mixtures(segments)
     _refuse_size(segments)
@@ -129,6 +138,31 @@ def _refuse_size(segments: list[Segment]) -> None:
         raise CannotSend(
             f"{total} bytes of media in one message: at most {CALL_BYTES}; send them one by one"
         )
+
+
+async def _nodes(messages: tuple[ForwardedMessage, ...], place: Place, account: str) -> list[Json]:
+    """The messages of a bundle. NapCat and LLBot read ``user_id`` and ``nickname``, go-cqhttp
+    ``uin`` and ``name``, Lagrange either; a sender that is no number is refused by most."""
+    if not messages:
+        raise CannotSend("the bundle is empty")
+    nodes = []
+    for message in messages:
+        if not message.segments:
+            raise CannotSend("a message of the bundle is empty")
+        _refuse_in_bundle(message)
+        known = isinstance(wire_id(message.sender_id), int)
+        user = message.sender_id if known else account
+        name = message.sender_name or message.sender_id or user
+        content = [await _written(segment, place) for segment in message.segments]
+        who = {"user_id": user, "nickname": name, "uin": user, "name": name}
+        nodes.append({"type": "node", "data": {**who, "content": content}})
+    return nodes
+
+
+def _refuse_in_bundle(message: ForwardedMessage) -> None:
+    for segment in message.segments:
+        if not isinstance(segment, Text | Image):
+            raise CannotSend(f"no segment of type {_kind(segment)} can be in a bundle")
 
 
 async def _written(segment: Segment, place: Place) -> Json:

@@ -106,7 +106,8 @@ class UnisegAdapter:
     async def _deliver(self, delivery: Delivery, bot: Bot) -> str:
         """Make the call and return the message's id. Raises what the stock adapter raises."""
         key, platform, bridge = delivery.chat_key, self._platform, self._intake.bridge
-        pieces = await written(delivery.segments, platform, key, self._intake.users())
+        users = self._intake.users()
+        pieces = await written(delivery.segments, platform, key, users, bot.self_id)
         message = await bridge.write(pieces, bot)
         options = platform.options(delivery.segments)
         target = await self._intake.target(key)

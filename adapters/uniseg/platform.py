@@ -12,6 +12,7 @@ from nekro_core.api.adapter import Capabilities
 from nekro_core.api.chat import (
     ChatKey,
     ChatKind,
+    ForwardedMessage,
     Notice,
     Record,
     Reply,
@@ -161,6 +162,10 @@ class Platform:
     def mention(self, user_id: str, name: str) -> uniseg.Segment:
         """Somebody is addressed."""
         return uniseg.At("user", user_id, name or None)
+
+    def bundled(self, message: ForwardedMessage, ours: str) -> str:
+        """Whose message of a bundle it is there; ``ours`` is our account's user id."""
+        return message.sender_id or ours
 
     def arranged(self, pieces: list[uniseg.Segment]) -> list[uniseg.Segment]:
         """The pieces of one call as the platform wants them together."""

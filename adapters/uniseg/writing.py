@@ -9,6 +9,7 @@ from nekro_core.api.chat import (
     EVERYONE,
     ChatKey,
     File,
+    Forward,
     Image,
     Media,
     Mention,
@@ -33,9 +34,10 @@ _MEDIA: Mapping[type, type[uniseg.segment.Media]] = {
 
 
 async def written(
-    segments: Segments, platform: Platform, key: ChatKey, own: Mapping[str, str]
+    segments: Segments, platform: Platform, key: ChatKey, own: Mapping[str, str], account: str
 ) -> list[uniseg.Segment]:
-    """The pieces of one call to a chat. ``own`` has our accounts' user ids. Raises `CannotSend`."""
+    """The pieces of one call to a chat by an account. ``own`` has our accounts' user ids. Raises
+    `CannotSend`."""
     wanted = [segment for segment in segments if segment != Text("")]
     replies = [segment for segment in wanted if isinstance(segment, Reply)][:1]
     rest = [segment for segment in wanted if not isinstance(segment, Reply)]
@@ -48,8 +50,23 @@ async def written(
             raise CannotSend(f"{platform.name} cannot send a segment of type {kind}")
         if type(segment) in can.alone and len(rest) > 1:
             raise CannotSend(f"a segment of type {kind} must be a message of its own")
+    if isinstance(rest[0], Forward):
+        return [await _bundle(rest[0], platform, own, account)]
     pieces = [await _written(segment, platform, own) for segment in replies + rest]
     return platform.arranged(pieces)
+
+
+async def _bundle(
+    bundle: Forward, platform: Platform, own: Mapping[str, str], account: str
+) -> uniseg.Reference:
+    nodes = []
+    for message in bundle.messages:
+        content = [await _written(segment, platform, own) for segment in message.segments]
+        user = platform.bundled(message, own.get(account, account))
+        nodes.append(uniseg.CustomNode(user, message.sender_name or message.sender_id, content))
+    if not nodes:
+        raise CannotSend("the bundle is empty")
+    return uniseg.Reference(nodes=nodes)
 
 
 async def _written(segment: Segment, platform: Platform, own: Mapping[str, str]) -> uniseg.Segment:

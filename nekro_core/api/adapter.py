@@ -13,6 +13,7 @@ from nonebot.drivers import Driver
 
 from nekro_core.delivery.adapter import (
     Adapter,
+    BundleLimits,
     Capabilities,
     Confirming,
     Doubt,
@@ -71,6 +72,7 @@ __all__ = [
     "Activity",
     "Adapter",
     "AdapterFactory",
+    "BundleLimits",
     "CannotDo",
     "Capabilities",
     "Confirming",

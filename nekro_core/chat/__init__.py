@@ -23,6 +23,7 @@ from nekro_core.chat.segments import (
     Voice,
     decode_segments,
     encode_segments,
+    every_segment,
     plain_text,
 )
 
@@ -58,6 +59,7 @@ __all__ = [
     "Voice",
     "decode_segments",
     "encode_segments",
+    "every_segment",
     "plain_text",
     "sound_html",
 ]

@@ -4,7 +4,7 @@ They are stored and sent as JSON with a ``type`` tag, so a field may be added wi
 never renamed: old rows must stay readable.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
 import msgspec
@@ -128,6 +128,15 @@ def encode_segments(segments: Sequence[Segment]) -> str:
 def decode_segments(text: str | bytes) -> Segments:
     """Segments from their JSON text. Raises `msgspec.ValidationError` where it is none."""
     return _decoder.decode(text)
+
+
+def every_segment(segments: Iterable[Segment]) -> Iterator[Segment]:
+    """Each of them, and in front of a bundle those of its messages."""
+    for segment in segments:
+        if isinstance(segment, Forward):
+            for message in segment.messages:
+                yield from every_segment(message.segments)
+        yield segment
 
 
 def plain_text(segments: Iterable[Segment]) -> str:

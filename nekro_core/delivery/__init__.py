@@ -3,6 +3,7 @@
 from nekro_core.delivery.accounts import AccountBook
 from nekro_core.delivery.adapter import (
     Adapter,
+    BundleLimits,
     Capabilities,
     Confirming,
     Doubt,
@@ -35,6 +36,7 @@ __all__ = [
     "Activity",
     "Adapter",
     "Broadcast",
+    "BundleLimits",
     "CannotDo",
     "Capabilities",
     "Confirming",

@@ -9,6 +9,15 @@ from nekro_core.media.limits import PictureLimits, VoiceLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BundleLimits:
+    """What one bundle of messages holds at the most; a larger one is sent as several. Words and
+    pictures are in it, what else the messages had is sent behind it."""
+
+    messages: int = 100
+    media_bytes: int = 30 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
     """What one platform call can carry.
 
@@ -22,7 +31,8 @@ class Capabilities:
     ``voice`` and ``picture`` say what those have to be like; without, they go out as they are.
     ``file_bytes`` bounds a file (or video): a larger one becomes a link where the operator has
     named an address for links, else it is refused with a reason; None is for an adapter that brings
-    files of any size there.
+    files of any size there. ``bundle`` bounds a `Forward`, which can only be ``alone``; where it is
+    not, bundles are sent as quoted words.
     """
 
     inline: frozenset[type]
@@ -35,6 +45,7 @@ class Capabilities:
     voice: VoiceLimits | None = None
     picture: PictureLimits | None = None
     file_bytes: int | None = 32 * 1024 * 1024
+    bundle: BundleLimits = BundleLimits()
 
 
 class Adapter(Protocol):

@@ -5,20 +5,12 @@ from collections.abc import Awaitable, Mapping
 import anyio
 from loguru import logger
 
-from nekro_core.chat import (
-    ChatKey,
-    Delivery,
-    DeliveryState,
-    File,
-    Image,
-    Receipt,
-    Segments,
-    Video,
-    Voice,
-)
+from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Segments
 from nekro_core.delivery.adapter import Adapter, Confirming
+from nekro_core.delivery.bundle import media_bytes, unbundled
 from nekro_core.delivery.lane import Lane
 from nekro_core.delivery.ledger import Entry, Ledger
+from nekro_core.delivery.long_text import shortened
 from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.delivery.split import Piece, split
 from nekro_core.store import Store
@@ -61,7 +53,18 @@ class Caller:
         adapter = self.adapter(chat_key)
         if adapter is None:
             return (Piece(segments, f"no adapter serves {chat_key.instance}"),) if segments else ()
-        return split(segments, adapter.capabilities(chat_key))
+        can = adapter.capabilities(chat_key)
+        return split(unbundled(segments, can), can)
+
+    def shaped(self, chat_key: ChatKey, segments: Segments) -> Segments:
+        """The message with its media where they are sent from, and a text that would be many
+        messages as a file: what is to be kept before it is cut."""
+        adapter = self.adapter(chat_key)
+        if adapter is None:
+            return segments
+        can, most = adapter.capabilities(chat_key), self._settings.text_pieces
+        found = unbundled(segments, can)
+        return shortened(found, can, most) if most else found
 
     async def call(self, lane: Lane, entry: Entry) -> None:
         """Make the one platform call, between its two commits. Nothing happens where no adapter
@@ -77,11 +80,7 @@ class Caller:
 
     def _longest(self, delivery: Delivery) -> float:
         """Seconds that the platform gets: a large file is on its way for longer."""
-        size = sum(
-            segment.media.size
-            for segment in delivery.segments
-            if isinstance(segment, Image | Voice | Video | File)
-        )
+        size = media_bytes(delivery.segments)
         return self._settings.call_s + size // self._settings.call_bytes_s
 
     def can_ask(self, chat_key: ChatKey) -> bool:

@@ -7,7 +7,19 @@ import anyio
 import msgspec
 from loguru import logger
 
-from nekro_core.chat import ChatKey, File, Image, Media, Segment, Segments, Text, Video, Voice
+from nekro_core.chat import (
+    ChatKey,
+    File,
+    Forward,
+    ForwardedMessage,
+    Image,
+    Media,
+    Segment,
+    Segments,
+    Text,
+    Video,
+    Voice,
+)
 from nekro_core.delivery.adapter import Capabilities
 from nekro_core.delivery.links import MediaLinks
 from nekro_core.delivery.media import MediaStore
@@ -41,6 +53,8 @@ class Fitting:
         return None if all(a is b for a, b in zip(segments, fitted, strict=True)) else fitted
 
     async def _fit(self, chat_key: ChatKey, segment: Segment, can: Capabilities) -> Segment:
+        if isinstance(segment, Forward):
+            return await self._bundle(chat_key, segment, can)
         if not isinstance(segment, Image | Voice | Video | File) or segment.media.problem:
             return segment
         carried = can.inline | can.alone
@@ -62,6 +76,16 @@ class Fitting:
         if isinstance(segment, File | Video) and can.file_bytes is not None:
             return self._large(chat_key, segment, can.file_bytes, carried)
         return segment
+
+    async def _bundle(self, chat_key: ChatKey, bundle: Forward, can: Capabilities) -> Forward:
+        messages: list[ForwardedMessage] = []
+        for each in bundle.messages:
+            fitted = await self.fit(chat_key, each.segments, can)
+            messages.append(
+                each if fitted is None else msgspec.structs.replace(each, segments=fitted)
+            )
+        same = all(a is b for a, b in zip(messages, bundle.messages, strict=True))
+        return bundle if same else Forward(tuple(messages))
 
     def _in_words(self, chat_key: ChatKey, segment: Image | Voice | Video | File) -> Segment:
         """What is left of a medium where a platform has nothing but text."""

@@ -93,11 +93,13 @@ class Outbox:
         """Send to a chat and say what became of each piece: one receipt a platform call.
 
         The message is split by what the platform can carry; what it cannot is ``rejected`` with a
-        reason, and the rest is sent. Within a chat the order of calls is kept and there is one
-        platform call at a time. A chat that got 30 messages in a minute waits, and what would wait
-        over a minute is ``dropped``, as is what comes while 200 stand in line. ``pending`` says
-        that the account is offline, or that a message before it is in doubt: it is sent when that
-        is over, within 10 minutes. ``record`` false leaves it out of the chat's history.
+        reason, and the rest is sent. A text of more than 4 messages is sent as its beginning and a
+        file, a bundle that the platform has not as quoted words. Within a chat the order of calls
+        is kept and there is one platform call at a time. A chat that got 30 messages in a minute
+        waits, and what would wait over a minute is ``dropped``, as is what comes while 200 stand in
+        line. ``pending`` says that the account is offline, or that a message before it is in doubt:
+        it is sent when that is over, within 10 minutes. ``record`` false leaves it out of the
+        chat's history.
 
         Raises `NothingToSend`, `TooManySends` (8 a run) and `StoreUnavailable`: nothing left then.
         If the caller is cancelled, a call on its way becomes ``unknown`` and the rest ``dropped``.
@@ -125,6 +127,8 @@ class Outbox:
         self, chat_key: ChatKey, segments: Segments, run_id: str, *, record: bool
     ) -> tuple[Receipt, ...]:
         clean = clean_segments(segments)
+        if self._media is not None:
+            clean = self._caller.shaped(chat_key, clean)
         pieces = self._caller.pieces(chat_key, clean)
         if not pieces:
             raise NothingToSend("the message is empty: give it a text or a medium")

@@ -3,7 +3,18 @@ the platform takes it."""
 
 import msgspec
 
-from nekro_core.chat import ChatKey, File, Image, Segment, Segments, Video, Voice
+from nekro_core.chat import (
+    ChatKey,
+    File,
+    Forward,
+    ForwardedMessage,
+    Image,
+    Segment,
+    Segments,
+    Video,
+    Voice,
+    every_segment,
+)
 from nekro_core.delivery.adapter import Adapter
 from nekro_core.delivery.fitting import Fitting
 from nekro_core.delivery.media import MediaStore
@@ -27,12 +38,15 @@ async def ready_media(
 async def keep_media(media: MediaStore, chat_key: ChatKey, segments: Segments) -> Segments | None:
     """The segments with their media copied into the chat's uploads; nothing where none has any.
     What cannot be copied has a ``problem``, for which `split` sets it apart."""
-    if not any(isinstance(segment, Image | Voice | Video | File) for segment in segments):
+    if not any(isinstance(each, Image | Voice | Video | File) for each in every_segment(segments)):
         return None
     return tuple([await _keep(media, chat_key, segment) for segment in segments])
 
 
 async def _keep(media: MediaStore, chat_key: ChatKey, segment: Segment) -> Segment:
+    if isinstance(segment, Forward):
+        messages = [await _keep_forwarded(media, chat_key, each) for each in segment.messages]
+        return Forward(tuple(messages))
     if not isinstance(segment, Image | Voice | Video | File) or segment.media.problem:
         return segment
     found = segment.media
@@ -43,3 +57,10 @@ async def _keep(media: MediaStore, chat_key: ChatKey, segment: Segment) -> Segme
     else:
         copy = msgspec.structs.replace(found, problem="it has neither a path nor a URL")
     return msgspec.structs.replace(segment, media=copy)
+
+
+async def _keep_forwarded(
+    media: MediaStore, chat_key: ChatKey, message: ForwardedMessage
+) -> ForwardedMessage:
+    kept = await keep_media(media, chat_key, message.segments)
+    return message if kept is None else msgspec.structs.replace(message, segments=kept)

@@ -54,6 +54,10 @@ class DeliverySettings(BaseModel):
     sends_per_run: int = Field(default=8, gt=0)
     """Messages that one run may send: more is a loop in the model's code, not an answer."""
 
+    text_pieces: int = Field(default=4, ge=0)
+    """A text that takes more messages than this is sent as its beginning and a file of the whole,
+    where the platform carries files; 0 always sends pieces."""
+
     sends_per_window: int = Field(default=30, gt=0)
     """Messages to one chat per window; platforms throttle or ban accounts that write more."""
 

@@ -10,6 +10,7 @@ EXPORTS = {
         "Activity",
         "Adapter",
         "AdapterFactory",
+        "BundleLimits",
         "CannotDo",
         "Capabilities",
         "Confirming",

@@ -10,8 +10,8 @@ import anyio
 import pytest
 from PIL import Image
 
-from nekro_core.chat import Forward, Reply
 from nekro_core.chat import Image as ImageSegment
+from nekro_core.chat import Reply
 from nekro_core.maibot.capabilities.rendering import _words_drawn
 from nekro_core.testing import Bot
 from nekro_core.tools.outcome import ToolFailure
@@ -91,7 +91,7 @@ async def _sends(ask: Asking) -> None:
     nodes = [{"nickname": "Mei", "content": "one"}, {"nickname": "Bo", "content": "two"}]
     assert await ask("send.forward", messages=nodes, stream_id="HERE") is True
     last = chat.sent[-1]
-    assert isinstance(last.segments[0], Forward) or last.text == "Mei: one\nBo: two"
+    assert last.text == "Mei:\n> one\nBo:\n> two"
     assert await ask("send.custom", custom_type="dance", data="x", stream_id="HERE") is False
     assert await ask("send.command", command="send_poke", stream_id="HERE") is False
 

@@ -3,6 +3,7 @@
 A message is known by its sequence number, which is counted in each chat by itself.
 """
 
+import re
 from typing import Any
 
 from nonebot.adapters import Bot as BaseBot
@@ -26,6 +27,8 @@ from nonebot_plugin_alconna.uniseg import Target
 from nekro_core.api.adapter import Capabilities, Host, PictureLimits, VoiceLimits
 from nekro_core.api.chat import (
     File,
+    Forward,
+    ForwardedMessage,
     Image,
     Mention,
     Notice,
@@ -55,7 +58,7 @@ class Milky(Platform):
     ids_of_chat = True
     capabilities = Capabilities(
         inline=frozenset({Text, Mention, Reply, Image}),
-        alone=frozenset({Voice, Video, File}),
+        alone=frozenset({Voice, Video, File, Forward}),
         voice=VoiceLimits(formats=("wav", "silk"), converts=True),
         picture=PictureLimits(),
         file_bytes=10 * 1024 * 1024,
@@ -141,6 +144,10 @@ class Milky(Platform):
         if piece.url or not piece.id:
             return ""
         return str(await bot.get_resource_temp_url(resource_id=piece.id))
+
+    def bundled(self, message: ForwardedMessage, ours: str) -> str:
+        """By number; ours for whoever has none."""
+        return message.sender_id if re.fullmatch("[1-9][0-9]*", message.sender_id) else ours
 
     def sent_id(self, result: Any) -> str:
         """An uploaded file has no sequence number that is told."""

@@ -23,6 +23,7 @@ from nonebot_plugin_alconna import uniseg
 from nekro_core.api.adapter import Capabilities, Host
 from nekro_core.api.chat import (
     File,
+    Forward,
     Image,
     Mention,
     Notice,
@@ -50,7 +51,7 @@ class Satori(Platform):
     ids_of_chat = True
     capabilities = Capabilities(
         inline=frozenset({Text, Mention, Reply, Image}),
-        alone=frozenset({Voice, Video, File}),
+        alone=frozenset({Voice, Video, File, Forward}),
     )
 
     def __init__(self, marks: Marks) -> None:

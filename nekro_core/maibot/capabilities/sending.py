@@ -49,20 +49,13 @@ async def hybrid(asked: Asked) -> Answer:
 
 
 async def forward(asked: Asked) -> Answer:
-    """``send.forward``: a bundle of messages; as lines of text where there are no bundles."""
+    """``send.forward``: a bundle of messages."""
     given = asked.args.get("messages")
     if not isinstance(given, list) or not given:
         raise NotDone("send.forward: messages must be a list with something in it")
     ctx = context_of(asked, asked.chat())
     nodes = [await _node(ctx, each) for each in given[:_MOST_SEGMENTS] if isinstance(each, Mapping)]
-    try:
-        return await _send(asked, [Forward(tuple(nodes))])
-    except NotDone:
-        flat: list[Segment] = []
-        for node in nodes:
-            head = "\n" if flat else ""
-            flat += [Text(f"{head}{node.sender_name or node.sender_id}: "), *node.segments]
-        return await _send(asked, flat)
+    return await _send(asked, [Forward(tuple(nodes))])
 
 
 async def custom(asked: Asked) -> Answer:
@@ -213,7 +206,7 @@ TABLE: Mapping[str, Offered] = {
     "send.emoji": Offered(image),
     "send.hybrid": Offered(hybrid),
     "send.forward": Offered(
-        forward, "works; as lines of text where a platform has no bundles of messages"
+        forward, "works; as quoted words where a platform has no bundles of messages"
     ),
     "send.custom": Offered(
         custom, "partly: text, image, emoji, voice, video, file, at, reply; not a platform's cards"

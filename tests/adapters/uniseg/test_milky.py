@@ -10,6 +10,8 @@ from nekro_core.api.chat import (
     ChatKey,
     DeliveryState,
     File,
+    Forward,
+    ForwardedMessage,
     Image,
     Media,
     Mention,
@@ -84,6 +86,29 @@ async def test_pictures_and_voices_go_inline(milky: Milky, tmp_path: Path) -> No
     for form, kind in ((Image, "image"), (Voice, "record")):
         assert (await milky.bench.send(GROUP, form(Media(path=str(path))))).ok
         assert milky.call[1]["message"][0]["type"] == kind
+
+
+async def test_a_bundle_goes_out_as_one(milky: Milky, tmp_path: Path) -> None:
+    await milky.say("hello")
+    path = tmp_path / "x"
+    path.write_bytes(b"bytes")
+    picture = Image(Media(path=str(path)))
+    bundle = Forward(
+        (
+            ForwardedMessage("10001", "Mei", (Text("look: "), picture)),
+            ForwardedMessage("a member", "", (Text("yes"),)),
+        )
+    )
+    receipt = await milky.bench.send(GROUP, bundle)
+    assert (receipt.state, receipt.message_id) == (DeliveryState.SENT, "78@30003")
+    action, params = milky.call
+    (sent,) = params["message"]
+    assert (action, sent["type"]) == ("send_group_message", "forward")
+    first, second = sent["data"]["messages"]
+    assert (first["user_id"], first["sender_name"]) == (10001, "Mei")
+    assert [part["type"] for part in first["segments"]] == ["text", "image"]
+    # Who has no number there stands under the bot's own, with the name that there is.
+    assert (second["user_id"], second["sender_name"]) == (20002, "a member")
 
 
 async def test_notices_and_recalls(milky: Milky) -> None:

@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 
+from adapters.mail.adapter import MailAdapter
 from adapters.mail.writing import CAPABILITIES as MAIL
+from adapters.onebot_v11 import OneBotV11
 from adapters.onebot_v11.outgoing import CAPABILITIES as ONEBOT_V11
 from adapters.uniseg import factories
 from adapters.uniseg.enabled import ELSEWHERE, PLATFORMS
-from nekro_core.api.adapter import Capabilities
+from nekro_core.api.adapter import Capabilities, Confirming
 from nekro_core.api.chat import (
     ChatKey,
     ChatKind,
     File,
+    Forward,
     Image,
     Mention,
     Reply,
@@ -32,10 +35,10 @@ DOCS = Path(__file__).parents[3] / "docs"
 PAGE = DOCS / "platforms.md"
 TYPES = {
     Text: "text", Mention: "mention", Reply: "reply", Image: "picture",
-    Voice: "voice", Video: "video", File: "file",
+    Voice: "voice", Video: "video", File: "file", Forward: "bundle",
 }  # fmt: skip
 FORMS = {"Text": "text", "At": "mention", "Reply": "reply", "Image": "picture", "Voice": "voice",
-         "Video": "video", "File": "file"}  # fmt: skip
+         "Video": "video", "File": "file", "Reference": "bundle"}  # fmt: skip
 OURS = {"onebot11": "onebot_v11", "onebot12": "onebot_v12"}
 PYTHONS = ("3.11", "3.12")
 
@@ -46,19 +49,24 @@ def become(kind: type, can: Capabilities, nearest: dict[type, type]) -> str:
         turned = nearest.get(kind)
         alone = ", alone" if kind in can.alone else ""
         return f"{TYPES[turned]}" if turned else f"native{alone}"
-    return {Mention: "its name", Reply: "left out"}.get(kind, "refused")
+    words = {Mention: "its name", Reply: "left out", Forward: "quoted words"}
+    return words.get(kind, "refused")
 
 
-def row(title: str, can: Capabilities, nearest: dict[type, type]) -> str:
+def row(title: str, can: Capabilities, nearest: dict[type, type], *, asked: bool) -> str:
     cells = [become(kind, can, nearest) for kind in TYPES]
     size = f"{can.file_bytes // 1024 // 1024} MiB" if can.file_bytes else ""
-    return "| " + " | ".join([title, *cells, str(can.text_length), size]) + " |"
+    long = "a file" if File in can.inline | can.alone else "messages"
+    cells += [str(can.text_length), long, size, "can be asked" if asked else "shown"]
+    return "| " + " | ".join([title, *cells]) + " |"
 
 
 def carried(folder: Path) -> Iterator[str]:
-    yield "| platform | " + " | ".join(TYPES.values()) + " | characters | largest file |"
-    yield "|---" * (len(TYPES) + 3) + "|"
-    yield row("OneBot v11", ONEBOT_V11, {})
+    heads = ["platform", *TYPES.values()]
+    heads += ["characters", "a longer text", "largest file", "unknown outcome"]
+    yield "| " + " | ".join(heads) + " |"
+    yield "|---" * len(heads) + "|"
+    yield row("OneBot v11", ONEBOT_V11, {}, asked=hasattr(OneBotV11, "confirm"))
     settings = {"telegram_bots": [], "console_headless_mode": True}
     for name in PLATFORMS:
         driver = Recorder(**settings)
@@ -71,8 +79,9 @@ def carried(folder: Path) -> Iterator[str]:
             found.setdefault(adapter.capabilities(ChatKey(name, kind, "1")), []).append(kind.value)
         for can, kinds in found.items():
             which = f" ({', '.join(kinds)})" if len(found) > 1 else ""
-            yield row(platform.title + which, can, dict(platform.nearest))
-    yield row("E-mail", MAIL, {})
+            asked = isinstance(adapter, Confirming)
+            yield row(platform.title + which, can, dict(platform.nearest), asked=asked)
+    yield row("E-mail", MAIL, {}, asked=hasattr(MailAdapter, "confirm"))
 
 
 def known(data: dict[str, Any]) -> Iterator[str]:

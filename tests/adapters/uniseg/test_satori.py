@@ -12,6 +12,8 @@ from nekro_core.api.chat import (
     ChatKey,
     Delivery,
     DeliveryState,
+    Forward,
+    ForwardedMessage,
     Image,
     Media,
     Mention,
@@ -93,6 +95,25 @@ async def test_notices_and_recalls(satori: Satori) -> None:
     assert joined.notice == Notice("join", "bob", "bob")
     await satori.bench.host.until(lambda: bool(satori.bench.host.recalled))
     assert satori.bench.host.recalled == [(ChatKey.parse(GROUP), "p9@g1")]
+
+
+async def test_a_bundle_is_one_message_of_messages(satori: Satori) -> None:
+    await satori.say("hello")
+    await satori.bench.host.heard(1)
+    bundle = Forward(
+        (
+            ForwardedMessage("ann", "Annie", (Text("1 < 2"),)),
+            ForwardedMessage("", "somebody", (Text("yes"),)),
+        )
+    )
+    receipt = await satori.bench.send(GROUP, bundle)
+    assert (receipt.state, receipt.message_id) == (DeliveryState.SENT, "m1@g1")
+    assert satori.bench.driver.requests[-1].json["content"] == (
+        "<message forward>"
+        '<message><author id="ann" name="Annie"/>1 &lt; 2</message>'
+        '<message><author id="bot1" name="somebody"/>yes</message>'
+        "</message>"
+    )
 
 
 async def doubtful(satori: Satori, chat: str, *segments: Segment, arrives: bool) -> Doubt:

@@ -6,12 +6,16 @@ import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tests.peers.onebot_v11.messages import Json, cq_text, parse_cq, segments_of
 
 Chat = tuple[str, str]
 """``("group", "30003")`` or ``("private", "10001")``."""
+
+
+MOST_FORWARDED = 100
+_NODE_KEYS = ("user_id", "nickname")
 
 
 class BadParameters(Exception):
@@ -34,6 +38,8 @@ class Account:
     self_id: str
     string_messages: bool = False
     has_history: bool = True
+    bundles: Literal["napcat", "go-cqhttp", "lagrange", ""] = "napcat"
+    """Whose dialect of forwarding it speaks; empty for one that cannot."""
     takes_pieces: bool = True
     """Whether it knows NapCat's ``upload_file_stream``."""
     placed: dict[str, bytes] = field(default_factory=dict)
@@ -109,6 +115,12 @@ class Account:
 
     def do_send_private_msg(self, params: Json) -> Json:
         return self.do_send_msg({**params, "message_type": "private"})
+
+    def do_send_group_forward_msg(self, params: Json) -> Json:
+        return self._forward(("group", str(params["group_id"])), params["messages"])
+
+    def do_send_private_forward_msg(self, params: Json) -> Json:
+        return self._forward(("private", str(params["user_id"])), params["messages"])
 
     def do_upload_group_file(self, params: Json) -> None:
         self._upload(("group", str(params["group_id"])), params)
@@ -242,6 +254,38 @@ class Account:
 
     def _own(self, chat: Chat, segments: list[Json]) -> Json:
         return self.message(chat, self.self_id, segments)
+
+    def _forward(self, chat: Chat, nodes: list[Json]) -> Json:
+        """A bundle, as its messages are then told to whoever asks, and what the call answers."""
+        if not self.bundles:
+            raise UnknownAction("an implementation that cannot forward")
+        if not nodes or len(nodes) > MOST_FORWARDED:
+            raise BadParameters(f"{len(nodes)} messages in one bundle")
+        user_key, name_key = ("uin", "name") if self.bundles == "go-cqhttp" else _NODE_KEYS
+        messages = []
+        for node in nodes:
+            data = node["data"]
+            if node["type"] != "node" or not data["content"]:
+                raise BadParameters(f"no message of a bundle: {node}")
+            for segment in data["content"]:
+                if segment["type"] not in ("text", "image", "at", "face"):
+                    raise BadParameters(f"{segment['type']} in a bundle")
+            sender = {"user_id": int(data[user_key]), "nickname": data[name_key]}
+            messages.append(
+                {"sender": sender, "time": int(self.clock()), "message": data["content"]}
+            )
+        res_id = f"res-{len(self.forwards) + 1}"
+        self.forwards[res_id] = {"messages": messages}
+        shown: Json = {"type": "forward", "data": {"id": res_id}}
+        if self.bundles == "lagrange":
+            shown = {
+                "type": "json",
+                "data": {"data": f'{{"app": "multimsg", "resid": "{res_id}"}}'},
+            }
+        identity = self._own(chat, [shown])["message_id"]
+        if self.bundles == "napcat":
+            return {"message_id": identity, "res_id": res_id}
+        return {"message_id": identity, "forward_id": res_id}
 
     def _upload(self, chat: Chat, params: Json) -> None:
         data = {"file": params["file"], "name": params["name"]}

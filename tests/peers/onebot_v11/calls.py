@@ -9,6 +9,8 @@ SENDS = (
     "send_msg",
     "send_group_msg",
     "send_private_msg",
+    "send_group_forward_msg",
+    "send_private_forward_msg",
     "upload_group_file",
     "upload_private_file",
 )
