@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -33,9 +34,19 @@ class Forgotten:
     ids: frozenset[str]
     message_ids: frozenset[str] = frozenset()
 
+    @cached_property
+    def _written(self) -> frozenset[str]:
+        """The ids as they may stand in a text, which may be JSON."""
+        in_json = (
+            json.dumps(each, ensure_ascii=plain)[1:-1]
+            for each in self.ids
+            for plain in (True, False)
+        )
+        return self.ids.union(in_json)
+
     def text(self, text: str) -> str:
         """The text with the ids blacked out where they stand as words of their own."""
-        long = sorted((each for each in self.ids if len(each) >= SHORTEST), key=len, reverse=True)
+        long = sorted((each for each in self._written if len(each) >= SHORTEST), key=len)[::-1]
         if not any(each in text for each in long):
             return text
         either = "|".join(map(re.escape, long))
@@ -65,7 +76,7 @@ class Forgotten:
 
     def stored(self, text: str) -> str:
         """A plugin's text: as JSON where it is some."""
-        if not any(each in text for each in self.ids):
+        if not any(each in text for each in self._written):
             return text
         try:
             value = json.loads(text)

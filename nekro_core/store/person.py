@@ -3,11 +3,14 @@
 Each condition is a text with ``?`` in it, and the values that stand for those.
 """
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from nekro_core.chat.redact import spellings
 from nekro_core.store.database import Value
+
+_ESCAPED_IN_JSON = re.compile(r'["\\]|[^ -~]')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,8 @@ def within(instances: Collection[str]) -> tuple[str, tuple[Value, ...]]:
 
 
 def like(text: str) -> str:
-    """A pattern, escaped by ``!``, for texts that hold this one, as JSON writes it or not."""
+    """A pattern, escaped by ``!``, for texts that hold this one, as JSON writes it or not: for
+    more than those where the text has what JSON may escape."""
     for special in "!%_":
         text = text.replace(special, f"!{special}")
-    return f"%{text}%"
+    return f"%{_ESCAPED_IN_JSON.sub('%', text)}%"

@@ -64,7 +64,7 @@ async def traces_of(database: Database, person: Person) -> Traces:
         for key in (ChatKey.parse(row["chat_key"]) for row in known)
         if key.kind is ChatKind.PRIVATE and key.native_id == user
     }
-    private = tuple(sorted(key for key in keys if key.kind is ChatKind.PRIVATE))
+    private = await _alone(database, person, keys)
     shared = tuple(sorted(keys.difference(private)))
     rows, (turns,) = (
         await _said(database, person, private),
@@ -87,6 +87,24 @@ async def traces_of(database: Database, person: Person) -> Traces:
         waiting=await _waiting(database, person, private),
         names=tuple(row["name"] for row in names if row["name"]),
     )
+
+
+async def _alone(
+    database: Database, person: Person, keys: Iterable[ChatKey]
+) -> tuple[ChatKey, ...]:
+    """Private chats in which nobody else has written: a platform may call a room private that holds
+    several people, as Matrix does."""
+    found = []
+    for key in sorted(key for key in keys if key.kind is ChatKind.PRIVATE):
+        others = await database.read(
+            "SELECT 1 FROM messages WHERE chat_key = ? AND author = 'person' "
+            "AND user_id NOT IN ('', ?) LIMIT 1",
+            str(key),
+            person.user_id,
+        )
+        if not others:
+            found.append(key)
+    return tuple(found)
 
 
 async def _said(database: Database, person: Person, private: Sequence[ChatKey]) -> Rows:

@@ -1,5 +1,8 @@
 """A person is forgotten: in every table, on every database; and no table is forgotten here."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from nekro_core.chat import (
@@ -218,6 +221,27 @@ async def test_nothing_is_left_in_any_table(store: Store) -> None:
     assert (after.cost, after.prompt_tokens) == (cost.cost, cost.prompt_tokens)
     assert await store.turns.usage(since=0, user_id=USER) == type(after)()
     assert await store.erasing.look(PERSON) == type(traces)()
+
+
+async def test_a_private_room_of_several_is_not_theirs_alone(store: Store) -> None:
+    await add(store, record(store, PRIVATE, USER, Text("mine")))
+    kept = await add(store, record(store, PRIVATE, "5550002", Text("another's")))
+    traces = await store.erasing.look(PERSON)
+    assert (traces.private, traces.shared) == ((), (PRIVATE,))
+    await store.erasing.erase(PERSON, traces)
+    assert [line.seq for line in await store.messages.newest(PRIVATE, 10)] == [kept.seq]
+
+
+@pytest.mark.parametrize("user", ['"a b"@example.org', "back\\slash", "J\u00f6rg 100%"])
+async def test_an_id_that_json_writes_in_another_way(store: Store, user: str) -> None:
+    said = await add(store, record(store, GROUP, "5550002", Mention(user, NAME)))
+    await store.plugin_data.set("p", json.dumps([user, "x"]), chat_key="", store_key="list")
+    person = replace(PERSON, user_id=user)
+    await store.erasing.erase(person, await store.erasing.look(person))
+    kept = await store.messages.get(said.seq)
+    assert kept is not None
+    assert kept.segments == (Mention("", "[erased]"),)
+    assert await store.plugin_data.get("p", chat_key="", store_key="list") == '["x"]'
 
 
 @pytest.mark.parametrize(
