@@ -32,6 +32,7 @@ SUMMARY_LENGTH = 200
 """Characters kept of an event that we have no word for."""
 MENTIONS = 50
 """Most people mentioned in one message that are looked for in its text."""
+_AHEAD_S = 86_400.0
 QUOTED_LENGTH = 500
 """Characters kept of a message that was replied to."""
 HTML_LENGTH = 100_000
@@ -291,6 +292,15 @@ def user_of(link: str) -> str:
         return f"@{unquote(parts.path[2:])}"
     identity = unquote(parts.fragment).removeprefix("/").partition("?")[0]
     return identity if parts.hostname == "matrix.to" and identity.startswith("@") else ""
+
+
+def said_at(event: Json, now: float) -> float:
+    """When it was said, in seconds since 1970: as the sender's server has it, which may belong to a
+    stranger. One that is further ahead than a wrong time zone says nothing, and it is ``now``."""
+    stamp: Any = event.get("origin_server_ts")
+    if isinstance(stamp, int | float) and 0 <= stamp <= (now + _AHEAD_S) * 1000:
+        return float(stamp) / 1000
+    return now
 
 
 def summary_of(content: Json) -> str:

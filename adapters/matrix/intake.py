@@ -28,6 +28,7 @@ from .incoming import (
     read_message,
     read_notice,
     replaced_id,
+    said_at,
     summary_of,
     table,
     thread_of,
@@ -41,8 +42,6 @@ HISTORY_S = 30.0
 a younger one is answered as if we had been there."""
 MEDIUM_S = 30.0
 """Seconds for a medium; the room's next message waits meanwhile."""
-LATEST_MS = 1e14
-"""Milliseconds since 1970, in the year 5138."""
 MESSAGES = frozenset({"m.room.message", "m.sticker"})
 
 Accept = Callable[[ChatMessage], Awaitable[None]]
@@ -124,7 +123,7 @@ class Intake:
             message_id=event_id,
             sender=await self._sender(room_id, room, sender),
             segments=segments,
-            time=self._time(event),
+            time=said_at(event, self._clock()),
             account=self._account,
             to_bot=kind in MESSAGES and self._to_bot(key, content, segments),
             from_history=away and _age_s(event) > HISTORY_S,
@@ -157,12 +156,6 @@ class Intake:
 
     async def _sender(self, room_id: str, room: Room, user: str) -> Sender:
         return Sender(user, words(await self._rooms.name_of(room_id, user)), room.role_of(user))
-
-    def _time(self, event: Json) -> float:
-        stamp: Any = event.get("origin_server_ts")
-        if isinstance(stamp, int | float) and 0 <= stamp <= LATEST_MS:
-            return float(stamp) / 1000
-        return self._clock()
 
 
 class _Enquiry:

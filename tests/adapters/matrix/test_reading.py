@@ -14,6 +14,7 @@ from adapters.matrix.incoming import (
     read_message,
     read_notice,
     replaced_id,
+    said_at,
     thread_of,
     user_of,
     with_mentions,
@@ -281,3 +282,21 @@ async def test_whatever_a_stranger_writes_is_read(content: dict[str, Any]) -> No
     read_notice({"type": "m.room.member", "content": content, "unsigned": content}, BOT)
     thread_of(content)
     replaced_id(content)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "said"),
+    [
+        (1_000_000_000_500, 1_000_000_000.5),
+        (0, 0.0),
+        (2_000_050_000_000, 2_000_050_000.0),
+        (2_000_090_000_000, 2_000_000_000.0),
+        (1e30, 2_000_000_000.0),
+        (float("nan"), 2_000_000_000.0),
+        (-1, 2_000_000_000.0),
+        ("1000", 2_000_000_000.0),
+        (None, 2_000_000_000.0),
+    ],
+)
+def test_a_strangers_clock_is_not_believed_for_ever(stamp: object, said: float) -> None:
+    assert said_at({"origin_server_ts": stamp}, 2_000_000_000.0) == said
