@@ -9,7 +9,10 @@ from typing import TypeVar
 import msgspec
 
 from nekro_core.chat import ChatMessage, Sender, decode_segments, encode_segments
-from nekro_core.chat.segments import Segments
+from nekro_core.chat.segments import Segments, Unknown
+
+MOST_SEGMENTS = 2_000
+"""Of one message. Nobody writes as many; each costs time whenever its chat is shown to a model."""
 
 _Value = TypeVar("_Value")
 
@@ -34,13 +37,17 @@ def clean_segments(segments: Segments) -> Segments:
 
 
 def clean_message(message: ChatMessage) -> ChatMessage:
-    """The message with the texts of its sender, ids and segments cleaned."""
-    sender = message.sender
+    """The message with the texts of its sender, ids and segments cleaned. What is behind
+    `MOST_SEGMENTS` is left out, and a last one says so."""
+    sender, segments = message.sender, message.segments
+    if len(segments) > MOST_SEGMENTS:
+        left_out = Unknown("more", f"{len(segments) - MOST_SEGMENTS} more pieces")
+        segments = (*segments[:MOST_SEGMENTS], left_out)
     return msgspec.structs.replace(
         message,
         message_id=clean_text(message.message_id),
         sender=Sender(clean_text(sender.user_id)[:255], clean_text(sender.name)[:255], sender.role),
-        segments=clean_segments(message.segments),
+        segments=clean_segments(segments),
     )
 
 

@@ -18,6 +18,7 @@ from nekro_core.chat import (
     Reply,
     Sender,
     Text,
+    Unknown,
 )
 from nekro_core.delivery import Broadcast, Inbox, Recorded
 from nekro_core.store import Store
@@ -209,3 +210,10 @@ async def test_watchers_see_their_chat_and_slow_ones_are_ended(inbox: Inbox) -> 
         assert [(await anext(here)).record.segments[0].text for _ in range(3)] == ["0", "1", "2"]
         assert activity.followers == 1
     assert activity.followers == 0
+
+
+async def test_a_message_of_endless_pieces_has_an_end(inbox: Inbox, store: Store) -> None:
+    pieces = tuple(Mention(str(number), "") for number in range(5_000))
+    await inbox.accept(message(GROUP, segments=pieces))
+    (line,) = await store.messages.newest(GROUP, 10)
+    assert line.segments == (*pieces[:2_000], Unknown("more", "3000 more pieces"))
