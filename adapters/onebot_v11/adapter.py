@@ -1,15 +1,16 @@
 """The adapter itself: what the bot asks for, put together from the parts beside it."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 import anyio
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup
 from loguru import logger
 from nonebot.drivers import Driver
 
-from nekro_core.api.adapter import Capabilities, Doubt, Host, Shown, judged
+from nekro_core.api.adapter import Capabilities, Doubt, Host, Serving, Shown, judged
 from nekro_core.api.chat import (
     ChatKey,
     Delivery,
@@ -55,8 +56,7 @@ class OneBotV11:
         self._send_s = send_s
         self._driver = driver
         self._gateway = gateway
-        self._stop = anyio.Event()
-        self._ended: anyio.Event | None = None
+        self._serving = Serving(self._serve)
         self._unbundled: set[str] = set()
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
@@ -71,28 +71,20 @@ class OneBotV11:
         somebody has opened a way in past the token meanwhile.
         """
         refuse_open_doors(self._driver)
-        await self._driver.task_group.start(self._run)
+        await self._serving.start(self._driver.task_group)
 
     async def aclose(self) -> None:
         """Close every connection; messages in flight become unknown. May be called twice."""
-        self._stop.set()
-        if self._ended is not None:
-            await self._ended.wait()
+        await self._serving.aclose()
 
-    async def _run(self, *, task_status: TaskStatus[None]) -> None:
-        self._ended = anyio.Event()
-        try:
-            async with anyio.create_task_group() as tasks:
-                intake = Intake(self._host, tasks, name=self.name)
-                self._gateway.open(intake, tasks)
-                task_status.started()
-                await self._stop.wait()
-                await self._gateway.shut()
-                with anyio.move_on_after(DRAIN_S):
-                    await intake.drain()
-                tasks.cancel_scope.cancel()
-        finally:
-            self._ended.set()
+    @asynccontextmanager
+    async def _serve(self, tasks: TaskGroup) -> AsyncIterator[None]:
+        intake = Intake(self._host, tasks, name=self.name)
+        self._gateway.open(intake, tasks)
+        yield
+        await self._gateway.shut()
+        with anyio.move_on_after(DRAIN_S):
+            await intake.drain()
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
         """Every account of ours that was ever connected, and the one that this chat belongs to."""
