@@ -46,7 +46,7 @@ class Recorder(FastAPIDriver, HTTPClientMixin, WebSocketClientMixin):
         super().__init__(Env(environment="test"), Config(_env_file=None, **settings))
         self.requests: list[Request] = []
         self.answer: Answer = lambda _: {}
-        self.silent = False
+        self.silent: Callable[[Request], bool] = lambda _: False
         self.socket: Any = None
         """What a stock adapter that connects gets; without one it waits for ever."""
 
@@ -57,7 +57,7 @@ class Recorder(FastAPIDriver, HTTPClientMixin, WebSocketClientMixin):
     async def request(self, setup: Request) -> Response:
         self.requests.append(setup)
         answer = self.answer(setup)
-        if self.silent:
+        if self.silent(setup):
             await anyio.sleep_forever()
         if isinstance(answer, Exception):
             raise answer

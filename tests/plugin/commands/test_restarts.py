@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from nekro_core.store import Store
+from tests.plugin.commands.sources import ASKING
 from tests.plugin.commands.talk import Talk, talk
-from tests.plugin.commands.test_conversations import ASKING
 
 CODE = "TIME = 60.0\n" + ASKING
 SLOW = (

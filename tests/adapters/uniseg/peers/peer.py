@@ -49,7 +49,13 @@ class Peer:
         self.refusing = True
 
     def go_silent(self) -> None:
-        self.bench.driver.silent = True
+        """It takes what is sent, and does not answer."""
+        self.bench.driver.silent = self.is_sending
+
+    def is_sending(self, request: Request) -> bool:
+        """Whether the request says something to people; all are, unless one asks."""
+        del request
+        return True
 
     async def speak(self, text: str, message_id: str = "") -> str:
         """Somebody says a text in the group."""

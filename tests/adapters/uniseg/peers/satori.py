@@ -76,6 +76,9 @@ class Satori(Peer):
             **({} if private else {"guild": {"id": "g1"}}),
         )
 
+    def is_sending(self, request: Request) -> bool:
+        return not request.url.path.endswith("message.list")
+
     def refusal(self, request: Request) -> Any:
         return Response(403, content="not allowed")
 
