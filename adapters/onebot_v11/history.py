@@ -36,13 +36,16 @@ class Gap:
     since: float
 
 
-async def find_gaps(connection: Connection, known: Mapping[Place, float]) -> list[Gap]:
+async def find_gaps(
+    connection: Connection, known: Mapping[Place, float], begun: float | None = None
+) -> list[Gap]:
     """The chats to look through, the latest first: known ones, and new ones that spoke since we
-    last heard anything. Nothing where nothing was ever heard: a new account starts with the
-    present. The vendors' list of recent contacts, where there is one, spares the quiet chats."""
-    if not known:
+    last heard anything, or since the account was first here (``begun``) where we never did: a crash
+    may have taken its first message. A new account starts with the present. The vendors' list of
+    recent contacts, where there is one, spares the quiet chats."""
+    if not known and begun is None:
         return []
-    since = max(known.values()) - OVERLAP_S
+    since = max(known.values(), default=begun or 0.0) - OVERLAP_S
     recent = await _recent(connection)
     if recent is None:
         gaps = [Gap(place, heard) for place, heard in known.items()]

@@ -43,6 +43,8 @@ from .lookups import Enquiry
 
 FILLING = 8
 """Chats whose history is fetched at once: an account may be in hundreds."""
+UNHEARD_S = 3600.0
+"""How far an account is searched that was here before and of which nothing is stored."""
 FILES_REMEMBERED = 64
 """Files of the latest messages, by chat, person and name."""
 RECALLS = ("group_recall", "friend_recall")
@@ -80,10 +82,12 @@ class Intake:
                 await connection.close(1011, f"cannot be heard: {error!r}"[:100])
 
     async def _take(self, connection: Connection, events: MemoryObjectReceiveStream[Json]) -> None:
+        since = await self._host.known_since(self._name, connection.account)
         instance = await self._host.instance_of(self._name, connection.account)
         self._host.online()
         gaps = {
-            ChatKey(instance, *gap.place): gap for gap in await self._gaps(connection, instance)
+            ChatKey(instance, *gap.place): gap
+            for gap in await self._gaps(connection, instance, since)
         }
         unsure = bool(connection.lost)
         for key, gap in gaps.items():
@@ -100,10 +104,12 @@ class Intake:
         """Wait until everything that was read is handed over."""
         await self._lanes.idle()
 
-    async def _gaps(self, connection: Connection, instance: str) -> list[Gap]:
+    async def _gaps(self, connection: Connection, instance: str, since: float | None) -> list[Gap]:
         heard = await self._host.newest_times(instance)
         known: dict[Place, float] = {(key.kind, key.native_id): at for key, at in heard.items()}
-        return await find_gaps(connection, known)
+        if not known and since is not None:
+            since = max(since, self._clock() - UNHEARD_S)
+        return await find_gaps(connection, known, since)
 
     async def _fill(self, connection: Connection, key: ChatKey, gap: Gap) -> None:
         async with self._filling:

@@ -175,6 +175,10 @@ class Host(Protocol):
     async def instance_of(self, adapter: str, account: str) -> str:
         """The instance part of this account's chat keys; made at first sight, then never moves."""
 
+    async def known_since(self, adapter: str, account: str) -> float | None:
+        """When `instance_of` was first asked for this account, in seconds since 1970; nothing for
+        one that is new. What was said since then, the bot should have heard."""
+
     async def account_of(self, instance: str) -> str | None:
         """The platform account bound to an instance."""
 

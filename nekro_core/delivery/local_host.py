@@ -89,6 +89,10 @@ class LocalHost:
         """See `Host.instance_of`."""
         return await self._accounts.instance_of(adapter, account)
 
+    async def known_since(self, adapter: str, account: str) -> float | None:
+        """See `Host.known_since`."""
+        return self._store.accounts.bound(adapter, account)
+
     async def account_of(self, instance: str) -> str | None:
         """See `Host.account_of`."""
         bound = self._store.accounts.of(instance)

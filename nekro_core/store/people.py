@@ -35,6 +35,11 @@ class Accounts:
         """The account that an instance is bound to."""
         return self._by_instance.get(instance)
 
+    def bound(self, adapter: str, account: str) -> float | None:
+        """When an account was bound; nothing where it never was."""
+        known = self._of_adapter.get(adapter, {}).get(account)
+        return known.bound if known is not None else None
+
     def adapter_of(self, instance: str) -> str:
         """The adapter of an instance. One that is bound to no account (a page has none of its own)
         begins with the adapter's name."""
@@ -66,11 +71,12 @@ class Accounts:
                 raise ValueTooLarge(f"account id of {len(account)} characters: at most {MAX_ID}")
             instance = name or self._free_instance(adapter, account)
             ChatKey(instance, ChatKind.PRIVATE, "0")  # Says what is wrong with a name.
+            bound = self._clock()
             ((*taken,),) = await self._database.write(
                 Statement(
                     "INSERT INTO accounts (adapter, account, instance, bound) VALUES (?, ?, ?, ?) "
                     "ON CONFLICT DO NOTHING RETURNING instance",
-                    (adapter, account, instance, self._clock()),
+                    (adapter, account, instance, bound),
                 )
             )
             if not taken:
@@ -79,7 +85,8 @@ class Accounts:
                     f"instance {instance!r} belongs to account {owner.account if owner else '?'}: "
                     f"give account {account} another name"
                 )
-            self._remember(Account(adapter=adapter, account=account, instance=instance))
+            known = Account(adapter=adapter, account=account, instance=instance, bound=bound)
+            self._remember(known)
             return instance
 
     async def assign(self, adapter: str, account: str, instance: str) -> bool:
@@ -100,6 +107,7 @@ class Accounts:
             if holder is not None and holder.adapter != adapter:
                 raise Conflict(f"instance {instance!r} belongs to {holder.adapter}")
             statements = []
+            bound = holder.bound if holder is not None else self._clock()
             if known is not None:
                 chats = await self._database.read(
                     "SELECT 1 FROM chats WHERE instance = ? LIMIT 1", known.instance
@@ -132,7 +140,7 @@ class Accounts:
                     Statement(
                         "INSERT INTO accounts (adapter, account, instance, bound) "
                         "VALUES (?, ?, ?, ?)",
-                        (adapter, account, instance, self._clock()),
+                        (adapter, account, instance, bound),
                     )
                 )
             await self._database.write(*statements)
@@ -140,7 +148,9 @@ class Accounts:
                 if gone is not None:
                     self._by_instance.pop(gone.instance, None)
                     self._of_adapter[adapter].pop(gone.account, None)
-            self._remember(Account(adapter=adapter, account=account, instance=instance))
+            self._remember(
+                Account(adapter=adapter, account=account, instance=instance, bound=bound)
+            )
             return True
 
     def all(self) -> tuple[Account, ...]:

@@ -102,9 +102,14 @@ class Store:
                 f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq FROM {SEQUENCE}"
             )
         last_seq = max([last_seq, *(row["seq"] for row in rows)])
-        rows = await database.read("SELECT adapter, account, instance FROM accounts")
+        rows = await database.read("SELECT adapter, account, instance, bound FROM accounts")
         accounts = [
-            Account(adapter=row["adapter"], account=row["account"], instance=row["instance"])
+            Account(
+                adapter=row["adapter"],
+                account=row["account"],
+                instance=row["instance"],
+                bound=row["bound"],
+            )
             for row in rows
         ]
         return cls(database, last_seq=last_seq, accounts=accounts, clock=clock)

@@ -8,11 +8,13 @@ from nekro_core.chat import ChatKey, DeliveryState, Record, Segments
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """One bot identity on a platform and the instance that it is bound to, for good."""
+    """One bot identity on a platform and the instance that it is bound to, for good; ``bound`` is
+    when, in seconds since 1970."""
 
     adapter: str
     account: str
     instance: str
+    bound: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

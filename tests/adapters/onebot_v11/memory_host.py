@@ -57,6 +57,8 @@ class MemoryHost:
         """What the bot's store has of the chats; nothing comes here by itself."""
         self.failures = 0
         """How many times more the store will fail."""
+        self.since: dict[tuple[str, str], float] = {}
+        """When accounts were first heard of in an earlier life."""
         self._instances: dict[tuple[str, str], str] = {}
         self._changed = anyio.Event()
 
@@ -83,6 +85,9 @@ class MemoryHost:
         clean = re.sub(r"[^A-Za-z0-9_.]", "_", account)  # as the store does
         first = adapter if adapter not in taken else f"{adapter}.{clean}"
         return self._instances.setdefault((adapter, account), first)
+
+    async def known_since(self, adapter: str, account: str) -> float | None:
+        return self.since.get((adapter, account))
 
     async def account_of(self, instance: str) -> str | None:
         for (_, account), name in self._instances.items():

@@ -94,6 +94,19 @@ async def test_a_new_account_starts_with_the_present(bot: Bot) -> None:
         assert [call.action for call in peer.calls] == []
 
 
+async def test_a_first_message_that_a_crash_took_is_fetched(bot: Bot) -> None:
+    """The account was here before, and nothing that it heard was stored."""
+    peer = bot.peer()
+    now = time.time()
+    bot.host.since["onebot_v11", peer.self_id] = now - 20
+    await peer.say_in_group(30003, 10001, "long before", at_time=now - 900)
+    await peer.say_in_group(30003, 10001, "taken", at_time=now - 10)
+    async with peer:
+        await peer.wait_connected()
+        await peer.say_in_group(30003, 10001, "now")
+        assert [each.text for each in await bot.host.heard(2)] == ["taken", "now"]
+
+
 async def test_an_implementation_without_history_is_heard_all_the_same(bot: Bot) -> None:
     async with bot.peer(has_history=False) as peer:
         await peer.wait_connected()

@@ -145,6 +145,9 @@ class FakeHost:
     async def instance_of(self, adapter: str, account: str) -> str:
         return adapter
 
+    async def known_since(self, adapter: str, account: str) -> float | None:
+        return None
+
     async def account_of(self, instance: str) -> str | None:
         return "bot"
 
