@@ -13,6 +13,10 @@ from typing import Self
 from nekro_core.store.errors import DataFolderInUse
 
 FILE_NAME = "nekro.lock"
+_LEAVING_S = 3.0
+"""How long a lock is waited for whose owner is dead, or has not said who it is: a program that a
+killed bot was just starting has its files open for a moment, and somebody may be looking."""
+_AGAIN_S = 0.02
 
 
 class DataFolderLock:
@@ -30,7 +34,7 @@ class DataFolderLock:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(file)
         except BlockingIOError:
             pid, since = _owner(file)
             os.close(file)
@@ -70,6 +74,29 @@ def data_folder_in_use(data_dir: Path) -> bool:
     finally:
         os.close(file)
     return False
+
+
+def _take(file: int) -> None:
+    """Take the lock. Raises `BlockingIOError` where somebody else has it."""
+    until = time.monotonic() + _LEAVING_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid, _ = _owner(file)
+            if (pid is not None and _lives(pid)) or time.monotonic() > until:
+                raise
+            time.sleep(_AGAIN_S)
+        else:
+            return
+
+
+def _lives(pid: int) -> bool:
+    try:
+        line = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return line.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
 
 
 def _owner(file: int) -> tuple[int | None, float | None]:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,32 @@ def test_an_owner_that_has_not_yet_said_its_name(tmp_path: Path) -> None:
             DataFolderLock(tmp_path).__enter__()
     with DataFolderLock(tmp_path):
         pass
+
+
+LEAVE_A_CHILD = """
+import os, sys, pathlib
+from nekro_core.store import DataFolderLock
+with DataFolderLock(pathlib.Path(sys.argv[1])):
+    if os.fork() == 0:
+        print("held", flush=True)
+        sys.stdin.read()  # until the other end of it is closed
+        os._exit(0)
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_killed_owner_was_just_starting_is_waited_for(tmp_path: Path) -> None:
+    """It has the owner's open files until it becomes another program."""
+    with subprocess.Popen(
+        [sys.executable, "-c", LEAVE_A_CHILD, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        leaving = threading.Timer(0.2, other.stdin.close)
+        leaving.start()
+        with DataFolderLock(tmp_path):
+            leaving.join()
