@@ -12,7 +12,7 @@ from nekro_core.testing import Bot
 from tests.maibot.plant import PLUGINS, bot_with
 from tests.plugin.reloading import LONG, grown_by_reloads
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.reloads, pytest.mark.timeout(600)]
 
 NEEDED = {"fortune-teller": ("fortune-api",)}
 CALLS = {

@@ -97,6 +97,7 @@ async def test_nor_does_its_memory_grow(world: World) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.reloads
 @pytest.mark.timeout(600)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the MaiBot SDK's, for its @Action
 @pytest.mark.parametrize("plugin", [EVERYTHING, *WRITTEN], ids=lambda path: path.name)
@@ -112,6 +113,7 @@ async def test_in_a_whole_bot_it_leaves_nothing(tmp_path: Path, plugin: Path) ->
 
 
 @pytest.mark.long
+@pytest.mark.reloads
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", items_in(builtin_folder("plugins")))
 async def test_a_builtin_one_leaves_nothing(tmp_path: Path, name: str) -> None:
