@@ -143,17 +143,18 @@ def _broken(data: bytes, seed: int) -> bytes:
 
 
 async def _survives(mime: str, seeds: range) -> None:
-    converter, made = Converter(), MADE[mime]()
-    limits = PictureLimits(max_side=20)
-    for seed in seeds:
-        data = _broken(made, seed)
-        try:
-            if mime.startswith("image/"):
-                assert (await converter.picture(data, limits)).data
-            else:
-                assert (await converter.sound(data, mime)).data
-        except MediaError:
-            continue
+    made = MADE[mime]()
+    async with Converter() as converter:
+        limits = PictureLimits(max_side=20)
+        for seed in seeds:
+            data = _broken(made, seed)
+            try:
+                if mime.startswith("image/"):
+                    assert (await converter.picture(data, limits)).data
+                else:
+                    assert (await converter.sound(data, mime)).data
+            except MediaError:
+                continue
 
 
 @pytest.mark.long
