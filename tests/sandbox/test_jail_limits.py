@@ -79,10 +79,8 @@ async def test_a_run_that_the_kernel_killed_for_memory_says_so(jail: Backend) ->
             kept[-1].write(b"x" * 10**7)
     """
     result = await play(box, code, RunLimits(seconds=60))
-    assert (result.stop, result.error) == (
-        StopReason.OUT_OF_MEMORY,
-        "the code used more memory than its box has",
-    )
+    assert result.stop is StopReason.OUT_OF_MEMORY
+    assert result.error.startswith("the code used more ")  # the agent says it, or the watchdog
     assert (await play(box, "print('next')")).output == "next\n"
     await box.destroy()
 

@@ -49,10 +49,13 @@ def test_an_owner_that_has_not_yet_said_its_name(tmp_path: Path) -> None:
 
 
 LEAVE_A_CHILD = """
-import os, sys, pathlib
+import os, sys, pathlib, time
 from nekro_core.store import DataFolderLock
 with DataFolderLock(pathlib.Path(sys.argv[1])):
+    owner = os.getpid()
     if os.fork() == 0:
+        while os.getppid() == owner:
+            time.sleep(0.01)
         print("held", flush=True)
         sys.stdin.read()  # until the other end of it is closed
         os._exit(0)
