@@ -37,12 +37,14 @@ def clean_segments(segments: Segments) -> Segments:
 
 
 def clean_message(message: ChatMessage) -> ChatMessage:
-    """The message with the texts of its sender, ids and segments cleaned. What is behind
-    `MOST_SEGMENTS` is left out, and a last one says so."""
+    """The message with the texts of its sender, ids and segments cleaned. Of more than
+    `MOST_SEGMENTS` the middle is left out, and a segment there says so: what a crowd is told stands
+    before or behind its mentions."""
     sender, segments = message.sender, message.segments
     if len(segments) > MOST_SEGMENTS:
         left_out = Unknown("more", f"{len(segments) - MOST_SEGMENTS} more pieces")
-        segments = (*segments[:MOST_SEGMENTS], left_out)
+        half = MOST_SEGMENTS // 2
+        segments = (*segments[:half], left_out, *segments[-half:])
     return msgspec.structs.replace(
         message,
         message_id=clean_text(message.message_id),

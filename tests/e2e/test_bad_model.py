@@ -11,7 +11,7 @@ from tests.peers.scripted_model import Answer, Reply
 pytestmark = pytest.mark.long
 
 SETTINGS = {
-    "NEKRO_SANDBOX__RUN_SECONDS": "0.5",
+    "NEKRO_SANDBOX__RUN_SECONDS": "2",
     "NEKRO_LLM__FIRST_TOKEN_S": "4",
     "NEKRO_LLM__BETWEEN_TOKENS_S": "4",
     "NEKRO_LLM__RETRIES": "0",
@@ -103,7 +103,7 @@ async def test_a_megabyte_of_words_is_shortened(whole: WholeBot) -> None:
 
 
 async def test_a_hundred_kilobytes_of_code(whole: WholeBot) -> None:
-    # Few statements: how long a run may take is half a second here.
+    # Few statements: how long a run may take is two seconds here.
     lines = "".join(f"x{n} = {n}; y{n} = {'a' * 400!r}; z{n} = [x{n}] * 9\n" for n in range(150))
     group = whole.group(
         whole_text(fence(f"{lines}send_channel_message(str(x149))")),

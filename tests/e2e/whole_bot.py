@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import sqlite3
+from base64 import b64decode
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ import httpx
 
 from tests.e2e.bot_process import BotProcess, running_bot
 from tests.peers.onebot_v11 import OneBotPeer
+from tests.peers.onebot_v11.calls import Call
 from tests.peers.scripted_model import Answer, Asked, Reply, ScriptedModelServer
 
 TOKEN = "token-of-the-whole-bot"
@@ -54,7 +56,15 @@ class WholeBot:
 
     def said(self, group: int) -> list[str]:
         """The texts that the group got so far."""
-        return [call.text for call in self.peer.sends if call.params.get("group_id") == group]
+        return [call.text for call in self._sent_to(group) if "message" in call.params]
+
+    def files(self, group: int) -> list[str]:
+        """What stands in the text files that the group got so far."""
+        given = [call.params["file"] for call in self._sent_to(group) if "file" in call.params]
+        return [b64decode(file.removeprefix("base64://")).decode() for file in given]
+
+    def _sent_to(self, group: int) -> list[Call]:
+        return [call for call in self.peer.sends if call.params.get("group_id") == group]
 
     async def answers(self, group: int, count: int = 1, within: float = LONG_S) -> list[str]:
         """What the group got, as soon as it has so many."""
