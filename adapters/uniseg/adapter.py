@@ -107,7 +107,7 @@ class UnisegAdapter:
         """Make the call and return the message's id. Raises what the stock adapter raises."""
         key, platform, bridge = delivery.chat_key, self._platform, self._intake.bridge
         users = self._intake.users()
-        pieces = await written(delivery.segments, platform, key, users, bot.self_id)
+        pieces = await written(delivery.segments, platform, key, users, bot)
         message = await bridge.write(pieces, bot)
         options = platform.options(delivery.segments)
         target = await self._intake.target(key)

@@ -68,7 +68,7 @@ class Intake:
         self._tallies: dict[str, Tally] = {}
         self._targets: dict[ChatKey, tuple[Target, float]] = {}
         self.own: dict[str, str] = {}
-        """Our accounts by their user ids; also those that are offline now."""
+        """Our accounts by who they are on the platform; also those that are offline now."""
 
     def open(self, tasks: TaskGroup) -> None:
         """Take in what comes from now on, in tasks of this group."""
@@ -115,7 +115,8 @@ class Intake:
         if self._tasks is None:
             return
         self._bots[bot.self_id] = bot
-        self.own |= dict.fromkeys(self._platform.names_of(bot), bot.self_id)
+        names = [self._platform.person(name, bot) for name in self._platform.names_of(bot)]
+        self.own |= dict.fromkeys(names, bot.self_id)
         # Without a bound of its own: `room` bounds what is read, and nobody waits to hand it in.
         sender, receiver = anyio.create_memory_object_stream[_Numbered](math.inf)
         self._queues[bot] = sender
@@ -238,12 +239,14 @@ class Intake:
     def _identity(self, key: ChatKey, message_id: str) -> str:
         return in_chat(message_id, key) if self._platform.ids_of_chat else message_id
 
-    def _named(self, user_id: str) -> str:
-        """A person, or the account that it is, under the name that the inbox knows."""
-        return self.own.get(user_id, user_id)
+    def named(self, bot: Bot, user_id: str) -> str:
+        """A person, or the account that it is, under the name that the inbox knows; empty for
+        nobody."""
+        person = self._platform.person(user_id, bot) if user_id else ""
+        return self.own.get(person, person)
 
     async def _accept_notice(self, bot: Bot, key: ChatKey, event: Event, notice: Notice) -> None:
-        actor, target = self._named(notice.actor_id), self._named(notice.target_id)
+        actor, target = self.named(bot, notice.actor_id), self.named(bot, notice.target_id)
         named = Notice(notice.kind, actor, target, notice.detail)
         to_bot = notice.kind == "poke" and target == bot.self_id
         await self._accept(bot, key, event, Sender(actor), (named,), to_bot=to_bot)
@@ -252,17 +255,19 @@ class Intake:
         self, bot: Bot, key: ChatKey, event: Event, words: list[uniseg.Segment]
     ) -> None:
         platform = self._platform
-        reader = Reader(self._host, platform, self.own, chat_key=key, bot=bot, event=event)
+        named = partial(self.named, bot)
+        reader = Reader(self._host, platform, named, chat_key=key, bot=bot, event=event)
         identity = self._identity(key, platform.message_id(event))
-        sender = self._named(platform.sender(event).user_id)
+        sender = named(platform.sender(event).user_id)
         await self._host.revise(key, identity, sender, await reader.read(words))
 
     async def _accept_message(self, bot: Bot, key: ChatKey, event: Event) -> None:
         platform, found = self._platform, self._platform.sender(event)
         if found.user_id == platform.user_of(bot):
             return  # The echo of our own message: the outbox has recorded it.
-        sender = Sender(self._named(found.user_id), found.name, found.role)
-        reader = Reader(self._host, platform, self.own, chat_key=key, bot=bot, event=event)
+        named = partial(self.named, bot)
+        sender = Sender(named(found.user_id), found.name, found.role)
+        reader = Reader(self._host, platform, named, chat_key=key, bot=bot, event=event)
         segments = await platform.segments(event, bot, reader)
         to_bot = (
             key.kind is ChatKind.PRIVATE

@@ -64,6 +64,15 @@ class Platform:
         """All that our account is called in events, its user id first."""
         return (self.user_of(bot),)
 
+    def person(self, user_id: str, bot: Bot) -> str:
+        """Who a user is to the rest of the bot. Of an adapter that stands in front of several
+        platforms, the platform belongs to it: the same id is somebody else on each."""
+        return user_id
+
+    def user(self, person: str, bot: Bot) -> str:
+        """The user id of a `person` on the account's platform."""
+        return person
+
     # -- what comes in
 
     def is_message(self, event: Event) -> bool:
@@ -164,7 +173,8 @@ class Platform:
         return uniseg.At("user", user_id, name or None)
 
     def bundled(self, message: ForwardedMessage, ours: str) -> str:
-        """Whose message of a bundle it is there; ``ours`` is our account's user id."""
+        """Whose message of a bundle it is there, as a `person`; ``ours`` is our account's user
+        id."""
         return message.sender_id or ours
 
     def arranged(self, pieces: list[uniseg.Segment]) -> list[uniseg.Segment]:

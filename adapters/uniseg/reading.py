@@ -51,16 +51,19 @@ _MEDIA: Mapping[type, tuple[Callable[[Media], Segment], Expected]] = {
 }
 
 
-def outline(pieces: list[uniseg.Segment], own: Mapping[str, str]) -> Segments:
-    """What a message is made of, without fetching any of it. ``own`` has our accounts' names, by
-    their user ids on the platform."""
+Named = Callable[[str], str]
+"""Who a user id of the platform is to the inbox."""
+
+
+def outline(pieces: list[uniseg.Segment], named: Named) -> Segments:
+    """What a message is made of, without fetching any of it."""
     found: list[Segment] = []
     for piece in pieces:
         match piece:
             case uniseg.Text():
                 found.append(Text(piece.text))
             case uniseg.At(flag="user"):
-                found.append(Mention(own.get(piece.target, piece.target)))
+                found.append(Mention(named(piece.target)))
             case uniseg.AtAll():
                 found.append(Mention(EVERYONE))
             case uniseg.Reply():
@@ -77,15 +80,13 @@ def outline(pieces: list[uniseg.Segment], own: Mapping[str, str]) -> Segments:
 class Reader:
     """Reads one message. Bounded in number of media and, together, in time; never raises for what
     a medium or a quotation lacks: it is said in the value.
-
-    ``own`` has our accounts' names, by their user ids on the platform.
     """
 
     def __init__(
         self,
         host: Host,
         platform: Platform,
-        own: Mapping[str, str],
+        named: Named,
         *,
         chat_key: ChatKey,
         bot: Bot,
@@ -93,7 +94,7 @@ class Reader:
     ) -> None:
         self._host = host
         self._platform = platform
-        self._own = own
+        self._named = named
         self._key = chat_key
         self._bot = bot
         self._event = event
@@ -117,7 +118,7 @@ class Reader:
             case uniseg.Text():
                 return Text(piece.text)
             case uniseg.At(flag="user"):
-                return Mention(self._own.get(piece.target, piece.target), piece.display or "")
+                return Mention(self._named(piece.target), piece.display or "")
             case uniseg.At():
                 sign = "#" if piece.flag == "channel" else "@"
                 return Text(f"{sign}{piece.display or piece.target} ")
@@ -140,7 +141,7 @@ class Reader:
         """What is known of a message that was replied to, also from our own history, which says
         whether it was ours."""
         message_id, sender, text = reply.message_id, reply.sender_id, reply.text[:QUOTED_LENGTH]
-        sender = self._own.get(sender, sender)
+        sender = self._named(sender)
         if self._platform.ids_of_chat:
             message_id = in_chat(message_id, self._key)
         if not sender:
@@ -160,7 +161,8 @@ class Reader:
                 content = node.content
                 pieces = [uniseg.Text(content)] if isinstance(content, str) else list(content)
                 inner = await self.read(pieces, depth + 1)
-                messages.append(ForwardedMessage(node.uid, node.name, inner, node.time.timestamp()))
+                sender, at = self._named(node.uid), node.time.timestamp()
+                messages.append(ForwardedMessage(sender, node.name, inner, at))
         return Forward(tuple(messages)) if messages else Unknown("forward", piece.id or "")
 
     async def _media(self, piece: Any, expect: Expected) -> Media:

@@ -33,6 +33,16 @@ def on_wire(message_id: str) -> str:
     return message_id.partition("@")[0]
 
 
+def of_platform(user_id: str, bot: Any) -> str:
+    """A user of an adapter in front of several platforms: ``platform:user``. ``bot`` says which."""
+    return f"{bot.platform}:{user_id}"
+
+
+def on_platform(person: str, bot: Any) -> str:
+    """The platform's own part of what `of_platform` made; a bare user id as it is."""
+    return person.removeprefix(f"{bot.platform}:")
+
+
 def identity_of(result: Any) -> str:
     """The message id in whatever an adapter's send returned: nothing, an id, an object or a table
     with one, or several of these, of which the last counts."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import anyio
+from nonebot.adapters import Bot
 from nonebot_plugin_alconna import uniseg
 
 from nekro_core.api.chat import (
@@ -34,7 +35,7 @@ _MEDIA: Mapping[type, type[uniseg.segment.Media]] = {
 
 
 async def written(
-    segments: Segments, platform: Platform, key: ChatKey, own: Mapping[str, str], account: str
+    segments: Segments, platform: Platform, key: ChatKey, own: Mapping[str, str], bot: Bot
 ) -> list[uniseg.Segment]:
     """The pieces of one call to a chat by an account. ``own`` has our accounts' user ids. Raises
     `CannotSend`."""
@@ -51,32 +52,35 @@ async def written(
         if type(segment) in can.alone and len(rest) > 1:
             raise CannotSend(f"a segment of type {kind} must be a message of its own")
     if isinstance(rest[0], Forward):
-        return [await _bundle(rest[0], platform, own, account)]
-    pieces = [await _written(segment, platform, own) for segment in replies + rest]
+        return [await _bundle(rest[0], platform, own, bot)]
+    pieces = [await _written(segment, platform, own, bot) for segment in replies + rest]
     return platform.arranged(pieces)
 
 
 async def _bundle(
-    bundle: Forward, platform: Platform, own: Mapping[str, str], account: str
+    bundle: Forward, platform: Platform, own: Mapping[str, str], bot: Bot
 ) -> uniseg.Reference:
     nodes = []
     for message in bundle.messages:
-        content = [await _written(segment, platform, own) for segment in message.segments]
-        user = platform.bundled(message, own.get(account, account))
+        content = [await _written(segment, platform, own, bot) for segment in message.segments]
+        ours = own.get(bot.self_id, bot.self_id)
+        user = platform.user(platform.bundled(message, ours), bot)
         nodes.append(uniseg.CustomNode(user, message.sender_name or message.sender_id, content))
     if not nodes:
         raise CannotSend("the bundle is empty")
     return uniseg.Reference(nodes=nodes)
 
 
-async def _written(segment: Segment, platform: Platform, own: Mapping[str, str]) -> uniseg.Segment:
+async def _written(
+    segment: Segment, platform: Platform, own: Mapping[str, str], bot: Bot
+) -> uniseg.Segment:
     match segment:
         case Text(text):
             return platform.text(text)
         case Mention(user_id, name):
             if user_id == EVERYONE:
                 return uniseg.AtAll()
-            return platform.mention(own.get(user_id, user_id), name)
+            return platform.mention(own.get(user_id) or platform.user(user_id, bot), name)
         case Reply(message_id):
             return uniseg.Reply(on_wire(message_id) if platform.ids_of_chat else message_id)
         case Image(media) | Voice(media) | Video(media) | File(media):

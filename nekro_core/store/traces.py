@@ -62,7 +62,8 @@ async def traces_of(database: Database, person: Person) -> Traces:
     keys |= {
         key
         for key in (ChatKey.parse(row["chat_key"]) for row in known)
-        if key.kind is ChatKind.PRIVATE and key.native_id == user
+        # Where an adapter serves several platforms a person is ``platform:user``, a chat is not.
+        if key.kind is ChatKind.PRIVATE and key.native_id in (user, user.partition(":")[2])
     }
     private = await _alone(database, person, keys)
     shared = tuple(sorted(keys.difference(private)))

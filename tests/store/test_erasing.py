@@ -232,6 +232,13 @@ async def test_a_private_room_of_several_is_not_theirs_alone(store: Store) -> No
     assert [line.seq for line in await store.messages.newest(PRIVATE, 10)] == [kept.seq]
 
 
+@pytest.mark.parametrize("user", [USER, f"qq:{USER}"])
+async def test_a_private_chat_in_which_they_never_wrote(store: Store, user: str) -> None:
+    await add(store, replace(record(store, PRIVATE, ""), author=Author.BOT))
+    await add(store, record(store, GROUP, user, Text("mine")))
+    assert (await store.erasing.look(replace(PERSON, user_id=user))).private == (PRIVATE,)
+
+
 @pytest.mark.parametrize("user", ['"a b"@example.org', "back\\slash", "J\u00f6rg 100%"])
 async def test_an_id_that_json_writes_in_another_way(store: Store, user: str) -> None:
     said = await add(store, record(store, GROUP, "5550002", Mention(user, NAME)))

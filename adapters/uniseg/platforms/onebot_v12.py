@@ -1,4 +1,7 @@
-"""OneBot v12. https://12.onebot.dev."""
+"""OneBot v12. https://12.onebot.dev.
+
+A person is ``platform:user``: a connection may bring several platforms.
+"""
 
 import base64
 from typing import Any
@@ -39,7 +42,7 @@ from nekro_core.api.secrets import kept_secret, secret_file
 
 from ..adapter import UnisegAdapter
 from ..platform import Platform
-from ..values import Address
+from ..values import Address, of_platform, on_platform
 
 KEPT_AS = "onebot_v12_access_token"
 """The name of the kept token, unless the settings have one."""
@@ -60,6 +63,14 @@ class OneBotV12(Platform):
         picture=PictureLimits(),
         file_bytes=10 * 1024 * 1024,
     )
+
+    def person(self, user_id: str, bot: BaseBot) -> str:
+        """See the module."""
+        return of_platform(user_id, bot)
+
+    def user(self, person: str, bot: BaseBot) -> str:
+        """See the module."""
+        return on_platform(person, bot)
 
     def is_message(self, event: BaseEvent) -> bool:
         """What somebody wrote."""

@@ -1,6 +1,6 @@
 """Satori: one protocol in front of many platforms. https://satori.chat/en-US/protocol/.
 
-An account is ``platform:user``; in events it is the user id alone.
+An account, and every other person, is ``platform:user``; in events it is the user id alone.
 """
 
 from http import HTTPStatus
@@ -36,6 +36,7 @@ from nekro_core.api.chat import (
 )
 
 from ..platform import Platform
+from ..values import of_platform, on_platform
 from .satori_asking import SatoriAdapter
 from .satori_link import Marks, ResumingAdapter
 
@@ -61,6 +62,14 @@ class Satori(Platform):
         """The user id alone."""
         assert isinstance(bot, Bot)
         return str(bot.get_self_id())  # type: ignore[no-untyped-call]
+
+    def person(self, user_id: str, bot: BaseBot) -> str:
+        """See the module."""
+        return of_platform(user_id, bot)
+
+    def user(self, person: str, bot: BaseBot) -> str:
+        """See the module."""
+        return on_platform(person, bot)
 
     def is_message(self, event: BaseEvent) -> bool:
         """Not an edit and not a deletion, which are message events there."""

@@ -1,5 +1,7 @@
 """The way out to Satori, whose server may be asked later what became of a message."""
 
+from functools import partial
+
 import anyio
 from nonebot.adapters.satori import Bot, Message
 from nonebot.adapters.satori.models import MessageObject
@@ -58,7 +60,10 @@ class SatoriAdapter(UnisegAdapter):
         return Shown(
             message_id=in_chat(message.id, key),
             own=message.user is not None and message.user.id == self._platform.user_of(bot),
-            segments=outline(self._intake.bridge.read(Message(message.content)), self._intake.own),
+            segments=outline(
+                self._intake.bridge.read(Message(message.content)),
+                partial(self._intake.named, bot),
+            ),
             time=_time(message),
         )
 

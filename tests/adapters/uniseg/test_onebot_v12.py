@@ -31,13 +31,15 @@ async def test_a_message_comes_in_and_an_answer_goes_out(onebot: OneBotV12) -> N
     reply = {"type": "reply", "data": {"message_id": "m-0", "user_id": "20002"}}
     heard = await onebot.say(reply, {"type": "mention", "data": {"user_id": "5"}}, " hi")
     assert str(heard.chat_key) == GROUP
-    assert heard.segments == (Reply("m-0", "20002"), Mention("5"), Text(" hi"))
+    assert heard.sender.user_id == "qq:10001"
+    assert heard.segments == (Reply("m-0", "20002"), Mention("qq:5"), Text(" hi"))
     assert heard.to_bot
-    receipt = await onebot.bench.send(GROUP, Reply("p-1"), Mention("10001"), "yes")
+    receipt = await onebot.bench.send(GROUP, Reply("p-1"), Mention("qq:10001"), "yes")
     assert (receipt.state, receipt.message_id) == (DeliveryState.SENT, "m-1")
     action, params = onebot.call
     assert (action, params["group_id"]) == ("send_message", "30003")
     assert [part["type"] for part in params["message"]] == ["reply", "mention", "text"]
+    assert params["message"][1]["data"]["user_id"] == "10001"
 
 
 async def test_a_channel_is_known_with_its_guild(onebot: OneBotV12) -> None:
@@ -74,7 +76,7 @@ async def test_notices_and_recalls(onebot: OneBotV12) -> None:
     await onebot.event(detail_type="group_member_increase", **{**group, "user_id": "10002"})
     await onebot.event(detail_type="group_message_delete", message_id="p-1", **group)
     _, joined = await onebot.bench.host.heard(2)
-    assert joined.notice == Notice("join", "10001", "10002")
+    assert joined.notice == Notice("join", "qq:10001", "qq:10002")
     await onebot.bench.host.until(lambda: bool(onebot.bench.host.recalled))
     assert onebot.bench.host.recalled == [(ChatKey.parse(GROUP), "p-1")]
 

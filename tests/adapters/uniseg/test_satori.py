@@ -42,17 +42,17 @@ async def test_a_message_comes_in_and_an_answer_goes_out(satori: Satori) -> None
     assert str(message.chat_key) == GROUP
     assert message.segments == (Mention("mem:bot1"), Text(" 1 < 2"))
     assert message.to_bot
-    assert message.sender.name == "Annie"
+    assert (message.sender.user_id, message.sender.name) == ("mem:ann", "Annie")
     assert message.time == 1_700_000_000
 
     receipt = await satori.bench.send(
-        GROUP, Reply(message.message_id), Mention("ann"), "1 < 2 indeed"
+        GROUP, Reply(message.message_id), Mention("mem:ann"), Mention("bob"), "1 < 2 indeed"
     )
     assert receipt.state is DeliveryState.SENT
     assert receipt.message_id == "m1@g1"
     assert satori.bench.driver.requests[-1].json == {
         "channel_id": "g1",
-        "content": '<quote id="p1"/><at id="ann"/>1 &lt; 2 indeed',
+        "content": '<quote id="p1"/><at id="ann"/><at id="bob"/>1 &lt; 2 indeed',
     }
 
 
@@ -92,7 +92,7 @@ async def test_notices_and_recalls(satori: Satori) -> None:
         "message-deleted", user={"id": "ann"}, member={}, message={"id": "p9"}, **place
     )
     _, joined = await satori.bench.host.heard(2)
-    assert joined.notice == Notice("join", "bob", "bob")
+    assert joined.notice == Notice("join", "mem:bob", "mem:bob")
     await satori.bench.host.until(lambda: bool(satori.bench.host.recalled))
     assert satori.bench.host.recalled == [(ChatKey.parse(GROUP), "p9@g1")]
 
@@ -102,7 +102,7 @@ async def test_a_bundle_is_one_message_of_messages(satori: Satori) -> None:
     await satori.bench.host.heard(1)
     bundle = Forward(
         (
-            ForwardedMessage("ann", "Annie", (Text("1 < 2"),)),
+            ForwardedMessage("mem:ann", "Annie", (Text("1 < 2"),)),
             ForwardedMessage("", "somebody", (Text("yes"),)),
         )
     )
@@ -142,7 +142,7 @@ async def test_whether_a_message_arrived_is_asked(
     path = tmp_path / "a.png"
     path.write_bytes(b"\x89PNG\r\n\x1a\n")
     picture = Image(Media(path=str(path), name="a", mime="image/png", size=8))
-    sent = (Reply("p1"), Mention("ann"), Mention("mem:bot1"), Text("1 < 2 "), picture)
+    sent = (Reply("p1"), Mention("mem:ann"), Mention("mem:bot1"), Text("1 < 2 "), picture)
     receipt = await ask(satori, await doubtful(satori, chat, *sent, arrives=arrives))
     place = "private:ann" if "private" in chat else "g1"
     mine = "ann" if "private" in chat else "g1"
