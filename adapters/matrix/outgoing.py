@@ -179,9 +179,10 @@ async def _bytes_of(media: Media, name: str, most: int) -> bytes:
 
 
 def _sides(data: bytes) -> Content:
-    """Width and height, by the picture's head alone; nothing where it has none."""
+    """Width and height, by the picture's head alone; nothing where it has none. Of these formats
+    Pillow reads the head without its decoders, which must not see what a box made."""
     try:
-        with Picture.open(io.BytesIO(data)) as picture:
+        with Picture.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF")) as picture:
             return {"w": picture.width, "h": picture.height}
     except (OSError, ValueError, Picture.DecompressionBombError):
         return {}

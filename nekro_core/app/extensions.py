@@ -165,6 +165,7 @@ async def _open_services(
             may_send_elsewhere=bounds.may_send_elsewhere,
             shared_bytes=bounds.shared_bytes,
             editor=ways.outbox,
+            pictures=ways.converter,
             boxes=boxes.for_plugins,
             pool_of=boxes.of_chats.pool,
             model=models.own,

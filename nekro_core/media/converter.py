@@ -116,10 +116,13 @@ class Converter:
         with path.open("rb") as source:
             await self._pictures.run(request, source.fileno())
 
-    async def picture_to_show(self, path: Path, *, longer_side: int) -> Picture:
-        """A small copy for a model, encoded afresh. Raises `Unusable`, and `OSError` where the
-        file cannot be read."""
-        with path.open("rb") as source:
+    async def picture_to_show(self, picture: Path | bytes, *, longer_side: int) -> Picture:
+        """A small copy for a model, upright and encoded afresh. Raises `Unusable`, and `OSError`
+        where the file cannot be read."""
+        with picture.open("rb") if isinstance(picture, Path) else TemporaryFile() as source:
+            if isinstance(picture, bytes):
+                source.write(picture)
+                source.flush()
             if os.fstat(source.fileno()).st_size > _MOST_SHOWN:
                 raise Unusable(f"it has more than {_MOST_SHOWN} bytes")
             request = {"job": "show", "longer_side": longer_side}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from nekro_core.media.confinement import Answer
 from nekro_core.media.errors import Unusable
@@ -19,12 +19,14 @@ _FORMATS = {
     "image/bmp": "BMP",
 }
 """What is taken as a picture: what models, browsers and platforms all show."""
+_SHOWN = (*_FORMATS.values(), "TIFF")
+"""Pillow knows thirty more, and hands PostScript, which is a program, to Ghostscript."""
 _MOST_SHOWN_PIXELS = 36_000_000
 """Decoded 144 MB; a bomb claims more."""
 _MOST_SCANS = 200
 """Of a JPEG, which is drawn that often; encoders make 10. One more takes 50 bytes and 7 ms: a
 megabyte of them took two minutes."""
-_SCAN = b"\xff\xda"
+_JPEG, _SCAN = b"\xff\xd8", b"\xff\xda"
 
 
 def check(request: dict[str, Any], data: bytes) -> Answer:
@@ -32,36 +34,40 @@ def check(request: dict[str, Any], data: bytes) -> Answer:
     mime = request["mime"]
     if mime not in _FORMATS:
         raise Unusable(f"{mime} is not a kind of picture that can be shown")
-    with _opened(data, [_FORMATS[mime]], request["max_pixels"]) as picture:
-        if mime == "image/jpeg" and data.count(_SCAN) > _MOST_SCANS:
-            raise Unusable(f"the picture has more than {_MOST_SCANS} scans")
+    with _opened(data, (_FORMATS[mime],), request["max_pixels"]) as picture:
         picture.load()
     return {}, b""
 
 
 def show(request: dict[str, Any], data: bytes) -> Answer:
-    """Its first frame, small and encoded afresh."""
+    """Its first frame, upright, small and encoded afresh: nothing of the original's bytes is kept,
+    so neither is what hides in them."""
     side = (request["longer_side"], request["longer_side"])
-    with _opened(data, list(_FORMATS.values()), _MOST_SHOWN_PIXELS) as picture:
-        picture.draft("RGB", side)
+    with _opened(data, _SHOWN, _MOST_SHOWN_PIXELS) as opened:
+        # JPEG decodes at a fraction of its size when told what is wanted.
+        opened.draft("RGB", side)
+        picture = ImageOps.exif_transpose(opened)
         picture.thumbnail(side)
+        clear = picture.has_transparency_data
+        picture = picture.convert("RGBA" if clear else "RGB")
+        picture.info.clear()  # Comments, profiles and positions would be written again.
         target = io.BytesIO()
-        if picture.has_transparency_data:
-            picture.convert("RGBA").save(target, "PNG")
+        if clear:
+            picture.save(target, "PNG")
             return {"mime": "image/png"}, target.getvalue()
-        picture.convert("RGB").save(target, "JPEG", quality=85)
+        picture.save(target, "JPEG", quality=85)
         return {"mime": "image/jpeg"}, target.getvalue()
 
 
 @contextmanager
-def _opened(data: bytes, formats: list[str], most: int) -> Iterator[Image.Image]:
+def _opened(data: bytes, formats: tuple[str, ...], most: int) -> Iterator[Image.Image]:
     """The picture. Whatever it does to Pillow becomes `Unusable`."""
     try:
         with warnings.catch_warnings():
             # Pillow warns of a size that is refused below anyway.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(data), formats=formats) as picture:
-                _bound(picture, most)
+                _bound(picture, data, most)
                 yield picture
     except Image.DecompressionBombError:
         raise Unusable(f"the picture has more than {most} pixels") from None
@@ -73,7 +79,9 @@ def _opened(data: bytes, formats: list[str], most: int) -> Iterator[Image.Image]
         raise Unusable(f"the picture is damaged: {error}") from None
 
 
-def _bound(picture: Image.Image, most: int) -> None:
+def _bound(picture: Image.Image, data: bytes, most: int) -> None:
     width, height = picture.size
     if width * height > most:
         raise Unusable(f"the picture has {width}x{height} pixels, more than {most}")
+    if data.startswith(_JPEG) and data.count(_SCAN) > _MOST_SCANS:
+        raise Unusable(f"the picture has more than {_MOST_SCANS} scans")

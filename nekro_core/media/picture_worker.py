@@ -186,6 +186,10 @@ def warm_up() -> None:
         wanted = {**limits, "types": [f"image/{kind.lower()}"], "max_side": 36}
         for sample in samples:
             Pictures(wanted).handle(sample)
+    for packed in (None, "tiff_lzw", "jpeg"):
+        made = io.BytesIO()
+        still.save(made, "TIFF", compression=packed)
+        show({"longer_side": 36}, made.getvalue())
 
 
 def handle(request: Json, data: bytes) -> Answer:

@@ -1,5 +1,6 @@
 """`AgentCtx`: what a tool's handler is told of who asks and where, and its way back to them."""
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from nekro_core.chat import (
 )
 from nekro_core.delivery.errors import DeliveryError
 from nekro_core.delivery.host import Expected
+from nekro_core.media.errors import MediaError
 from nekro_core.plugin.agent_segments import text_segments
 from nekro_core.plugin.files import BoxFileSystem, is_url
 from nekro_core.plugin.mirror import CallFiles, Mirror
@@ -29,6 +31,9 @@ from nekro_core.plugin.showing import Followed, Render, Showing
 from nekro_core.plugin.web.values import is_nowhere
 from nekro_core.sandbox.tools import handle_tool_call
 from nekro_core.tools.outcome import ToolFailure
+
+LONGER_SIDE = 1568
+"""Pixels. Providers scale down what is larger, and it costs more on the way."""
 
 _MAX_RECORDS = 500
 
@@ -199,6 +204,22 @@ class AgentCtx(OlderNames):
         if medium.problem:
             raise ToolFailure(medium.problem)
         return medium
+
+    async def picture_part(
+        self, picture: bytes, *, longer_side: int = LONGER_SIDE
+    ) -> dict[str, Any]:
+        """Somebody's picture as an ``image_url`` part: upright, its longer side at most so many
+        pixels, decoded and encoded afresh in a process of its own. Raises `ToolFailure` for what is
+        no picture that can be shown."""
+        copies = self.services.pictures
+        if copies is None:
+            raise ToolFailure("pictures cannot be looked at here")
+        try:
+            made = await copies.picture_to_show(picture, longer_side=longer_side)
+        except MediaError as error:
+            raise ToolFailure(str(error)) from None
+        url = f"data:{made.mime};base64,{base64.b64encode(made.data).decode()}"
+        return {"type": "image_url", "image_url": {"url": url}}
 
     async def push_system(
         self,

@@ -9,6 +9,7 @@ from nekro_core.chat import ChatKey, Receipt, Record, Segment
 from nekro_core.delivery.fetch import Fetcher
 from nekro_core.delivery.host import MediaKeeper
 from nekro_core.llm.model import ChatModel, Usage
+from nekro_core.media.converter import Picture
 from nekro_core.packages import PackageShelf
 from nekro_core.plugin.shared_room import MOST_BYTES
 from nekro_core.plugin.tasks.runner import TaskRunner
@@ -41,6 +42,13 @@ class Editor(Protocol):
         self, chat_key: ChatKey, message_id: str, segments: Sequence[Segment]
     ) -> Receipt:
         """Put other segments in the place of a sent message's."""
+
+
+class PictureCopies(Protocol):
+    """Strangers' pictures for a model's eyes (`nekro_core.media.Converter`)."""
+
+    async def picture_to_show(self, picture: Path | bytes, *, longer_side: int) -> Picture:
+        """A small copy, encoded afresh. Raises `Unusable`."""
 
 
 class Journal(Protocol):
@@ -151,7 +159,7 @@ class Services:
     """Everything at once. ``adapter_of`` names the adapter of an instance, ``may_send_elsewhere``
     the plugins that may write to other chats than the one that asks, ``shared_bytes`` how much a
     chat's shared folder may hold; ``editor`` changes what was
-    sent, where that can be. ``boxes``, ``pool_of`` (a
+    sent, where that can be, ``pictures`` makes copies for a model. ``boxes``, ``pool_of`` (a
     chat's boxes), ``model`` and ``fetcher`` are what cells work with (`nekro_core.reactive`);
     ``older`` is what existing plugins find in their context, ``tasks`` those that plugins run,
     ``timers`` what wakes chats at a time, ``models`` what plugins may ask,
@@ -167,6 +175,7 @@ class Services:
     may_send_elsewhere: frozenset[str] = frozenset()
     shared_bytes: int = MOST_BYTES
     editor: Editor | None = None
+    pictures: PictureCopies | None = None
     boxes: BoxSource | None = None
     pool_of: Callable[[ChatKey], SandboxPool] | None = None
     model: ChatModel | None = None

@@ -15,8 +15,6 @@ from nekro_core.api.chat import (
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
 from nekro_core.api.schemas import AgentCtx
 
-from .pictures import MAX_PICTURES, Unviewable, picture_part
-
 plugin = NekroPlugin(
     name="Chat",
     module_name="chat",
@@ -28,6 +26,7 @@ plugin = NekroPlugin(
 
 _MAX_MENTIONS = 20
 _MAX_TEXT = 20_000
+_MAX_PICTURES = 6
 
 
 @plugin.mount_sandbox_method(
@@ -184,13 +183,14 @@ async def view_image(_ctx: AgentCtx, path: str | list[str]) -> list[dict[str, ob
         view_image("chart.png")
     """
     paths = [path] if isinstance(path, str) else path
-    if not 0 < len(paths) <= MAX_PICTURES:
-        raise ToolFailure(f"{len(paths)} pictures: between 1 and {MAX_PICTURES}")
+    if not 0 < len(paths) <= _MAX_PICTURES:
+        raise ToolFailure(f"{len(paths)} pictures: between 1 and {_MAX_PICTURES}")
     parts: list[dict[str, object]] = []
     for each in paths:
+        picture = await _ctx.fs.fetch(each)
         try:
-            part = await picture_part(await _ctx.fs.fetch(each))
-        except Unviewable as error:
+            part = await _ctx.picture_part(picture)
+        except ToolFailure as error:
             raise ToolFailure(f"{each!r}: {error}") from None
         parts += [{"type": "text", "text": f"{each}:"}, part]
     return parts

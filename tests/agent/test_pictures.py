@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image
 
 from nekro_core.agent.pictures import Pictures
 from nekro_core.media.converter import Converter
@@ -49,6 +49,17 @@ async def test_transparency_stays(converter: Converter, tmp_path: Path) -> None:
     part = await Pictures(converter, longer_side=512).part(str(path))
     assert part is not None
     assert part.mime == "image/png"
+
+
+async def test_a_picture_stands_upright(converter: Converter) -> None:
+    turned = Image.Exif()
+    turned[ExifTags.Base.Orientation] = 6
+    data = io.BytesIO()
+    Image.new("RGB", (40, 20)).save(data, "JPEG", exif=turned)
+    made = await converter.picture_to_show(data.getvalue(), longer_side=10)
+    with Image.open(io.BytesIO(made.data)) as picture:
+        assert picture.size == (5, 10)
+        assert not picture.getexif()
 
 
 @pytest.mark.parametrize(

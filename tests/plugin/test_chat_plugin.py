@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from PIL import Image
 
 from nekro_core.chat import Author, DeliveryState, Mention, Receipt, Record, Reply, Sender, Text
+from nekro_core.media.converter import Converter
 from nekro_core.plugin import call
 from nekro_core.plugin.builtin import builtin_folder
 from nekro_core.tools.content import ImageContent, TextContent
@@ -22,7 +24,8 @@ async def tools(world: World, tmp_path: Path) -> AsyncIterator[ToolSet]:
     alone = tmp_path / "builtin"
     alone.mkdir()
     (alone / "chat").symlink_to(builtin_folder("plugins") / "chat")
-    async with world.bot(builtin=alone) as registry:
+    async with Converter() as converter, world.bot(builtin=alone) as registry:
+        world.services = replace(world.services, pictures=converter)
         yield registry.tools_for(GROUP)
 
 
@@ -140,12 +143,15 @@ async def test_nothing_hides_in_what_is_seen(world: World, tools: ToolSet) -> No
 @pytest.mark.parametrize(
     ("files", "told"),
     [
-        ({"p": b"<html>"}, "'p': this is no picture"),
-        ({"p": b""}, "'p': this is no picture"),
-        ({"p": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"}, "'p': this is no picture"),
-        ({"p": picture((8, 8), "JPEG") + b"\xff\xda" * 201}, "drawn more than 200 times over"),
-        ({"p": picture((400, 400))[:300]}, "'p': the picture is broken"),
-        ({"p": picture((9000, 9000), mode="1")}, "9000 x 9000 pixels: at most 36000000"),
+        ({"p": b"<html>"}, "'p': the picture is damaged"),
+        ({"p": b""}, "'p': the picture is damaged"),
+        (
+            {"p": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9"},
+            "'p': the picture is damaged",
+        ),
+        ({"p": picture((8, 8), "JPEG") + b"\xff\xda" * 201}, "more than 200 scans"),
+        ({"p": picture((400, 400))[:300]}, "'p': the picture is damaged"),
+        ({"p": picture((9000, 9000), mode="1")}, "9000x9000 pixels, more than 36000000"),
         ({}, "no such file"),
     ],
 )
