@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from nekro_core.chat import (
     Author,
@@ -234,7 +235,8 @@ async def test_a_private_room_of_several_is_not_theirs_alone(store: Store) -> No
 
 @pytest.mark.parametrize("user", [USER, f"qq:{USER}"])
 async def test_a_private_chat_in_which_they_never_wrote(store: Store, user: str) -> None:
-    await add(store, replace(record(store, PRIVATE, ""), author=Author.BOT))
+    ours = record(store, PRIVATE, "")
+    await add(store, structs.replace(ours, author=Author.BOT))
     await add(store, record(store, GROUP, user, Text("mine")))
     assert (await store.erasing.look(replace(PERSON, user_id=user))).private == (PRIVATE,)
 
