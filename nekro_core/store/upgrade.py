@@ -4,6 +4,9 @@ A SQLite file is migrated as a copy that then takes the original's place: Tortoi
 scripts, which commit, and notes a migration only after it, so a process killed in between would
 leave tables that neither version can use. The original stays under ``copies/``. PostgreSQL takes
 DDL into a transaction, and its copies are the server's own affair.
+
+A new file gets its tables as the models describe them, which a test holds to be what all migrations
+lead to: 25 ms instead of half a second.
 """
 
 import os
@@ -21,7 +24,7 @@ from tortoise.backends.base.client import BaseDBAsyncClient
 from tortoise.context import TortoiseContext
 from tortoise.migrations.executor import MigrationExecutor
 from tortoise.migrations.recorder import MigrationRecorder
-from tortoise.migrations.schema_editor import AsyncpgSchemaEditor
+from tortoise.migrations.schema_editor import AsyncpgSchemaEditor, SqliteSchemaEditor
 from tortoise.transactions import in_transaction
 
 from nekro_core.store import migrations
@@ -55,16 +58,20 @@ async def upgrade_file(path: Path, *, copies: int, clock: Callable[[], float]) -
     Raises `DatabaseTooNew`, `MigrationFailed`, `StoreUnavailable`; the file is then as it was.
     """
     applied = await to_thread.run_sync(_applied_in_file, path)
-    pending = _pending(applied, str(path))
+    pending = _pending(applied or [], str(path))
     if not pending:
         return
     fresh = path.with_name(f"{path.name}.new")
     try:
         await to_thread.run_sync(_copy_database, path, fresh)
         async with TortoiseContext() as context:
-            credentials = {"file_path": str(fresh)}
+            # Nobody has the file yet; it is written through before it takes its place.
+            credentials = {"file_path": str(fresh), "synchronous": "OFF"}
             await context.init(configuration("tortoise.backends.sqlite", credentials))
-            await _migrate(context.db())
+            if applied is None:
+                await _make(context, pending)
+            else:
+                await _migrate(context.db())
         await to_thread.run_sync(_take_place, path, fresh, pending[0], copies, clock())
     except Exception as error:
         raise MigrationFailed(
@@ -108,6 +115,16 @@ async def upgrade_connection(
         ) from error
 
 
+async def _make(context: TortoiseContext, names: list[str]) -> None:
+    """All tables at once, and that these migrations need not come any more."""
+    await context.generate_schemas()
+    connection = context.db()
+    recorder = MigrationRecorder(connection)
+    await recorder.ensure_schema(SqliteSchemaEditor(connection, atomic=False))
+    for name in names:
+        await recorder.record_applied(APP, name)
+
+
 async def _migrate(connection: BaseDBAsyncClient) -> None:
     await MigrationExecutor(connection, APPS).migrate(direction="forward")
 
@@ -123,16 +140,17 @@ def _pending(applied: list[str], where: str) -> list[str]:
     return [name for name in known if name not in applied]
 
 
-def _applied_in_file(path: Path) -> list[str]:
+def _applied_in_file(path: Path) -> list[str] | None:
+    """None for a file that is not there, or has nothing in it."""
     if not path.exists() or path.stat().st_size == 0:
-        return []
+        return None
     try:
         with closing(sqlite3.connect(path)) as database:
             tables = database.execute(
                 "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
             ).fetchall()
             if not tables:
-                return []
+                return None
             if ("tortoise_migrations",) not in tables:
                 raise StoreUnavailable(
                     f"{path.name} holds other tables than the bot's: name another file in "

@@ -16,7 +16,7 @@ from nekro_core.store import (
     StoreUnavailable,
 )
 from nekro_core.store import models as models_module
-from nekro_core.store.upgrade import configuration, known_migrations
+from nekro_core.store.upgrade import configuration, known_migrations, upgrade_connection
 
 from .conftest import GROUP, Clock, say
 
@@ -24,15 +24,14 @@ from .conftest import GROUP, Clock, say
 def schema(path: Path) -> dict[str, str]:
     """Name and normalised SQL of every table and index, those of unique keys included."""
     with closing(sqlite3.connect(path)) as database:
-        rows = database.execute(
-            "SELECT type, name, tbl_name, sql FROM sqlite_master "
-            "WHERE tbl_name NOT LIKE 'tortoise%'"
-        ).fetchall()
+        rows = database.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
         found = {}
         for kind, name, table, sql in rows:
             if name == "sqlite_sequence":
                 continue
-            if kind == "index":
+            if kind == "index" and sql is not None:
+                found[f"index {name}"] = sql
+            elif kind == "index":
                 columns = database.execute("SELECT name FROM pragma_index_info(?)", (name,))
                 unique = database.execute(
                     "SELECT `unique` FROM pragma_index_list(?) WHERE name = ?", (table, name)
@@ -44,18 +43,25 @@ def schema(path: Path) -> dict[str, str]:
         return found
 
 
+def applied(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as database:
+        rows = database.execute("SELECT name FROM tortoise_migrations ORDER BY id")
+        return [name for (name,) in rows]
+
+
 async def test_migrations_lead_to_the_schema_of_the_models(tmp_path: Path) -> None:
     """Tortoise's AlterField and RemoveField rebuild a table on SQLite and drop its unique keys and
     indexes without a word: a migration that forgets to make them again is seen here."""
-    async with Store.open(f"sqlite://{tmp_path}/migrated.sqlite3"):
-        pass
     async with TortoiseContext() as context:
-        fresh = {"file_path": str(tmp_path / "fresh.sqlite3")}
-        await context.init(configuration("tortoise.backends.sqlite", fresh))
-        await context.generate_schemas()
-    migrated = schema(tmp_path / "migrated.sqlite3")
-    assert migrated == schema(tmp_path / "fresh.sqlite3")
-    assert sum("unique: 1" in text for text in migrated.values()) >= 10
+        where = {"file_path": str(tmp_path / "migrated.sqlite3")}
+        await context.init(configuration("tortoise.backends.sqlite", where))
+        await upgrade_connection(context.db())
+    async with Store.open(f"sqlite://{tmp_path}/fresh.sqlite3"):
+        pass
+    migrated, fresh = tmp_path / "migrated.sqlite3", tmp_path / "fresh.sqlite3"
+    assert schema(migrated) == schema(fresh)
+    assert applied(migrated) == applied(fresh) == known_migrations()
+    assert sum("unique: 1" in text for text in schema(fresh).values()) >= 10
 
 
 def test_no_semicolon_reaches_the_ddl() -> None:
