@@ -6,6 +6,10 @@ SYNAPSE := .venv-synapse
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
+# Images of containers often forbid Python to keep what it compiled: then each start compiles all of
+# the bot, and each test run all tests, anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help run chat doctor kit test long check format bench crash soak attack stdlib platforms synapse telegram-peer koishi clean
 
