@@ -19,7 +19,7 @@ help:
 	@echo "make doctor   what works on this machine, what does not, how to mend it"
 	@echo "make kit      the environment for writing plugins: docs/plugins.md"
 	@echo "make test     the test suite, in a few minutes"
-	@echo "make long     the rest of it: containers, every attack, a broken world, whole programs"
+	@echo "make long     the rest: containers, every attack, a broken world, whole programs, the real model"
 	@echo "make check    format, lint, types, import contracts"
 	@echo "make bench    speed and memory beside their physical floor"
 	@echo "make attack   every attack on boxes, long: reported, fuzzed, 1,000 boxes made and destroyed"

@@ -85,6 +85,7 @@ async def test_a_send_is_on_the_wire_while_the_model_still_writes(whole: WholeBo
 
 
 @pytest.mark.embedded
+@pytest.mark.long
 @pytest.mark.timeout(400)
 async def test_the_embedded_model_answers_over_the_same_wire(tmp_path: Path) -> None:
     """No key, no server: what a stranger has after one command. The first answer waits for the

