@@ -39,15 +39,16 @@ doctor: $(VENV)/.installed
 kit: $(VENV)/.installed-kit
 	@echo "Here now: $(BIN)/nekro plugin new, check, run, install, and pytest for a plugin's tests"
 
-# Two at a time: half of the suite waits for processes. A file's tests stay together, and files keep
-# their order: by size the long ones with a single test would come last, one after the other.
-TWO := --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# Three at a time on two cores: much of the suite waits for processes. A file's tests stay together,
+# and files keep their order: by size the long ones with a single test would come last, one after the
+# other. What is long has whole programs around it, and those two cores for itself.
+AT_ONCE := --dist loadfile --no-loadscope-reorder --numprocesses
 test: $(VENV)/.installed-dev
-	$(BIN)/pytest -m "not long" $(TWO) $(ARGS)
+	$(BIN)/pytest -m "not long" $(AT_ONCE) 3 $(ARGS)
 
 long: $(VENV)/.installed-dev
 	@$(MAKE) --no-print-directory synapse || echo "Synapse cannot be had: what needs it is skipped"
-	$(BIN)/pytest -m "long and not reloads" $(TWO) $(ARGS)
+	$(BIN)/pytest -m "long and not reloads" $(AT_ONCE) 2 $(ARGS)
 	# Each of their reloads counts all objects of the process, so that theirs had better be small.
 	$(BIN)/pytest -m reloads --numprocesses 2 --dist load $(ARGS) || [ $$? -eq 5 ]
 

@@ -108,7 +108,8 @@ async def test_a_kill_at_any_moment_of_a_turn(
         sorted(chance.sample(range(len(moments)), min(tries, len(moments))))
     ):
         left = moments[moment]
-        asked = [text for text in ("one", "two") if f"ask {text}".encode() in b"".join(left.files)]
+        stored = left.messages()
+        asked = [text for text in ("one", "two") if f"ask {text}" in stored]
         with tempfile.TemporaryDirectory(dir=tmp_path) as again:
             saw = await answered(
                 left.put(Path(again) / str(number)), boxes, platform.shows[: left.seen]

@@ -2,8 +2,10 @@
 as a ``kill -9`` there would leave them."""
 
 import asyncio
+import sqlite3
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +29,13 @@ class Moment:
             if data:
                 (folder / name).write_bytes(data)
         return folder
+
+    def messages(self) -> str:
+        """What the database has of them. The log may hold words that no commit followed."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = self.put(Path(folder) / "look") / DATABASE
+            with closing(sqlite3.connect(path)) as database:
+                return str(database.execute("SELECT segments FROM messages").fetchall())
 
 
 def _read(path: Path) -> bytes:

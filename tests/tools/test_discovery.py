@@ -30,7 +30,6 @@ HERE = Path(__file__).parent
 TOOLS = tomllib.loads((HERE / "discovery_tools.toml").read_text("utf-8"))
 READ_BY_THE_LEXICON = ("", "_fourth")
 FLOORS = {"": 43, "_second": 43, "_third": 43, "_fourth": 43, "_fifth": 43, "_sixth": 43}
-TOKENS = token_counter()
 
 
 async def nothing(_ctx: Any) -> None:
@@ -246,11 +245,12 @@ def test_a_longer_word_hides_what_it_is_made_of() -> None:
 
 
 def test_a_line_costs_less_than_twelve_tokens_a_tool(tools: ToolSet) -> None:
-    assert TOKENS.name == "o200k_base"
+    tokens = token_counter()
+    assert tokens.name == "o200k_base"
     for prefix in ("", "weather_plugin.", "mcp__server__"):
         lines = deferred_lines((prefix + each.name, each) for each in tools.named)
         assert len(lines) <= len(tools.named)
-        assert TOKENS.count("\n".join(lines)) < 11.5 * len(tools.named), prefix
+        assert tokens.count("\n".join(lines)) < 11.5 * len(tools.named), prefix
 
 
 def test_lines_are_cut_at_a_word() -> None:
