@@ -149,14 +149,16 @@ async def _worked(
 async def _timers(
     database: Database, person: Person, private: Sequence[ChatKey]
 ) -> tuple[tuple[ChatKey, str], ...]:
-    """Timers of private chats, and those that came to be while a run of theirs was at work in
-    its chat, where one turn is taken at a time."""
-    runs, values = their_runs(person)
+    """Timers of private chats, and those that came to be in a turn that they woke: a chat takes
+    one at a time. (A run's own time would not do: it leaves out what its calls waited.)"""
+    there, beginnings = within(person.instances)
     rows = await database.read(
-        "SELECT chat_key, timer_id FROM timers WHERE EXISTS (SELECT 1 FROM runs "
-        f"WHERE runs.chat_key = timers.chat_key AND runs.run_id IN ({runs}) AND timers.created "
-        "BETWEEN runs.started - 1 AND runs.started + runs.seconds + 1)",
-        *values,
+        "SELECT chat_key, timer_id FROM timers WHERE EXISTS (SELECT 1 FROM turns "
+        f"WHERE turns.chat_key = timers.chat_key AND turns.user_id = ? AND {there} "
+        "AND timers.created >= turns.started "
+        "AND (turns.ended = 0 OR timers.created <= turns.ended))",
+        person.user_id,
+        *beginnings,
     )
     keys = {str(key) for key in private}
     mine = [

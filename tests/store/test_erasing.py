@@ -141,7 +141,9 @@ async def test_nothing_is_left_in_any_table(store: Store) -> None:
     await a_turn(store, PRIVATE, USER, "run2", WORDS)
     await a_turn(store, GROUP, "5550002", "run3", f"about {USER}: turquoise")
     now = store.erasing._database
-    await now.write(Statement("UPDATE runs SET started = 100"))
+    times = Statement("UPDATE turns SET started = 100, ended = 150 WHERE user_id = ?", (USER,))
+    await now.write(times)
+    await now.write(Statement("UPDATE turns SET started = 499, ended = 0 WHERE started != 100"))
     for number, (chat, created) in enumerate(((GROUP, 101.0), (PRIVATE, 9.0), (GROUP, 500.0))):
         text = WORDS if number < 2 else f"remind {USER} of the turquoise"
         await store.timers.put(

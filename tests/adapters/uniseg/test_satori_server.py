@@ -195,7 +195,7 @@ async def test_what_a_writer_changes_reaches_what_was_heard(tmp_path: Path) -> N
         await bot.host.heard(1)
         await peer.raw("g1", "ann", "tea", id=said, type="message-updated")
         await bot.host.until(lambda: bool(bot.host.revised))
-        assert bot.host.revised == [(GROUP, f"{said}@g1", "ann", (Text("tea"),))]
+        assert bot.host.revised == [(GROUP, f"{said}@g1", "mem:ann", (Text("tea"),))]
 
 
 async def test_a_message_of_unknown_outcome_is_found(tmp_path: Path) -> None:
