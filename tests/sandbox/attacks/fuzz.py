@@ -108,12 +108,12 @@ EXAMPLES: dict[str, st.SearchStrategy[bytes]] = {
 
 def try_for(seconds: float, name: str) -> None:
     """With hypothesis, over and over."""
-    tried = given(EXAMPLES[name])(TARGETS[name])
     checks = list(HealthCheck)
     once = settings(max_examples=2000, deadline=None, database=None, suppress_health_check=checks)
+    tried = once(given(EXAMPLES[name])(TARGETS[name]))
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        once(tried)()
+        tried()
 
 
 def _with_coverage(seconds: float, name: str) -> None:
