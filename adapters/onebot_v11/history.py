@@ -23,7 +23,9 @@ CHATS = 200
 """Most chats that are looked through for a message from somebody whom we have not heard before."""
 OVERLAP_S = 60.0
 """How far before the newest message of all a new chat is searched: two chats' messages may have
-been stored in another order than they were sent."""
+been stored in another order than they were sent. And how far before its first connection a new
+account begins: a process that was killed before it had written that it knows the account may have
+heard its first messages."""
 
 Place = tuple[ChatKind, str]
 
@@ -37,15 +39,13 @@ class Gap:
 
 
 async def find_gaps(
-    connection: Connection, known: Mapping[Place, float], begun: float | None = None
+    connection: Connection, known: Mapping[Place, float], begun: float
 ) -> list[Gap]:
     """The chats to look through, the latest first: known ones, and new ones that spoke since we
-    last heard anything, or since the account was first here (``begun``) where we never did: a crash
-    may have taken its first message. A new account starts with the present. The vendors' list of
-    recent contacts, where there is one, spares the quiet chats."""
-    if not known and begun is None:
-        return []
-    since = max(known.values(), default=begun or 0.0) - OVERLAP_S
+    last heard anything, or since the account was first here (``begun``, seconds since 1970) where
+    we never did: a crash may have taken its first message. The vendors' list of recent contacts,
+    where there is one, spares the quiet chats."""
+    since = max(known.values(), default=begun) - OVERLAP_S
     recent = await _recent(connection)
     if recent is None:
         gaps = [Gap(place, heard) for place, heard in known.items()]

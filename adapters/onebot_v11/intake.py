@@ -107,9 +107,9 @@ class Intake:
     async def _gaps(self, connection: Connection, instance: str, since: float | None) -> list[Gap]:
         heard = await self._host.newest_times(instance)
         known: dict[Place, float] = {(key.kind, key.native_id): at for key, at in heard.items()}
-        if not known and since is not None:
-            since = max(since, self._clock() - UNHEARD_S)
-        return await find_gaps(connection, known, since)
+        now = self._clock()
+        begun = now if since is None else max(since, now - UNHEARD_S)
+        return await find_gaps(connection, known, begun)
 
     async def _fill(self, connection: Connection, key: ChatKey, gap: Gap) -> None:
         async with self._filling:

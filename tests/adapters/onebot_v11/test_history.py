@@ -84,14 +84,19 @@ async def test_a_long_absence_is_fetched_page_by_page(bot: Bot) -> None:
         assert len(pages) <= 6
 
 
-async def test_a_new_account_starts_with_the_present(bot: Bot) -> None:
+async def test_a_new_account_begins_a_minute_before_its_first_connection(bot: Bot) -> None:
+    """A process that was killed before it had written anything may have heard that minute."""
     peer = bot.peer()
-    await peer.say_in_group(30003, 10001, "long ago")
+    now = time.time()
+    await peer.say_in_group(30003, 10001, "long ago", at_time=now - 300)
+    await peer.say_in_group(30003, 10001, "a moment ago", at_time=now - 10)
     async with peer:
         await peer.wait_connected()
         await peer.say_in_group(30003, 10001, "now")
-        assert (await bot.host.next_message()).text == "now"
-        assert [call.action for call in peer.calls] == []
+        await bot.host.until(lambda: said_in(bot, "now") != [])
+    first, *_ = bot.host.accepted
+    assert (first.text, first.from_history) == ("a moment ago", True)
+    assert not said_in(bot, "long ago")
 
 
 async def test_a_first_message_that_a_crash_took_is_fetched(bot: Bot) -> None:
