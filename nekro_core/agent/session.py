@@ -1,6 +1,7 @@
 """The live agent of one chat: hears records, decides, takes its turns one after another."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import TypeVar
 
@@ -38,6 +39,9 @@ _MOST_ATTEMPTS = 20
 _MOST_CUT_RUNS = 5
 """How many of its runs may have been cut off by the process's end: it may have been they that ended
 it. One whose process others kill before it comes to act has its answer coming."""
+_SUSPECT_CUT_RUNS = 2
+"""From how many on a turn runs alone among its like: where one of them ends the process, the others
+are not given up with it."""
 _Written = TypeVar("_Written")
 
 
@@ -45,11 +49,19 @@ class Session:
     """One chat. Everything but `hear`, `pass_over` and `stop` runs in the task of `live`."""
 
     def __init__(
-        self, chat_key: ChatKey, ports: Ports, slots: anyio.CapacityLimiter, damper: Damper
+        self,
+        chat_key: ChatKey,
+        ports: Ports,
+        slots: anyio.CapacityLimiter,
+        suspects: anyio.Lock,
+        damper: Damper,
     ) -> None:
+        """``slots`` are the turns that all chats may run at once; ``suspects`` has the one of those
+        that were cut off more than once."""
         self.chat_key = chat_key
         self._ports = ports
         self._slots = slots
+        self._suspects = suspects
         self._damper = damper
         self._fresh: list[Heard] = []
         self._heard: list[Heard] = []
@@ -329,7 +341,7 @@ class Session:
             hidden=self._hidden,
             resumed=True,
         )
-        if not await self._take_turn(task, begin):
+        if not await self._take_turn(task, begin, alone=cut >= _SUSPECT_CUT_RUNS):
             await anyio.sleep(_STORE_PAUSE_S)
             self._interrupted = stored
 
@@ -346,7 +358,12 @@ class Session:
         )
 
     async def _take_turn(
-        self, task: Task, begin: Callable[[], TurnBook], ready: Ready | None = None
+        self,
+        task: Task,
+        begin: Callable[[], TurnBook],
+        ready: Ready | None = None,
+        *,
+        alone: bool = False,
     ) -> bool:
         """Run one turn to its end, however it ends. One that is cut off by the end of the process
         stays open in the store, and is found at the next start. False where the store could not
@@ -355,7 +372,7 @@ class Session:
         self._turn_scope, self._rested = anyio.CancelScope(), anyio.Event()
         self._ports.activity.publish(Working(self.chat_key, busy=True))
         try:
-            book, stop = await self._run_turn(task, begin, ready, self._turn_scope)
+            book, stop = await self._run_turn(task, begin, ready, self._turn_scope, alone=alone)
             self._rest()
             if stop == "internal" and book is not None and not await book.is_begun():
                 return False
@@ -375,22 +392,22 @@ class Session:
         begin: Callable[[], TurnBook],
         ready: Ready | None,
         scope: anyio.CancelScope,
+        *,
+        alone: bool,
     ) -> tuple[TurnBook | None, str]:
         book: TurnBook | None = None
         stop = "stopped"
         try:
             with scope:
-                if not await self._slot():
-                    return begin(), "too_busy"
-                try:
+                async with self._place(alone=alone) as taken:
+                    if not taken:
+                        return begin(), "too_busy"
                     book = begin()
                     if self._store_fails:
                         await book.turn_id()  # No model is paid for what is in vain.
                         self._store_fails = False
                     kind = NativeTurn if acts_natively(self._ports, self.chat_key) else Turn
                     stop = await kind(self._ports, task, book, ready).run()
-                finally:
-                    self._slots.release()
         except Exception as error:  # noqa: BLE001 (one turn's fault must not end the chat)
             stop = "internal"
             if (unwritten := _of_the_store(error)) is not None:
@@ -399,12 +416,20 @@ class Session:
                 logger.exception("{}: the turn failed", self.chat_key)
         return book, stop
 
-    async def _slot(self) -> bool:
-        """Wait for one of the slots that turns of all chats share. False where that takes so long
-        that an answer would come out of nowhere."""
-        with anyio.move_on_after(self._ports.settings.longest_queue_s) as waiting:
-            await self._slots.acquire()
-        return not waiting.cancelled_caught
+    @asynccontextmanager
+    async def _place(self, *, alone: bool) -> AsyncIterator[bool]:
+        """One of the slots that turns of all chats share, ``alone`` among those that were cut off
+        again and again. False where it takes so long that an answer would come out of nowhere."""
+        async with self._suspects if alone else nullcontext():
+            with anyio.move_on_after(self._ports.settings.longest_queue_s) as waiting:
+                await self._slots.acquire()
+            if waiting.cancelled_caught:
+                yield False
+                return
+            try:
+                yield True
+            finally:
+                self._slots.release()
 
     async def _close_turn(self, task: Task, book: TurnBook | None, stop: str) -> None:
         through = max(heard.record.seq for heard in [*self._heard, Heard(task.asks, 0.0)])

@@ -38,6 +38,7 @@ class Sessions:
         self._erasing = erasing
         self._sessions: dict[ChatKey, Session] = {}
         self._slots = anyio.CapacityLimiter(ports.settings.concurrent_turns)
+        self._suspects = anyio.Lock()
         self._damper = Damper(ports.trigger, ports.clock)
         self._commands = Damper(ports.trigger, ports.clock)
         self._tasks: TaskGroup | None = None
@@ -244,7 +245,7 @@ class Sessions:
         session = self._sessions.get(chat_key)
         if session is None:
             assert self._tasks is not None, "enter the sessions first"
-            session = Session(chat_key, self._ports, self._slots, self._damper)
+            session = Session(chat_key, self._ports, self._slots, self._suspects, self._damper)
             self._sessions[chat_key] = session
             self._tasks.start_soon(self._live, session, name=f"session of {chat_key}")
         return session

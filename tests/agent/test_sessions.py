@@ -442,6 +442,43 @@ async def test_a_turn_is_not_taken_up_for_ever(folder: Path, boxes: Shelf, acts:
         assert (await bot.last_turn()).stop == "given_up"
 
 
+async def test_turns_that_were_cut_off_twice_run_one_after_another(
+    folder: Path, boxes: Shelf
+) -> None:
+    """One of them may have ended the process: it must not take the others with it for ever."""
+    chats = [ChatKey.parse(f"fake-private_{name}") for name in ("mei", "ken", "ann")]
+    asked: list[str] = []
+    go_on = anyio.Event()
+
+    async def endless(name: str) -> AsyncIterator[str]:
+        asked.append(name)
+        await go_on.wait()
+        yield f"hello {name}"
+
+    def reply(request: ChatRequest) -> AsyncIterator[str] | str:
+        name = next(chat for chat in chats if f"I am {chat.native_id}" in str(request)).native_id
+        return "hello lin" if name == "ann" else endless(name)
+
+    async with running_bot(folder, boxes, ScriptedModel(reply)) as bot:
+        for chat in chats[:2]:
+            await bot.say(f"I am {chat.native_id}", chat, user=chat.native_id)
+        await until(lambda: sorted(asked) == ["ken", "mei"])
+        for chat in chats[:2]:
+            while not await bot.turns(chat):  # its row may come after the request
+                await anyio.sleep(0.005)
+            turn = await bot.last_turn(chat)
+            for number in range(2):
+                await bot.store.runs.begin(f"{chat}{number}", chat, code="x", turn_id=turn.turn_id)
+    asked.clear()
+    async with running_bot(folder, boxes, ScriptedModel(reply), recover=True) as bot:
+        await until(lambda: len(asked) == 1)
+        assert await bot.ask("I am ann", chats[2], user="ann") == ["hello lin"]
+        assert len(asked) == 1, "the other one waits"
+        go_on.set()
+        await until(lambda: bool(bot.said(chats[0]) and bot.said(chats[1])))
+        assert [bot.said(chat) for chat in chats[:2]] == [["hello mei"], ["hello ken"]]
+
+
 @pytest.mark.parametrize("attempts", [1, 20])
 async def test_words_that_were_sent_before_the_crash_are_not_said_again(
     folder: Path, boxes: Shelf, attempts: int
