@@ -374,6 +374,8 @@ class Session:
         try:
             book, stop = await self._run_turn(task, begin, ready, self._turn_scope, alone=alone)
             self._rest()
+            if book is None and task.resumed:
+                book = begin()  # It waited for its place: its row is there, and is closed below.
             if stop == "internal" and book is not None and not await book.is_begun():
                 return False
             await self._close_turn(task, book, stop)

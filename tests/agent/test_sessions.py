@@ -442,22 +442,23 @@ async def test_a_turn_is_not_taken_up_for_ever(folder: Path, boxes: Shelf, acts:
         assert (await bot.last_turn()).stop == "given_up"
 
 
+@pytest.mark.parametrize("stopped", [False, True])
 async def test_turns_that_were_cut_off_twice_run_one_after_another(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: Shelf, stopped: bool
 ) -> None:
     """One of them may have ended the process: it must not take the others with it for ever."""
     chats = [ChatKey.parse(f"fake-private_{name}") for name in ("mei", "ken", "ann")]
     asked: list[str] = []
     go_on = anyio.Event()
 
-    async def endless(name: str) -> AsyncIterator[str]:
+    async def patient(name: str) -> AsyncIterator[str]:
         asked.append(name)
         await go_on.wait()
         yield f"hello {name}"
 
     def reply(request: ChatRequest) -> AsyncIterator[str] | str:
         name = next(chat for chat in chats if f"I am {chat.native_id}" in str(request)).native_id
-        return "hello lin" if name == "ann" else endless(name)
+        return "hello ann" if name == "ann" else patient(name)
 
     async with running_bot(folder, boxes, ScriptedModel(reply)) as bot:
         for chat in chats[:2]:
@@ -472,11 +473,17 @@ async def test_turns_that_were_cut_off_twice_run_one_after_another(
     asked.clear()
     async with running_bot(folder, boxes, ScriptedModel(reply), recover=True) as bot:
         await until(lambda: len(asked) == 1)
-        assert await bot.ask("I am ann", chats[2], user="ann") == ["hello lin"]
+        assert await bot.ask("I am ann", chats[2], user="ann") == ["hello ann"]
         assert len(asked) == 1, "the other one waits"
+        waits = next(chat for chat in chats[:2] if chat.native_id not in asked)
+        if stopped:
+            assert await bot.ask("/stop", waits, user=waits.native_id) == ["Stopped."]
+            assert (await bot.last_turn(waits)).stop == "stopped"
         go_on.set()
-        await until(lambda: bool(bot.said(chats[0]) and bot.said(chats[1])))
-        assert [bot.said(chat) for chat in chats[:2]] == [["hello mei"], ["hello ken"]]
+        await until(lambda: len(bot.said(chats[0]) + bot.said(chats[1])) == 2)
+        again = f"I am {waits.native_id} again"
+        assert await bot.ask(again, waits, user=waits.native_id) == [f"hello {waits.native_id}"]
+        assert len(asked) == (2 if stopped else 3)
 
 
 @pytest.mark.parametrize("attempts", [1, 20])
