@@ -1,9 +1,7 @@
 """The live agent of one chat: hears records, decides, takes its turns one after another."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
 
 import anyio
 from loguru import logger
@@ -15,15 +13,16 @@ from nekro_core.agent.damping import Damper, Rest
 from nekro_core.agent.knowledge import Task
 from nekro_core.agent.native_turn import NativeTurn
 from nekro_core.agent.notices import say
+from nekro_core.agent.places import Places
 from nekro_core.agent.ports import Ports
 from nekro_core.agent.report import LEFT
+from nekro_core.agent.store_trouble import STORE_PAUSE_S, StoreTrouble, of_the_store
 from nekro_core.agent.trigger import TIMER_S, Answer, Heard, Silent, Wait, decide, reason
 from nekro_core.agent.turn import Turn
 from nekro_core.chat import Author, ChatKey, ChatKind, ChatMessage, Record
 from nekro_core.conduct import State
 from nekro_core.delivery import Working
 from nekro_core.plugin.signal import MsgSignal
-from nekro_core.store import StoreUnavailable
 from nekro_core.store import Turn as StoredTurn
 
 _MOST_HEARD = 1000
@@ -32,37 +31,24 @@ _AS_IT_SHOULD = ("finished", "stopped")
 """Why a turn ends where nothing is wrong."""
 _READY_S = 0.1
 """How long before it begins a turn is made ready: what is made earlier is more often in vain."""
-_STORE_PAUSE_S = 1.0
-"""How long until the store is tried again that could not write: a disk is full for minutes."""
 _MOST_ATTEMPTS = 20
 """How often a turn is begun: one that kills the process must not do so for ever."""
 _MOST_CUT_RUNS = 5
 """How many of its runs may have been cut off by the process's end: it may have been they that ended
 it. One whose process others kill before it comes to act has its answer coming."""
 _SUSPECT_CUT_RUNS = 2
-"""From how many on a turn runs alone among its like: where one of them ends the process, the others
-are not given up with it."""
-_Written = TypeVar("_Written")
+"""From how many on a turn is taken up alone among its like."""
 
 
 class Session:
     """One chat. Everything but `hear`, `pass_over` and `stop` runs in the task of `live`."""
 
-    def __init__(
-        self,
-        chat_key: ChatKey,
-        ports: Ports,
-        slots: anyio.CapacityLimiter,
-        suspects: anyio.Lock,
-        damper: Damper,
-    ) -> None:
-        """``slots`` are the turns that all chats may run at once; ``suspects`` has the one of those
-        that were cut off more than once."""
+    def __init__(self, chat_key: ChatKey, ports: Ports, places: Places, damper: Damper) -> None:
         self.chat_key = chat_key
         self._ports = ports
-        self._slots = slots
-        self._suspects = suspects
+        self._places = places
         self._damper = damper
+        self._store = StoreTrouble(chat_key)
         self._fresh: list[Heard] = []
         self._heard: list[Heard] = []
         self._forced: set[int] = set()
@@ -76,11 +62,10 @@ class Session:
         self._rested = anyio.Event()
         self._ready: Ready | None = None
         self._stopped_at: int | None = None
-        self._store_fails = False
 
     @property
     def working(self) -> bool:
-        """Whether a turn runs, or waits for one of the slots."""
+        """Whether a turn runs, or waits for its place."""
         return self._turn_scope is not None
 
     async def rested(self) -> None:
@@ -295,7 +280,7 @@ class Session:
         else:
             begun = await self._take_turn(ready.task, begin, ready)
         if not begun:
-            await anyio.sleep(_STORE_PAUSE_S)
+            await anyio.sleep(STORE_PAUSE_S)
             oldest = self._ports.clock() - self._ports.trigger.recover_age_s
             self._heard = [heard for heard in self._heard if heard.at > oldest]
 
@@ -342,7 +327,7 @@ class Session:
             resumed=True,
         )
         if not await self._take_turn(task, begin, alone=cut >= _SUSPECT_CUT_RUNS):
-            await anyio.sleep(_STORE_PAUSE_S)
+            await anyio.sleep(STORE_PAUSE_S)
             self._interrupted = stored
 
     async def _record(self, seq: int) -> Record | None:
@@ -401,45 +386,30 @@ class Session:
         stop = "stopped"
         try:
             with scope:
-                async with self._place(alone=alone) as taken:
+                async with self._places.take(alone=alone) as taken:
                     if not taken:
                         return begin(), "too_busy"
                     book = begin()
-                    if self._store_fails:
+                    if self._store.lasts:
                         await book.turn_id()  # No model is paid for what is in vain.
-                        self._store_fails = False
+                        self._store.lasts = False
                     kind = NativeTurn if acts_natively(self._ports, self.chat_key) else Turn
                     stop = await kind(self._ports, task, book, ready).run()
         except Exception as error:  # noqa: BLE001 (one turn's fault must not end the chat)
             stop = "internal"
-            if (unwritten := _of_the_store(error)) is not None:
-                self._store_failed(unwritten)
+            if (unwritten := of_the_store(error)) is not None:
+                self._store.begins(unwritten)
             else:
                 logger.exception("{}: the turn failed", self.chat_key)
         return book, stop
-
-    @asynccontextmanager
-    async def _place(self, *, alone: bool) -> AsyncIterator[bool]:
-        """One of the slots that turns of all chats share, ``alone`` among those that were cut off
-        again and again. False where it takes so long that an answer would come out of nowhere."""
-        async with self._suspects if alone else nullcontext():
-            with anyio.move_on_after(self._ports.settings.longest_queue_s) as waiting:
-                await self._slots.acquire()
-            if waiting.cancelled_caught:
-                yield False
-                return
-            try:
-                yield True
-            finally:
-                self._slots.release()
 
     async def _close_turn(self, task: Task, book: TurnBook | None, stop: str) -> None:
         through = max(heard.record.seq for heard in [*self._heard, Heard(task.asks, 0.0)])
         if book is not None:
             through = max(book.through_seq, task.asks.seq)
             if await book.is_begun():
-                await self._written(partial(book.end, stop))
-                if stop == "internal" and not await self._written(book.sent):
+                await self._store.written(partial(book.end, stop))
+                if stop == "internal" and not await self._store.written(book.sent):
                     await say(self._ports, self.chat_key, [task.asks], "turn.internal")
             level = "INFO" if stop in _AS_IT_SHOULD else "WARNING"
             logger.log(level, "{}: the turn ended: {}", self.chat_key, stop)
@@ -448,35 +418,9 @@ class Session:
         if self._stopped_at is not None:
             through = max(through, self._stopped_at)
             mark = self._ports.store.chats.mark_handled
-            await self._written(partial(mark, self.chat_key, through))
+            await self._store.written(partial(mark, self.chat_key, through))
             await say(self._ports, self.chat_key, [task.asks], "turn.stopped")
         self._heard = [heard for heard in self._heard if heard.record.seq > through]
         self._fresh = [heard for heard in self._fresh if heard.record.seq > through]
         self._forced = {seq for seq in self._forced if seq > through}
         self._passed = {seq for seq in self._passed if seq > through}
-
-    async def _written(self, act: Callable[[], Awaitable[_Written]]) -> _Written:
-        """Do what the store may be unable to do now, until it can: a turn that is not closed there
-        would let no other begin."""
-        while True:
-            try:
-                done = await act()
-            except StoreUnavailable as error:
-                self._store_failed(error)
-                await anyio.sleep(_STORE_PAUSE_S)
-            else:
-                self._store_fails = False
-                return done
-
-    def _store_failed(self, error: StoreUnavailable) -> None:
-        """Told once, and again after it worked in between."""
-        if not self._store_fails:
-            logger.error("{}: a turn waits until the store can write: {}", self.chat_key, error)
-        self._store_fails = True
-
-
-def _of_the_store(error: Exception) -> StoreUnavailable | None:
-    """The store's own error, also where a group of tasks has wrapped it."""
-    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error if isinstance(error, StoreUnavailable) else None

@@ -10,6 +10,7 @@ from loguru import logger
 from nekro_core.agent.damping import Damper, Rest
 from nekro_core.agent.erasing import Erasing
 from nekro_core.agent.own_commands import own_commands
+from nekro_core.agent.places import Places
 from nekro_core.agent.ports import Ports
 from nekro_core.agent.session import Session
 from nekro_core.agent.small_prompt import beginnings
@@ -37,8 +38,8 @@ class Sessions:
         self._ports = ports
         self._erasing = erasing
         self._sessions: dict[ChatKey, Session] = {}
-        self._slots = anyio.CapacityLimiter(ports.settings.concurrent_turns)
-        self._suspects = anyio.Lock()
+        settings = ports.settings
+        self._places = Places(settings.concurrent_turns, settings.longest_queue_s)
         self._damper = Damper(ports.trigger, ports.clock)
         self._commands = Damper(ports.trigger, ports.clock)
         self._tasks: TaskGroup | None = None
@@ -245,7 +246,7 @@ class Sessions:
         session = self._sessions.get(chat_key)
         if session is None:
             assert self._tasks is not None, "enter the sessions first"
-            session = Session(chat_key, self._ports, self._slots, self._suspects, self._damper)
+            session = Session(chat_key, self._ports, self._places, self._damper)
             self._sessions[chat_key] = session
             self._tasks.start_soon(self._live, session, name=f"session of {chat_key}")
         return session
