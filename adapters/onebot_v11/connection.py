@@ -19,6 +19,8 @@ from loguru import logger
 from nonebot.exception import WebSocketClosed
 from nonebot.utils import DataclassEncoder
 
+from .incoming import words
+
 Json = dict[str, Any]
 
 MISSED_HEARTBEATS = 3
@@ -29,6 +31,9 @@ LONGEST_HEARTBEAT_MS = 3_600_000
 KERNEL_TIMEOUT = "Timeout: NTEvent"
 """How NapCat's ``failed`` begins where QQ itself took the call and did not confirm it in time. Such
 messages do arrive, often as a rule (NapNeko/NapCatQQ#932, #1772): no refusal, so no second try."""
+
+HEARD = 2_000
+"""More than come while the histories of a new connection are asked for."""
 
 UNKNOWN_ACTION = (1404, 10002)
 """The ``retcode`` for an action that there is none of: NapCat's, LLBot's and go-cqhttp's, and that
@@ -98,6 +103,9 @@ class Connection:
     went to the peer."""
     lost: str = ""
     """Why it is over; empty while it lives."""
+    heard: set[str] = field(default_factory=set)
+    """The ids of the first `HEARD` messages that came on it: a history that has them as well does
+    not tell of what was missed."""
     _echoes: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
     _waiting: dict[str, _Waiting] = field(default_factory=dict)
     _reading: anyio.CancelScope | None = None
@@ -141,6 +149,8 @@ class Connection:
                 continue
             if "post_type" in frame:
                 self._notice_heartbeat(frame)
+                if frame["post_type"] == "message" and len(self.heard) < HEARD:
+                    self.heard.add(words(frame.get("message_id")))
                 return frame
             self._take_answer(frame)
         return None

@@ -115,7 +115,9 @@ class Intake:
         async with self._filling:
             events = await missed(connection, gap)
         for event in events:
-            await self._accept_message(connection, key, event, from_history=True)
+            # What came meanwhile by itself is no old story: a command among it is run.
+            known = words(event.get("message_id")) in connection.heard
+            await self._accept_message(connection, key, event, from_history=not known)
         if connection.lost:
             self._cut[key] = connection
         else:

@@ -7,7 +7,7 @@ import anyio
 
 from nekro_core.api.chat import ChatMessage
 from tests.adapters.onebot_v11.running import FRIEND, GROUP, TOKEN, Bot, bot_with_peer, running
-from tests.peers.onebot_v11 import OneBotPeer, Silence
+from tests.peers.onebot_v11 import Late, OneBotPeer, Silence
 
 
 def said_in(bot: Bot, *texts: str) -> list[ChatMessage]:
@@ -97,6 +97,18 @@ async def test_a_new_account_begins_a_minute_before_its_first_connection(bot: Bo
     first, *_ = bot.host.accepted
     assert (first.text, first.from_history) == ("a moment ago", True)
     assert not said_in(bot, "long ago")
+
+
+async def test_what_came_by_itself_meanwhile_is_no_old_story(bot: Bot) -> None:
+    """The history has it too, and is read first: a command must not be passed over for that."""
+    peer = bot.peer()
+    await peer.say_in_group(30003, 10001, "before", at_time=time.time() - 5)
+    peer.answer("get_recent_contact", Late(0.3))
+    async with peer:
+        await peer.wait_connected()
+        await peer.say_in_group(30003, 10001, "/help")
+        await bot.host.until(lambda: len(said_in(bot, "/help")) == 2)
+    assert [each.from_history for each in bot.host.accepted] == [True, False, False]
 
 
 async def test_a_first_message_that_a_crash_took_is_fetched(bot: Bot) -> None:
