@@ -481,8 +481,10 @@ async def test_turns_that_were_cut_off_twice_run_one_after_another(
             assert (await bot.last_turn(waits)).stop == "stopped"
         go_on.set()
         await until(lambda: len(bot.said(chats[0]) + bot.said(chats[1])) == 2)
-        again = f"I am {waits.native_id} again"
-        assert await bot.ask(again, waits, user=waits.native_id) == [f"hello {waits.native_id}"]
+        await bot.settled(waits)
+        await bot.say(f"I am {waits.native_id} again", waits, user=waits.native_id)
+        hello = f"hello {waits.native_id}"
+        await until(lambda: bot.said(waits) == ["Stopped." if stopped else hello, hello])
         assert len(asked) == (2 if stopped else 3)
 
 
