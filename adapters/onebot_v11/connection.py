@@ -34,6 +34,8 @@ messages do arrive, often as a rule (NapNeko/NapCatQQ#932, #1772): no refusal, s
 
 HEARD = 2_000
 """More than come while the histories of a new connection are asked for."""
+LONGEST_ID = 100
+"""Of a message that is remembered: a frame may have 16 MiB of it."""
 
 UNKNOWN_ACTION = (1404, 10002)
 """The ``retcode`` for an action that there is none of: NapCat's, LLBot's and go-cqhttp's, and that
@@ -149,8 +151,7 @@ class Connection:
                 continue
             if "post_type" in frame:
                 self._notice_heartbeat(frame)
-                if frame["post_type"] == "message" and len(self.heard) < HEARD:
-                    self.heard.add(words(frame.get("message_id")))
+                self._note_message(frame)
                 return frame
             self._take_answer(frame)
         return None
@@ -206,6 +207,12 @@ class Connection:
             logger.warning("{} says: {}", self.source, str(frame)[:300])
         else:
             logger.info("{} answered too late: {}", self.source, str(frame)[:300])
+
+    def _note_message(self, frame: Json) -> None:
+        message_id = words(frame.get("message_id"))
+        is_one = frame["post_type"] == "message" and len(message_id) <= LONGEST_ID
+        if is_one and len(self.heard) < HEARD:
+            self.heard.add(message_id)
 
     def _notice_heartbeat(self, frame: Json) -> None:
         interval = frame.get("interval")
