@@ -210,7 +210,7 @@ class Connection:
 
     def _note_message(self, frame: Json) -> None:
         message_id = words(frame.get("message_id"))
-        is_one = frame["post_type"] == "message" and len(message_id) <= LONGEST_ID
+        is_one = frame["post_type"] == "message" and 0 < len(message_id) <= LONGEST_ID
         if is_one and len(self.heard) < HEARD:
             self.heard.add(message_id)
 

@@ -336,3 +336,13 @@ async def running_bot(
                 media=media,
                 clock=clock,
             )
+
+
+def answer(text: str) -> str:
+    return fence(f"send_channel_message({text!r})")
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(30):
+        while not condition():
+            await anyio.sleep(0.005)
