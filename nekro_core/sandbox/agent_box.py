@@ -43,7 +43,7 @@ _OPEN_TIMEOUT_S = 10.0
 _FAR = 2**62
 """An offset beyond the end of any file."""
 
-_OF_A_RUN = frozenset((wire.CALL, wire.DONE, wire.RESULT, wire.USED))
+_OF_A_RUN = frozenset((wire.CALL, wire.DONE, wire.RESULT, wire.USED, wire.PRINTED))
 _OF_A_REQUEST = frozenset((wire.CHUNK, wire.FILE_DONE, wire.WORK_DONE))
 _OF_A_STREAM = frozenset((wire.OPENED, wire.ACCEPTED, wire.DATA, wire.CREDIT, wire.CLOSE))
 
@@ -179,6 +179,7 @@ class AgentBox:
             names=self._names,
             handler=handler,
             limits=limits,
+            keeps_globals=keep_globals,
             crew=self._crew,
             clock=self._clock,
             tear_down=self.lose,
@@ -196,6 +197,12 @@ class AgentBox:
         self._functions = functions
         self._names = frozenset(item.names[0] for item in functions)
         return msgspec.json.encode([(item.names, item.signature, item.doc) for item in functions])
+
+    def drop_globals(self) -> None:
+        """See `Box.drop_globals`."""
+        self._kept = False
+        if self.alive:
+            self.send(wire.DROP)
 
     async def execute(
         self,

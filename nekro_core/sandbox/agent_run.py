@@ -30,10 +30,18 @@ _KILL_GRACE_S = 3.0
 """How long an agent may take to end a run before its box is torn down, with the files in it. Half a
 second is not enough where a bomb of processes shares a busy machine with it."""
 
+_UNWIND_S = 0.05
+"""How long a run that keeps its globals has to leave the statement whose call ended it: exceptions
+pass through a few frames. Code that catches them is killed then."""
+
 _ERROR_LIMIT = 16_000
 
 _STARVES_S = 0.02
 """No run uses up a box's memory sooner; asking costs a file that is read."""
+
+
+_QUIET = b'{"quiet":true}'
+"""The text of an answer whose value is not to be shown."""
 
 
 class _Ended(msgspec.Struct):
@@ -51,6 +59,7 @@ class AgentRun:
         names: frozenset[str],
         handler: CallHandler,
         limits: RunLimits,
+        keeps_globals: bool = False,
         crew: Crew,
         clock: Callable[[], float],
         tear_down: Callable[[str], None],
@@ -60,6 +69,7 @@ class AgentRun:
         self._names = names
         self._handler = handler
         self._limits = limits
+        self._keeps_globals = keeps_globals
         self._crew = crew
         self._context = copy_context()
         self._clock = clock
@@ -71,6 +81,7 @@ class AgentRun:
         self._fed = self._executed = self._statements = self._call_count = 0
         self._finishing = False
         self._stopping: _Ended | None = None
+        self._printed = self._checkpoint = 0  # bytes of output
         self._used = 0.0
         self._floor_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -108,10 +119,22 @@ class AgentRun:
         """Have the agent kill the run; if it does not soon, the box is torn down."""
         if self._result is None and self._stopping is None:
             self._stopping = _Ended(reason, error)
-            self._channel.send(
-                wire.CANCEL, 0, msgspec.json.encode({"stop": reason, "error": error})
-            )
+            self._kill()
+
+    def _kill(self) -> None:
+        """Have the agent kill it, as it is told to be stopping."""
+        if self._result is None:
+            self._channel.send(wire.CANCEL, 0, msgspec.json.encode(self._stopping))
             self._set_timer(_KILL_GRACE_S, self._give_up)
+
+    def _end_by_call(self, number: int) -> None:
+        """A call ends the run. Where globals are kept it may leave its statement by itself."""
+        if not self._keeps_globals:
+            self.stop(StopReason.ENDED_BY_CALL)
+        elif self._result is None and self._stopping is None:
+            self._stopping = _Ended(StopReason.ENDED_BY_CALL)
+            self._channel.send(wire.UNWIND, number)
+            self._set_timer(_UNWIND_S, self._kill)
 
     def charge(self, processor_s: float) -> None:
         """Count processor time that was burnt while the run claimed to be waiting."""
@@ -137,6 +160,8 @@ class AgentRun:
         elif kind == wire.DONE:
             self._statements += bool(text)
             self._executed = min(max(self._executed, number), self._fed)
+        elif kind == wire.PRINTED:
+            self._printed = number
         elif kind == wire.USED:
             self.charge(number / 1e6)
         self._floor_may_have_moved()
@@ -144,7 +169,7 @@ class AgentRun:
     def lost(self, reason: str) -> None:
         """The box is gone."""
         ended = self._stopping or _Ended(StopReason.DIED, f"the box was lost: {reason}")
-        self._end(ended, b"", truncated=False)
+        self._end(ended, b"")
 
     def _call(self, number: int, text: bytes, body: bytes) -> None:
         self._call_count += 1
@@ -159,23 +184,25 @@ class AgentRun:
         if call.name not in self._names:
             self.stop(StopReason.PROTOCOL_ERROR, "the run called what it was not given")
             return
-        work = partial(self._serve, number, call)
+        work = partial(self._serve, number, call, self._printed)
         self._open_calls[number] = self._crew.give(work, self._context.copy())
 
-    async def _serve(self, number: int, call: GuestCall) -> None:
+    async def _serve(self, number: int, call: GuestCall, printed: int) -> None:
         try:
             answer = await self._handler(call)
         except Exception:  # noqa: BLE001 - a fault of ours is logged here and must not end the bot
             _log.exception("the handler of %s failed", call.name)
             answer = Raise(f"{call.name} failed for a reason inside the bot; it was logged")
         self._open_calls.pop(number, None)
+        if not isinstance(answer, EndRun) and answer.checkpoint:
+            self._checkpoint = max(self._checkpoint, printed)
         if not self._over.is_set() and self._stopping is None:
             self._send_answer(number, call, answer)
             self._floor_may_have_moved()
 
     def _send_answer(self, number: int, call: GuestCall, answer: Answer) -> None:
         if isinstance(answer, EndRun):
-            self.stop(StopReason.ENDED_BY_CALL)
+            self._end_by_call(number)
             return
         body = b""
         if not isinstance(answer, Raise):
@@ -193,7 +220,8 @@ class AgentRun:
             message = answer.message.encode("utf-8", "replace").decode()
             self._channel.send(wire.ANSWER, number, msgspec.json.encode({"error": message}))
         else:
-            self._channel.send(wire.ANSWER, number, b"", body)
+            quiet = answer.checkpoint or not answer.shown
+            self._channel.send(wire.ANSWER, number, _QUIET if quiet else b"", body)
 
     def _floor_may_have_moved(self) -> None:
         waiting = self._open_calls or (self._executed >= self._fed and not self._finishing)
@@ -247,7 +275,9 @@ class AgentRun:
         truncated, kept = bool(flags & wire.TRUNCATED), bool(flags & wire.KEPT)
         self._end(self._stopping or ended, output, truncated=truncated, kept=kept)
 
-    def _end(self, ended: _Ended, output: bytes, *, truncated: bool, kept: bool = False) -> None:
+    def _end(
+        self, ended: _Ended, output: bytes, *, truncated: bool = False, kept: bool = False
+    ) -> None:
         if self._floor_since is not None:
             self._used += self._clock() - self._floor_since
             self._floor_since = None
@@ -255,6 +285,7 @@ class AgentRun:
             stop=ended.stop,
             output=output.decode("utf-8", "replace"),
             output_truncated=truncated,
+            fresh_output=output[self._checkpoint :].decode("utf-8", "replace"),
             error=ended.error[:_ERROR_LIMIT],
             statements=self._statements,
             calls=self._call_count,

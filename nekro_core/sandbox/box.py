@@ -114,21 +114,29 @@ class GuestCall:
 @dataclass(frozen=True, slots=True)
 class Value:
     """Answer to a call: the guest's expression has this value. May be anything that pickles; what
-    the guest cannot import arrives as a plain view of its data."""
+    the guest cannot import arrives as a plain view of its data.
+
+    ``shown`` is whether it is printed where the reply's last expression has it. With ``checkpoint``
+    it is not, and what was printed before the call is told apart (`RunResult.fresh_output`)."""
 
     value: Any
+    shown: bool = True
+    checkpoint: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Raise:
-    """Answer to a call: the guest sees a ``ToolError`` with this message."""
+    """Answer to a call: the guest sees a ``ToolError`` with this message. ``checkpoint`` is as in
+    `Value`."""
 
     message: str
+    checkpoint: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class EndRun:
-    """Answer to a call: the run is over, whatever its code does to go on."""
+    """Answer to a call: the run is over, whatever its code does to go on. One that keeps its
+    globals has a moment to leave its statement by an exception; the next run goes on with them."""
 
 
 Answer = Value | Raise | EndRun
@@ -155,14 +163,18 @@ class StopReason(StrEnum):
 class RunResult:
     """What became of a run.
 
-    ``output`` is stdout and stderr interleaved, decoded with replacement. ``error`` is the
-    traceback of the guest's own lines, numbered as in the whole reply, or one sentence.
-    ``statements`` counts those that ran to their end, ``seconds`` the guest's own time.
+    ``output`` is stdout and stderr interleaved, decoded with replacement, and at its end the value
+    of the reply's last expression as a notebook shows it. ``error`` is the traceback of the guest's
+    own lines, numbered as in the whole reply, or one sentence. ``statements`` counts those that ran
+    to their end, ``seconds`` is the guest's own time.
     """
 
     stop: StopReason
     output: str = ""
     output_truncated: bool = False
+    fresh_output: str = ""
+    """What of it was printed after the last call that was answered with a checkpoint; all of it
+    where none was."""
     error: str = ""
     statements: int = 0
     calls: int = 0
@@ -224,11 +236,16 @@ class Box(Protocol):
         """Start a run in a forked child with clean globals. One at a time; a second one waits.
 
         With ``keep_globals`` the run goes on in the interpreter of the last such run of this box,
-        like a notebook's next cell; between runs that interpreter is stopped and does nothing. Its
-        globals are lost with any end but ``FINISHED`` and ``ERROR`` (`RunResult.globals_kept`).
+        like a notebook's next cell; between runs that interpreter is stopped and does nothing,
+        until `drop_globals`. Its globals are lost where the run had to be killed: they are kept
+        with the ends ``FINISHED``, ``ERROR`` and, in most cases, ``ENDED_BY_CALL``
+        (`RunResult.globals_kept`).
         When a run is over no other process of it is left; those of commands live on.
         Raises `BoxLost`.
         """
+
+    def drop_globals(self) -> None:
+        """End the interpreter that was kept with its globals, if there is one. Never waits."""
 
     async def execute(
         self,

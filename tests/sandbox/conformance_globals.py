@@ -1,9 +1,21 @@
 """What every box must do where globals are kept. Part of `tests.sandbox.conformance`."""
 
+from textwrap import dedent
+
 import anyio
 import pytest
 
-from nekro_core.sandbox.box import Box, GuestFunction, RunLimits, RunResult, StopReason
+from nekro_core.sandbox.box import (
+    Answer,
+    Box,
+    EndRun,
+    GuestCall,
+    GuestFunction,
+    RunLimits,
+    RunResult,
+    StopReason,
+    Value,
+)
 from tests.sandbox.play import QUICK, Tools, play
 
 
@@ -103,3 +115,111 @@ child = subprocess.Popen(["sleep", "1012"])
         pid = (await cell(box, "import os\nprint(os.getpid())\nx = 5")).output.strip()
         await play(box, f"import os, signal\nos.kill({pid}, signal.SIGCONT)")
         assert (await cell(box, "print(x)")).output == "5\n"
+
+    async def test_a_call_that_ends_the_run_leaves_its_globals(self, box: Box) -> None:
+        async def end(_call: GuestCall) -> Answer:
+            return EndRun()
+
+        code = """
+            x = 1
+            def deep():
+                try:
+                    tool()
+                except Exception:
+                    x = 2
+            deep()
+            x = 3
+        """
+        for way in ("deep()", "import asyncio\nasync def main():\n    deep()\nasyncio.run(main())"):
+            run = await box.start_run(
+                [GuestFunction(names=("tool",))], end, QUICK, keep_globals=True
+            )
+            await run.feed(dedent(code).replace("deep()\nx = 3", f"{way}\nx = 3"), 1)
+            result = await run.finish()
+            assert (result.stop, result.globals_kept) == (StopReason.ENDED_BY_CALL, True), result
+            assert (await cell(box, "print(x)")).output == "1\n"
+
+    async def test_code_that_goes_on_after_such_a_call_is_killed(self, box: Box) -> None:
+        async def end(_call: GuestCall) -> Answer:
+            return EndRun()
+
+        code = """
+            while True:
+                try:
+                    tool()
+                except BaseException:
+                    open("went_on", "w").write("x")
+        """
+        run = await box.start_run([GuestFunction(names=("tool",))], end, QUICK, keep_globals=True)
+        await run.feed(dedent(code), 1)
+        with anyio.fail_after(5):
+            result = await run.finish()
+        assert (result.stop, result.globals_kept) == (StopReason.ENDED_BY_CALL, False)
+        assert result.calls == 1
+
+    async def test_globals_that_are_dropped_are_gone(self, box: Box) -> None:
+        await cell(box, "x = 1")
+        box.drop_globals()
+        assert (await cell(box, "print('x' in globals())", one=1)).output == "False\n"
+        box.drop_globals()
+        box.drop_globals()
+        assert (await cell(box, "print(one())", one=1)).output == "1\n"
+
+    @pytest.mark.parametrize("keep", [True, False])
+    async def test_what_was_printed_after_a_checkpoint_is_told_apart(
+        self, box: Box, keep: bool
+    ) -> None:
+        async def answer(call: GuestCall) -> Answer:
+            return Value(call.name, checkpoint=call.name == "send")
+
+        functions = [GuestFunction(names=("send",)), GuestFunction(names=("look",))]
+
+        async def fresh(code: str) -> str:
+            run = await box.start_run(functions, answer, QUICK, keep_globals=keep)
+            await run.feed(dedent(code), 1)
+            return (await run.finish()).fresh_output
+
+        assert await fresh("print('a')\nsend()") == ""
+        assert await fresh("print('a', end='')\nsend()\nprint('b')\nlook()") == "b\nlook\n"
+        assert await fresh("print('a')\nlook()\nprint('b')") == "a\nb\n"
+        assert await fresh("import os\nos.write(1, b'\\xff')\nsend()\nprint('b')") == "b\n"
+        assert await fresh("print('a')\nprint(send())") == "send\n"
+        assert await fresh("for n in range(3):\n    print(n)\n    send()\nprint('end')") == "end\n"
+
+    @pytest.mark.parametrize(
+        ("code", "shown"),
+        [
+            ("x = 5\nx + 1", "6\n"),
+            ("'a text'.upper()", "A TEXT\n"),
+            ("[1, 'a']", "[1, 'a']\n"),
+            ("look()", "look\n"),
+            ("await look()", "look\n"),
+            ("1; 2 + 2", "4\n"),
+            ("(1 +\n 1)", "2\n"),
+            ("send()", ""),
+            ("[send(), look()]", ""),
+            ("look(send())", ""),
+            ("send()\nlook()", "look\n"),
+            ("'a comment'", ""),
+            ("...", ""),
+            ("None", ""),
+            ("print('a')", "a\n"),
+            ("x = 5", ""),
+            ("for x in [1, 2]: x", ""),
+            ("if True:\n    look()", ""),
+            ("5 + 5\ndef f(): pass", ""),
+            ("open('x', 'w').write('abc')", ""),
+            ("x = 5\nx + 1\nexit()", ""),
+        ],
+    )
+    async def test_the_value_of_a_last_expression_is_shown(
+        self, box: Box, code: str, shown: str
+    ) -> None:
+        async def answer(call: GuestCall) -> Answer:
+            return Value(call.name, shown=call.name != "send")
+
+        functions = [GuestFunction(names=("send",)), GuestFunction(names=("look",))]
+        run = await box.start_run(functions, answer, QUICK, keep_globals=True)
+        await run.feed(code, 1)
+        result = await run.finish()
+        assert (result.output, result.stop) == (shown, StopReason.FINISHED), result.error

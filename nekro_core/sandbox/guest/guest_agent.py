@@ -30,7 +30,7 @@ _PRELOAD = (
     "pickle guest_files"
 )
 
-_FOR_THE_RUN = (wire.FEED, wire.FINISH, wire.ANSWER)
+_FOR_THE_RUN = (wire.FEED, wire.FINISH, wire.ANSWER, wire.UNWIND)
 _STREAM_BUFFER = 1024 * 1024
 _TAKING = ("write", "append", "restore")
 _FOR_A_STREAM = (wire.DATA, wire.CREDIT, wire.CLOSE)
@@ -130,6 +130,8 @@ class Agent:
             elif kind == wire.CANCEL:
                 if self.runs.current:
                     self.runs.end(self.runs.current, text)
+            elif kind == wire.DROP:
+                self.runs.drop_kept()
             elif kind == wire.FILE:
                 self._file(number, loads(text))
             elif kind == wire.WORK:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 FILENAME = "<reply>"
+_WRITING = ("write", "write_text", "write_bytes")
+"""Methods whose value, a count, nobody asked for."""
 _OWN = ("<reply", "/home/user/", "/tmp/", "/app/")
 _ERROR_LIMIT = 8000
 
@@ -73,6 +75,12 @@ def _await_anything(tree: Any) -> Any:
     return ast.fix_missing_locations(Transformer().visit(tree))
 
 
+def _interactive(statement: Any) -> Any:
+    import ast
+
+    return ast.Interactive([statement])
+
+
 def _accept_values_in_asyncio() -> None:
     """Let ``asyncio.gather(tool(1), tool(2))`` and its like take the values that tools return."""
     import asyncio
@@ -106,6 +114,9 @@ class Program:
         self.lines: list[str] = []
         self.loop: Any = None
         self.flags = _TOP_LEVEL_AWAIT
+        self.last = ""
+        self.value: Any = None
+        sys.displayhook = self._take_value
 
     def turn_page(self, number: int) -> None:
         """Take another reply as source. What the earlier ones defined keeps its lines."""
@@ -124,6 +135,9 @@ class Program:
                     break
                 self._execute(*fed)
             _join_threads()
+            self._show_last_value()
+        except guest_tools.RunEnded:
+            return "ended_by_call", ""
         except SystemExit as stop:
             if stop.code not in (None, 0):
                 return "error", f"SystemExit: {stop.code}"
@@ -133,8 +147,27 @@ class Program:
             # Whatever strange code raises is its result.
             return "error", _traceback(error, self.lines, self.filename)
         finally:
-            flush()
+            guest_tools.flush_output()
         return "finished", ""
+
+    def _take_value(self, value: Any) -> None:
+        self.value = value
+
+    def _show_last_value(self) -> None:
+        """Print the value of the reply's last expression, as a notebook does: not None, no constant
+        (a text that stands there as a comment), no count of bytes that were written, and not what
+        a call gave that said it is quiet."""
+        value, self.value = self.value, None
+        if value is None or self.conversation.quiet:
+            return
+        import ast
+
+        *_, last = ast.parse(self.last).body
+        if not isinstance(last, ast.Expr) or isinstance(last.value, ast.Constant):
+            return
+        called = getattr(last.value, "func", None)
+        if getattr(called, "attr", "") not in _WRITING:
+            print(value if type(value) is str else repr(value))
 
     def _execute(self, number: int, line: int, source: str) -> None:
         # Where it stands in the whole reply; blank lines cost the compiler 40 ns each.
@@ -143,8 +176,9 @@ class Program:
         if "asyncio" in source:
             self._prepare_asyncio()
         placed = "\n" * (line - 1) + source
+        self.last = source
         if _is_one_statement(source):
-            self._execute_one(placed)
+            self._execute_one(placed if placed.endswith("\n") else placed + "\n")
             self.conversation.done(number)
             return
         tree: Any = compile(
@@ -153,21 +187,23 @@ class Program:
         if "await" in source:
             tree = _await_anything(tree)
         for statement in tree.body:
-            self._execute_one(type(tree)([statement], []))
+            self._execute_one(_interactive(statement))
             last = statement is tree.body[-1]
             self.conversation.done(number if last else 0)
         if not tree.body:
             self.conversation.done(number, b"")
 
     def _execute_one(self, statement: Any) -> None:
-        code = compile(statement, self.filename, "exec", flags=self.flags, dont_inherit=True)
+        self.value, self.conversation.quiet = None, False
+        # In this mode the value of an expression reaches `sys.displayhook`.
+        code = compile(statement, self.filename, "single", flags=self.flags, dont_inherit=True)
         self.flags |= code.co_flags & _FUTURE
         if code.co_flags & _COROUTINE:
             self._prepare_asyncio()
             self.loop.run_until_complete(eval(code, vars(self.module)))
         else:
             exec(code, vars(self.module))
-        flush()
+        guest_tools.flush_output()
 
     def _prepare_asyncio(self) -> None:
         if self.loop is None:
@@ -192,15 +228,6 @@ def _join_threads() -> None:
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
-
-
-def flush() -> None:
-    """Pass on what was printed; the code may have put anything in the place of the streams."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except Exception:
-            continue
 
 
 def _traceback(error: BaseException, lines: list[str], filename: str) -> str:

@@ -38,6 +38,7 @@ class Run:
         self.output_limit = self.calls_left = self.value_limit = 0
         self.keeps_globals = False
         self.output = bytearray()
+        self.output_told = 0
         self.truncated = False
         self.received = bytearray()
         self.outgoing = bytearray()
@@ -73,6 +74,7 @@ class Run:
         self.value_limit = settings["value"]
         self.keeps_globals = bool(settings.get("keep"))
         self.output.clear()
+        self.output_told = 0
         self.truncated = False
         self.send(start)
 

@@ -253,14 +253,25 @@ class Runs:
         has_body = wire.HEAD.size + text_length < end
         if kind == wire.CALL and run.calls_left <= 0:
             self.end(run, _ended("too_many_calls", ""))
-        elif kind == wire.CALL or (kind == wire.DONE and not has_body and text_length <= 1):
-            run.calls_left -= kind == wire.CALL
+        elif kind == wire.CALL:
+            run.calls_left -= 1
+            self._host.send_bytes(self._printed(run) + run.received[:end])
+        elif kind == wire.DONE and not has_body and text_length <= 1:
             self._host.send_bytes(run.received[:end])
         elif kind == wire.END and not has_body:
             self.end(run, bytes(run.received[wire.HEAD.size : end]), wire.SAID_BY_RUN)
         else:
             raise wire.ProtocolError(f"a frame of kind {kind}")
         del run.received[:end]
+
+    @staticmethod
+    def _printed(run: Run) -> bytes:
+        """How much the run had printed when it called, where the host does not know it yet."""
+        run.take_output(2)  # it has flushed; more than a pipe holds cannot be there
+        if len(run.output) == run.output_told:
+            return b""
+        run.output_told = len(run.output)
+        return wire.frame(wire.PRINTED, run.output_told)
 
     def _keep(self, run: Run) -> bool:
         """Freeze the run with its globals and end all else of it; False if it cannot be."""
@@ -294,6 +305,14 @@ class Runs:
             self.end_strangers()
             time.sleep(_DEATH_S)
         return None
+
+    def drop_kept(self) -> None:
+        """End the interpreter that was kept with its globals."""
+        self.promised = False
+        run, self.kept = self.kept, None
+        if run is not None:
+            os.kill(run.pid, SIGKILL)
+            self._bury(run)
 
     def dismiss_spare(self) -> None:
         """End the run that waits, and reap whoever is left to be reaped."""

@@ -17,6 +17,7 @@ from guest_wire import (
     FINISH,
     SAME_FUNCTIONS,
     START,
+    UNWIND,
     Channel,
     frame,
 )
@@ -31,8 +32,25 @@ _FINISHED = (None,)
 """What stands in the queue of sources after the last."""
 
 
+_ENDED = (None, None)
+"""What whoever waits is given once a call has ended the run."""
+
+
 class ToolError(Exception):
     """A tool could not do what it was asked; the message says why."""
+
+
+class RunEnded(BaseException):
+    """A call has ended the run: its statement is left, and its globals are kept."""
+
+
+def flush_output() -> None:
+    """Pass on what was printed; the code may have put anything in the place of the streams."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            continue
 
 
 class Conversation:
@@ -55,7 +73,11 @@ class Conversation:
         self._source: deque[tuple[Any]] = deque()
         self._starts: deque[tuple[int, bytes, bytes]] = deque()
         self._held = b""
+        self._unwinding = False
         self._described, self.functions = known
+        self.quiet = False
+        """Whether a call was answered with something whose value is not to be shown. Set to False
+        by whoever wants to know it of one statement."""
 
     def start(self) -> tuple[dict[str, Any], list[tuple[list[str], str, str]]]:
         """Wait to be started: the run's settings, and the functions that it is given."""
@@ -72,19 +94,33 @@ class Conversation:
     def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of the host and give its value, or raise `ToolError`."""
         text, body = values.encode_call(name, args, kwargs, self._value_limit)
+        flush_output()  # the host is told what was printed before the call
         with self._sending:
             self._calls += 1
             number = self._calls
             self._channel.send(CALL, number, text, body)
-        text, body = self._wait(lambda: self._answers.pop(number, None))
-        if text:
-            raise ToolError(loads(text)["error"])
+        text, body = self._wait(
+            lambda: _ENDED if self._unwinding else self._answers.pop(number, None)
+        )
+        if text is None:
+            raise RunEnded
+        told = loads(text) if text else {}
+        if "error" in told:
+            raise ToolError(told["error"])
+        self.quiet = self.quiet or "quiet" in told
         return values.load(body)
 
     def source(self) -> tuple[int, int, str] | None:
         """The next (chunk number, first line, source), or None after the last."""
-        (found,) = self._wait(lambda: self._source.popleft() if self._source else None)
-        return found
+        found = self._wait(self._next_source)
+        if found is _ENDED:
+            raise RunEnded
+        return found[0]
+
+    def _next_source(self) -> Any:
+        if self._unwinding:
+            return _ENDED
+        return self._source.popleft() if self._source else None
 
     def done(self, number: int, text: bytes = b"1") -> None:
         """Say that a statement is executed, in number the source that it was the last of, or 0;
@@ -137,7 +173,10 @@ class Conversation:
             self._source.append(((number, loads(text)["line"], body.decode()),))
         elif kind == FINISH:
             self._source.append(_FINISHED)
+        elif kind == UNWIND:
+            self._unwinding = True
         elif kind == START:
+            self._unwinding = False
             self._source.clear()  # what the last run was fed and did not come to
             self._starts.append((number, text, body))
 

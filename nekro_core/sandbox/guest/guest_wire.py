@@ -25,12 +25,15 @@ DOOR = Struct("!I")
 """What goes through the door beside a descriptor: the number of its stream."""
 
 # From the host.
-START, FEED, FINISH, ANSWER, CANCEL, FILE, CHUNK, WORK, STOP, OPEN = range(1, 11)
+START, FEED, FINISH, ANSWER, CANCEL, FILE, CHUNK, WORK, STOP, OPEN, UNWIND, DROP = range(1, 13)
+# UNWIND: a call of a run that keeps its globals has ended it; the run leaves its statement and says
+# END. DROP: the kept interpreter is not wanted any more.
 # From the agent; CALL, DONE and END come from a run.
 READY, CALL, DONE, RESULT, FILE_DONE, END, WORK_DONE, OPENED, ACCEPTED = range(16, 25)
-USED, STEWARD = 40, 41
+USED, STEWARD, PRINTED = 40, 41, 42
 """In their numbers: microseconds of a run's processor time, from an agent that meters its box; the
-process id inside of the steward, below which commands are, or 0 when it is gone."""
+process id inside of the steward, below which commands are, or 0 when it is gone; bytes that the run
+had printed when it made the CALL which comes next, said where they became more."""
 # From either side: a relayed stream.
 DATA, CREDIT, CLOSE = range(32, 35)
 
