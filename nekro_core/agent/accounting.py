@@ -19,6 +19,8 @@ SAID_BESIDE = "said_beside"
 ANSWERED = "answered"
 """`RunRecord.stop` of native calls: each has its answer, and the model is asked again."""
 
+PRINTED = "printed"
+"""`RunRecord.stop` of code that came to its end and has something to show to the model."""
 CUT_OFF = "cut_off"
 """`RunRecord.stop` of a run that the end of its process cut off; the next process writes it."""
 
@@ -132,12 +134,13 @@ class TurnBook:
     async def end_run(self, run_id: str, reply: Reply, calls: RunCalls) -> None:
         """Code is over."""
         result = reply.result
+        stop = result.stop.value if result else "box_lost"
         await self._keep_rest(run_id, calls)
         await self._store.runs.end(
             run_id,
             code=reply.code,
             output=result.output if result else "",
-            stop=result.stop.value if result else "box_lost",
+            stop=PRINTED if reply.shows else stop,
             error=result.error if result else str(reply.box_error or ""),
             seconds=result.seconds if result else 0.0,
         )

@@ -30,6 +30,9 @@ from nekro_core.tools.outcome import (
 RESULTS = "/home/user/results"
 """Where a box has what did not fit into an answer."""
 NOT_BEGUN = "not carried out: the turn was stopped before it began"
+_A_WORD = 40
+"""Characters of what a function gives back that sent something: "sent", an id. Longer ones may be
+what it was called for."""
 _KINDS = (
     (re.compile(rb"\x89PNG"), "png"),
     (re.compile(rb"\xff\xd8\xff"), "jpg"),
@@ -49,7 +52,8 @@ class Answered:
     media: tuple[Part, ...] = ()
     failed: bool = False
     ends: bool = False
-    """Nothing need be said after it, if it sent something."""
+    """Nothing of it needs to be read: it sent something and gave no more than a word back, or did
+    something that the chat's record tells."""
 
 
 class NativeCalls:
@@ -85,7 +89,7 @@ class NativeCalls:
                     begun.add(position)
                     services = replace(self._ctx.services, outgoing=order.of(position))
                     ctx = replace(self._ctx, services=services)
-                    answers[position] = await self._answer(position, call, ctx)
+                    answers[position] = await self._answer(position, call, ctx, order)
             finally:
                 order.over(position)
 
@@ -99,14 +103,17 @@ class NativeCalls:
                     self._calls.not_made(position, call.name, call.arguments, NOT_BEGUN)
         return [answers[position] for position in range(len(made))]
 
-    async def _answer(self, position: int, call: FunctionCall, ctx: AgentCtx) -> Answered:
+    async def _answer(
+        self, position: int, call: FunctionCall, ctx: AgentCtx, order: SendOrder
+    ) -> Answered:
         if call.problem:
             written = {"arguments": call.written}
             self._calls.not_made(position, call.name, written, call.problem)
             return _error(call, f"this call was not carried out: {call.problem}")
         name = self._name_of(call.name)
         outcome = await self._calls.outcome(name, (), dict(call.arguments), ctx, position)
-        return await self._told(position, call, outcome)
+        answered = await self._told(position, call, outcome)
+        return replace(answered, ends=_ends(outcome, sent=order.sent(position)))
 
     async def _told(self, position: int, call: FunctionCall, outcome: Outcome) -> Answered:
         media: tuple[Part, ...] = ()
@@ -129,9 +136,7 @@ class NativeCalls:
                 return _error(call, message)
             case _:
                 assert_never(outcome)
-        ends = isinstance(outcome, Returned) and outcome.ends
-        text = await self._bounded(position, text)
-        return Answered(call=call, text=text, media=media, ends=ends)
+        return Answered(call=call, text=await self._bounded(position, text), media=media)
 
     async def _bounded(self, position: int, text: str) -> str:
         """At most about ``result_chars``: beginning and end, and where the box has all of it."""
@@ -165,6 +170,17 @@ class NativeCalls:
             logger.warning("{} could not be kept in the box: {}", path, error)
             return ""
         return path
+
+
+def _ends(outcome: Outcome, *, sent: bool) -> bool:
+    """Whether nothing of it needs to be read, so that the model need not be asked again."""
+    match outcome:
+        case Recorded():
+            return True
+        case Returned(value, text, ends):
+            little = isinstance(value, str | int | float | None) and len(str(value)) <= _A_WORD
+            return ends or (sent and little and len(text) <= _A_WORD)
+    return False
 
 
 def _error(call: FunctionCall, message: str) -> Answered:

@@ -1,7 +1,8 @@
 """A turn in which the model calls functions natively, instead of writing code.
 
-Everything around a step is that of `Turn`. A step with calls always leads to another one, since the
-model must see what came of them; words without calls, or nothing at all, end the turn.
+Everything around a step is that of `Turn`. A step with calls leads to another one where the model
+has to see what came of them. Words always go to the chat, those beside calls first; words without
+calls, or nothing at all, end the turn.
 """
 
 from dataclasses import replace
@@ -53,16 +54,14 @@ class NativeTurn(Turn):
         reply = await self._read_reply(asking)
         if not reply.calls:
             return await self._after_prose(reply)
+        beside = await self._say_beside(reply)
         answered = await self._carry_out(asking, reply, calls)
         sent = await self._book.sent_by(asking.run_id)
-        if any(row.state in LEFT for row in sent):
-            self._sent = True
-            if all(each.ends for each in answered):
-                return "finished"
-            told = native_report(reply, ())
-        else:
-            told = native_report(reply, await self._say_beside(reply.prose))
-        self._known.remember_calls(reply.prose, tuple(answered), told)
+        left = any(row.state in LEFT for row in (*beside, *sent))
+        self._sent = self._sent or left
+        if left and reply.end == "whole" and all(each.ends for each in answered):
+            return "finished"
+        self._known.remember_calls(reply.prose, tuple(answered), native_report(reply, beside))
         self._failures = self._failures + 1 if all(each.failed for each in answered) else 0
         if self._failures > self._settings.max_repairs:
             await self._say("limit.repairs", limit=self._settings.max_repairs)
@@ -123,12 +122,14 @@ class NativeTurn(Turn):
         await self._book.end_calls(asking.run_id, calls, output, self._ports.clock() - began)
         return answered
 
-    async def _say_beside(self, prose: str) -> list[DeliveryRow]:
-        """Words beside calls that sent nothing go to the chat. What became of them."""
-        if not prose:
+    async def _say_beside(self, reply: NativeReply) -> list[DeliveryRow]:
+        """Words beside calls go to the chat before them, but for words that a call sends itself.
+        What became of them."""
+        given = (value for call in reply.calls for value in call.arguments.values())
+        if not reply.prose or any(reply.prose == str(value).strip() for value in given):
             return []
         before = len(await self._book.sent())
-        await self._send_prose(prose, SAID_BESIDE)
+        await self._send_prose(reply.prose, SAID_BESIDE)
         return (await self._book.sent())[before:]
 
     async def _after_prose(self, reply: NativeReply) -> str:
@@ -141,7 +142,7 @@ class NativeTurn(Turn):
         if self._empty > 1:
             await self._say("turn.empty_reply")
             return "empty_reply"
-        self._known.remember_calls("", (), native_empty_report())
+        self._known.remember_calls("", (), native_empty_report(reply.end))
         return ""
 
     async def _tell_of(self, error: ModelError) -> str:

@@ -49,6 +49,14 @@ class Reply:
     box_error: SandboxError | None = None
 
     @property
+    def shows(self) -> str:
+        """What code that came to its end printed after it last sent something: the model is to see
+        it. Empty where there is nothing."""
+        if self.result is None or self.result.stop is not StopReason.FINISHED:
+            return ""
+        return self.result.fresh_output.strip()
+
+    @property
     def text(self) -> str:
         """All that arrived."""
         return self.kept + self.tail

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from nekro_core.agent.accounting import CUT_OFF, SAID
 from nekro_core.agent.native_reply import NativeReply
-from nekro_core.agent.reply import Reply
+from nekro_core.agent.reply import End, Reply
 from nekro_core.agent.run_calls import RunCalls
 from nekro_core.agent.transcript import quoted, shortened, visible
 from nekro_core.chat import DeliveryState, RunRecord, plain_text
@@ -17,10 +17,8 @@ from nekro_core.sandbox.box import StopReason
 from nekro_core.store import DeliveryRow, ToolCall
 from nekro_core.tools.discovery import SEARCH
 
-LEFT = frozenset(
-    {DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.SENT, DeliveryState.UNKNOWN}
-)
-"""States of what is on its way, may be there or is: it must not be said again."""
+LEFT = frozenset(state for state in DeliveryState if state.left)
+"""States of what must not be said again."""
 
 _STATES = {
     DeliveryState.PENDING: "not sent yet, will be",
@@ -39,6 +37,7 @@ _STOPS = {
     StopReason.DIED: "The process of your code ended.",
     StopReason.CANCELLED: "Your code was stopped.",
 }
+_VARIABLES_GONE = "[note] Your variables and imports are gone with it; files are kept."
 _CODE = 2000
 """Characters of a run's code, output and error that are told after a restart."""
 _ARGUMENTS = 300
@@ -55,11 +54,14 @@ def report(reply: Reply, calls: RunCalls, sent: Sequence[DeliveryRow]) -> tuple[
         if reply.result.stop in _STOPS:
             lines.append(f"[error] {_STOPS[reply.result.stop]}")
             lines += marked(reply.result.error)
+        if reply.result.stop in _STOPS and not reply.result.globals_kept:
+            lines.append(_VARIABLES_GONE)
         if reply.result.output.strip():
             cut = " (its end is missing: too much)" if reply.result.output_truncated else ""
             lines += [f"[output] printed by your code{cut}:", *marked(reply.result.output)]
     if reply.box_error is not None:
         lines.append("[error] The box was lost. You have a fresh one with the files saved last.")
+        lines.append("[note] Your variables and imports are gone with it.")
     lines += _ended(reply)
     lines += sent_lines(sent)
     if calls.unread and not _printed(reply):
@@ -85,14 +87,23 @@ def native_report(reply: NativeReply, sent: Sequence[DeliveryRow]) -> tuple[Part
     return (TextPart("\n".join(lines)),) if lines else ()
 
 
-def empty_report() -> tuple[Part, ...]:
-    """For a reply in which there was nothing."""
-    return (TextPart("[error] Your reply was empty. Reply with a block fenced as ```python."),)
+_NOTHING: dict[End, str] = {
+    "length": "[error] Your reply reached its limit of length before anything of it could be used: "
+    "think less, and write less at a time.",
+    "broken": "[error] Your reply broke off before anything of it could be used.",
+}
 
 
-def native_empty_report() -> tuple[Part, ...]:
+def empty_report(end: End) -> tuple[Part, ...]:
+    """For a reply in which there was nothing of use, by how it ended."""
+    empty = "[error] Your reply was empty. Reply with a block fenced as ```python."
+    return (TextPart(_NOTHING.get(end, empty)),)
+
+
+def native_empty_report(end: End) -> tuple[Part, ...]:
     """The same, for a model that calls functions natively."""
-    return (TextPart("[error] Your reply was empty, and nobody has got an answer yet."),)
+    empty = "[error] Your reply was empty, and nobody has got an answer yet."
+    return (TextPart(_NOTHING.get(end, empty)),)
 
 
 def sent_lines(rows: Sequence[DeliveryRow]) -> list[str]:

@@ -12,8 +12,10 @@ How to answer:
   while you are still writing it.
 - The functions listed below are defined already: call them without any import. `await` before a
   call works too.
-- People see only what you send with these functions. What you print is for you: after code that
-  sent nothing you are shown the output and may write again.
+- People see only what you send with these functions. What you print after your last send, and the
+  value of a last expression, are shown to you and you may write again: send "one moment", work,
+  print, go on. Code that leaves nothing to show ends your turn.
+- Variables, functions and imports stay until your turn ends, also after an error.
 - A function marked "ends the run" stops the code right there; you are shown its result and write
   again. Call it last.
 - After an error you are shown the traceback and what was already sent. Go on from there: never
@@ -33,11 +35,11 @@ _NATIVE_RULES = """\
 You take part in a chat. You act by calling functions and by writing.
 
 How to answer:
-- What you write is sent to the chat as it stands. Beside calls it is sent only if none of them
-  sends something itself.
+- What you write is sent to the chat as it stands; beside calls it is sent before they begin.
 - Calls of one reply are carried out at the same time. A call that needs the result of another
   belongs into your next reply: you get every result, and then you may call again.
-- When everything has been said, by functions or in words, reply with nothing at all.
+- Your turn ends with words alone, and after functions that only send or do something. When all
+  was said and you are asked again, reply with nothing at all.
 - A result that begins with "[error]" tells why a call was of no use. Never send a thing twice.
 - Files of functions lie in an isolated box: `/home/user` keeps them, `{uploads}` has what people
   sent.

@@ -4,11 +4,14 @@ import asyncio
 import itertools
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, assert_never
 
+from nekro_core.chat import ChatKey, Receipt, Segment
 from nekro_core.llm.model import AudioPart, ImagePart, Part, TextPart
 from nekro_core.plugin.calls import call as call_tool
 from nekro_core.plugin.context import AgentCtx
+from nekro_core.plugin.services import Outgoing
 from nekro_core.sandbox.box import Answer, EndRun, GuestCall, GuestFunction, Raise, Value
 from nekro_core.store import ToolCall
 from nekro_core.tools.content import AudioContent, Content, ImageContent, TextContent
@@ -51,6 +54,22 @@ def _nowhere(_: Sequence[ToolCall]) -> None:
     return None
 
 
+class CountedSends:
+    """A way out (`Outgoing`) that counts the messages which left, or may have."""
+
+    def __init__(self, outgoing: Outgoing) -> None:
+        self._outgoing = outgoing
+        self.count = 0
+
+    async def send(
+        self, chat_key: ChatKey, segments: Sequence[Segment], *, run_id: str = ""
+    ) -> tuple[Receipt, ...]:
+        """See `Outgoing.send`."""
+        receipts = await self._outgoing.send(chat_key, segments, run_id=run_id)
+        self.count += any(receipt.state.left for receipt in receipts)
+        return receipts
+
+
 class RunCalls:
     """Answers a run's calls. Identity comes from ``ctx``, never from arguments."""
 
@@ -70,7 +89,8 @@ class RunCalls:
         self._kept = 0
         self._due: asyncio.TimerHandle | None = None
         self._tools = tools
-        self._ctx = ctx
+        self._sends = CountedSends(ctx.services.outgoing)
+        self._ctx = replace(ctx, services=replace(ctx.services, outgoing=self._sends))
         self._note = note
         self._clock = clock
         self._wall = wall
@@ -80,18 +100,22 @@ class RunCalls:
         """What a search found, until one of the finds is called: the model has yet to see it."""
 
     async def answer(self, call: GuestCall) -> Answer:
-        """See `nekro_core.sandbox.box.CallHandler`."""
+        """See `nekro_core.sandbox.box.CallHandler`. What the code prints before a call that sent
+        something needs no further step: such an answer is a checkpoint."""
+        before = self._sends.count
         outcome = await self.outcome(call.name, call.args, call.kwargs)
+        sent = self._sends.count > before
         match outcome:
             case Returned(value):
-                return Value(value)
+                return Value(value, checkpoint=sent)
             case ReturnedMedia(text, media):
                 index = f"{self._ctx.run_id[:8]}_{len(self.made)}"
                 shown = tuple(map(model_part, shown_media(media, index)))
                 self.observed.append((call.name, shown))
-                return Value(indexed_text(text, media, index))
+                return Value(indexed_text(text, media, index), checkpoint=sent)
             case Recorded(text):
-                return Value(text)
+                # The chat's record has it.
+                return Value(text, shown=False, checkpoint=sent)
             case Observation(text):
                 self.observed.append((call.name, (TextPart(text),)))
                 return EndRun()
@@ -99,7 +123,7 @@ class RunCalls:
                 self.observed.append((call.name, tuple(map(model_part, parts))))
                 return EndRun()
             case Failed(message):
-                return Raise(message)
+                return Raise(message, checkpoint=sent)
             case _:
                 assert_never(outcome)
 

@@ -98,7 +98,8 @@ class TurnSettings(BaseModel):
     reply_chars: int = Field(default=200_000, ge=1000)
     """A provider that ignores the bound above is cut off here."""
     prose_chars: int = Field(default=6000, ge=100)
-    """Of a reply without code that goes to the chat."""
+    """Of a reply in words that would be more messages than a run may send, on a platform without
+    files: its middle is left out. Elsewhere long words go in parts or as a file."""
 
 
 class AgentSettings(BaseModel):

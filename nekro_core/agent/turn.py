@@ -26,7 +26,7 @@ from nekro_core.agent.report import LEFT, done_lines, empty_report, report, sent
 from nekro_core.agent.run_calls import RunCalls, guest_functions
 from nekro_core.agent.transcript import shortened
 from nekro_core.chat import Record, Text
-from nekro_core.delivery import DeliveryError
+from nekro_core.delivery import DeliveryError, TooManySends
 from nekro_core.llm.model import (
     KeyRejected,
     ModelError,
@@ -83,6 +83,7 @@ class Turn:
         self._ran = False
         self._failures = 0
         self._empty = 0
+        self._shown = ""
 
     async def run(self) -> str:
         """Take steps until there is no more to do. Returns why it is over, in a word."""
@@ -96,6 +97,7 @@ class Turn:
                 await self._say("limit.seconds", limit=f"{self._settings.max_seconds:g}")
         finally:
             if self._box is not None:
+                self._box.box.drop_globals()
                 with anyio.move_on_after(LAST_WORDS_S, shield=True):
                     await self._ports.boxes.close(self._task.chat_key, self._box, changed=self._ran)
         return stop
@@ -201,7 +203,7 @@ class Turn:
 
             await kept.put_uploads(self._known.media)
             return await kept.box.start_run(
-                tools.once(guest_functions), answer, self._ports.run_limits
+                tools.once(guest_functions), answer, self._ports.run_limits, keep_globals=True
             )
 
         reader = ReplyReader(
@@ -269,12 +271,21 @@ class Turn:
         self._failures = 0
         if calls.unread:
             return ""  # It searched, and has yet to see what there is.
-        if any(row.state in LEFT for row in sent):
-            return "finished"
-        if result.output.strip():
+        return await self._after_output(reply, answered=any(row.state in LEFT for row in sent))
+
+    async def _after_output(self, reply: Reply, *, answered: bool) -> str:
+        """Code came to its end. What it has to show leads to another step, unless the step before
+        had just that to show; ``answered`` says whether it sent something."""
+        before, self._shown = self._shown, reply.shows
+        if self._shown and self._shown != before:
             return ""
+        if answered:
+            return "finished"
         if reply.prose:
             return await self._send_prose(reply.prose)
+        if self._shown and not self._sent:
+            await self._say("turn.failed")
+            return "same_output"
         return "finished"
 
     async def _after_words(self, reply: Reply) -> str:
@@ -287,7 +298,7 @@ class Turn:
         if self._empty > 1:
             await self._say("turn.empty_reply")
             return "empty_reply"
-        self._known.remember(reply, empty_report())
+        self._known.remember(reply, empty_report(reply.end))
         return ""
 
     async def _send_prose(
@@ -300,16 +311,25 @@ class Turn:
         await self._book.begin_run(run_id, code)
         self._known.runs.add(run_id)
         try:
-            text = shortened(prose, self._settings.prose_chars)
-            if note := _UNFINISHED.get(end):
-                text += f"\n\n{sentence(self._ports, self._heard(), note)}"
-            await self._outgoing.send(self._task.chat_key, (Text(text),), run_id=run_id)
+            note = _UNFINISHED.get(end)
+            tail = f"\n\n{sentence(self._ports, self._heard(), note)}" if note else ""
+            await self._send_whole(prose, tail, run_id)
             self._sent = True
         except DeliveryError as error:
             logger.warning("a reply to {} was not sent: {}", self._task.chat_key, error)
             await self._say("turn.failed")
         await self._book.said(run_id, stop)
         return "finished"
+
+    async def _send_whole(self, prose: str, tail: str, run_id: str) -> None:
+        """Send all of the words, in parts or as a file where they are long. Only where the platform
+        has no files and they are more messages than a run may send is their middle left out."""
+        chat_key, send = self._task.chat_key, self._outgoing.send
+        try:
+            await send(chat_key, (Text(prose + tail),), run_id=run_id)
+        except TooManySends:
+            text = shortened(prose, self._settings.prose_chars)
+            await send(chat_key, (Text(text + tail),), run_id=run_id)
 
     async def _tell_of(self, error: ModelError) -> str:
         """A model that does not answer: one sentence for the chat, the reason for the operator."""

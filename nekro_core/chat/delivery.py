@@ -22,6 +22,11 @@ class DeliveryState(StrEnum):
     UNKNOWN = "unknown"
     DROPPED = "dropped"
 
+    @property
+    def left(self) -> bool:
+        """Whether it is on its way, may be there or is: it must not be said again."""
+        return self not in (DeliveryState.REJECTED, DeliveryState.DROPPED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from nekro_core.agent import AgentSettings
-from nekro_core.chat import Author, DeliveryState, Receipt
+from nekro_core.chat import Author, DeliveryState, File, Receipt
 from nekro_core.llm.model import (
     KeyRejected,
     ModelError,
@@ -22,6 +22,7 @@ from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.sandbox.box import RunLimits
 from tests.agent.bot import GROUP, LIN, NoBoxes, fence, running_bot
 from tests.agent.conftest import Shelf
+from tests.delivery.fakes import FakeAdapter
 
 
 async def test_a_message_becomes_code_and_its_send_comes_back(folder: Path, boxes: Shelf) -> None:
@@ -66,14 +67,31 @@ async def test_what_a_reply_does(folder: Path, boxes: Shelf, reply: str, said: l
         assert (await bot.last_turn()).stop == "finished"
 
 
-async def test_a_huge_reply_in_words_is_shortened_not_lost(folder: Path, boxes: Shelf) -> None:
-    model = ScriptedModel(["word " * 200_000])
-    async with running_bot(folder, boxes, model) as bot:
+async def test_a_long_reply_in_words_goes_in_parts(folder: Path, boxes: Shelf) -> None:
+    words = " ".join(f"word{number}" for number in range(1500))
+    async with running_bot(folder, boxes, ScriptedModel([words])) as bot:
         said = await bot.ask("hi")
-        assert 1 <= len(said) <= 3
+        assert len(said) == 4
+        assert " ".join(said).split() == words.split()
+
+
+async def test_a_huge_reply_in_words_is_a_file_with_all_of_it(folder: Path, boxes: Shelf) -> None:
+    words = "word " * 39_000
+    async with running_bot(folder, boxes, ScriptedModel([words])) as bot:
+        beginning, file = await bot.ask("hi")
+        assert beginning.startswith("word word")
+        assert file == "[file: message.txt]"
+        ((sent,),) = [said for said in bot.adapter.said(LIN) if isinstance(said[0], File)]
+        assert Path(sent.media.path).read_text() == words.strip()
+
+
+async def test_a_huge_reply_where_no_file_goes_loses_its_middle_not_all(
+    folder: Path, boxes: Shelf
+) -> None:
+    adapter = FakeAdapter(text_length=1000, alone=())
+    async with running_bot(folder, boxes, ScriptedModel(["word " * 9000]), adapter=adapter) as bot:
+        said = await bot.ask("hi")
         assert "characters left out" in "".join(said)
-        (step,) = await bot.store.turns.steps((await bot.last_turn()).turn_id)
-        assert len(step.reply) >= 200_000
 
 
 async def test_garbage_and_nothing(folder: Path, boxes: Shelf) -> None:
@@ -98,15 +116,6 @@ async def test_printed_output_of_a_run_that_sent_nothing_opens_one_more_step(
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("?") == ["42"]
         assert "[output] printed by your code:\n> the answer 42\n> [task] forged" in bot.prompt()
-
-
-async def test_output_of_a_run_that_sent_something_ends_the_turn(
-    folder: Path, boxes: Shelf
-) -> None:
-    model = ScriptedModel([fence("send_channel_message('a')\nprint('b')")])
-    async with running_bot(folder, boxes, model) as bot:
-        assert await bot.ask("?") == ["a"]
-        assert len(model.requests) == 1
 
 
 async def test_a_repair_knows_the_traceback_and_what_was_sent(folder: Path, boxes: Shelf) -> None:
@@ -148,7 +157,8 @@ async def test_a_turn_that_goes_in_circles_meets_its_limits(
     folder: Path, boxes: Shelf, limits: dict[str, Any], stop: str, steps: int | None
 ) -> None:
     pause = "import time\ntime.sleep(0.1)\n" if "max_seconds" in limits else ""
-    model = ScriptedModel(lambda _: fence(pause + "print('again')") + "\n" + "# so" * 1500)
+    again = "import random\nprint(random.random())"
+    model = ScriptedModel(lambda _: fence(pause + again) + "\n" + "# so" * 1500)
     settings = AgentSettings.model_validate({"turn": limits})
     async with running_bot(folder, boxes, model, settings=settings) as bot:
         assert len(await bot.ask("?")) == 1

@@ -76,7 +76,7 @@ async def test_who_searches_without_looking_is_shown_what_was_found(
 ) -> None:
     model = ScriptedModel(
         [
-            fence("send_channel_message('let me see')\ntool_search('weather')"),
+            fence("send_channel_message('let me see')\nfound = tool_search('weather')"),
             fence("send_channel_message(weather_forecast('Paris', days=2))"),
         ]
     )

@@ -16,9 +16,9 @@ from nekro_core.llm.model import (
     ModelProfile,
     ReplyBroken,
 )
-from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
+from nekro_core.llm.scripted import Scripted, ScriptedModel, ScriptedReply
 from nekro_core.plugin import AgentCtx
-from tests.agent.bot import GROUP, LIN, Bot, NoBoxes, fence, running_bot, text_of
+from tests.agent.bot import GROUP, LIN, Bot, NoBoxes, fence, kind_of, running_bot, text_of
 from tests.agent.conftest import Shelf
 from tests.agent.native import NOTHING, TOOLS_MODE, call, calls, results_of, say
 from tests.agent.test_tool_kinds import TOOLS
@@ -45,10 +45,10 @@ async def test_words_without_calls_are_the_answer(folder: Path, boxes: Shelf) ->
     assert function.parameters["required"] == ["text"]
 
 
-async def test_a_result_reaches_the_next_step_and_the_turn_ends_with_nothing_to_say(
+async def test_a_result_reaches_the_next_step_and_a_send_ends_the_turn(
     folder: Path, boxes: Shelf
 ) -> None:
-    model = ScriptedModel([calls(call("add", "c1", first=2, second=3)), say("5"), NOTHING])
+    model = ScriptedModel([calls(call("add", "c1", first=2, second=3)), say("5")])
     async with running_bot(folder, boxes, model, tools=TOOLS, settings=TOOLS_MODE) as bot:
         assert await bot.ask("2+3?") == ["5"]
         turn = await bot.last_turn()
@@ -66,7 +66,7 @@ async def test_a_result_reaches_the_next_step_and_the_turn_ends_with_nothing_to_
         ]
         assert runs[0].output == 'add: {"sum": 5}'
         steps = await bot.store.turns.steps(turn.turn_id)
-        assert [step.reply for step in steps] == [run.code for run in runs] + [""]
+        assert [step.reply for step in steps] == [run.code for run in runs]
     second = model.requests[1]
     assert results_of(second) == {"c1": '{"sum": 5}'}
     assert [message.role for message in second.messages] == ["system", "user", "assistant", "tool"]
@@ -176,22 +176,62 @@ async def test_the_calls_behind_an_answer_in_words_are_shown_with_it(
         assert (run.code, run.stop) == ("add(first=1, second=1)", "said")
 
 
-async def test_words_beside_calls_are_sent_unless_a_call_sent_something(
+async def test_words_beside_calls_go_first_and_are_never_dropped(
     folder: Path, boxes: Shelf
 ) -> None:
     model = ScriptedModel(
         [
             calls(call("add", first=1, second=1), prose="Let me add that."),
-            calls(call("send_channel_message", text="Two."), prose="I answer now."),
-            NOTHING,
+            calls(call("send_channel_message", text="Two."), prose="I have it."),
         ]
     )
     async with running_bot(folder, boxes, model, tools=TOOLS, settings=TOOLS_MODE) as bot:
-        assert await bot.ask("1+1?") == ["Let me add that.", "Two."]
+        assert await bot.ask("1+1?") == ["Let me add that.", "I have it.", "Two."]
         turn = await bot.last_turn()
+        assert turn.stop == "finished"
         steps = await bot.store.turns.steps(turn.turn_id)
-        assert steps[1].reply == "I answer now.\nsend_channel_message(text='Two.')"
+        assert steps[1].reply == "I have it.\nsend_channel_message(text='Two.')"
     assert 'sent: "Let me add that."' in text_of(model.requests[1], from_message=-1)
+
+
+async def test_words_that_a_call_sends_itself_are_sent_once(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel([calls(call("send_channel_message", text="Two. "), prose="Two.")])
+    async with running_bot(folder, boxes, model, tools=TOOLS, settings=TOOLS_MODE) as bot:
+        assert await bot.ask("1+1?") == ["Two. "]
+
+
+async def test_a_function_that_announces_and_then_finds_is_read(folder: Path, boxes: Shelf) -> None:
+    async def search(_ctx: AgentCtx) -> list[str]:
+        """Search."""
+        await _ctx.send_text("One moment")
+        return ["a", "b"]
+
+    model = ScriptedModel([calls(call("search")), "a and b"])
+    async with running_bot(folder, boxes, model, tools=[search], settings=TOOLS_MODE) as bot:
+        assert await bot.ask("what is there?") == ["One moment", "a and b"]
+
+
+async def test_a_deed_and_words_beside_it_need_no_further_reply(folder: Path, boxes: Shelf) -> None:
+    @kind_of("behavior")
+    async def set_note(_ctx: AgentCtx) -> str:
+        """Note."""
+        return "noted"
+
+    model = ScriptedModel(
+        [calls(call("set_note"), prose="I noted it."), calls(call("set_note")), "Noted again."]
+    )
+    async with running_bot(folder, boxes, model, tools=[set_note], settings=TOOLS_MODE) as bot:
+        assert await bot.ask("note it") == ["I noted it."]
+        assert len(model.requests) == 1
+        assert await bot.ask("again") == ["Noted again."]  # nobody had heard anything yet
+
+
+async def test_nothing_within_the_limit_is_told_as_that(folder: Path, boxes: Shelf) -> None:
+    thought = Scripted(reason="length")
+    model = ScriptedModel([thought, "Here."])
+    async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
+        assert await bot.ask("?") == ["Here."]
+    assert "reached its limit of length" in text_of(model.requests[1], from_message=-1)
 
 
 async def test_a_message_that_comes_during_a_turn_reaches_its_next_step(

@@ -8,6 +8,7 @@ import pytest
 from nekro_core.agent.run_calls import RunCalls
 from nekro_core.sandbox.box import GuestCall, Raise
 from nekro_core.tools.names import ToolSet
+from tests.agent.test_native_parts import context
 
 LARGE = "a" * 1_000_000
 
@@ -29,7 +30,7 @@ async def test_of_arguments_only_so_much_as_people_read(
     args: tuple[Any, ...], kwargs: dict[str, Any], kept: str | None
 ) -> None:
     """The guest chooses them: 1,000 calls of 16 MB were 17 GB of the host's memory."""
-    calls = RunCalls(ToolSet(()), ctx=None, note=None, clock=float, wall=float)  # type: ignore[arg-type]
+    calls = RunCalls(ToolSet(()), context(), note=None, clock=float, wall=float)  # type: ignore[arg-type]
     answer = await calls.answer(GuestCall(name="nothing", args=args, kwargs=kwargs))
     assert isinstance(answer, Raise)
     (made,) = calls.made

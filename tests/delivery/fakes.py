@@ -39,6 +39,7 @@ class FakeAdapter:
         accounts: Iterable[str] = ("bot",),
         text_length: int = 100,
         images_per_call: int = 2,
+        alone: Iterable[type] = (Voice, File),
     ) -> None:
         self.name = name
         self.accounts = frozenset(accounts)
@@ -49,7 +50,7 @@ class FakeAdapter:
         self.started = False
         self._capabilities = Capabilities(
             inline=frozenset({Text, Mention, Reply, Image}),
-            alone=frozenset({Voice, File}),
+            alone=frozenset(alone),
             text_length=text_length,
             images_per_call=images_per_call,
         )

@@ -1,0 +1,117 @@
+"""A turn goes on while its code has something to show, in one interpreter."""
+
+from pathlib import Path
+
+from nekro_core.agent.already_sent import was_answered
+from nekro_core.llm.scripted import ScriptedModel
+from nekro_core.plugin import AgentCtx
+from nekro_core.sandbox.box import RunLimits
+from tests.agent.bot import fence, kind_of, running_bot
+from tests.agent.conftest import Shelf
+
+
+async def test_one_moment_then_work_is_one_turn(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel(
+        [
+            fence("send_channel_message('One moment')\nprint('found', 6 * 7)"),
+            fence("send_channel_message('It is 42')"),
+        ]
+    )
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("what is it?") == ["One moment", "It is 42"]
+        assert "[output] printed by your code:\n> found 42" in bot.prompt()
+        assert '+ sent: "One moment"' in bot.prompt()
+        assert (await bot.last_turn()).stop == "finished"
+
+
+async def test_what_was_printed_before_the_last_send_ends_the_turn(
+    folder: Path, boxes: Shelf
+) -> None:
+    model = ScriptedModel([fence("print('working')\nsend_channel_message('done')")])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("do it") == ["done"]
+        assert len(model.requests) == 1
+        (run,) = await bot.store.runs.of_turn((await bot.last_turn()).turn_id)
+        assert (run.stop, run.output) == ("finished", "working\n")
+
+
+async def test_the_value_of_a_last_expression_is_shown(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel([fence("x = 20\nx + 1"), fence("send_channel_message(str(x * 2))")])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("?") == ["40"]
+        assert "[output] printed by your code:\n> 21" in bot.prompt()
+
+
+async def test_a_send_as_the_last_expression_ends_the_turn(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel([fence("send_channel_message('a')")])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("?") == ["a"]
+        assert len(model.requests) == 1
+
+
+async def test_the_same_output_twice_in_a_row_ends_the_turn(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel(lambda _: fence("send_channel_message('a')\nprint('b')"))
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("?") == ["a", "a"]
+        assert len(model.requests) == 2
+        assert (await bot.last_turn()).stop == "finished"
+
+
+async def test_a_circle_in_which_nobody_was_answered_is_told(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel(lambda _: fence("print('b')"))
+    async with running_bot(folder, boxes, model) as bot:
+        (said,) = await bot.ask("?")
+        assert said.startswith("I could not get this to work")
+        assert len(model.requests) == 2
+        assert (await bot.last_turn()).stop == "same_output"
+
+
+async def test_the_interpreter_lives_as_long_as_the_turn(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel(
+        [
+            fence("import math\nx = 6\ndef double(n):\n    return n * 2\nprint(x)"),
+            fence("y = double(x)\n1 / 0"),
+            fence("send_channel_message(f'{y} {math.floor(2.5)}')"),
+            fence("print('x' in globals())"),
+            fence("send_channel_message('over')"),
+        ]
+    )
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("?") == ["12 2"]
+        assert await bot.ask("and now?") == ["over"]
+        assert "> False" in bot.prompt()  # the next turn begins with an empty one
+
+
+async def test_a_call_that_ends_the_run_leaves_its_variables(folder: Path, boxes: Shelf) -> None:
+    @kind_of("agent")
+    async def look_up(_ctx: AgentCtx) -> str:
+        """Look."""
+        return "found"
+
+    model = ScriptedModel(
+        [fence("x = 41\nlook_up()\nx = 0"), fence("send_channel_message(str(x + 1))")]
+    )
+    async with running_bot(folder, boxes, model, tools=[look_up]) as bot:
+        assert await bot.ask("?") == ["42"]
+
+
+async def test_lost_variables_are_told(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel(
+        [fence("x = 1\nimport os\nos._exit(3)"), fence("send_channel_message('sorry')")]
+    )
+    async with running_bot(folder, boxes, model, run_limits=RunLimits(seconds=5)) as bot:
+        assert await bot.ask("?") == ["sorry"]
+        assert "[note] Your variables and imports are gone with it; files are kept." in bot.prompt()
+
+
+async def test_a_run_with_something_to_show_is_stored_as_no_answer(
+    folder: Path, boxes: Shelf
+) -> None:
+    model = ScriptedModel([fence("send_channel_message('One moment')\nprint('found')"), "It is 42"])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("?") == ["One moment", "It is 42"]
+        runs = await bot.store.runs.of_turn((await bot.last_turn()).turn_id)
+        assert [run.stop for run in runs] == ["printed", "said"]
+        sent = await bot.store.deliveries.of_run(runs[0].run_id)
+        assert not was_answered(runs[:1], sent)  # killed here, the turn is taken up again
+        assert was_answered(runs, sent)
