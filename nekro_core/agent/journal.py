@@ -19,6 +19,9 @@ class ChatJournal:
         await self._inbox.note(chat_key, text, run_id=run_id, to_bot=trigger)
 
     async def newest(self, chat_key: ChatKey, limit: int) -> list[Record]:
-        """The newest records that were not taken back, oldest first."""
+        """The newest records that were not taken back, oldest first: nothing of before the
+        conversation began anew."""
         records = await self._store.messages.newest(chat_key, limit)
+        begun = max((place for place, each in enumerate(records) if each.begins_anew), default=-1)
+        records = records[begun + 1 :]
         return [record for record in records if not record.recalled]

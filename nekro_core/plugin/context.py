@@ -13,6 +13,7 @@ from nekro_core.chat import (
     File,
     Image,
     Media,
+    Mention,
     Receipt,
     Record,
     Reply,
@@ -22,6 +23,7 @@ from nekro_core.chat import (
 from nekro_core.delivery.errors import DeliveryError
 from nekro_core.delivery.host import Expected
 from nekro_core.media.errors import MediaError
+from nekro_core.plugin.addressing import find_message, find_person
 from nekro_core.plugin.agent_segments import text_segments
 from nekro_core.plugin.files import BoxFileSystem, is_url
 from nekro_core.plugin.mirror import CallFiles, Mirror
@@ -248,8 +250,20 @@ class AgentCtx(OlderNames):
             raise ToolFailure(f"{error['code']}: {error['message']}")
         return value
 
+    async def known_person(self, wanted: str) -> Mention:
+        """A mention of who is meant by a user id or a name. Raises `ToolFailure` for nobody who is
+        among the newest 500 records of the chat, with some of those who are."""
+        records = await self.recent_records(_MAX_RECORDS)
+        return find_person(records, wanted, Mention(self.from_user_id, self.from_user_name))
+
+    async def known_message(self, wanted: str) -> str:
+        """A message id, if the newest 500 records of the chat have it. Raises `ToolFailure` with
+        the newest messages."""
+        return find_message(await self.recent_records(_MAX_RECORDS), wanted, self.message_id)
+
     async def recent_records(self, limit: int = 20) -> list[Record]:
-        """The newest records of the chat, at most 500, oldest first."""
+        """The newest records of the chat since its conversation last began, at most 500, oldest
+        first."""
         return await self.services.journal.newest(self.chat, max(1, min(limit, _MAX_RECORDS)))
 
     def allowed_chat(self, chat_key: ChatKey | str | None) -> ChatKey:

@@ -60,7 +60,7 @@ class Journal(Protocol):
         """Add a system line; with ``trigger`` the agent of the chat answers it."""
 
     async def newest(self, chat_key: ChatKey, limit: int) -> list[Record]:
-        """The newest records, oldest first."""
+        """The newest records since the conversation last began, oldest first."""
 
 
 class Meter(Protocol):

@@ -4,7 +4,6 @@ from nekro_core.api.chat import (
     EVERYONE,
     Author,
     DeliveryState,
-    Mention,
     Receipt,
     Record,
     Reply,
@@ -42,7 +41,7 @@ async def send_channel_message(
 
     Args:
         text: What to say, as plain text in the language of the person who asks.
-        mention: User id, or several, of people to mention at the beginning.
+        mention: User id or name, or several, of people to mention at the beginning.
         reply_to: Message id of the message that this answers.
 
     Returns:
@@ -127,8 +126,8 @@ async def send_channel_message(
         raise ToolFailure(f"{len(people)} mentions: at most {_MAX_MENTIONS}")
     if EVERYONE in people:
         raise ToolFailure("everybody cannot be mentioned: name the user ids of those you mean")
-    segments: list[Segment] = [Reply(reply_to)] if reply_to else []
-    segments += [Mention(user_id) for user_id in people]
+    segments: list[Segment] = [Reply(await _ctx.known_message(reply_to))] if reply_to else []
+    segments += [await _ctx.known_person(each) for each in people]
     segments.append(Text(f" {text}" if people else text))
     return _told(await _ctx.send(segments))
 
@@ -147,7 +146,8 @@ async def send_image(_ctx: AgentCtx, path: str, reply_to: str | None = None) -> 
     Example:
         send_image("chart.png")
     """
-    return _told(await _ctx.send_image(path, reply_to=reply_to or ""))
+    answered = await _ctx.known_message(reply_to) if reply_to else ""
+    return _told(await _ctx.send_image(path, reply_to=answered))
 
 
 @plugin.mount_sandbox_method(SandboxMethodType.TOOL, "send_file", "Send a file to the chat.")
@@ -200,7 +200,7 @@ async def view_image(_ctx: AgentCtx, path: str | list[str]) -> list[dict[str, ob
     SandboxMethodType.TOOL, "recent_messages", "Read what was said in the chat."
 )
 async def recent_messages(_ctx: AgentCtx, count: int = 20) -> list[dict[str, object]]:
-    """Read the newest messages of this chat, oldest first.
+    """Read the newest messages of this chat since the conversation began, oldest first.
 
     Args:
         count: How many, at most 500.

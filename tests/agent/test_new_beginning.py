@@ -5,7 +5,16 @@ from pathlib import Path
 import anyio
 from msgspec import structs
 
-from nekro_core.chat import NEW_BEGINNING, Author, ChatKey, Notice, Record, Role, Text
+from nekro_core.chat import (
+    NEW_BEGINNING,
+    Author,
+    ChatKey,
+    Notice,
+    Record,
+    Role,
+    Text,
+    plain_text,
+)
 from nekro_core.llm.scripted import ScriptedModel
 from tests.agent.bot import GROUP, LIN, Bot, fence, running_bot
 from tests.agent.conftest import Shelf
@@ -39,6 +48,18 @@ async def test_what_was_before_is_forgotten(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, model, recover=True) as bot:
         assert await bot.ask("and now?") == ["False"]
         assert "Mochi" not in bot.prompt(), "after a restart as well"
+
+
+async def test_no_tool_reads_what_was_before(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel(["Mochi, I see", "hello"])
+    async with running_bot(folder, boxes, model) as bot:
+        await bot.ask("my cat is called Mochi")
+        assert "Mochi" in str(await bot.journal.newest(LIN, 500))
+        await told(bot, "/reset", 2)
+        await bot.ask("hi")
+        read = await bot.journal.newest(LIN, 500)
+        assert "Mochi" not in str(read)
+        assert [plain_text(record.segments) for record in read][-2:] == ["hi", "hello"]
 
 
 async def test_in_a_group_only_who_runs_it(folder: Path, boxes: Shelf) -> None:

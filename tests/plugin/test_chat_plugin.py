@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from nekro_core.chat import Author, DeliveryState, Mention, Receipt, Record, Reply, Sender, Text
+from nekro_core.chat import (
+    Author,
+    DeliveryState,
+    Mention,
+    Receipt,
+    Record,
+    Reply,
+    Segment,
+    Sender,
+    Text,
+)
 from nekro_core.media.converter import Converter
 from nekro_core.plugin import call
 from nekro_core.plugin.builtin import builtin_folder
@@ -48,12 +58,57 @@ async def test_words(world: World, tools: ToolSet) -> None:
     assert world.outgoing.sent == [(GROUP, (Text("hello"),), "run-1")]
 
 
+def said(seq: int, user_id: str, name: str, *segments: Segment) -> Record:
+    return Record(
+        seq=seq,
+        chat_key=GROUP,
+        author=Author.PERSON,
+        segments=segments,
+        time=1.0,
+        message_id=str(seq),
+        sender=Sender(user_id, name),
+    )
+
+
+TALK = [
+    said(75, "10001", "Lin", Text("hello, ask 4711 or 4712-x")),
+    said(76, "10002", "Mei", Mention("10003", "Kei"), Text("look")),
+    said(77, "10004", "Mei", Text("me too")),
+]
+
+
 async def test_mentions_and_replies(world: World, tools: ToolSet) -> None:
+    world.journal.records += TALK
     await run(world, tools, "send_channel_message", "hi", mention=10001, reply_to=77)
-    await run(world, tools, "send_channel_message", "hi", ["1", "2", "1"])
+    await run(world, tools, "send_channel_message", "hi", ["@lin", "10003", "4711"], "#75")
     first, second = (segments for _, segments, _ in world.outgoing.sent)
-    assert first == (Reply("77"), Mention("10001"), Text(" hi"))
-    assert second == (Mention("1"), Mention("2"), Text(" hi"))
+    assert first == (Reply("77"), Mention("10001", "Lin"), Text(" hi"))
+    people = (Mention("10001", "Lin"), Mention("10003", "Kei"), Mention("4711"))
+    assert second == (Reply("75"), *people, Text(" hi"))
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "told"),
+    [
+        (
+            {"mention": "Tom"},
+            'nobody here is known as "Tom"; give a user id of: 10001 ("Lin"), 10003 ("Kei"), 10002',
+        ),
+        ({"mention": "mei"}, 'several people are called "mei"; give a user id of: 10002 ("Mei"), '),
+        ({"mention": "471"}, 'nobody here is known as "471"'),
+        ({"mention": "4712"}, 'nobody here is known as "4712"'),
+        ({"mention": ""}, 'nobody here is known as ""'),
+        ({"reply_to": "99"}, 'this chat has no message "99"; the newest are: 75 ("hello, '),
+    ],
+)
+async def test_an_unknown_person_or_message_is_refused_with_the_known_ones(
+    world: World, tools: ToolSet, kwargs: dict[str, str], told: str
+) -> None:
+    world.journal.records += TALK
+    outcome = await run(world, tools, "send_channel_message", "hi", **kwargs)
+    assert isinstance(outcome, Failed)
+    assert told in outcome.message
+    assert world.outgoing.sent == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,90 @@
+"""Finds whom or which message code means among a chat's records, else names those known."""
+import json
+import re
+from collections.abc import Sequence
+
+from nekro_core.chat import Author, Mention, Record, Text, plain_text
+from nekro_core.tools.outcome import ToolFailure
+
+_LISTED = 10
+"""Known people or messages that a refusal names, the newest."""
+_SHOWN = 40
+"""Characters of a name or a text in it."""
+
+
+def find_person(records: Sequence[Record], wanted: str, asker: Mention) -> Mention:
+    """The person of this id or name: who spoke or was mentioned in the records (oldest first), the
+    ``asker``, or an id that stands in somebody's message. Raises `ToolFailure`."""
+    people = _people(records)
+    people.setdefault(asker.user_id, asker.name)
+    wanted = wanted.strip().removeprefix("@").strip()
+    if wanted and wanted in people:
+        return Mention(wanted, people[wanted])
+    named = [each for each, name in people.items() if name.casefold() == wanted.casefold() and name]
+    if len(named) == 1:
+        return Mention(named[0], people[named[0]])
+    if not named and _is_written(records, wanted):
+        return Mention(wanted)
+    known = ", ".join(
+        f"{user_id} ({_quoted(name)})" if name else user_id
+        for user_id, name in [*people.items()][-_LISTED:]
+        if user_id and (not named or user_id in named)
+    )
+    why = "several people are called" if named else "nobody here is known as"
+    raise ToolFailure(f"{why} {_quoted(wanted)}; give a user id of: {known or 'nobody yet'}")
+
+
+def find_message(records: Sequence[Record], wanted: str, asking: str) -> str:
+    """The id of this message of the records (oldest first), or of the one that is ``asking``.
+    Raises `ToolFailure`."""
+    wanted = wanted.strip().removeprefix("#").strip()
+    known = {record.message_id: record for record in records if record.message_id}
+    if wanted and (wanted in known or wanted == asking):
+        return wanted
+    newest = ", ".join(
+        f"{_cut(message_id)} ({_quoted(plain_text(record.segments))})"
+        for message_id, record in [*known.items()][-_LISTED:]
+    )
+    raise ToolFailure(
+        f"this chat has no message {_quoted(wanted)}; the newest are: {newest or 'none yet'}"
+    )
+
+
+def _people(records: Sequence[Record]) -> dict[str, str]:
+    """The newest name of everybody by user id; who was there last comes last."""
+    people: dict[str, str] = {}
+
+    def note(user_id: str, name: str) -> None:
+        before = people.pop(user_id, "")
+        people[user_id] = name or before
+
+    for record in records:
+        for segment in record.segments:
+            if isinstance(segment, Mention) and segment.user_id:
+                note(segment.user_id, segment.name)
+        if record.author is Author.PERSON and record.sender.user_id:
+            note(record.sender.user_id, record.sender.name)
+    return people
+
+
+def _is_written(records: Sequence[Record], wanted: str) -> bool:
+    """Whether a person's message has this id as a word of its own."""
+    if not re.fullmatch(r"[\w.:@=/+-]{1,120}", wanted):
+        return False
+    whole = re.compile(rf"(?<![\w-]){re.escape(wanted)}(?![\w-])")
+    return any(
+        whole.search(segment.text) is not None
+        for record in records
+        if record.author is Author.PERSON
+        for segment in record.segments
+        if isinstance(segment, Text)
+    )
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(_cut(text), ensure_ascii=False)
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
