@@ -1,4 +1,5 @@
 """Finds whom or which message code means among a chat's records, else names those known."""
+
 import json
 import re
 from collections.abc import Sequence
