@@ -12,7 +12,7 @@ from nekro_core.plugin.settings import PluginSettings
 from nekro_core.testing import Bot
 from nekro_core.tools.outcome import ToolFailure
 from nekro_core.tools.tool import Visibility
-from tests.agent.native import NOTHING, TOOLS_MODE, call, calls, say
+from tests.agent.native import TOOLS_MODE, call, calls, say
 from tests.maibot.plant import bot_with, info_of
 
 
@@ -87,7 +87,7 @@ async def _pictures(tmp_path: Path) -> None:
         bot.model.requests.clear()
         chat = bot.chat()
         made = calls(call("make_picture", "call_1", prompt="tea", color="blue"))
-        await chat.ask("draw tea", reply=[made, say("look"), NOTHING])
+        await chat.ask("draw tea", reply=[made, say("look")])
         answer, shown = bot.model.requests[1].messages[-2:]
         assert 'msg_id="tool_result:call_1:2"' in answer.parts[0].text  # a text is the first
         assert answer.parts[0].text.startswith("A blue picture of tea has been made.")

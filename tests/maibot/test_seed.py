@@ -16,7 +16,7 @@ from nekro_core.tools.content import ImageContent
 from nekro_core.tools.outcome import ReturnedMedia
 from nekro_core.tools.schema import function_schema
 from nekro_core.tools.tool import Tool, Visibility
-from tests.agent.native import NOTHING, TOOLS_MODE, call, calls, say
+from tests.agent.native import TOOLS_MODE, call, calls, say
 from tests.maibot.plant import info_of, plant
 from tests.maibot.seed import blocks, wrapped
 
@@ -156,7 +156,7 @@ async def test_a_picture_is_an_index_in_words_and_the_picture_behind_it(tmp_path
     plant(tmp_path, module(DRAW))
     async with Bot.open(tmp_path, settings={"nekro_agent": TOOLS_MODE}) as bot:
         search = calls(call("tool_search", query="draw"))
-        replies = [search, calls(call("draw", "call_x", prompt="cat")), say("look"), NOTHING]
+        replies = [search, calls(call("draw", "call_x", prompt="cat")), say("look")]
         assert only_tool(bot).name == "draw"
         await bot.chat().ask("draw", reply=replies)
         answer, shown = bot.model.requests[2].messages[-2:]
