@@ -39,7 +39,7 @@ const NkRun = {
       <div class="nk-run-head">
         <span>{{ texts.run_code }} {{ count }}</span>
         <span class="nk-run-facts">
-          <span :class="{ 'nk-bad': run.error }">{{ run.error ? texts.run_failed : run.stop === 'finished' ? '' : run.stop }}</span>
+          <span :class="{ 'nk-bad': run.error }">{{ run.error ? texts.run_failed : ['finished', 'printed'].includes(run.stop) ? '' : run.stop }}</span>
           <span>{{ duration }}</span>
         </span>
         <button type="button" class="nk-mini" @click="copy" :aria-label="texts.copy" :title="texts.copy">
