@@ -157,6 +157,15 @@ child = subprocess.Popen(["sleep", "1012"])
         assert (result.stop, result.globals_kept) == (StopReason.ENDED_BY_CALL, False)
         assert result.calls == 1
 
+    async def test_a_forked_child_ends_no_interpreter_that_goes_on(self, box: Box) -> None:
+        code = "import os, time\nif os.fork():\n    time.sleep(20)\n"
+        result = await cell(box, code)
+        assert not result.globals_kept
+        assert (await cell(box, "print('os' in globals())")).output == "False\n"
+        bomb = await cell(box, "import os\nwhile True:\n    os.fork()", RunLimits(seconds=2))
+        assert bomb.stop is not StopReason.FINISHED
+        assert (await cell(box, "print('well')")).output == "well\n"
+
     async def test_globals_that_are_dropped_are_gone(self, box: Box) -> None:
         await cell(box, "x = 1")
         box.drop_globals()

@@ -36,7 +36,7 @@ class Run:
         """``nice`` is how far its turn on a processor comes after the agent's, ``known`` are the
         functions that it is most likely given, as the host writes them and read."""
         self.output_limit = self.calls_left = self.value_limit = 0
-        self.keeps_globals = False
+        self.keeps_globals = self.is_its_own_end = False
         self.output = bytearray()
         self.output_told = 0
         self.truncated = False
@@ -114,6 +114,13 @@ class Run:
             self.truncated = self.truncated or len(piece) > room
             self.output += piece[: max(room, 0)]
         return True
+
+    def drain(self) -> None:
+        """Forget what children of it have sent: nobody else is left, and it waits to be started."""
+        self.received.clear()
+        with suppress(BlockingIOError):
+            while self.sock.recv(_PIECE):
+                pass
 
     def freeze(self) -> bool:
         """Stop it until it is wanted again; False if it does not stop, which a guest could see to.

@@ -249,7 +249,6 @@ class Runs:
             self.end(run, _ended("protocol_error", f"the run sent {error}"))
 
     def _forward(self, run: Run, kind: int, number: int, text_length: int, end: int) -> None:
-        del number
         has_body = wire.HEAD.size + text_length < end
         if kind == wire.CALL and run.calls_left <= 0:
             self.end(run, _ended("too_many_calls", ""))
@@ -259,6 +258,7 @@ class Runs:
         elif kind == wire.DONE and not has_body and text_length <= 1:
             self._host.send_bytes(run.received[:end])
         elif kind == wire.END and not has_body:
+            run.is_its_own_end = number == run.pid
             self.end(run, bytes(run.received[wire.HEAD.size : end]), wire.SAID_BY_RUN)
         else:
             raise wire.ProtocolError(f"a frame of kind {kind}")
@@ -274,12 +274,16 @@ class Runs:
         return wire.frame(wire.PRINTED, run.output_told)
 
     def _keep(self, run: Run) -> bool:
-        """Freeze the run with its globals and end all else of it; False if it cannot be."""
+        """Freeze the run with its globals and end all else of it; False if it cannot be, as where
+        a forked child said that it is over: the run itself would go on where it was."""
+        if not run.is_its_own_end:
+            return False
         for _ in range(_KEEP_TRIES):
             if not run.freeze():
                 return False
             # What strangers there were may have let it go on.
             if guest_processes.alone(run.pid, self._own(run)) or not self.end_strangers(run):
+                run.drain()
                 self.kept = run
                 return True
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from _collections import deque
 from _thread import _count, allocate_lock
+from os import getpid
 
 import guest_values as values
 from guest_lean import loads
@@ -136,7 +137,8 @@ class Conversation:
         """Say that the run is over, and how."""
         with self._sending:
             held, self._held = self._held, b""
-            self._channel.send_bytes(held + frame(END, 0, text))
+            # A child that the code forked has this channel too: whose end it is, its number tells.
+            self._channel.send_bytes(held + frame(END, getpid(), text))
 
     def _wait(self, take: Callable[[], Any]) -> Any:
         while True:
