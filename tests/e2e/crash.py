@@ -30,8 +30,12 @@ from tests.e2e.crash_judge import (
     ANSWERED,
     ASKED,
     FIRST_GROUP,
+    ON_THEIR_WAY,
+    UNKNOWN,
+    Cut,
     Outcome,
     Question,
+    chat_of,
     given_up,
     judge,
     on_the_wire,
@@ -51,7 +55,6 @@ CALL_S = 0.2
 """What the platform takes for a call, so that some are on their way whenever we strike."""
 _NOT_SAID = ("+ it called", "+ refused by the platform", "+ never sent")
 """How lines of a prompt begin that tell of calls and sends which people have not seen."""
-ON_THEIR_WAY = "SELECT delivery_id FROM deliveries WHERE state = 'sending'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +168,8 @@ class _Round:
         self._peer_of = {chat: peers[chat % len(peers)] for chat in range(load.chats)}
         self._asked: Counter[int] = Counter()
         self._killed = anyio.Event()
+        self._cuts: list[Cut] = []
+        """Those since the last kill."""
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -173,6 +178,7 @@ class _Round:
         last = time.monotonic()
         await self._quiet()
         self.outcome.quiet_s = time.monotonic() - last
+        await self._note_cuts()
         await judge(self._asked, self._peer_of, self._look, self.outcome)
 
     async def _ask(self) -> None:
@@ -204,17 +210,29 @@ class _Round:
             if blow in cuts:
                 await self._cut(chance.choice(self._peers))
                 continue
-            await self._bot.kill()
+            await self._kill()
             kills[moment] += 1
-            self.outcome.in_flight |= set(await self._look.column(ON_THEIR_WAY))
             if chance.random() < 0.1:
                 await self._bot.begin()
                 await anyio.sleep(chance.uniform(0.0, 0.5))
-                await self._bot.kill()
+                await self._kill()
                 kills["while starting"] += 1
             await self._bot.start()
             self.outcome.restarts_s.append(self._bot.started_in)
         self._killed.set()
+
+    async def _kill(self) -> None:
+        """Kill it, and note what nobody can know the outcome of then."""
+        await self._bot.kill()
+        await self._look.settled()
+        self.outcome.in_flight |= {each for each, _ in await self._look.rows(ON_THEIR_WAY)}
+        await self._note_cuts()
+
+    async def _note_cuts(self) -> None:
+        rows = await self._look.rows(UNKNOWN) if self._cuts else []
+        for cut in self._cuts:
+            self.outcome.in_flight |= cut.explains(rows, self._peer_of)
+        self._cuts.clear()
 
     async def _live(self, chance: random.Random) -> str:
         """Let it run for as long as it may; the moment at which that ends."""
@@ -222,15 +240,23 @@ class _Round:
             await anyio.sleep(chance.uniform(0.0, self._load.longest_life_s))
             return "at any moment"
         with anyio.move_on_after(self._load.longest_life_s):
-            while not await self._look.column(ON_THEIR_WAY):
+            while not await self._look.rows(ON_THEIR_WAY):
                 await anyio.sleep(0.01)
         return "while sending"
 
     async def _cut(self, peer: OneBotPeer) -> None:
-        before = set(await self._look.column(ON_THEIR_WAY))
+        """Cut a connection, and note what was on its way on it."""
+        before = await self._on_their_way(peer)
+        doubted = frozenset(row[0] for row in await self._look.rows(UNKNOWN))
+        if peer.connected:
+            self._cuts.append(Cut(peer=peer, connection=peer.connections, doubted=doubted))
         peer.abort()
-        self.outcome.in_flight |= before | set(await self._look.column(ON_THEIR_WAY))
+        self.outcome.in_flight |= before | await self._on_their_way(peer)
         self.outcome.cuts += 1
+
+    async def _on_their_way(self, peer: OneBotPeer) -> set[str]:
+        rows = await self._look.rows(ON_THEIR_WAY)
+        return {each for each, key in rows if self._peer_of[chat_of(key)] is peer}
 
     async def _quiet(self, within: float = 240.0) -> None:
         """Wait until everything is answered or known not to be, or nothing has been for a minute;

@@ -2,9 +2,9 @@
 
 Every question that the store has must have exactly one answer on the wire, but
 
-* where the answer's row is ``unknown``: none or one. There are no more of those than calls that
-  were on their way at a kill or at a cut, and, where the platform can be asked, none that it could
-  have settled;
+* where the answer's row is ``unknown``: none or one. Only calls can be that were on their way at a
+  kill, or on a connection that was cut, begun until the bot knew of the cut; and, where the
+  platform can be asked, none that it could have settled;
 * where its turn was killed each time that it was begun: it is closed with a reason and a word.
 
 A platform with a history brings every question into the store, in the order in which it was asked.
@@ -12,10 +12,12 @@ One without brings those that were heard. Inside a chat, answers keep the questi
 nothing that was said for one chat is said in another.
 """
 
+import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.e2e.store_look import StoreLook
 from tests.peers.onebot_v11 import OneBotPeer
@@ -33,6 +35,45 @@ def questions(pattern: re.Pattern[str], text: str) -> list[Question]:
     return [(int(chat), int(number)) for chat, number in pattern.findall(text)]
 
 
+ON_THEIR_WAY = "SELECT delivery_id, chat_key FROM deliveries WHERE state = 'sending'"
+UNKNOWN = "SELECT delivery_id, chat_key, created FROM deliveries WHERE state = 'unknown'"
+
+
+def chat_of(chat_key: str) -> int:
+    """Our number of a chat."""
+    return int(chat_key.rpartition("_")[2]) - FIRST_GROUP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A connection that died under the bot.
+
+    A bot learns of it a moment later, and a call that it begins in this moment, into a socket at
+    whose other end is nobody, is of unknown outcome by right: nothing was on its way when we cut.
+    ``connection`` is its number, ``doubted`` are the calls that were of unknown outcome before.
+    """
+
+    peer: OneBotPeer
+    connection: int
+    doubted: frozenset[str]
+
+    def explains(
+        self, rows: Iterable[Sequence[Any]], peer_of: Mapping[int, OneBotPeer]
+    ) -> set[str]:
+        """Which of these rows of `UNKNOWN` can be so because of it: calls of this account that were
+        asked for until the bot spoke on the next connection. By then it knows that this one is
+        over, and what it asks for later is another connection's."""
+        later = (at for number, at in self.peer.spoken_to.items() if number > self.connection)
+        until = min(later, default=math.inf)
+        return {
+            delivery
+            for delivery, chat_key, created in rows
+            if delivery not in self.doubted
+            and peer_of[chat_of(chat_key)] is self.peer
+            and created <= until
+        }
+
+
 @dataclass(slots=True)
 class Outcome:
     """What the wire and the store say at the end. ``faults`` is empty where all promises held."""
@@ -43,6 +84,7 @@ class Outcome:
     kills: Counter[str] = field(default_factory=Counter)
     cuts: int = 0
     in_flight: set[str] = field(default_factory=set)
+    """Calls that were on their way at a kill, or that a cut explains."""
     settled: int = 0
     unknown: set[Question] = field(default_factory=set)
     askable: list[str] = field(default_factory=list)
@@ -153,10 +195,12 @@ async def _judge_states(
         outcome.faults.append(f"left undone: {left[:5]} and {len(left) - 5} more")
     surprising = [r for r in rows if r[1] == "unknown" and r[0] not in outcome.in_flight]
     if surprising:
-        outcome.faults.append(f"unknown, and not on its way when it was killed: {surprising[:5]}")
+        outcome.faults.append(
+            f"unknown, and neither on its way at a kill nor on a connection that was cut: "
+            f"{surprising[:5]}"
+        )
     for _, state, chat_key, reason in rows:
-        chat = int(chat_key.rpartition("_")[2]) - FIRST_GROUP
-        if state == "unknown" and peer_of[chat].has_history:
+        if state == "unknown" and peer_of[chat_of(chat_key)].has_history:
             outcome.askable.append(reason)
     outcome.settled = sum(row[0] in outcome.in_flight and row[1] == "sent" for row in rows)
     running = await look.column("SELECT chat_key FROM turns WHERE running_chat IS NOT NULL")

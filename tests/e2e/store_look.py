@@ -9,6 +9,10 @@ import anyio
 import asyncpg
 
 Rows = Sequence[Sequence[Any]]
+_OTHERS = (
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
+    "AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+)
 
 
 class StoreLook:
@@ -29,6 +33,14 @@ class StoreLook:
     async def __aexit__(self, *error: object) -> None:
         if self._server is not None:
             await self._server.close()
+
+    async def settled(self) -> None:
+        """Wait until nobody else writes there. A server finishes what a killed process had asked it
+        for: before that, a call's row may look as if nobody had begun it. A file has no such
+        thing: what a dead process did not write, nobody writes."""
+        with anyio.fail_after(30):
+            while self._server is not None and await self.column(_OTHERS):
+                await anyio.sleep(0.01)
 
     async def rows(self, query: str) -> Rows:
         """A query's rows."""

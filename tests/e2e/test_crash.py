@@ -1,5 +1,6 @@
 """Questions, cut connections, kill -9: nothing lost, nothing twice. More of it: ``make crash``."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from tests.e2e.crash import Load, crash
 from tests.e2e.crash_judge import Outcome
 from tests.e2e.warm import Nursery, nursery
+from tests.peers.onebot_v11 import OneBotPeer
 from tests.peers.postgres import PostgresServer
 
 
@@ -50,3 +52,24 @@ async def test_ten_kills_on_postgresql(
     )
     check(outcome)
     assert outcome.kills.total() >= 10
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("has_history", [False, True])
+async def test_a_call_into_a_connection_that_is_dead_already_may_have_an_unknown_end(
+    tmp_path: Path, bots: Nursery, monkeypatch: pytest.MonkeyPatch, has_history: bool
+) -> None:
+    # Who cuts sees nothing on its way; what the bot then begins, nobody reads. On a real line the
+    # time until the bot learns of it is one way of a packet, here it is made long.
+    real = OneBotPeer.abort
+
+    def abort(peer: OneBotPeer) -> None:
+        peer.stop_reading()
+        asyncio.get_running_loop().call_later(1.0, real, peer)
+
+    monkeypatch.setattr(OneBotPeer, "abort", abort)
+    load = Load(kills=0, cuts=1, histories=(has_history,), seed=7)
+    outcome = await crash(load, tmp_path, bots=bots)
+    check(outcome)
+    doubtful = (outcome.answered < outcome.heard) if not has_history else outcome.settled
+    assert doubtful, "no call was made into the dead connection"

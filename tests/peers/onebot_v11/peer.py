@@ -49,6 +49,11 @@ class OneBotPeer:
     calls: list[Call] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     """Why the application refused our handshakes, newest last."""
+    connections: int = 0
+    """How many there have been, with the one that stands."""
+    spoken_to: dict[int, float] = field(default_factory=dict)
+    """When the application first said something on each, in seconds since 1970: by then it has let
+    go of the one before."""
 
     def __post_init__(self) -> None:
         self.account = Account(
@@ -239,6 +244,8 @@ class OneBotPeer:
 
     async def _talk(self, wire: Connection) -> None:
         beating = anyio.CancelScope()
+        self.connections += 1
+        connection = self.connections
         try:
             await self._send(wire, self._meta("lifecycle", sub_type="connect"))
             self._wire = wire
@@ -246,6 +253,7 @@ class OneBotPeer:
             if self.heartbeat_s:
                 self._tasks.start_soon(self._beat, wire, self.heartbeat_s, beating)
             async for data in wire:
+                self.spoken_to.setdefault(connection, time.time())
                 await self._hear(wire, data)
         except ConnectionClosed:
             pass
