@@ -186,6 +186,7 @@ async def serve(settings: Settings, ending: Ending, *, report: Report, announce:
                     log_config=None,
                     access_log=False,
                     http=BoundedHttp,
+                    **settings.nekro_web.options(),
                     **{"timeout_graceful_shutdown": GRACEFUL_SHUTDOWN_S, **options},
                 )
                 server = _Server(config, partial(_let_in, settings, app, port, announce))

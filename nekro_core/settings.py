@@ -32,6 +32,7 @@ from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.speech.settings import SpeechSettings
 from nekro_core.store import StoreSettings
 from nekro_core.timers.settings import TimerSettings
+from nekro_core.web_server import WebServerSettings
 
 ADAPTER_PREFIXES = ("onebot_", "web_")
 """Names of the process environment that are handed to adapters as they stand: NoneBot itself reads
@@ -70,6 +71,7 @@ class Settings(BaseSettings):
     nekro_embedded: EmbeddedSettings = EmbeddedSettings()
     nekro_sandbox: SandboxSettings = SandboxSettings()
     nekro_preview: PreviewSettings = PreviewSettings()
+    nekro_web: WebServerSettings = WebServerSettings()
     nekro_agent: AgentSettings = AgentSettings()
     nekro_trigger: TriggerSettings = TriggerSettings()
     nekro_store: StoreSettings = StoreSettings()

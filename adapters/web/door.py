@@ -3,16 +3,20 @@
 import base64
 import hashlib
 import hmac
+import ipaddress
 import secrets
 from collections import OrderedDict, deque
 from collections.abc import Callable
+
+from loguru import logger
 
 Clock = Callable[[], float]
 """Seconds since 1970."""
 
 MAX_FAILURES = 10
-"""Wrong tokens that one address may offer in `FAILURE_WINDOW_S`. The tokens have 256 bits, so the
-bound is against noise and load, not against guessing."""
+"""Wrong tokens of one address in `FAILURE_WINDOW_S` before it is told to wait."""
+MAX_FAILURES_IN_ALL = 100
+"""The same of all addresses together."""
 FAILURE_WINDOW_S = 60.0
 MAX_ADDRESSES = 1024
 """Addresses remembered; a flood from more of them forgets the oldest."""
@@ -21,29 +25,67 @@ MAX_LINKS = 32
 
 
 class Attempts:
-    """Counts failures per address and says when an address has had enough."""
+    """Counts wrong tokens, of each address and of all together, and says who has had enough.
+
+    That is against noise and load. What keeps a guesser out is the length of the secrets: the
+    access token that we make has 256 random bits, as has a session's mark, and a link's token has
+    192. A guesser with a million tries a second for a year has 2**45 of them, so a right token is
+    never refused for the sake of wrong ones before it: who could do that would lock the owner out.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._failures: OrderedDict[str, deque[float]] = OrderedDict()
+        self._in_all: deque[float] = deque(maxlen=MAX_FAILURES_IN_ALL)
+
+    def __len__(self) -> int:
+        """How many addresses are remembered."""
+        return len(self._failures)
 
     def wait_s(self, address: str) -> float:
-        """Seconds until the address may try again; 0 where it may now."""
-        times = self._failures.get(address)
-        now = self._clock()
-        while times and times[0] <= now - FAILURE_WINDOW_S:
-            times.popleft()
-        if not times or len(times) < MAX_FAILURES:
-            return 0.0
-        return times[0] + FAILURE_WINDOW_S - now
+        """Seconds until a wrong token of the address counts as a try again; 0 where it does now."""
+        own = self._failures.get(counted_as(address))
+        return max(self._left(own, MAX_FAILURES), self._left(self._in_all, MAX_FAILURES_IN_ALL))
 
     def failed(self, address: str) -> None:
         """Remember one failure."""
-        times = self._failures.setdefault(address, deque(maxlen=MAX_FAILURES))
-        times.append(self._clock())
-        self._failures.move_to_end(address)
+        who, now = counted_as(address), self._clock()
+        times = self._failures.setdefault(who, deque(maxlen=MAX_FAILURES))
+        times.append(now)
+        self._in_all.append(now)
+        if len(times) == MAX_FAILURES or len(self._in_all) == MAX_FAILURES_IN_ALL:
+            # No failure is counted while it waits, so that this is at most one line a try that is.
+            logger.warning(
+                "{} wrong access tokens within {:g} s, the last one from {}; more are refused now",
+                len(self._in_all),
+                FAILURE_WINDOW_S,
+                who,
+            )
+        self._failures.move_to_end(who)
         while len(self._failures) > MAX_ADDRESSES:
             self._failures.popitem(last=False)
+
+    def _left(self, times: deque[float] | None, most: int) -> float:
+        now = self._clock()
+        while times and times[0] <= now - FAILURE_WINDOW_S:
+            times.popleft()
+        if not times or len(times) < most:
+            return 0.0
+        return times[0] + FAILURE_WINDOW_S - now
+
+
+def counted_as(address: str) -> str:
+    """Under which name the wrong tokens of an address are counted: of IPv6 its network of 64 bits,
+    all of which one customer has. Empty where it is no address: a proxy may hand on anything."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return ""
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is None:
+            return str(ipaddress.ip_network((found, 64), strict=False))
+        found = found.ipv4_mapped
+    return str(found)
 
 
 class Door:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from .door import Door
-from .guard import PAGE, client_address, session_cookie
+from .guard import PAGE, client_address, session_cookie, wait_headers
 from .login_page import login_page, step_in_page
 
 MAX_FORM_BYTES = 4096
@@ -44,8 +44,6 @@ def entrance(door: Door) -> APIRouter:
             return _refused(request, "login_wrong", 408)
         # The link's own token works here too: it is what the printed address shows.
         offered = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
-        if door.attempts.wait_s(client_address(request.scope)):
-            return _refused(request, "login_wait", 429)
         worked = door.is_token(offered) or door.redeem(offered)
         return _try(request, door, worked=worked, problem="login_wrong")
 
@@ -53,11 +51,11 @@ def entrance(door: Door) -> APIRouter:
 
 
 def _try(request: Request, door: Door, *, worked: bool, problem: str) -> Response:
-    address = client_address(request.scope)
-    wait = door.attempts.wait_s(address)
-    if wait and not worked:
-        return _refused(request, "login_wait", 429, {"Retry-After": str(int(wait) + 1)})
     if not worked:
+        address = client_address(request.scope)
+        wait = door.attempts.wait_s(address)
+        if wait:
+            return _refused(request, "login_wait", 429, wait_headers(wait))
         door.attempts.failed(address)
         return _refused(request, problem, 401)
     response = HTMLResponse(step_in_page(_language(request), f"{PAGE}/"))

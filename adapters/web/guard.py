@@ -89,17 +89,18 @@ class Guard:
         return HTMLResponse(login_page(language), 401)
 
     def _token_refusal(self, scope: Scope, offered: str) -> Response | None:
+        # First of all: the right one is right whatever came before.
+        if self._door.is_token(offered):
+            return None
         address = client_address(scope)
         wait = self._door.attempts.wait_s(address)
         if wait:
             return _json(
                 429,
                 "too_many_attempts",
-                "too many wrong tokens from this address",
-                {"Retry-After": str(int(wait) + 1)},
+                "too many wrong tokens; the right one is taken at once",
+                wait_headers(wait),
             )
-        if self._door.is_token(offered):
-            return None
         self._door.attempts.failed(address)
         return _json(
             401,
@@ -107,6 +108,11 @@ class Guard:
             "wrong token; the right one lies in secrets/web_access_token under the data folder",
             {"WWW-Authenticate": 'Bearer error="invalid_token"'},
         )
+
+
+def wait_headers(seconds: float) -> dict[str, str]:
+    """What an answer says to somebody who tries too often. Each further try costs a connection."""
+    return {"Retry-After": str(int(seconds) + 1), "Connection": "close"}
 
 
 def routed_path(scope: Scope) -> str:

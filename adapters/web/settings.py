@@ -12,6 +12,9 @@ MAX_TEXT = 20_000
 """Characters of one message."""
 MAX_MEDIUM_BYTES = 32 * 1024 * 1024
 """Largest attachment, the same as the media keeper's own default."""
+LEAST_DIFFERENT = 8
+"""Different characters of a chosen access token. Wrong ones are counted, but none is held back, so
+it has to be one that nobody guesses."""
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """Largest request: one largest attachment as base64 takes 43 MB."""
 
@@ -22,7 +25,8 @@ class WebSettings(BaseModel):
     web_allowed_hosts: frozenset[str] = frozenset()
     """Host names, besides loopback and plain addresses, under which the page may be asked for."""
     web_access_token: SecretStr | None = Field(None, min_length=16)
-    """Token of the HTTP API; one is made at the first start where this is unset."""
+    """Token of the HTTP API; one is made at the first start where this is unset. At least 16
+    characters, 8 of them different: ``openssl rand -hex 32`` makes a good one."""
     web_bot_name: str = Field("Nekro", min_length=1, max_length=40)
     """What the page calls the bot."""
     web_session_days: float = Field(30.0, gt=0)
@@ -42,6 +46,16 @@ class WebSettings(BaseModel):
                 ) from None
         if isinstance(value, (list, tuple, set, frozenset)):
             return frozenset(str(name).strip().lower() for name in value if str(name).strip())
+        return value
+
+    @field_validator("web_access_token")
+    @classmethod
+    def _hard_to_guess(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and len(set(value.get_secret_value())) < LEAST_DIFFERENT:
+            raise ValueError(
+                f"a token that can be guessed; expected at least {LEAST_DIFFERENT} different "
+                "characters, for example what `openssl rand -hex 32` prints"
+            )
         return value
 
     @classmethod

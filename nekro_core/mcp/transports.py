@@ -54,6 +54,7 @@ async def serve_http(
         _TokenRequired(app, token),
         log_config=None,
         access_log=False,
+        proxy_headers=False,  # there is none on loopback, and nothing here asks who it is
         timeout_graceful_shutdown=_GRACEFUL_S,
     )
     runs = _Server(config)

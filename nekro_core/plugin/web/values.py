@@ -49,7 +49,8 @@ class WebhookRequest:
     body: Any
     raw: bytes = field(repr=False)
     client: str = ""
-    """The address that it came from; behind a proxy, the proxy's."""
+    """The address that it came from; behind a proxy, the proxy's, unless
+    ``NEKRO_WEB__TRUSTED_PROXIES`` names it."""
 
 
 _NO_ACCOUNT = "webhook"

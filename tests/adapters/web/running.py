@@ -19,6 +19,7 @@ from fastapi import FastAPI
 
 from adapters.web import WebAdapter, add_api
 from adapters.web.settings import WebSettings
+from nekro_core.web_server import WebServerSettings
 from tests.adapters.web.fake_host import FakeHost
 
 SERVE = Path(__file__).with_name("serve.py")
@@ -89,9 +90,10 @@ class QuietServer(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(app: FastAPI) -> AsyncIterator[str]:
-    """The application on a free port of loopback."""
-    server = QuietServer(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+async def serving(app: FastAPI, *proxies: str) -> AsyncIterator[str]:
+    """The application on a free port of loopback, behind these proxies, where there are any."""
+    options = WebServerSettings(trusted_proxies=proxies).options()
+    server = QuietServer(uvicorn.Config(app, port=0, log_level="error", lifespan="off", **options))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.serve)
         while not server.started:

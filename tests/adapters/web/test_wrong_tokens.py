@@ -1,0 +1,197 @@
+"""Wrong tokens are counted and refused; the right one is right whatever came before, every way."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+from fastapi import FastAPI, WebSocket
+from pydantic import SecretStr, ValidationError
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+
+from adapters.web.door import (
+    FAILURE_WINDOW_S,
+    MAX_ADDRESSES,
+    MAX_FAILURES,
+    MAX_FAILURES_IN_ALL,
+    Attempts,
+    Door,
+    counted_as,
+)
+from adapters.web.guard import Guard
+from adapters.web.settings import WebSettings
+from tests.adapters.web.running import NO_TLS, Clock, Web, serving
+
+Way = Callable[[Web, httpx.AsyncClient, str], Awaitable[httpx.Response]]
+
+
+async def by_header(_: Web, stranger: httpx.AsyncClient, token: str) -> httpx.Response:
+    return await stranger.get("/api/v1/rooms", headers={"Authorization": f"Bearer {token}"})
+
+
+async def by_event_stream(chat: Web, stranger: httpx.AsyncClient, token: str) -> httpx.Response:
+    address = "/api/v1/rooms/lobby/events"
+    headers = {"Authorization": f"Bearer {token}"}
+    async with stranger.stream("GET", address, headers=headers) as answer:
+        return answer
+
+
+async def by_plugins_page(_: Web, stranger: httpx.AsyncClient, token: str) -> httpx.Response:
+    return await stranger.get("/plugins/none", headers={"Authorization": f"Bearer {token}"})
+
+
+async def by_form(_: Web, stranger: httpx.AsyncClient, token: str) -> httpx.Response:
+    return await stranger.post("/login", data={"token": token})
+
+
+async def by_link(_: Web, stranger: httpx.AsyncClient, token: str) -> httpx.Response:
+    return await stranger.get("/", params={"token": token})
+
+
+WAYS: dict[str, Way] = {
+    "header": by_header,
+    "event stream": by_event_stream,
+    "plugins": by_plugins_page,
+    "form": by_form,
+    "link": by_link,
+}
+WRONG = {name: WAYS[name] for name in ("header", "form", "link")}
+
+
+def is_in(answer: httpx.Response) -> bool:
+    return answer.status_code not in {401, 403, 429}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+async def test_after_wrong_ones_the_right_one_is_taken_every_way(chat: Web, wrong: str) -> None:
+    async with chat.stranger() as stranger:
+        tries = [await WRONG[wrong](chat, stranger, "wrong") for _ in range(2 * MAX_FAILURES)]
+    assert [a.status_code for a in tries] == [401] * MAX_FAILURES + [429] * MAX_FAILURES
+    assert all(0 < int(a.headers["retry-after"]) <= FAILURE_WINDOW_S + 1 for a in tries[-5:])
+    for name, way in WAYS.items():
+        token = chat.adapter.access_token
+        if name == "link":
+            token = chat.adapter.login_link(chat.url).partition("token=")[2]
+        async with chat.stranger() as owner:
+            answer = await way(chat, owner, token)
+            assert is_in(answer), (name, answer.status_code)
+    # The link's own token in the form, which is where somebody without a click puts it.
+    token = chat.adapter.login_link(chat.url).partition("token=")[2]
+    async with chat.stranger() as owner:
+        assert is_in(await by_form(chat, owner, token))
+        assert "nekro_session" in str(owner.cookies)
+        # And what came of it, the cookie.
+        assert (await owner.get("/api/v1/rooms")).status_code == 200
+
+
+async def test_the_right_one_is_taken_while_wrong_ones_come(chat: Web) -> None:
+    stop = anyio.Event()
+
+    async def guess() -> None:
+        async with chat.stranger() as stranger:
+            while not stop.is_set():
+                await by_form(chat, stranger, "wrong")
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(8):
+            tasks.start_soon(guess)
+        with anyio.fail_after(30):
+            for _ in range(50):
+                async with chat.stranger() as owner:
+                    assert is_in(await by_form(chat, owner, chat.adapter.access_token))
+                assert is_in(await by_header(chat, chat.client, chat.adapter.access_token))
+        stop.set()
+
+
+async def test_wrong_ones_from_many_addresses_are_bounded_together(chat: Web) -> None:
+    statuses = []
+    for last in range(2, 3 + MAX_FAILURES_IN_ALL // (MAX_FAILURES - 1)):
+        # All of 127.0.0.0/8 is this machine.
+        transport = httpx.AsyncHTTPTransport(local_address=f"127.0.0.{last}", verify=NO_TLS)
+        async with httpx.AsyncClient(base_url=chat.url, transport=transport) as stranger:
+            tries = [await by_header(chat, stranger, "wrong") for _ in range(MAX_FAILURES - 1)]
+            statuses += [answer.status_code for answer in tries]
+    assert statuses[:MAX_FAILURES_IN_ALL] == [401] * MAX_FAILURES_IN_ALL
+    assert set(statuses[MAX_FAILURES_IN_ALL:]) == {429}
+    assert is_in(await by_header(chat, chat.client, chat.adapter.access_token))
+    chat.clock.now += FAILURE_WINDOW_S + 1
+    async with chat.stranger() as stranger:
+        assert (await by_header(chat, stranger, "wrong")).status_code == 401
+
+
+async def test_a_refused_connection_is_closed(chat: Web) -> None:
+    # So each further try costs whoever tries a connection of its own.
+    async with chat.stranger() as stranger:
+        answers = [await by_header(chat, stranger, "wrong") for _ in range(MAX_FAILURES + 1)]
+    assert answers[-1].headers["connection"] == "close"
+    assert "close" not in answers[0].headers.get("connection", "")
+
+
+async def test_nobody_chooses_by_a_header_as_whom_it_is_counted(chat: Web) -> None:
+    async with chat.stranger() as stranger:
+        statuses = []
+        for last in range(MAX_FAILURES + 1):
+            stranger.headers["X-Forwarded-For"] = f"198.51.100.{last}"
+            statuses.append((await by_header(chat, stranger, "wrong")).status_code)
+    assert statuses == [401] * MAX_FAILURES + [429]
+
+
+async def test_a_websocket_too(tmp_path: Path) -> None:
+    app = FastAPI()
+
+    @app.websocket("/plugins/echo")
+    async def echo(socket: WebSocket) -> None:
+        await socket.accept()
+        await socket.send_text("here")
+
+    door = Door(access_token="right" * 5, session_secret="s", session_s=60, clock=Clock())
+    app.add_middleware(Guard, door=door, allowed_hosts=frozenset[str]())
+    async with serving(app) as url:
+        address = url.replace("http", "ws", 1) + "/plugins/echo"
+
+        async def hears(**headers: str) -> str:
+            try:
+                async with connect(address, additional_headers=headers, proxy=None) as socket:
+                    return str(await socket.recv())
+            except (InvalidHandshake, ConnectionClosed):
+                return ""
+
+        for _ in range(2 * MAX_FAILURES):
+            assert await hears(Authorization="Bearer wrong") == ""
+        assert await hears(Authorization="Bearer " + "right" * 5) == "here"
+        assert await hears(Cookie=f"{door.cookie}={door.new_session()}") == "here"
+
+
+def test_what_is_remembered_has_an_end() -> None:
+    clock = Clock()
+    attempts = Attempts(clock)
+    for number in range(3 * MAX_ADDRESSES):
+        attempts.failed(f"198.51.{number // 250}.{number % 250}")
+    assert len(attempts) == MAX_ADDRESSES
+    assert attempts.wait_s("203.0.113.1") == FAILURE_WINDOW_S  # of all together
+    clock.now += FAILURE_WINDOW_S
+    assert attempts.wait_s("203.0.113.1") == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "counted"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        # Who has one address of IPv6 has 2**64 of them.
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::1%eth0", "2001:db8:1:2::/64"),
+        ("", ""),
+        ("what a proxy made up" * 100, ""),
+    ],
+)
+def test_as_whom_somebody_is_counted(address: str, counted: str) -> None:
+    assert counted_as(address) == counted
+
+
+@pytest.mark.parametrize("token", ["a" * 40, "abcabcabcabcabcabcabc", "too short"])
+def test_a_token_that_can_be_guessed_is_refused(token: str) -> None:
+    with pytest.raises(ValidationError, match="at least"):
+        WebSettings(web_access_token=SecretStr(token))
