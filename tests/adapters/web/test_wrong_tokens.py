@@ -8,6 +8,7 @@ import httpx
 import pytest
 from fastapi import FastAPI, WebSocket
 from pydantic import SecretStr, ValidationError
+from starlette.datastructures import Headers
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
@@ -20,7 +21,7 @@ from adapters.web.door import (
     Door,
     counted_as,
 )
-from adapters.web.guard import Guard
+from adapters.web.guard import Guard, session_cookie
 from adapters.web.settings import WebSettings
 from tests.adapters.web.running import NO_TLS, Clock, Web, serving
 
@@ -195,3 +196,33 @@ def test_as_whom_somebody_is_counted(address: str, counted: str) -> None:
 def test_a_token_that_can_be_guessed_is_refused(token: str) -> None:
     with pytest.raises(ValidationError, match="at least"):
         WebSettings(web_access_token=SecretStr(token))
+
+
+@pytest.mark.parametrize(
+    "value", ['"' + "\\" * 60_000 + '"', '"' + '\\"' * 30_000 + '"', "=" * 60_000]
+)
+async def test_a_strangers_cookie_holds_nobody_up(chat: Web, value: str) -> None:
+    # http.cookies takes time by the square of the backslashes (CVE-2024-7592; Python 3.11.7 does,
+    # Debian's 3.11.2-6+deb12u6 and 3.12.6 do not): 9.5 s for this, in which no chat went on.
+    began = anyio.current_time()
+    async with chat.stranger(Cookie=f"a={value}") as stranger:
+        assert (await stranger.get("/api/v1/rooms")).status_code in {401, 431}
+    assert anyio.current_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        ("a=1; s=right; b=2", "right"),
+        ("s=right", "right"),
+        ('s="right"', "right"),
+        (" s = right ;", "right"),
+        ("sx=wrong; xs=wrong", ""),
+        ("s; s=right", "right"),
+        ("a=s=wrong", ""),
+        ("", ""),
+    ],
+)
+def test_the_sessions_cookie_is_found_among_others(header: str, found: str) -> None:
+    headers = Headers({"cookie": header})
+    assert session_cookie(headers, "s") == found
