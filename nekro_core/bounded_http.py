@@ -1,7 +1,9 @@
 """uvicorn's HTTP with bounds on what somebody may send before anything knows who it is.
 
 uvicorn 0.54 on httptools keeps a header of any length in memory, waits for its end for ever, and
-takes connections until the process has no file descriptor left for anything else.
+takes connections until the process has no file descriptor left for anything else. Its limit of 5 s
+between two requests ends with any byte: after an answer that came before the whole body, or with an
+empty line, somebody could hold a connection for ever, and all of them for nobody else to come in.
 """
 
 import asyncio
@@ -20,31 +22,52 @@ class BoundedHttp(HttpToolsProtocol):
     most_head_bytes: ClassVar[int] = 64 * 1024
     """Address and headers of one request; also what may come without being a part of a body."""
     head_s: ClassVar[float] = 10.0
-    """Seconds in which a request's address and headers must be there, the first one's from the
-    beginning of the connection."""
+    """Seconds in which a request's address and headers must be there: the first one's from the
+    beginning of the connection, a later one's from the first byte after the answer before."""
     untaken_s: ClassVar[float] = 120.0
     """How long a client may leave its answer untaken. Whoever reads nothing would otherwise keep a
     connection, and what is to be sent over it, for ever; WebSockets included."""
     most_connections: ClassVar[int] = 512
     """At once, those of pages and platforms included. A page needs two or three; a process may
-    often open 1,024 files, and the database and the boxes need theirs."""
+    often open 1,024 files, and the database and the boxes need theirs. One more takes the place of
+    the one that has asked nothing for longest; where all are asking, it is refused."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._unread = 0
         self._head_timer: asyncio.TimerHandle | None = None
+        self.silent_since: float | None = None
+        """Since when nobody asks anything, on the loop's clock; None while a request is here."""
 
     def connection_made(  # type: ignore[override]  # as the parent: transports of sockets only
         self, transport: asyncio.Transport
     ) -> None:
         """Asyncio: somebody came."""
         super().connection_made(transport)
+        _bound_untaken(transport, self.untaken_s)
+        self.silent_since = self.loop.time()
+        self._wait_for_head()
         if len(self.connections) > self.most_connections:
-            logger.warning("a connection is refused: {} are open", self.most_connections)
-            transport.abort()
+            self._make_room()
+
+    def _make_room(self) -> None:
+        others = [
+            each
+            for each in self.connections
+            if each is not self and not each.transport.is_closing()
+        ]
+        if len(others) < self.most_connections:
+            return
+        silent = [
+            (each.silent_since, each)
+            for each in others
+            if isinstance(each, BoundedHttp) and each.silent_since is not None
+        ]
+        if silent:
+            min(silent, key=lambda found: found[0])[1].transport.abort()
         else:
-            _bound_untaken(transport, self.untaken_s)
-            self._wait_for_head()
+            logger.warning("a connection is refused: {} are open", self.most_connections)
+            self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Asyncio: it is over."""
@@ -58,6 +81,19 @@ class BoundedHttp(HttpToolsProtocol):
         if self._unread > self.most_head_bytes and not self.transport.is_closing():
             self.transport.write(_TOO_LARGE)
             self.transport.close()
+        elif self._is_between_requests() and self.timeout_keep_alive_task is None:
+            self._wait_for_head()
+
+    def _is_between_requests(self) -> bool:
+        """Whether the last one has its answer. A WebSocket's connection is no longer ours."""
+        answered = bool(self.cycle) and self.cycle.response_complete
+        return answered and not self.pipeline and self in self.connections
+
+    def on_response_complete(self) -> None:
+        """uvicorn: the answer is written."""
+        super().on_response_complete()
+        if self._is_between_requests():
+            self.silent_since = self.loop.time()
 
     def on_message_begin(self) -> None:
         """httptools: a request begins."""
@@ -69,6 +105,7 @@ class BoundedHttp(HttpToolsProtocol):
         """httptools: all but the body is there."""
         self._unread = 0
         self._head_is_there()
+        self.silent_since = None
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

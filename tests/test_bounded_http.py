@@ -112,10 +112,68 @@ async def test_who_does_not_get_to_the_point_is_sent_away(beginning: bytes) -> N
 async def test_more_than_there_is_room_for_are_refused_at_once() -> None:
     async with served(Hasty) as connect:
         first = [await connect() for _ in range(3)]
+        for stream in first:
+            await stream.send(HEAD + b"Content-Length: 9\r\n\r\n")
+        await anyio.sleep(0.05)
         async with await connect() as one_more:
             assert await is_closed(one_more)
         for stream in first:
+            await stream.send(b"123456789")
+            assert (await answer(stream)).endswith(b"9")
             await stream.aclose()
+
+
+class Patient(BoundedHttp):
+    most_connections = 3
+
+
+@pytest.mark.parametrize("beginning", [b"", b"GET /", HEAD + b"Content-Length: 0\r\n\r\n"])
+async def test_who_asks_nothing_makes_room_for_who_does(beginning: bytes) -> None:
+    async with served(Patient) as connect:
+        held = [await connect() for _ in range(3)]
+        for stream in held:
+            await stream.send(beginning or b"\r\n")
+            if beginning.startswith(HEAD):
+                assert (await answer(stream)).endswith(b"0")
+        with anyio.fail_after(5):  # far sooner than the 10 s that a head may take
+            for _ in range(6):
+                async with await connect() as owner:
+                    await owner.send(HEAD + b"Content-Length: 2\r\n\r\nab")
+                    assert (await answer(owner)).endswith(b"\r\n\r\n2")
+            # The longest silent one has gone, the others stand.
+            assert await is_closed(held[0])
+        for stream in held:
+            await stream.aclose()
+
+
+async def answers_early(scope: Any, receive: Any, send: Any) -> None:
+    """Reads nothing."""
+    headers = [(b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.mark.parametrize(
+    ("head", "then"),
+    [
+        (HEAD + b"Content-Length: 1000000000\r\n\r\n", b"a"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n"),
+        (HEAD + b"Content-Length: 0\r\n\r\n", b"\r\n"),
+    ],
+)
+async def test_nobody_holds_a_connection_after_the_answer(head: bytes, then: bytes) -> None:
+    # uvicorn forgets its own limit, 5 s without a request, as soon as any byte comes.
+    async with served(Hasty, answers_early) as connect, await connect() as stream:
+        await stream.send(head)
+        assert b" 401 " in await answer(stream)
+        with anyio.fail_after(Hasty.head_s + 2):
+            try:
+                while True:
+                    await stream.send(then)
+                    with anyio.move_on_after(0.05):
+                        await stream.receive()
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                pass
 
 
 async def test_a_large_body_and_a_second_request_are_fine() -> None:
