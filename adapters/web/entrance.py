@@ -1,5 +1,6 @@
 """``/`` and ``/login``: from a one-time link or the token to a session."""
 
+from collections import deque
 from urllib.parse import parse_qs
 
 import anyio
@@ -14,11 +15,15 @@ MAX_FORM_BYTES = 4096
 """A token and its field's name."""
 FORM_S = 10.0
 """Longest wait for them; whoever sends them slower holds a connection that others need."""
+MOST_FORMS = 32
+"""That may be on their way at once; one more, and the oldest is waited for no longer. A browser's
+comes in one piece."""
 
 
 def entrance(door: Door) -> APIRouter:
     """The routes, to be included in the application."""
     router = APIRouter(include_in_schema=False)
+    coming: deque[anyio.CancelScope] = deque()
 
     @router.get("/")
     async def arrive(request: Request, token: str = "") -> Response:
@@ -36,10 +41,16 @@ def entrance(door: Door) -> APIRouter:
     async def log_in(request: Request) -> Response:
         body = b""
         with anyio.move_on_after(FORM_S) as patience:
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > MAX_FORM_BYTES:
-                    return _refused(request, "login_wrong", 413)
+            coming.append(patience)
+            for oldest in [*coming][:-MOST_FORMS]:
+                oldest.cancel()
+            try:
+                async for chunk in request.stream():
+                    body += chunk
+                    if len(body) > MAX_FORM_BYTES:
+                        return _refused(request, "login_wrong", 413)
+            finally:
+                coming.remove(patience)
         if patience.cancelled_caught:
             return _refused(request, "login_wrong", 408)
         # The link's own token works here too: it is what the printed address shows.

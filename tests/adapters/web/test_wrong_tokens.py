@@ -1,6 +1,7 @@
 """Wrong tokens are counted and refused; the right one is right whatever came before, every way."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import anyio
@@ -21,6 +22,7 @@ from adapters.web.door import (
     Door,
     counted_as,
 )
+from adapters.web.entrance import FORM_S, MOST_FORMS
 from adapters.web.guard import Guard, session_cookie
 from adapters.web.settings import WebSettings
 from tests.adapters.web.running import NO_TLS, Clock, Web, serving
@@ -226,3 +228,24 @@ async def test_a_strangers_cookie_holds_nobody_up(chat: Web, value: str) -> None
 def test_the_sessions_cookie_is_found_among_others(header: str, found: str) -> None:
     headers = Headers({"cookie": header})
     assert session_cookie(headers, "s") == found
+
+
+async def test_slow_forms_are_bounded_and_the_newest_is_read(chat: Web) -> None:
+    port = int(chat.url.rpartition(":")[2])
+    slow = b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\ntoken="
+    async with AsyncExitStack() as stack:
+        began = anyio.current_time()
+        streams = []
+        for _ in range(MOST_FORMS + 5):
+            stream = await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port))
+            await stream.send(slow)
+            streams.append(stream)
+        for stream in streams[:5]:
+            with anyio.fail_after(FORM_S / 2):
+                assert b" 408 " in await stream.receive()
+        async with chat.stranger() as owner:
+            assert is_in(await by_form(chat, owner, chat.adapter.access_token))
+        with anyio.move_on_after(0.2) as silence:
+            await streams[-1].receive()
+        assert silence.cancelled_caught
+        assert anyio.current_time() - began < FORM_S
