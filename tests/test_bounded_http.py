@@ -9,6 +9,7 @@ import anyio
 import pytest
 import uvicorn
 from anyio.abc import SocketStream
+from starlette.requests import HTTPConnection
 from uvicorn.server import ServerState
 
 from nekro_core.bounded_http import BoundedHttp
@@ -204,3 +205,43 @@ async def test_an_answer_that_nobody_takes_is_not_kept() -> None:
         await deaf.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         with anyio.fail_after(30):
             await lost.wait()
+
+
+async def reads_cookies(scope: Any, receive: Any, send: Any) -> None:
+    """As every framework does, NoneBot's driver among them, before anybody asks for a token."""
+    shown = str(HTTPConnection(scope).cookies).encode()
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.send", "bytes": shown})
+        await send({"type": "websocket.close"})
+        return
+    headers = [(b"content-length", str(len(shown)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": shown})
+
+
+UPGRADE = (
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+)
+
+
+@pytest.mark.parametrize("head", [HEAD, UPGRADE])
+@pytest.mark.parametrize("many", [b"\\" * 60_000, b'\\"' * 30_000])
+async def test_no_cookie_takes_long_to_read(head: bytes, many: bytes) -> None:
+    async with served(BoundedHttp, reads_cookies) as connect, await connect() as stream:
+        began = anyio.current_time()
+        await stream.send(head + b'Cookie: a=1; b="' + many + b'"; c="x\\054y"; d=2\r\n\r\n')
+        said = await answer(stream)
+        with anyio.move_on_after(1):
+            said += await stream.receive()
+        assert anyio.current_time() - began < 2
+        assert b"'a': '1'" in said
+        assert b"'d': '2'" in said
+
+
+async def test_a_quoted_cookie_is_handed_on() -> None:
+    async with served(BoundedHttp, reads_cookies) as connect, await connect() as stream:
+        await stream.send(HEAD + b'Cookie: c="x\\054y"\r\n\r\n')
+        assert b"'c': 'x,y'" in await answer(stream)
