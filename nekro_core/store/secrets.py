@@ -1,5 +1,6 @@
 """Secrets that the bot makes for itself at its first start."""
 
+import hmac
 import os
 import secrets
 from pathlib import Path
@@ -38,3 +39,25 @@ def kept_secret(data_dir: Path, name: str) -> str:
 def secret_file(data_dir: Path, name: str) -> Path:
     """Where the secret of that name lies."""
     return data_dir / FOLDER / name
+
+
+class ComparedSecret(str):
+    """A secret that somebody else's code compares by ``==`` or ``!=``: both take as long for every
+    wrong text of its length, on whichever side it stands. Where the first wrong character ends a
+    comparison, it can be guessed one by one."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, str):
+            return NotImplemented
+        return hmac.compare_digest(_bytes(self), _bytes(other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

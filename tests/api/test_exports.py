@@ -136,7 +136,7 @@ EXPORTS = {
         "MessageContent",
         "WebhookRequest",
     ],
-    "secrets": ["kept_secret", "secret_file"],
+    "secrets": ["ComparedSecret", "kept_secret", "secret_file"],
     "signal": ["MsgSignal"],
     "speech": [
         "EngineUnavailable",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nekro_core.store import Store, StoreUnavailable
-from nekro_core.store.secrets import kept_secret, secret_file
+from nekro_core.store.secrets import ComparedSecret, kept_secret, secret_file
 
 
 def test_made_once_and_kept(tmp_path: Path) -> None:
@@ -39,3 +39,14 @@ async def test_a_database_address_that_cannot_be_read_keeps_its_password() -> No
             pass
     assert "hunter22" not in str(error.value)
     assert "postgers://bot:***@127.0.0.1" in str(error.value)
+
+
+def test_a_compared_secret_is_its_text_everywhere_else() -> None:
+    secret = ComparedSecret("right")
+    for one, other in ((secret, "right"), ("right", secret), (secret, ComparedSecret("right"))):
+        assert (one == other, one != other) == (True, False)
+    for one, other in ((secret, "wrong"), ("wrong", secret), (secret, "right2"), (secret, 5)):
+        assert (one == other, one != other) == (False, True)
+    assert {"right": 1}[secret] == 1
+    assert f"Bearer {secret}" == "Bearer right"
+    assert secret != "\udcff"

@@ -35,6 +35,7 @@ from nekro_core.api.chat import (
     Video,
     Voice,
 )
+from nekro_core.api.secrets import ComparedSecret
 
 from ..adapter import UnisegAdapter
 from ..bridge import CannotSend
@@ -193,4 +194,7 @@ def _of_part(part: Mapping[str, Any], people: Mapping[str, tuple[str, str]]) -> 
 
 def create(host: Host, driver: Driver) -> UnisegAdapter:
     """The adapter. Raises `ValueError` for settings that cannot be read."""
-    return UnisegAdapter(host, driver, Feishu())
+    adapter = UnisegAdapter(host, driver, Feishu())
+    for each in adapter.stock.feishu_config.feishu_bots:
+        each.verification_token = ComparedSecret(each.verification_token)
+    return adapter

@@ -40,6 +40,7 @@ from nekro_core.api.chat import (
     Video,
     Voice,
 )
+from nekro_core.api.secrets import ComparedSecret
 
 from ..adapter import UnisegAdapter
 from ..platform import Platform
@@ -163,4 +164,8 @@ def create(host: Host, driver: Driver) -> UnisegAdapter:
             "MILKY_WEBHOOK has no access_token, so anybody who reaches the port could speak as "
             "anybody: set one, and the same in the Milky implementation"
         )
-    return UnisegAdapter(host, driver, Milky())
+    adapter = UnisegAdapter(host, driver, Milky())
+    hook = adapter.stock.milky_config.milky_webhook
+    if hook:
+        hook.access_token = ComparedSecret(hook.access_token)
+    return adapter

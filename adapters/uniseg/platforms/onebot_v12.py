@@ -38,7 +38,7 @@ from nekro_core.api.chat import (
     Video,
     Voice,
 )
-from nekro_core.api.secrets import kept_secret, secret_file
+from nekro_core.api.secrets import ComparedSecret, kept_secret, secret_file
 
 from ..adapter import UnisegAdapter
 from ..platform import Platform
@@ -126,4 +126,5 @@ def create(host: Host, driver: Driver) -> UnisegAdapter:
         config.onebot_access_token = kept_secret(host.data_dir, KEPT_AS)
         path = secret_file(host.data_dir, KEPT_AS)
         logger.info("OneBot v12: connect to /onebot/v12/ws with the access token in {}", path)
+    config.onebot_access_token = ComparedSecret(config.onebot_access_token)
     return adapter
