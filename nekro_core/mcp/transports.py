@@ -16,6 +16,8 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from nekro_core.bounded_http import BoundedHttp
+
 PATH = "/mcp"
 MAX_BODY = 64 * 1024 * 1024
 """Of one message: a file of 32 MiB as base64 takes 43 MB."""
@@ -54,6 +56,7 @@ async def serve_http(
         _TokenRequired(app, token),
         log_config=None,
         access_log=False,
+        http=BoundedHttp,
         proxy_headers=False,  # there is none on loopback, and nothing here asks who it is
         timeout_graceful_shutdown=_GRACEFUL_S,
     )
@@ -78,6 +81,10 @@ class _TokenRequired:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let through, or answer."""
+        if scope["type"] == "websocket":
+            await receive()  # the request to connect, which must be read before it is refused
+            await send({"type": "websocket.close", "code": 1008})
+            return
         if scope["type"] == "http" and not self._is_ours(Headers(scope=scope)):
             message = "send 'Authorization: Bearer <token>'; it lies in secrets/mcp_token"
             refusal = JSONResponse({"error": message}, 401, headers={"WWW-Authenticate": "Bearer"})

@@ -247,6 +247,23 @@ async def test_what_the_api_is_asked(
     assert (response.status_code, says in response.text) == (status, True), response.text
 
 
+async def test_the_servers_head_is_bounded_and_sockets_need_the_token(bot: BotProcess) -> None:
+    async with served(bot) as address:
+        port = int(address.rpartition(":")[2].partition("/")[0])
+        async with await anyio.connect_tcp("127.0.0.1", port) as stranger:
+            await stranger.send(b"GET /mcp HTTP/1.1\r\nX: " + b"x" * 400_000)
+            with anyio.fail_after(5):
+                assert b" 431 " in await stranger.receive()
+        upgrade = (
+            "GET /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n"
+            "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+            "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+        )
+        async with await anyio.connect_tcp("127.0.0.1", port) as stranger:
+            await stranger.send(upgrade.encode())
+            assert b" 403 " in await stranger.receive()
+
+
 async def test_nobody_asks_without_the_token(bot: BotProcess) -> None:
     async with httpx.AsyncClient(timeout=60) as http:
         listed = await http.get(f"{bot.address}/api/v1/tools")
