@@ -36,5 +36,12 @@ class WebServerSettings(BaseModel):
         """What `uvicorn.Config` is given. By default it would believe all of loopback, where every
         user of the machine and the end of every tunnel is, and whom ``FORWARDED_ALLOW_IPS``
         names."""
-        trusted = [*self.trusted_proxies]
+        networks = [ipaddress.ip_network(each) for each in self.trusted_proxies]
+        # On a socket of both families (HOST=::) somebody of IPv4 comes as ::ffff:192.0.2.1.
+        mapped = [
+            f"::ffff:{each.network_address}/{96 + each.prefixlen}"
+            for each in networks
+            if each.version == 4
+        ]
+        trusted = [*map(str, networks), *mapped]
         return {"proxy_headers": bool(trusted), "forwarded_allow_ips": trusted}

@@ -6,18 +6,24 @@ from pathlib import Path
 
 import httpx
 import pytest
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from adapters.web.door import MAX_FAILURES
 from nekro_core.settings import Settings, SettingsError
+from nekro_core.web_server import WebServerSettings
 from tests.adapters.web.running import NO_TLS
 from tests.e2e.bot_process import BotProcess, running_bot
 
 
 @asynccontextmanager
 async def bot_behind(folder: Path, **settings: str) -> AsyncIterator[BotProcess]:
-    # uvicorn itself would believe whoever stands here.
-    given = {"FORWARDED_ALLOW_IPS": "*", "NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1"}
-    async with running_bot(folder, **given, NEKRO_LLM__MODEL="none", **settings) as bot:
+    given = {
+        "FORWARDED_ALLOW_IPS": "*",  # uvicorn itself would believe whoever stands here
+        "NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1",
+        "NEKRO_LLM__MODEL": "none",
+        **settings,
+    }
+    async with running_bot(folder, BotProcess.command, None, **given) as bot:
         yield bot
 
 
@@ -62,6 +68,17 @@ async def test_a_named_proxy_is_believed(tmp_path: Path) -> None:
         https = {"X-Forwarded-For": "198.51.100.7", "X-Forwarded-Proto": "https"}
         answer = await log_in(bot, **https)
         assert "secure" in answer.headers["set-cookie"].lower()
+
+
+def test_a_proxy_is_known_on_a_socket_of_both_families() -> None:
+    # With HOST=:: somebody at 192.0.2.1 comes as ::ffff:192.0.2.1.
+    settings = WebServerSettings(trusted_proxies=("192.0.2.1", "10.0.0.0/8", "2001:db8::/32"))
+    trusted = ProxyHeadersMiddleware(None, settings.options()["forwarded_allow_ips"])  # type: ignore[arg-type]
+    hosts = trusted.trusted_hosts
+    for address in ("192.0.2.1", "::ffff:192.0.2.1", "::ffff:10.9.8.7", "2001:db8::7"):
+        assert address in hosts, address
+    for address in ("192.0.2.2", "::ffff:192.0.2.2", "::ffff:11.0.0.1", "127.0.0.1", "::1", "x"):
+        assert address not in hosts, address
 
 
 @pytest.mark.parametrize(
