@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .door import Door
 from .login_page import login_page
+from .other_bodies import OtherBodies
 
 PAGE = "/ui"
 API = "/api/v1"
@@ -37,6 +38,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, *, door: Door, allowed_hosts: AbstractSet[str]) -> None:
         self._app = app
+        self._others = OtherBodies(app)
         self._door = door
         self._allowed = allowed_hosts
 
@@ -46,8 +48,10 @@ class Guard:
             await self._app(scope, receive, send)
             return
         refusal = self._refusal(scope)
-        if refusal is None:
+        if refusal is None and _bounds_bodies(scope):
             await self._app(scope, receive, _hardened(scope, send))
+        elif refusal is None:
+            await self._others(scope, receive, send)
         elif scope["type"] == "http":
             await _hardened_response(refusal)(scope, receive, send)
         else:
@@ -186,6 +190,12 @@ def client_address(scope: Scope) -> str:
 
 def _is_ours(path: str) -> bool:
     return path in {"/", "/login"} or any(_within(path, each) for each in (PAGE, API, PLUGINS))
+
+
+def _bounds_bodies(scope: Scope) -> bool:
+    """Whether what answers there bounds what it reads: all but other adapters' routes does."""
+    path = routed_path(scope)
+    return scope["type"] != "http" or _is_ours(path) or _within(path, WEBHOOKS)
 
 
 def _within(path: str, folder: str) -> bool:

@@ -1,0 +1,84 @@
+"""Bodies of requests to other adapters' routes. NoneBot's driver reads them whole, without an end,
+before an adapter can look at a token or a signature."""
+
+import math
+from dataclasses import dataclass
+
+import anyio
+from anyio.lowlevel import checkpoint
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MOST_BYTES = 8 * 1024 * 1024
+"""Of one. Events are some kilobytes of JSON; their media are fetched."""
+MOST_IN_ALL = 64 * 1024 * 1024
+"""Of all that are here now; over it, the largest goes."""
+BODY_S = 30.0
+"""Longest that one may take to come."""
+
+
+@dataclass(eq=False, slots=True)
+class _Coming:
+    visit: anyio.CancelScope
+    size: int = 0
+    whole: bool = False
+
+
+class OtherBodies:
+    """Hands requests on to ``app``, and answers those whose body is too much."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._here: set[_Coming] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the application answer, as long as the body is within its bounds."""
+        answered = False
+
+        async def sending(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        if not _has_body(scope):
+            await self._app(scope, receive, send)
+            return
+        with anyio.CancelScope() as visit:
+            coming = _Coming(visit)
+            self._here.add(coming)
+            try:
+                await self._app(scope, self._counting(coming, receive), sending)
+            finally:
+                self._here.discard(coming)
+        if visit.cancelled_caught and not answered:
+            error = {"code": "body", "message": f"expected a body of {MOST_BYTES} bytes at most"}
+            refusal = JSONResponse({"error": error}, 413, {"Connection": "close"})
+            await refusal(scope, receive, send)
+
+    def _counting(self, coming: _Coming, receive: Receive) -> Receive:
+        async def receiving() -> Message:
+            if coming.whole:
+                return await receive()
+            if coming.visit.deadline == math.inf:
+                coming.visit.deadline = anyio.current_time() + BODY_S
+            message = await receive()
+            coming.size += len(message.get("body") or b"")
+            if coming.size > MOST_BYTES:
+                self._refuse(coming)
+            while sum(each.size for each in self._here) > MOST_IN_ALL:
+                self._refuse(max(self._here, key=lambda each: each.size))
+            await checkpoint()  # which ends it here, where it was refused
+            if not message.get("more_body", False):
+                coming.whole = True
+                coming.visit.deadline = math.inf
+            return message
+
+        return receiving
+
+    def _refuse(self, coming: _Coming) -> None:
+        self._here.discard(coming)
+        coming.visit.cancel()
+
+
+def _has_body(scope: Scope) -> bool:
+    return any(name in {b"content-length", b"transfer-encoding"} for name, _ in scope["headers"])

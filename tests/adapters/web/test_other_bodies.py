@@ -1,0 +1,109 @@
+"""Bodies that other adapters' routes read before they look who it is, as NoneBot's driver does."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import httpx
+import pytest
+from anyio.abc import SocketStream
+from fastapi import FastAPI, Request
+from starlette.responses import StreamingResponse
+
+from adapters.web.door import Door
+from adapters.web.guard import Guard
+from adapters.web.other_bodies import BODY_S, MOST_BYTES, MOST_IN_ALL
+from tests.adapters.web.running import NO_TLS, Clock, serving
+
+PATH = "/qq/webhook"
+
+
+@asynccontextmanager
+async def bot() -> AsyncIterator[httpx.AsyncClient]:
+    app = FastAPI()
+
+    @app.post(PATH)
+    async def reads_all(request: Request) -> int:
+        return len(await request.body())
+
+    @app.post("/slow")
+    async def reads_all_and_takes_its_time(request: Request) -> int:
+        await request.body()
+        await anyio.sleep(0.6)
+        return 1
+
+    @app.get("/slow")
+    async def streams() -> StreamingResponse:
+        async def pieces() -> AsyncIterator[bytes]:
+            for _ in range(6):
+                yield b"p"
+                await anyio.sleep(0.1)
+
+        return StreamingResponse(pieces())
+
+    door = Door(access_token="right" * 5, session_secret="s", session_s=60, clock=Clock())
+    app.add_middleware(Guard, door=door, allowed_hosts=frozenset[str]())
+    async with (
+        serving(app) as url,
+        httpx.AsyncClient(base_url=url, verify=NO_TLS, timeout=60) as client,
+    ):
+        yield client
+
+
+async def begun(client: httpx.AsyncClient, size: int) -> SocketStream:
+    """Somebody who has sent so many bytes of a body, and not the last one."""
+    stream = await anyio.connect_tcp("127.0.0.1", client.base_url.port or 0)
+    head = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {size + 1}\r\n\r\n"
+    await stream.send(head.encode() + b"b" * size)
+    return stream
+
+
+async def test_an_events_body_is_read() -> None:
+    async with bot() as client:
+        for size in (0, 1, MOST_BYTES):
+            assert (await client.post(PATH, content=b"b" * size)).json() == size
+
+
+@pytest.mark.parametrize("says_so", [True, False])
+async def test_an_endless_body_is_refused(says_so: bool) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(MOST_BYTES // 65_536 + 4):
+            yield b"b" * 65_536
+
+    async with bot() as client:
+        body = b"b" * (MOST_BYTES + 1) if says_so else endless()
+        answer = await client.post(PATH, content=body)
+        assert answer.status_code == 413, answer.text
+        assert (await client.post(PATH, content=b"b")).json() == 1
+
+
+async def test_all_together_are_bounded_and_a_small_one_is_read_all_the_same() -> None:
+    async with bot() as client:
+        streams = [
+            await begun(client, MOST_BYTES - 1) for _ in range(MOST_IN_ALL // MOST_BYTES + 4)
+        ]
+        refused = 0
+        for stream in streams:
+            with anyio.move_on_after(0.3):
+                refused += b" 413 " in await stream.receive()
+        assert refused >= 4
+        with anyio.fail_after(BODY_S / 2):
+            assert (await client.post(PATH, content=b"b")).json() == 1
+        for stream in streams:
+            await stream.aclose()
+
+
+async def test_a_body_has_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("adapters.web.other_bodies.BODY_S", 0.3)
+    async with bot() as client, await begun(client, 5) as stream:
+        with anyio.fail_after(10):
+            assert b" 413 " in await stream.receive()
+
+
+async def test_an_answer_may_take_longer_than_a_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("adapters.web.other_bodies.BODY_S", 0.3)
+    async with bot() as client:
+        assert (await client.post("/slow", content=b"b")).json() == 1
+        assert (await client.post("/slow", content=b"")).json() == 1
+        assert (await client.get("/slow")).content == b"pppppp"
+        assert (await client.request("GET", "/slow", content=b"b")).content == b"pppppp"
