@@ -11,7 +11,7 @@ from nekro_core.delivery.asgi import Receive, Scope
 from nekro_core.plugin.web.values import WebhookRequest
 
 _IN_A_THREAD = 256 * 1024
-"""Bytes of JSON beyond which reading it would hold every chat up."""
+"""Bytes of JSON or of a form beyond which reading it would hold every chat up."""
 
 
 class Unreadable(Exception):
@@ -58,7 +58,7 @@ async def _body(receive: Receive) -> bytes:
 async def _content(content_type: str, raw: bytes) -> Any:
     kind = content_type.partition(";")[0].strip().lower()
     if kind == "application/x-www-form-urlencoded":
-        return _pairs(raw)
+        return await to_thread.run_sync(_pairs, raw) if len(raw) > _IN_A_THREAD else _pairs(raw)
     if kind == "application/json" or kind.endswith("+json"):
         try:
             if len(raw) > _IN_A_THREAD:

@@ -1,0 +1,33 @@
+"""A webhook's call on the wire becomes a value, and holds nobody up meanwhile."""
+
+import anyio
+from starlette.types import Message
+
+from nekro_core.plugin.web.requests import read_request
+
+
+async def test_a_large_form_holds_no_chat_up() -> None:
+    raw = b"name=value&" * 1_500_000  # 16 MB: 1.5 s in which nothing else went on
+    headers = [(b"content-type", b"application/x-www-form-urlencoded")]
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": raw}
+
+    longest = 0.0
+
+    async def tick() -> None:
+        nonlocal longest
+        before = anyio.current_time()
+        while True:
+            await anyio.sleep(0.01)
+            longest, before = max(longest, anyio.current_time() - before), anyio.current_time()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(tick)
+        await anyio.sleep(0.05)
+        scope = {"type": "http", "headers": headers, "query_string": b""}
+        found = await read_request("x", scope, receive)
+        await anyio.sleep(0.05)
+        tasks.cancel_scope.cancel()
+    assert found.body == {"name": "value"}
+    assert longest < 0.5
