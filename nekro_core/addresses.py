@@ -1,7 +1,8 @@
-"""Which network addresses are out on the internet. Whoever connects to a name that a stranger chose
-asks this about the very address that it then connects to."""
+"""Which network addresses are out on the internet, and which are this machine's own. Whoever connects
+to a name that a stranger chose asks this about the very address that it then connects to."""
 
 import ipaddress
+import socket
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -25,14 +26,38 @@ _NOT_OUTSIDE = tuple(
 
 def is_public(address: Address) -> bool:
     """Whether an address is out on the internet, also behind the ways from IPv6 to IPv4."""
-    if isinstance(address, ipaddress.IPv6Address):
-        inside = address.ipv4_mapped or address.sixtofour
-        if address in _NAT64:
-            inside = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if inside is None:
-            return address in _UNICAST and _is_outside(address)
-        address = inside
-    return _is_outside(address)
+    reached = _reached(address)
+    if isinstance(reached, ipaddress.IPv6Address) and reached not in _UNICAST:
+        return False
+    return _is_outside(reached)
+
+
+def is_of_this_machine(address: Address) -> bool:
+    """Whether it is one of this machine's own: a public one too leads past its firewall to it. What
+    a router in front of the machine passes on to it under another address is not known here."""
+    reached = _reached(address)
+    if reached.is_loopback or reached.is_unspecified or reached.is_link_local:
+        return True
+    return any(map(_can_bind, {address, reached}))
+
+
+def _reached(address: Address) -> Address:
+    """The address behind the ways from IPv6 to IPv4; else the same."""
+    if not isinstance(address, ipaddress.IPv6Address):
+        return address
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or address
+
+
+def _can_bind(address: Address) -> bool:
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))
+    except OSError:
+        return False
+    return True
 
 
 def _is_outside(address: Address) -> bool:

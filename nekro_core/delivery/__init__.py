@@ -11,8 +11,14 @@ from nekro_core.delivery.adapter import (
     Inbound,
     Shown,
 )
-from nekro_core.delivery.errors import CannotDo, DeliveryError, NothingToSend, TooManySends
-from nekro_core.delivery.fetch import Fetcher, NotFetched
+from nekro_core.delivery.errors import (
+    CannotDo,
+    DeliveryError,
+    NotFetched,
+    NothingToSend,
+    TooManySends,
+)
+from nekro_core.delivery.fetch import Fetcher
 from nekro_core.delivery.host import (
     OPEN_STATES,
     Activity,

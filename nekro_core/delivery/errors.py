@@ -6,6 +6,8 @@
     ├── NothingToSend     caller's fault: no text, no medium
     ├── TooManySends      caller's fault: the run has sent its share
     └── CannotDo          caller's fault: no message of which that can be asked
+
+    NotFetched            an address brought no bytes: refused, not there, too late, too large
 """
 
 
@@ -23,3 +25,7 @@ class TooManySends(DeliveryError):
 
 class CannotDo(DeliveryError):
     """There is no such message, or nothing of the kind can be done about it now; says why."""
+
+
+class NotFetched(Exception):
+    """There are no bytes; the text says why, for a person to read."""

@@ -1,47 +1,54 @@
-"""Get bytes that somebody named by URL, within bounds and from public addresses."""
+"""Get bytes that somebody named by URL, within bounds and from where it is allowed."""
 
 import base64
 import binascii
 import ipaddress
-import socket
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Hashable
 from typing import Self
 from urllib.parse import unquote_to_bytes
 
 import anyio
 import httpx
 
-from nekro_core.addresses import is_public
+from nekro_core.delivery.errors import NotFetched
+from nekro_core.delivery.lookups import Lookups, Resolve
+from nekro_core.delivery.reach import PlatformReach, Reach
 from nekro_core.delivery.settings import MediaSettings
+from nekro_core.delivery.shares import Shares
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_LOOKUPS = 2
-"""Names that are looked up at once. The event loop has four threads for it, and the model's address
-is looked up there too: name servers of strangers that never answer must not keep all of them busy.
-"""
-
-
-Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Addresses of a host's name, best first. Raises `OSError`."""
-
-
-class NotFetched(Exception):
-    """There are no bytes; the text says why, for a person to read."""
+AT_ONCE = 64
+"""Fetches of the whole bot."""
+PER_CHAT = 4
+"""Of them for one chat; what else it wants waits, and nobody else does."""
+PER_HOST = 16
+"""Of them from one host: several chats' worth, so that one chat's slow pictures leave room for
+another's from the same host."""
 
 
 class Fetcher:
     """Fetches ``http(s)``, ``data:`` and ``base64://``. An async context manager.
 
     A host is resolved here and the address that was checked is the one connected to, so a name
-    cannot turn from public to private in between.
+    cannot turn from public to private in between. ``reach`` says what may be fetched where a call
+    says nothing else.
     """
 
-    def __init__(self, settings: MediaSettings, *, resolve: Resolve | None = None) -> None:
+    def __init__(
+        self,
+        settings: MediaSettings,
+        reach: Reach | None = None,
+        *,
+        resolve: Resolve | None = None,
+    ) -> None:
         self._settings = settings
-        self._resolve = resolve or _resolve
+        self._reach = reach or PlatformReach(settings.private_hosts)
         self._client: httpx.AsyncClient | None = None
-        self._lookups = anyio.CapacityLimiter(_LOOKUPS)
+        self._lookups = Lookups(resolve)
+        self._chats = Shares(PER_CHAT)
+        self._hosts = Shares(PER_HOST)
+        self._all = anyio.CapacityLimiter(AT_ONCE)
 
     async def __aenter__(self) -> Self:
         return self
@@ -51,8 +58,8 @@ class Fetcher:
             await self._client.aclose()
             self._client = None
 
-    async def fetch(self, url: str) -> bytes:
-        """The bytes behind a URL. Raises `NotFetched`."""
+    async def fetch(self, url: str, *, reach: Reach | None = None, lane: Hashable = None) -> bytes:
+        """The bytes behind a URL. Fetches of one ``lane`` share a bound. Raises `NotFetched`."""
         scheme = url.partition(":")[0].lower()
         match scheme:
             case "base64":
@@ -60,7 +67,7 @@ class Fetcher:
             case "data":
                 return self._data(url)
             case "http" | "https":
-                return await self._http(url)
+                return await self._http(url, reach or self._reach, lane)
         raise NotFetched(f"{scheme[:16] or 'no'}: URL; http, https, data and base64 are taken")
 
     def _data(self, url: str) -> bytes:
@@ -83,27 +90,36 @@ class Fetcher:
         except (binascii.Error, ValueError):
             raise NotFetched("malformed base64") from None
 
-    async def _http(self, url: str) -> bytes:
+    async def _http(self, url: str, reach: Reach, lane: Hashable) -> bytes:
+        settings = self._settings
         try:
-            with anyio.fail_after(self._settings.fetch_s):
-                for _ in range(self._settings.max_redirects + 1):
-                    answer = await self._get(httpx.URL(url))
-                    if isinstance(answer, bytes):
-                        return answer
-                    url = answer
-                raise NotFetched(f"more than {self._settings.max_redirects} redirects")
+            with anyio.fail_after(settings.fetch_s):
+                async with self._chats.of(lane):
+                    for _ in range(settings.max_redirects + 1):
+                        answer = await self._get(httpx.URL(url), reach, lane)
+                        if isinstance(answer, bytes):
+                            return answer
+                        url = answer
+                    raise NotFetched(f"more than {settings.max_redirects} redirects")
         except TimeoutError:
-            raise NotFetched(f"not there within {self._settings.fetch_s:g} s") from None
+            raise NotFetched(f"not there within {settings.fetch_s:g} s") from None
+        except httpx.TimeoutException:
+            raise NotFetched(f"the server said nothing for {settings.silent_s:g} s") from None
         # ValueError: what "idna" raises for "xn--" and its like, past httpx.
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ssl.SSLError, ValueError) as error:
             words = str(error) or type(error).__name__
             raise NotFetched(f"cannot be fetched: {words}") from None
 
-    async def _get(self, url: httpx.URL) -> bytes | str:
+    async def _get(self, url: httpx.URL, reach: Reach, lane: Hashable) -> bytes | str:
         """The body, or where it has moved to."""
         if url.scheme not in {"http", "https"} or not url.host:
             raise NotFetched("redirected to something that is not http")
-        address = await self._address(url)
+        host = url.raw_host.decode("ascii").lower()
+        async with self._hosts.of(host), self._all:
+            address = await self._address(url, host, reach, lane)
+            return await self._from(address, url, reach)
+
+    async def _from(self, address: str, url: httpx.URL, reach: Reach) -> bytes | str:
         request = self._open_client().build_request(
             "GET",
             url.copy_with(host=address, username=None, password=None),
@@ -124,28 +140,31 @@ class Fetcher:
             async for chunk in response.aiter_raw():
                 body += chunk
                 self._check_size(len(body))
+                reach.took(len(chunk))
             return bytes(body)
         finally:
             await response.aclose()
 
-    async def _address(self, url: httpx.URL) -> str:
-        host = url.host
-        async with self._lookups:
-            found = await self._resolve(host, url.port or 0)
-        addresses = [ipaddress.ip_address(address) for address in found]
-        if host not in self._settings.private_hosts:
-            for address in addresses:
-                if not is_public(address):
-                    raise NotFetched(
-                        f"{host} is at {address}, which is not public. If the platform's program "
-                        "runs there, add the host to NEKRO_DELIVERY__MEDIA__PRIVATE_HOSTS"
-                    )
-        return str(addresses[0])
+    async def _address(self, url: httpx.URL, host: str, reach: Reach, lane: Hashable) -> str:
+        port = url.port or (443 if url.scheme == "https" else 80)
+        reach.may_look_up(host, port)
+        with anyio.move_on_after(self._settings.silent_s):
+            found = await self._lookups.addresses(host, port, lane)
+            addresses = [ipaddress.ip_address(address) for address in found]
+            reach.may_connect(host, port, addresses)
+            return str(addresses[0])
+        raise NotFetched(f"{host} has no address within {self._settings.silent_s:g} s")
 
     def _open_client(self) -> httpx.AsyncClient:
         if self._client is None:
-            # No proxy from the environment: it would resolve the name again, past the check.
-            self._client = httpx.AsyncClient(trust_env=False, timeout=self._settings.fetch_s)
+            self._client = httpx.AsyncClient(
+                # No proxy from the environment: it would resolve the name again, past the check.
+                trust_env=False,
+                timeout=self._settings.silent_s,
+                # No connection is used twice: it was checked, and encrypted, for one host's name.
+                # How many there are at once is counted here.
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
+            )
         return self._client
 
     def _check_size(self, size: int) -> None:
@@ -155,8 +174,3 @@ class Fetcher:
     def _checked(self, data: bytes) -> bytes:
         self._check_size(len(data))
         return data
-
-
-async def _resolve(host: str, port: int) -> list[str]:
-    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(entry[4][0]).partition("%")[0] for entry in found]

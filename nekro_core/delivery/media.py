@@ -20,9 +20,11 @@ from anyio import CapacityLimiter, sleep, to_thread
 from loguru import logger
 
 from nekro_core.chat import ChatKey, Media
-from nekro_core.delivery.fetch import Fetcher, NotFetched
+from nekro_core.delivery.errors import NotFetched
+from nekro_core.delivery.fetch import Fetcher
 from nekro_core.delivery.host import Expected
 from nekro_core.delivery.old_media import delete, old_files
+from nekro_core.delivery.reach import Reach
 from nekro_core.delivery.settings import MediaSettings
 from nekro_core.delivery.sniff import HEAD, claim_of, sniff
 from nekro_core.media.converter import Converter
@@ -41,17 +43,19 @@ _PIECE = 1024 * 1024
 class MediaStore:
     """Keeps media under a data folder. An async context manager; implements `MediaKeeper`.
 
-    ``converter`` looks at pictures; it is the caller's, without it there is one of its own."""
+    ``converter`` looks at pictures; it is the caller's, without it there is one of its own.
+    ``fetcher`` fetches what platforms deliver, and is closed with this."""
 
     def __init__(
         self,
         data_dir: Path,
         settings: MediaSettings | None = None,
         converter: Converter | None = None,
+        fetcher: Fetcher | None = None,
     ) -> None:
         self._folder = data_dir.absolute() / "uploads"
         self._settings = settings or MediaSettings()
-        self._fetcher = Fetcher(self._settings)
+        self._fetcher = fetcher or Fetcher(self._settings)
         self._used: dict[ChatKey, int] = {}
         self._converter = converter or Converter()
         self._own_converter = converter is None
@@ -77,11 +81,18 @@ class MediaStore:
         return await self._keep(chat_key, data, name, expect)
 
     async def keep_url(
-        self, chat_key: ChatKey, url: str, *, name: str = "", expect: Expected = ""
+        self,
+        chat_key: ChatKey,
+        url: str,
+        *,
+        name: str = "",
+        expect: Expected = "",
+        reach: Reach | None = None,
     ) -> Media:
-        """Fetch ``http(s)``, ``data:`` or ``base64://`` and store it. See `MediaKeeper`."""
+        """Fetch ``http(s)``, ``data:`` or ``base64://`` and store it. See `MediaKeeper`. Without a
+        ``reach`` it is something that a platform delivered."""
         try:
-            data = await self._fetcher.fetch(url)
+            data = await self._fetcher.fetch(url, reach=reach, lane=chat_key)
         except NotFetched as error:
             return _nothing(name, str(error), url=url)
         return await self._keep(chat_key, data, name, expect, url=url)

@@ -18,6 +18,7 @@ from nekro_core.chat import (
 from nekro_core.delivery.adapter import Adapter
 from nekro_core.delivery.fitting import Fitting
 from nekro_core.delivery.media import MediaStore
+from nekro_core.delivery.reach import outside
 
 
 async def ready_media(
@@ -53,7 +54,10 @@ async def _keep(media: MediaStore, chat_key: ChatKey, segment: Segment) -> Segme
     if found.path:
         copy = await media.keep_file(chat_key, found)
     elif found.url:
-        copy = await media.keep_url(chat_key, found.url, name=found.name, expect="file")
+        # A plugin's; hosts that a chat's code named were asked about before (`AgentCtx.send`).
+        copy = await media.keep_url(
+            chat_key, found.url, name=found.name, expect="file", reach=outside()
+        )
     else:
         copy = msgspec.structs.replace(found, problem="it has neither a path nor a URL")
     return msgspec.structs.replace(segment, media=copy)

@@ -1,6 +1,8 @@
 """The settings of the way in and the way out, under ``NEKRO_DELIVERY__``."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from nekro_core.delivery.reach import PrivateHost
 
 
 class MediaSettings(BaseModel):
@@ -29,6 +31,10 @@ class MediaSettings(BaseModel):
     fetch_s: float = Field(default=20.0, gt=0)
     """Longest fetch from first to last byte."""
 
+    silent_s: float = Field(default=5.0, gt=0)
+    """Longest wait for the next byte of a fetch, or for its host's address. A chat's messages wait
+    for a picture, so a server that says nothing is given up long before ``fetch_s``."""
+
     max_redirects: int = Field(default=3, ge=0, le=10)
     """Platforms' file servers redirect once; a chain is somebody's game."""
 
@@ -42,8 +48,17 @@ class MediaSettings(BaseModel):
     """Uploads kept of all chats together. Over it the oldest go."""
 
     private_hosts: frozenset[str] = frozenset()
-    """Hosts that may be fetched from although their address is not public (loopback, LAN): a
-    platform's program on this machine. Others are refused, since a chat member may name the URL."""
+    """Hosts with their ports (``127.0.0.1:3001``, ``[::1]:3001``) that received media may be fetched
+    from although their address is not public: a platform's program on this machine or in its
+    network. Others are refused, since a chat member may name the URL. The bot's own ports are
+    refused always, and to the model's code this opens nothing."""
+
+    @field_validator("private_hosts")
+    @classmethod
+    def _hosts_and_ports(cls, value: frozenset[str]) -> frozenset[str]:
+        for entry in value:
+            PrivateHost.parse(entry)
+        return value
 
 
 class DeliverySettings(BaseModel):

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 import anyio.to_thread
 
-from nekro_core.delivery.fetch import NotFetched
+from nekro_core.delivery.errors import NotFetched
 from nekro_core.reactive.cells import AsyncCell
 from nekro_core.reactive.errors import FetchFailed, ReactiveError, Unreadable
 from nekro_core.reactive.inputs import Inputs

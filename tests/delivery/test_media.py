@@ -16,7 +16,9 @@ from PIL import Image
 
 from nekro_core.chat import ChatKey, Media
 from nekro_core.delivery import Expected, MediaSettings, MediaStore
-from nekro_core.delivery.fetch import Fetcher, NotFetched
+from nekro_core.delivery.errors import NotFetched
+from nekro_core.delivery.fetch import Fetcher
+from nekro_core.delivery.reach import PlatformReach
 from nekro_core.delivery.media import safe_name
 from nekro_core.delivery.sniff import sniff
 from nekro_core.media.converter import Converter
@@ -258,16 +260,20 @@ def site() -> Iterator[str]:
         thread.join()
 
 
-def allowing(tmp_path: Path, fetch_s: float = 30.0) -> MediaStore:
-    settings = MediaSettings(
-        max_bytes=1_000_000, fetch_s=fetch_s, private_hosts=frozenset({"127.0.0.1"})
-    )
-    return MediaStore(tmp_path, settings)
+def allowing(tmp_path: Path, site: str, fetch_s: float = 30.0) -> MediaStore:
+    settings = MediaSettings(max_bytes=1_000_000, fetch_s=fetch_s)
+    return MediaStore(tmp_path, settings, fetcher=Fetcher(settings, here(site)))
+
+
+def here(site: str, name: str = "127.0.0.1") -> PlatformReach:
+    """The site is taken for a platform's program, not for a part of the bot."""
+    port = site.rpartition(":")[2]
+    return PlatformReach([f"{name}:{port}"], is_own_port=lambda _: False)
 
 
 @pytest.mark.parametrize("path", ["/cat.png", "/away"])
 async def test_a_picture_is_fetched(tmp_path: Path, site: str, path: str) -> None:
-    async with allowing(tmp_path) as media:
+    async with allowing(tmp_path, site) as media:
         kept = await media.keep_url(GROUP, f"{site}{path}", expect="image")
     assert (kept.problem, kept.mime, kept.url) == ("", "image/png", f"{site}{path}")
 
@@ -286,7 +292,7 @@ async def test_a_picture_is_fetched(tmp_path: Path, site: str, path: str) -> Non
     ],
 )
 async def test_what_cannot_be_fetched(tmp_path: Path, site: str, path: str, problem: str) -> None:
-    async with allowing(tmp_path, 1.0 if path == "/slow" else 30.0) as media:
+    async with allowing(tmp_path, site, 1.0 if path == "/slow" else 30.0) as media:
         kept = await media.keep_url(GROUP, f"{site}{path}")
     assert problem in kept.problem
     assert kept.path == ""
@@ -393,8 +399,8 @@ async def test_a_name_cannot_change_between_check_and_connection(
 async def test_each_place_that_it_has_moved_to_is_looked_up_anew(site: str) -> None:
     resolver = Resolver(("127.0.0.1",), ("127.0.0.1",))
     port = site.rpartition(":")[2]
-    settings = MediaSettings(private_hosts=frozenset({"files.example"}))
-    async with Fetcher(settings, resolve=resolver) as fetcher:
+    reach = here(site, "files.example")
+    async with Fetcher(MediaSettings(), reach, resolve=resolver) as fetcher:
         assert await fetcher.fetch(f"http://files.example:{port}/away") == picture()
     assert resolver.asked == ["files.example"] * 2
 
@@ -443,7 +449,7 @@ async def test_chats_whose_names_differ_in_case_only_are_apart(media: MediaStore
 
 
 async def test_names_that_nobody_answers_for_leave_room_for_others() -> None:
-    """The model's address is looked up by the same few threads."""
+    """Of one chat; another one's are looked up beside them."""
     at_once = most = 0
 
     async def resolver(_host: str, _port: int) -> list[str]:

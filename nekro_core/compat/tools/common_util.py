@@ -15,7 +15,7 @@ from anyio import to_thread
 
 from nekro_core.compat.host import current_host
 from nekro_core.compat.tools.path_convertor import get_upload_file_path
-from nekro_core.delivery.fetch import NotFetched
+from nekro_core.delivery.errors import NotFetched
 from nekro_core.delivery.sniff import HEAD, OCTETS, sniff
 from nekro_core.plugin.older_context import calling_context
 

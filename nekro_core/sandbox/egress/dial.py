@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import anyio
 from anyio.abc import ByteStream
 
-from nekro_core.addresses import Address, is_public
+from nekro_core.addresses import Address, is_of_this_machine, is_public
 from nekro_core.sandbox.egress.rules import Destination, NotAllowed, Rule
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
@@ -83,14 +83,3 @@ class Dialer:
             except OSError:
                 continue
         raise Unreachable(f"nobody answers there at port {port}")
-
-
-def is_of_this_machine(address: Address) -> bool:
-    """Whether it is one of this machine's own: a public one too leads past its firewall to it."""
-    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.bind((str(address), 0))
-    except OSError:
-        return False
-    return True

@@ -1,0 +1,85 @@
+"""Names become addresses beside everything else: name servers that never answer hold up nobody but
+those who ask them."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import suppress
+
+import anyio
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Addresses of a host's name, best first. Raises `OSError`."""
+
+AT_ONCE = 16
+"""Threads that wait for an answer. The system's resolver cannot be stopped and may wait for half a
+minute: the event loop's own threads are not used, since the model's address is looked up there."""
+PER_LANE = 2
+"""Of them for one chat."""
+
+
+class Lookups:
+    """Looks hosts up. ``resolve`` takes the place of the system's resolver."""
+
+    def __init__(self, resolve: Resolve | None = None) -> None:
+        self._resolve = resolve
+        self._open: dict[Hashable, int] = {}
+        self._progress = anyio.Event()
+
+    async def addresses(self, host: str, port: int, lane: Hashable) -> Sequence[str]:
+        """The addresses of a host. Who asks in a ``lane`` waits while `PER_LANE` of its questions
+        are open, also those that nobody waits for any more. Raises `OSError`."""
+        while sum(self._open.values()) >= AT_ONCE or self._open.get(lane, 0) >= PER_LANE:
+            await self._progress.wait()
+        self._open[lane] = self._open.get(lane, 0) + 1
+        if self._resolve is not None:
+            try:
+                return await self._resolve(host, port)
+            finally:
+                self._closed(lane)
+        question = _Question(host, port)
+        loop = asyncio.get_running_loop()
+
+        def answered() -> None:
+            self._closed(lane)
+            question.over.set()
+
+        def ask() -> None:
+            question.ask()
+            with suppress(RuntimeError):  # The loop has ended meanwhile.
+                loop.call_soon_threadsafe(answered)
+
+        threading.Thread(target=ask, name="look up a host", daemon=True).start()
+        await question.over.wait()
+        if question.failure is not None:
+            raise question.failure
+        return question.found
+
+    def _closed(self, lane: Hashable) -> None:
+        self._open[lane] -= 1
+        if not self._open[lane]:
+            del self._open[lane]
+        self._progress.set()
+        self._progress = anyio.Event()
+
+
+class _Question:
+    """One question to the system, which blocks its thread."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host = host
+        self._port = port
+        self.over = anyio.Event()
+        self.found: list[str] = []
+        self.failure: OSError | None = None
+
+    def ask(self) -> None:
+        """Ask, and keep the answer."""
+        try:
+            entries = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+            self.found = [str(entry[4][0]).partition("%")[0] for entry in entries]
+        except OSError as error:
+            self.failure = error
+        except UnicodeError as error:  # A label too long, or none at all.
+            self.failure = OSError(str(error))

@@ -1,0 +1,64 @@
+"""On which TCP ports this process and those that it started listen."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+_LISTENING = "0A"
+"""The state as ``/proc/net/tcp`` writes it. proc(5)."""
+_TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
+_SOCKET = re.compile(r"socket:\[(\d+)\]")
+
+
+def is_own_port(port: int) -> bool:
+    """Whether the bot itself, or a process below it, listens at this port of the machine. Looks
+    through ``/proc`` each time, so it knows what was opened a moment ago; on a machine without one
+    every port counts as the bot's."""
+    try:
+        wanted = set(_listening(port))
+        return bool(wanted) and any(
+            wanted & held for held in map(_sockets, _family(os.getpid()))
+        )
+    except OSError:
+        return True
+
+
+def _listening(port: int) -> Iterator[str]:
+    """The sockets that listen at a port, by inode. Raises `OSError` without IPv4's table."""
+    for table in _TABLES:
+        path = Path(table)
+        if table.endswith("6") and not path.exists():
+            continue
+        for line in path.read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == _LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
+                yield fields[9]
+
+
+def _family(process: int) -> Iterator[int]:
+    """A process and all below it."""
+    yield process
+    for tasks in Path(f"/proc/{process}/task").glob("*/children"):
+        try:
+            children = tasks.read_text().split()
+        except OSError:
+            continue  # It ended meanwhile.
+        for child in children:
+            yield from _family(int(child))
+
+
+def _sockets(process: int) -> set[str]:
+    """The sockets that a process has open, by inode."""
+    found = set()
+    try:
+        for entry in os.scandir(f"/proc/{process}/fd"):
+            try:
+                target = os.readlink(entry.path)
+            except OSError:
+                continue
+            if match := _SOCKET.fullmatch(target):
+                found.add(match[1])
+    except OSError:
+        return found  # It ended meanwhile, or gave up its rights: what it has, its parent gave it.
+    return found

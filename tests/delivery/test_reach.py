@@ -1,0 +1,208 @@
+"""Which hosts the platform's messages and a chat's code may have fetched."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from pydantic import ValidationError
+
+from nekro_core.delivery import Fetcher, MediaSettings, NotFetched
+from nekro_core.delivery.reach import ChatReach, PlatformReach, Reach
+from nekro_core.sandbox.egress import Rules
+from nekro_core.sandbox.egress.budget import OverBudget
+
+
+class Pages(BaseHTTPRequestHandler):
+    """Says ``well``; ``/to/<address>`` leads there."""
+
+    def do_GET(self) -> None:
+        self.server.visits.append(self.path)  # type: ignore[attr-defined]
+        moved = self.path.partition("/to/")[2]
+        self.send_response(302 if moved else 200)
+        if moved:
+            self.send_header("Location", moved)
+        self.send_header("Content-Length", "0" if moved else "4")
+        self.end_headers()
+        self.wfile.write(b"" if moved else b"well")
+
+    def log_message(self, *_: object) -> None: ...
+
+
+class Served:
+    """A server of this machine, of whoever: not the bot's own where ``others`` says so."""
+
+    def __init__(self) -> None:
+        self.server = ThreadingHTTPServer(("0.0.0.0", 0), Pages)
+        self.server.visits = []  # type: ignore[attr-defined]
+        self.port = self.server.server_port
+
+    @property
+    def visits(self) -> list[str]:
+        return self.server.visits  # type: ignore[attr-defined,no-any-return]
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    served = Served()
+    thread = threading.Thread(target=served.server.serve_forever, args=(0.01,))
+    thread.start()
+    yield served
+    served.server.shutdown()
+    thread.join()
+    served.server.server_close()
+
+
+def nobody(_: int) -> bool:
+    return False
+
+
+def platform(*entries: str, old_ports: frozenset[int] = frozenset()) -> PlatformReach:
+    """The test's own servers are taken for another program's."""
+    return PlatformReach(entries, old_ports=old_ports, is_own_port=nobody)
+
+
+def chat(*allowed: str, private: tuple[str, ...] = (), told: bool = True) -> ChatReach:
+    return ChatReach(Rules.parse(allowed, private), told=lambda _: told)
+
+
+def own_address() -> str:
+    """This machine's address on its network, as another machine would name it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # nothing is sent
+        except OSError:
+            pytest.skip("this machine has no network but loopback")
+        return str(probe.getsockname()[0])
+
+
+async def fetched(reach: Reach, url: str, *answers: str) -> bytes:
+    async def resolve(host: str, _: int) -> list[str]:
+        return list(answers) or [host]
+
+    async with Fetcher(MediaSettings(fetch_s=2), reach, resolve=resolve) as fetcher:
+        return await fetcher.fetch(url)
+
+
+async def test_a_platforms_program_is_reached_at_its_port_alone(served: Served) -> None:
+    reach = platform(f"127.0.0.1:{served.port}")
+    assert await fetched(reach, f"http://127.0.0.1:{served.port}/") == b"well"
+    with pytest.raises(NotFetched, match="not public"):
+        await fetched(reach, f"http://127.0.0.1:{served.port - 1}/")
+    with pytest.raises(NotFetched, match="not public"):
+        await fetched(platform("127.0.0.1:1"), f"http://127.0.0.1:{served.port}/")
+
+
+async def test_a_bare_host_opens_web_ports_and_onebots(served: Served) -> None:
+    url = f"http://127.0.0.1:{served.port}/"
+    with pytest.raises(NotFetched, match=f'PRIVATE_HOSTS=\\["127.0.0.1:{served.port}"\\]'):
+        await fetched(platform("127.0.0.1"), url)
+    old = platform("127.0.0.1", old_ports=frozenset({served.port}))
+    assert await fetched(old, url) == b"well"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "own"])
+async def test_the_bots_own_ports_are_never_reached(served: Served, host: str) -> None:
+    host = own_address() if host == "own" else host
+    # Not told which they are: this process listens, and so it is the bot's.
+    for entry in (f"{host}:{served.port}", host):
+        reach = PlatformReach((entry,), old_ports=frozenset({served.port}))
+        with pytest.raises(NotFetched, match="the bot itself listens"):
+            await fetched(reach, f"http://{host}:{served.port}/")
+    assert served.visits == []
+
+
+async def test_a_public_address_of_this_machine_is_inside(served: Served) -> None:
+    host = own_address()
+    for reach in (platform(), chat(f"{host}:{served.port}"), chat("*", told=False)):
+        with pytest.raises(NotFetched):
+            await fetched(reach, f"http://{host}:{served.port}/")
+    assert served.visits == []
+
+
+async def test_where_it_has_moved_to_is_checked_like_the_first(served: Served) -> None:
+    inner = f"http://127.0.0.1:{served.port}/inner"
+    reach = platform(f"files.example:{served.port}")
+    with pytest.raises(NotFetched, match="not public"):
+        await fetched(reach, f"http://files.example:{served.port}/to/{inner}", "127.0.0.1")
+    assert served.visits == [f"/to/{inner}"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:{port}/",
+        "http://[::1]:{port}/",
+        "http://[::ffff:127.0.0.1]:{port}/",
+        "http://0.0.0.0:{port}/",
+        "http://127.7.7.7:{port}/",
+        "http://{own}:{port}/",
+        "http://[::ffff:{own}]:{port}/",
+        "http://inside.example:{port}/",
+        "http://169.254.1.1:{port}/",
+        "http://[fe80::1]:{port}/",
+    ],
+)
+async def test_code_never_reaches_this_machine_whatever_is_set(served: Served, url: str) -> None:
+    url = url.format(port=served.port, own=own_address())
+    host = url.split("//")[1].rpartition(":")[0]
+    inner = () if "example" not in url else ("127.0.0.1",)
+    allowed = (f"{host}:{served.port}",)
+    for reach in (chat(private=allowed), chat(*allowed), chat(private=allowed, told=False)):
+        with pytest.raises(NotFetched):
+            await fetched(reach, url, *inner)
+    assert served.visits == []
+
+
+@pytest.mark.parametrize(
+    ("allowed", "url", "problem"),
+    [
+        ((), "http://example.org/x.png", "has no network"),
+        ((), "http://example.org/x.png", r'NEKRO_SANDBOX__EGRESS=\["example.org"\]'),
+        (("example.net",), "http://example.org/x.png", "example.org:80 is not among"),
+        (("example.org",), "http://example.org:8080/x.png", "example.org:8080 is not among"),
+        (("*.example.org",), "https://example.org/x.png", "is not among"),
+    ],
+)
+async def test_code_reaches_what_the_chats_boxes_may(
+    allowed: tuple[str, ...], url: str, problem: str
+) -> None:
+    asked: list[str] = []
+
+    async def resolve(host: str, _: int) -> list[str]:
+        asked.append(host)
+        return ["8.8.8.8"]
+
+    async with Fetcher(MediaSettings(fetch_s=2), chat(*allowed), resolve=resolve) as fetcher:
+        with pytest.raises(NotFetched, match=problem):
+            await fetcher.fetch(url)
+    # A lookup alone would carry words out, to whoever answers for the name.
+    assert asked == []
+
+
+async def test_a_host_that_code_did_not_name_needs_no_rule_and_is_outside() -> None:
+    with pytest.raises(NotFetched, match="not public"):
+        await fetched(chat(told=False), "http://example.org/", "10.0.0.1")
+    reach = chat(told=False)
+    reach.may_look_up("example.org", 443)
+
+
+async def test_traffic_is_counted_with_that_of_the_boxes() -> None:
+    def spend(_: int) -> None:
+        raise OverBudget
+
+    reach = ChatReach(Rules.parse(["example.org"]), told=lambda _: True, spend=spend)
+    with pytest.raises(NotFetched, match="traffic of the hour"):
+        reach.may_look_up("example.org", 80)
+
+
+@pytest.mark.parametrize("entry", ["", "http://127.0.0.1", "a:0", "a:99999", "a:b", "[::1", "a/b"])
+def test_an_entry_that_is_none_is_told(entry: str) -> None:
+    with pytest.raises(ValidationError, match=r"127\.0\.0\.1:3001"):
+        MediaSettings(private_hosts=frozenset({entry}))
+
+
+def test_old_entries_are_told_of_with_what_to_write() -> None:
+    reach = platform("127.0.0.1", "files.lan:9000", "::1", old_ports=frozenset({3001}))
+    assert reach.bare == ["127.0.0.1", "::1"]
