@@ -76,7 +76,7 @@ class App:
             stack.enter_context(DataFolderLock(data))
             settle(data)
             ways = await stack.enter_async_context(
-                Ways.open(settings, data, clock=clock, wall=wall)
+                Ways.open(settings, data, configuration, clock=clock, wall=wall)
             )
             watched = settings.nekro_plugin
             stack.enter_context(loop_watched(watched.blocks_s, watched.breaks_s))

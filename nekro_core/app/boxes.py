@@ -9,6 +9,7 @@ from typing import Self
 from loguru import logger
 
 from nekro_core.agent import ChatBoxes
+from nekro_core.plugin.fetching import ChatNetwork
 from nekro_core.sandbox.egress import Egress, EgressLimits, box_environment
 from nekro_core.sandbox.egress.overrides import OverridesFile
 from nekro_core.sandbox.egress.source import LetOutBoxes
@@ -17,13 +18,18 @@ from nekro_core.sandbox.supply import BoxSupply, owner_of
 from nekro_core.settings import Settings
 
 
+CODE_BOX = "default"
+"""The name of the box in which a chat's code runs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boxes:
     """``of_chats`` are those in which replies' code runs, ``for_plugins`` those that plugins
-    make."""
+    make. ``network`` is what is fetched for the code of a chat, as its own box would."""
 
     of_chats: ChatBoxes
     for_plugins: LetOutBoxes
+    network: ChatNetwork
 
     @classmethod
     @asynccontextmanager
@@ -60,7 +66,14 @@ class Boxes:
                 preview=preview,
                 equip=egress.attach,
             )
-            yield cls(of_chats=of_chats, for_plugins=LetOutBoxes(supply, egress))
+            yield cls(
+                of_chats=of_chats,
+                for_plugins=LetOutBoxes(supply, egress),
+                network=ChatNetwork(
+                    rules=lambda chat: rules.rules(str(chat), CODE_BOX),
+                    spend=lambda chat: egress.budget(str(chat)).spend,
+                ),
+            )
 
 
 def _say_no_boxes(reason: str) -> None:

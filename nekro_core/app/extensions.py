@@ -13,7 +13,6 @@ from nekro_core.app.ways import Ways
 from nekro_core.chat import ChatKey
 from nekro_core.compat import Host as OlderHost
 from nekro_core.compat import hosted, provided_names
-from nekro_core.delivery import Fetcher
 from nekro_core.llm.model import ChatModel
 from nekro_core.maibot import MaiBotHost, MaiBotPorts
 from nekro_core.mcp_servers import McpServers
@@ -21,6 +20,7 @@ from nekro_core.plugin import PluginRegistry, Services
 from nekro_core.plugin.commands.access import CommandPermission, standing
 from nekro_core.plugin.commands.book import CommandBook
 from nekro_core.plugin.commands.command import Command, CommandFamily
+from nekro_core.plugin.fetching import PluginFetcher, PluginMedia
 from nekro_core.plugin.models.endpoints import PluginModels
 from nekro_core.plugin.models.metered import Ledger
 from nekro_core.plugin.tasks.kept import KeptTasks
@@ -96,6 +96,7 @@ class Extensions:
                         operator=partial(_is_operator, store, settings),
                         wall=wall,
                         online=outbox.nudge,
+                        received=ways.media,
                         hook_sends=outbox.hook,
                     )
                 )
@@ -151,13 +152,12 @@ async def _open_services(
             model, settings.nekro_llm, settings.nekro_models, Ledger(store.model_uses, wall)
         )
         stack.push_async_callback(models.aclose)
-        fetcher = await stack.enter_async_context(Fetcher(settings.nekro_delivery.media))
         packages = bounds.shelf(data)
         stack.enter_context(packages.on_path())
         yield Services(
             outgoing=ways.outbox,
             journal=ways.journal,
-            media=ways.media,
+            media=PluginMedia(ways.media, boxes.network),
             plugin_data=store.plugin_data,
             speaker=speaker,
             data_dir=data,
@@ -169,7 +169,7 @@ async def _open_services(
             boxes=boxes.for_plugins,
             pool_of=boxes.of_chats.pool,
             model=models.own,
-            fetcher=fetcher,
+            fetcher=PluginFetcher(ways.fetcher, boxes.network),
             packages=packages,
             older=older,
             timers=ways.timers,

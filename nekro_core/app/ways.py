@@ -1,17 +1,29 @@
 """The way in and the way out of the bot: what is said is kept here, and goes out here."""
 
-from collections.abc import AsyncIterator, Callable
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
+
+from loguru import logger
 
 from nekro_core.agent import ChatJournal
-from nekro_core.delivery import Adapter, Broadcast, Inbox, MediaStore, Outbox
+from nekro_core.delivery import (
+    Adapter,
+    Broadcast,
+    Fetcher,
+    Inbox,
+    MediaSettings,
+    MediaStore,
+    Outbox,
+)
 from nekro_core.delivery.fitting import Fitting
 from nekro_core.delivery.hearing import Hearing
 from nekro_core.delivery.links import MediaLinks
+from nekro_core.delivery.reach import PlatformReach
 from nekro_core.delivery.tidying import Tidying
 from nekro_core.media.converter import Converter
 from nekro_core.settings import Settings
@@ -29,6 +41,7 @@ class Ways:
     store: Store
     activity: Broadcast
     converter: Converter
+    fetcher: Fetcher
     media: MediaStore
     links: MediaLinks
     inbox: Inbox
@@ -44,11 +57,13 @@ class Ways:
         cls,
         settings: Settings,
         data: Path,
+        configuration: Mapping[str, Any],
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
-        """Open them below the folder ``data``, which must be locked. Raises `StoreError`."""
+        """Open them below the folder ``data``, which must be locked. ``configuration`` is what the
+        adapters read their settings from. Raises `StoreError`."""
         delivery, heard = settings.nekro_delivery, settings.nekro_speech.transcriber
         async with AsyncExitStack() as stack:
             store = await stack.enter_async_context(
@@ -56,7 +71,10 @@ class Ways:
             )
             activity = Broadcast()
             converter = await stack.enter_async_context(Converter())
-            media = await stack.enter_async_context(MediaStore(data, delivery.media, converter))
+            fetcher = Fetcher(delivery.media, _platform_reach(delivery.media, configuration))
+            media = await stack.enter_async_context(
+                MediaStore(data, delivery.media, converter, fetcher)
+            )
             inbox = Inbox(store, activity, clock=clock, wall=wall)
             links = MediaLinks(
                 data,
@@ -93,6 +111,7 @@ class Ways:
                 store=store,
                 activity=activity,
                 converter=converter,
+                fetcher=fetcher,
                 media=media,
                 links=links,
                 inbox=inbox,
@@ -102,3 +121,25 @@ class Ways:
                 hearing=hearing,
                 timers=timers,
             )
+
+
+_WS_PORT = re.compile(r"(wss?)://(?:\[[^\]]*\]|[^/:?#\s\"']*)(?::(\d{1,5}))?")
+
+
+def _platform_reach(settings: MediaSettings, configuration: Mapping[str, Any]) -> PlatformReach:
+    """What received media may be fetched from. Says in the log what entries of the older form, a
+    host without a port, are to become."""
+    urls = [configuration.get(name) or "" for name in ("onebot_v11_ws_urls", "onebot_ws_urls")]
+    found = [match for match in _WS_PORT.finditer(str(urls))]
+    ports = {int(match[2] or (443 if match[1] == "wss" else 80)) for match in found}
+    reach = PlatformReach(settings.private_hosts, old_ports=ports)
+    for host in reach.bare:
+        shown = f"[{host}]" if ":" in host else host
+        logger.warning(
+            'NEKRO_DELIVERY__MEDIA__PRIVATE_HOSTS: "{}" names no port, so only {} are opened there; '
+            'write the port at which the platform\'s program serves files: ["{}:3001"]',
+            host,
+            ", ".join(map(str, reach.old_ports)),
+            shown,
+        )
+    return reach

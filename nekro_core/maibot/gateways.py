@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -197,8 +198,10 @@ async def _inbound(
     pieces: list[Segment] = []
     raw = given.get("raw_message")
     if isinstance(raw, list) and raw:
-        ctx = AgentCtx(services=host.ports.services, chat=key)
-        pieces = await segments(ctx, raw)
+        services = host.ports.services
+        # What a platform delivers is fetched as from any adapter.
+        services = replace(services, media=host.ports.received or services.media)
+        pieces = await segments(AgentCtx(services=services, chat=key), raw)
     elif given.get("processed_plain_text"):
         pieces = [Text(str(given["processed_plain_text"]))]
     if not pieces:

@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 from nekro_core.chat import ChatKey, ChatMessage, Record
 from nekro_core.delivery.adapter import Adapter
 from nekro_core.delivery.hook import SendHook
+from nekro_core.delivery.host import MediaKeeper
 from nekro_core.llm.model import ChatModel
 from nekro_core.maibot import folder
 from nekro_core.maibot.changed import Changed
@@ -40,7 +41,7 @@ class MaiBotPorts:
     """What the host needs of the bot. ``adapters`` are the platforms, to which a plugin's gateway
     is added; ``inbound`` is where its messages go, ``online`` is called
     when one connects; ``hook_sends`` gives a say in what is sent. ``operator`` tells whether
-    somebody may run commands that are for operators."""
+    somebody may run commands that are for operators, ``received`` keeps what a gateway delivers."""
 
     services: Services
     store: Store
@@ -53,6 +54,7 @@ class MaiBotPorts:
     online: Callable[[], None] = lambda: None
     hook_sends: Callable[[SendHook], Callable[[], None]] | None = None
     operator: Callable[[ChatKey, str], bool] = lambda _chat, _user: False
+    received: MediaKeeper | None = None
 
 
 class MaiBotHost:

@@ -36,11 +36,12 @@ async def call(
         return _broken(tool, error)
     try:
         with anyio.move_on_after(tool.timeout_s), tool.around():
-            own = ctx.called_for(tool.owner, given=(args, kwargs))
+            own = ctx.called_for(tool.owner, given=(args, kwargs), by_code=True)
             with calling(own):
                 value: Any = await bridged(tool.handler(own, *bound.args, **bound.kwargs))
+                outcome = await own.shown(outcome_of(tool, value))
             await own.fs.hand_in()
-            return outcome_of(tool, value)
+            return outcome
     except ToolFailure as error:
         return Failed(_bounded(f"{tool.name}: {error}"))
     except BaseException as error:

@@ -25,6 +25,7 @@ from nekro_core.delivery.host import Expected
 from nekro_core.media.errors import MediaError
 from nekro_core.plugin.addressing import find_message, find_person
 from nekro_core.plugin.agent_segments import text_segments
+from nekro_core.plugin.fetching import fetching_for, named_by_code, with_fetched
 from nekro_core.plugin.files import BoxFileSystem, is_url
 from nekro_core.plugin.mirror import CallFiles, Mirror
 from nekro_core.plugin.older_context import OlderNames
@@ -32,7 +33,8 @@ from nekro_core.plugin.services import BoxFiles, Meter, Services
 from nekro_core.plugin.showing import Followed, Render, Showing
 from nekro_core.plugin.web.values import is_nowhere
 from nekro_core.sandbox.tools import handle_tool_call
-from nekro_core.tools.outcome import ToolFailure
+from nekro_core.tools.content import Content, ImageContent, contents
+from nekro_core.tools.outcome import Outcome, ReturnedMedia, RichObservation, ToolFailure
 
 LONGER_SIDE = 1568
 """Pixels. Providers scale down what is larger, and it costs more on the way."""
@@ -105,10 +107,13 @@ class AgentCtx(OlderNames):
         mirror = Mirror(services.data_dir, self.chat, self.owner, self.files, services.shared_bytes)
         return BoxFileSystem(self.box, services.media, self.chat, mirror, self.container_key)
 
-    def called_for(self, owner: str, given: object = ()) -> "AgentCtx":
+    def called_for(
+        self, owner: str, given: object = (), *, by_code: bool = False
+    ) -> "AgentCtx":
         """The same context in the hands of one plugin. ``given`` is what the model, or who
-        typed a command, wrote: none of it is a path of the host."""
-        return replace(self, owner=owner, files=CallFiles.now(given))
+        typed a command, wrote: none of it is a path of the host, and of what the chat's code wrote
+        (``by_code``) no host is reached that its boxes may not reach."""
+        return replace(self, owner=owner, files=CallFiles.now(given, by_code=by_code))
 
     async def send(
         self, segments: Sequence[Segment], *, chat_key: ChatKey | str | None = None
@@ -120,6 +125,7 @@ class AgentCtx(OlderNames):
         another chat without the operator's permission.
         """
         chat = self.allowed_chat(chat_key)
+        segments = await with_fetched(segments, self._from_web)
         try:
             receipts = await self.services.outgoing.send(chat, segments, run_id=self.run_id)
         except DeliveryError as error:
@@ -197,7 +203,8 @@ class AgentCtx(OlderNames):
         """Our own kept copy of a picture, sound or file. Raises `ToolFailure` with the reason."""
         keeper = self.services.media
         if is_url(source):
-            medium = await keeper.keep_url(self.chat, source, name=name, expect=expect)
+            with fetching_for(self.asked_in or self.chat, self.files):
+                medium = await keeper.keep_url(self.chat, source, name=name, expect=expect)
         else:
             if not isinstance(source, bytes):
                 name = name or str(source).replace("\\", "/").split("/")[-1]
@@ -206,6 +213,32 @@ class AgentCtx(OlderNames):
         if medium.problem:
             raise ToolFailure(medium.problem)
         return medium
+
+    async def shown(self, outcome: Outcome) -> Outcome:
+        """What a tool made, with copies of the pictures whose addresses the chat's code named: a
+        model's provider would fetch them for it. Raises `ToolFailure`."""
+        match outcome:
+            case RichObservation(parts):
+                return RichObservation(tuple([await self._copied(part) for part in parts]))
+            case ReturnedMedia(text, media):
+                copies = [
+                    replace(each, content=await self._copied(each.content))
+                    if each.content is not None
+                    else each
+                    for each in media
+                ]
+                return ReturnedMedia(text, tuple(copies))
+        return outcome
+
+    async def _copied(self, content: Content) -> Content:
+        if not isinstance(content, ImageContent) or not named_by_code(content.url):
+            return content
+        part = await self.picture_part(await self.fs.fetch(content.url))
+        (copy,) = contents([part])
+        return copy
+
+    async def _from_web(self, media: Media) -> Media:
+        return await self.medium(media.url, name=media.name)
 
     async def picture_part(
         self, picture: bytes, *, longer_side: int = LONGER_SIDE

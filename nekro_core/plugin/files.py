@@ -11,6 +11,7 @@ from anyio import to_thread
 from nekro_core.chat import ChatKey, Media
 from nekro_core.delivery.host import MediaKeeper
 from nekro_core.delivery.sniff import HEAD, sniff
+from nekro_core.plugin.fetching import fetching_for
 from nekro_core.plugin.mirror import HOME, SHARED, UPLOADS, Mirror
 from nekro_core.plugin.services import BoxFiles
 from nekro_core.plugin.waiting import wait_for
@@ -257,7 +258,8 @@ class BoxFileSystem:
         return copy if copy.is_file() else None
 
     async def _fetched(self, url: str) -> Media:
-        medium = await self._media.keep_url(self._chat, url, expect="file")
+        with fetching_for(self._chat, self._mirror.call):
+            medium = await self._media.keep_url(self._chat, url, expect="file")
         if medium.problem:
             raise ToolFailure(medium.problem)
         return medium

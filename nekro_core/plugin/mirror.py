@@ -35,17 +35,24 @@ _CLOCK_S = 0.01
 class CallFiles:
     """What one call of a plugin has to do with files. ``given`` is what the model, or who typed a
     command, wrote, ``began`` when (seconds since 1970, as files are dated); without a call nothing
-    was made during it."""
+    was made during it. ``by_code`` says that the chat's code calls: a host that it names is reached
+    as its boxes reach it."""
 
     given: Any = ()
     began: float = math.inf
+    by_code: bool = False
     shared_used: bool = False
     handed_in: set[Path] = field(default_factory=set)
 
     @classmethod
-    def now(cls, given: Any = ()) -> Self:
+    def now(cls, given: Any = (), *, by_code: bool = False) -> Self:
         """Of a call that begins now."""
-        return cls(given, time.time())
+        return cls(given, time.time(), by_code)
+
+
+def texts_of(call: CallFiles) -> Iterator[str]:
+    """Every text that was given to a call."""
+    return _texts(call.given)
 
 
 class Mirror:

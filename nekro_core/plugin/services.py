@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from nekro_core.chat import ChatKey, Receipt, Record, Segment
-from nekro_core.delivery.fetch import Fetcher
 from nekro_core.delivery.host import MediaKeeper
 from nekro_core.llm.model import ChatModel, Usage
 from nekro_core.media.converter import Picture
@@ -21,6 +20,13 @@ from nekro_core.vectors.home import VectorHome
 
 if TYPE_CHECKING:
     from nekro_core.plugin.models.endpoints import PluginModels
+
+
+class Fetching(Protocol):
+    """The network for plugins (`nekro_core.plugin.fetching.PluginFetcher`)."""
+
+    async def fetch(self, url: str) -> bytes:
+        """The bytes behind a URL. Raises `NotFetched`."""
 
 
 class Outgoing(Protocol):
@@ -179,7 +185,7 @@ class Services:
     boxes: BoxSource | None = None
     pool_of: Callable[[ChatKey], SandboxPool] | None = None
     model: ChatModel | None = None
-    fetcher: Fetcher | None = None
+    fetcher: Fetching | None = None
     packages: PackageShelf | None = None
     older: Older | None = None
     tasks: TaskRunner = field(default_factory=TaskRunner)

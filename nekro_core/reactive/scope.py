@@ -15,10 +15,10 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from nekro_core.delivery.fetch import Fetcher
 from nekro_core.llm.model import ChatModel
 from nekro_core.plugin.context import AgentCtx
-from nekro_core.plugin.services import BoxSource
+from nekro_core.plugin.fetching import fetching_for
+from nekro_core.plugin.services import BoxSource, Fetching
 from nekro_core.reactive.errors import NoScope
 from nekro_core.reactive.home import Home
 from nekro_core.sandbox.tools import SandboxPool
@@ -32,7 +32,7 @@ class Resources:
     boxes: BoxSource | None = None
     pool: SandboxPool | None = None
     model: ChatModel | None = None
-    fetcher: Fetcher | None = None
+    fetcher: Fetching | None = None
 
 
 BOXES_AT_ONCE: Final = 8
@@ -207,6 +207,19 @@ class Scope:
         self._changed = anyio.Event()
 
 
+@dataclass(frozen=True, slots=True)
+class _CallFetcher:
+    """The network as a call has it, in whose cells nobody knows of the call any more."""
+
+    ctx: AgentCtx
+    fetcher: Fetching
+
+    async def fetch(self, url: str) -> bytes:
+        """See `Fetching`."""
+        with fetching_for(self.ctx.asked_in or self.ctx.chat, self.ctx.files):
+            return await self.fetcher.fetch(url)
+
+
 def scope(source: AgentCtx | Resources | None = None) -> Scope:
     """An owner for cells, to be entered with ``async with`` or, inside of another, with ``with``.
 
@@ -220,7 +233,7 @@ def scope(source: AgentCtx | Resources | None = None) -> Scope:
                 boxes=services.boxes,
                 pool=services.pool_of(source.chat) if services.pool_of else None,
                 model=services.model,
-                fetcher=services.fetcher,
+                fetcher=_CallFetcher(source, services.fetcher) if services.fetcher else None,
             )
         )
     return Scope(source)

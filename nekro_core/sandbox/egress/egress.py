@@ -154,7 +154,7 @@ class Egress:
             f"box {name!r} of {owner!r}",
             lambda: self._allow(owner, name),
             dialer=self._dialer,
-            budget=self._budget(owner),
+            budget=self.budget(owner),
             limits=self._limits,
         )
 
@@ -173,7 +173,8 @@ class Egress:
                 connections.start_soon(gate.serve, stream)
             connections.cancel_scope.cancel()
 
-    def _budget(self, owner: str) -> Budget:
+    def budget(self, owner: str) -> Budget:
+        """What counts the traffic of an owner's boxes."""
         budget = self._budgets.get(owner)
         if budget is None:
             budget = Budget(self._limits.bytes_per_hour, self._clock)
