@@ -64,6 +64,11 @@ class OutcomeUnknown(CallError):
     """It may have been carried out or not."""
 
 
+CONNECTIONS = 32
+"""At once. Media take half of them at most: another server's that comes slowly leaves room for
+words."""
+
+
 class Homeserver:
     """One account's calls. An async context manager. ``info`` is read at each call, so a renewed
     token is used from the next one on."""
@@ -77,8 +82,9 @@ class Homeserver:
             trust_env=False,
             verify=_trusted(info.homeserver),
             follow_redirects=False,
-            limits=httpx.Limits(max_connections=32),
+            limits=httpx.Limits(max_connections=CONNECTIONS),
         )
+        self._downloads = anyio.CapacityLimiter(CONNECTIONS // 2)
 
     async def __aenter__(self) -> Self:
         return self
@@ -119,6 +125,14 @@ class Homeserver:
         nonebot-adapter-matrix 0.2.3 still calls, is closed on today's servers. Servers that know
         only the older one are asked there.
         """
+        try:
+            with anyio.fail_after(seconds):
+                async with self._downloads:
+                    return await self._downloaded(server, media_id, seconds)
+        except TimeoutError:
+            raise OutcomeUnknown(f"not there within {seconds:g} s") from None
+
+    async def _downloaded(self, server: str, media_id: str, seconds: float) -> bytes:
         where = f"{quote(server, safe='')}/{quote(media_id, safe='')}"
         paths = (f"client/v1/media/download/{where}", f"media/v3/download/{where}")
         for path in paths:

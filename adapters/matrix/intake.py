@@ -40,7 +40,7 @@ from .rooms import Room, Rooms, Said
 HISTORY_S = 30.0
 """A message that is older when we are back, by the server's own clock, was said while we were away;
 a younger one is answered as if we had been there."""
-MEDIUM_S = 30.0
+MEDIUM_S = 15.0
 """Seconds for a medium; the room's next message waits meanwhile."""
 MESSAGES = frozenset({"m.room.message", "m.sticker"})
 

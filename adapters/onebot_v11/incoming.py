@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import anyio
 from nonebot.adapters.onebot.v11 import Message as CodedMessage
 
 from nekro_core.api.chat import (
@@ -32,6 +33,8 @@ Json = Mapping[str, Any]
 SUMMARY_LENGTH = 200
 """Characters kept of a segment that we have no word for."""
 
+MEDIA = frozenset({"image", "record", "video", "file"})
+
 LATEST = 1e11
 """Seconds since 1970, in the year 5138."""
 
@@ -54,8 +57,24 @@ class Lookups(Protocol):
 
 
 async def read_segments(message: Any, lookups: Lookups) -> Segments:
-    """Our segments for a message as it stands on the wire: a list, or a string of CQ codes."""
-    return tuple([await _read(kind, data, lookups) for kind, data in raw_segments(message)])
+    """Our segments for a message as it stands on the wire: a list, or a string of CQ codes. Its
+    media are had side by side."""
+    raw = raw_segments(message)
+    media = [place for place, (kind, _) in enumerate(raw) if kind in MEDIA]
+    if len(media) < 2:
+        return tuple([await _read(kind, data, lookups) for kind, data in raw])
+    found: dict[int, Segment] = {}
+
+    async def read(place: int) -> None:
+        kind, data = raw[place]
+        found[place] = await _read(kind, data, lookups)
+
+    async with anyio.create_task_group() as tasks:
+        for place in media:
+            tasks.start_soon(read, place)
+        for place in sorted({*range(len(raw))} - {*media}):
+            await read(place)
+    return tuple(found[place] for place in range(len(raw)))
 
 
 def raw_segments(message: Any) -> list[tuple[str, Json]]:

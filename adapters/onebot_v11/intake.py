@@ -7,6 +7,7 @@ when it is read from the socket; what has to be asked for is asked inside the la
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import anyio
@@ -14,7 +15,7 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 from loguru import logger
 
-from nekro_core.api.adapter import Host, Lanes, accept_patiently
+from nekro_core.api.adapter import Host, Lanes, Reading, accept_patiently
 from nekro_core.api.chat import (
     ChatKey,
     ChatKeyError,
@@ -39,7 +40,7 @@ from .incoming import (
     time_of,
     words,
 )
-from .lookups import Enquiry
+from .lookups import HISTORY_S, Enquiry
 
 FILLING = 8
 """Chats whose history is fetched at once: an account may be in hundreds."""
@@ -47,7 +48,17 @@ UNHEARD_S = 3600.0
 """How far an account is searched that was here before and of which nothing is stored."""
 FILES_REMEMBERED = 64
 """Files of the latest messages, by chat, person and name."""
+TOGETHER = 8
+"""Messages of a history whose media are fetched side by side."""
 RECALLS = ("group_recall", "friend_recall")
+
+
+@dataclass(frozen=True, slots=True)
+class Come:
+    """An event, and of a message what it says; nothing of one that is our own."""
+
+    event: Json
+    reading: Reading[Segments] | None
 
 
 class Intake:
@@ -64,7 +75,7 @@ class Intake:
         self._filling = anyio.CapacityLimiter(FILLING)
         self._cut: dict[ChatKey, Connection] = {}
         """Chats whose history could not be fetched to its end, and the connection that was lost."""
-        self._behind: dict[ChatKey, list[Json]] = {}
+        self._behind: dict[ChatKey, list[Come]] = {}
         """What came behind such a history, until the next connection has brought the rest: stored
         before it, it would be taken for the point from which on a next history is needed."""
 
@@ -114,10 +125,16 @@ class Intake:
     async def _fill(self, connection: Connection, key: ChatKey, gap: Gap) -> None:
         async with self._filling:
             events = await missed(connection, gap)
-        for event in events:
-            # What came meanwhile by itself is no old story: a command among it is run.
-            known = words(event.get("message_id")) in connection.heard
-            await self._accept_message(connection, key, event, from_history=not known)
+        deadline = anyio.current_time() + HISTORY_S
+        for start in range(0, len(events), TOGETHER):
+            part = events[start : start + TOGETHER]
+            # This job is the lane's own, so all of them are begun.
+            read = [self._reading(connection, key, event, deadline) for event in part]
+            for event, reading in zip(part, read, strict=True):
+                # What came meanwhile by itself is no old story: a command among it is run.
+                known = words(event.get("message_id")) in connection.heard
+                come = Come(event, reading)
+                await self._accept_message(connection, key, come, from_history=not known)
         if connection.lost:
             self._cut[key] = connection
         else:
@@ -125,8 +142,8 @@ class Intake:
 
     async def _catch_up(self, connection: Connection, key: ChatKey) -> None:
         self._cut.pop(key, None)
-        for event in self._behind.pop(key, ()):
-            await self._handle(connection, key, event)
+        for come in self._behind.pop(key, ()):
+            await self._handle(connection, key, come)
 
     async def _sort(
         self, connection: Connection, instance: str, event: Json, *, unsure: bool
@@ -147,33 +164,44 @@ class Intake:
         if key is None:
             logger.debug("{}: an event of no chat: {}", connection.source, str(event)[:300])
             return
-        await self._lanes.submit(key, partial(self._hear, connection, key, event, unsure=unsure))
+        come = Come(event, self._reading(connection, key, event) if kind == "message" else None)
+        await self._lanes.submit(key, partial(self._hear, connection, key, come, unsure=unsure))
+
+    def _reading(
+        self, connection: Connection, key: ChatKey, event: Json, deadline: float | None = None
+    ) -> Reading[Segments] | None:
+        """What a message says, with its media; nothing of our own, which the outbox has kept."""
+        if _is_echo(connection, event):
+            return None
+        few = partial(self._lanes.few, key)
+        enquiry = Enquiry(connection, self._host.media, key, few=few, deadline=deadline)
+        return self._lanes.reading(key, partial(read_segments, event.get("message"), enquiry))
 
     async def _hear(
-        self, connection: Connection, key: ChatKey, event: Json, *, unsure: bool
+        self, connection: Connection, key: ChatKey, come: "Come", *, unsure: bool
     ) -> None:
         if unsure or self._cut.get(key) is connection:
-            self._behind.setdefault(key, []).append(event)
+            self._behind.setdefault(key, []).append(come)
             return
         await self._catch_up(connection, key)
-        await self._handle(connection, key, event)
+        await self._handle(connection, key, come)
 
-    async def _handle(self, connection: Connection, key: ChatKey, event: Json) -> None:
+    async def _handle(self, connection: Connection, key: ChatKey, come: "Come") -> None:
+        event = come.event
         if event.get("post_type") == "message":
-            await self._accept_message(connection, key, event)
+            await self._accept_message(connection, key, come)
         elif event.get("notice_type") in RECALLS:
             await self._host.recall(key, words(event.get("message_id")))
         else:
             await self._accept_notice(connection, key, event)
 
     async def _accept_message(
-        self, connection: Connection, key: ChatKey, event: Json, *, from_history: bool = False
+        self, connection: Connection, key: ChatKey, come: "Come", *, from_history: bool = False
     ) -> None:
-        sender = sender_of(event)
-        if event.get("post_type") == "message_sent" or sender.user_id == connection.account:
-            return  # The echo of our own message: the outbox has recorded it.
-        enquiry = Enquiry(connection, self._host.media, key)
-        segments = await read_segments(event.get("message"), enquiry)
+        if come.reading is None:
+            return
+        event, sender = come.event, sender_of(come.event)
+        segments = await come.reading.get()
         for segment in segments:
             if isinstance(segment, File):
                 self._remember_file((key, sender.user_id, segment.media.name))
@@ -197,7 +225,8 @@ class Intake:
             file: Json = found if isinstance(found, dict) else {}
             if (key, person_of(event), words(file.get("name"))) in self._files:
                 return  # NapCat and LLBot tell of a file twice: as a message and as this notice.
-            media = await Enquiry(connection, self._host.media, key).media("file", file)
+            few = partial(self._lanes.few, key)
+            media = await Enquiry(connection, self._host.media, key, few=few).media("file", file)
             segments: Segments = (File(media),)
             to_bot = False
         else:
@@ -238,6 +267,11 @@ class Intake:
             from_history=from_history,
         )
         await accept_patiently(self._host.accept, message)
+
+
+def _is_echo(connection: Connection, event: Json) -> bool:
+    own = event.get("post_type") == "message_sent"
+    return own or sender_of(event).user_id == connection.account
 
 
 def _addressed(segments: Segments, account: str) -> bool:

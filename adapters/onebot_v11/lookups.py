@@ -1,6 +1,7 @@
 """What has to be asked for before a message is complete: media, quoted messages, bundles."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 import anyio
@@ -23,8 +24,13 @@ from .incoming import Json, person_of, read_segments, time_of, wire_id, words
 
 LOOKUP_S = 5.0
 """Seconds for one question to the implementation."""
-MESSAGE_S = 30.0
-"""Seconds for everything that one message needs; the chat's next message waits meanwhile."""
+MESSAGE_S = 15.0
+"""Seconds from a message's arrival for everything that it needs; what is not there by then is said
+to be missing. The chat's next messages wait meanwhile, and are read meanwhile."""
+HISTORY_S = 30.0
+"""The same for all that was missed in one chat."""
+AT_ONCE = 4
+"""Media of one message."""
 MEDIA_PER_MESSAGE = 20
 """QQ lets a person send 20 pictures at once; more only come in a bundle, or from an attacker."""
 BUNDLE_MESSAGES = 100
@@ -36,19 +42,33 @@ _EXPECTED: Mapping[str, Expected] = {"image": "image", "record": "audio", "video
 _ACTIONS = {"image": "get_image", "record": "get_record", "video": "get_file", "file": "get_file"}
 
 
+Few = Callable[[], AbstractAsyncContextManager[Any]]
+"""A place among those that a chat has for fetching."""
+
+
 class Enquiry:
     """The `Lookups` of one message. Bounded in number and, together, in time; never raises: what
     cannot be had is said in the value."""
 
     def __init__(
-        self, connection: Connection, media: MediaKeeper, chat_key: ChatKey, *, depth: int = 0
+        self,
+        connection: Connection,
+        media: MediaKeeper,
+        chat_key: ChatKey,
+        *,
+        few: Few = nullcontext,
+        deadline: float | None = None,
+        depth: int = 0,
     ) -> None:
         self._connection = connection
         self._keeper = media
         self._chat_key = chat_key
         self._depth = depth
         self._media_left = MEDIA_PER_MESSAGE
-        self._deadline = anyio.current_time() + MESSAGE_S
+        self._few = few
+        self._slots = anyio.CapacityLimiter(AT_ONCE)
+        latest = anyio.current_time() + MESSAGE_S
+        self._deadline = latest if deadline is None else deadline
 
     async def media(self, kind: str, data: Json) -> Media:
         """Fetch through the address that the segment has, or else ask for one."""
@@ -59,16 +79,19 @@ class Enquiry:
             return Media(name=name, problem=f"only {MEDIA_PER_MESSAGE} media of a message are kept")
         self._media_left -= 1
         with anyio.move_on_after(self._deadline - anyio.current_time()):
-            address = _address(data) or await self._ask_for_address(kind, data)
-            if not address:
-                return Media(
-                    name=name,
-                    problem="the OneBot implementation offers no address to fetch it from",
-                )
-            return await self._keeper.keep_url(
-                self._chat_key, address, name=name, expect=_EXPECTED.get(kind, "file")
-            )
+            async with self._slots, self._few():
+                return await self._kept(kind, data, name)
         return Media(name=name, problem=f"not fetched within {MESSAGE_S:g} s")
+
+    async def _kept(self, kind: str, data: Json, name: str) -> Media:
+        address = _address(data) or await self._ask_for_address(kind, data)
+        if not address:
+            return Media(
+                name=name, problem="the OneBot implementation offers no address to fetch it from"
+            )
+        return await self._keeper.keep_url(
+            self._chat_key, address, name=name, expect=_EXPECTED.get(kind, "file")
+        )
 
     async def quoted(self, message_id: str) -> Reply:
         """Ask ``get_msg``; where that fails, the id alone is known."""

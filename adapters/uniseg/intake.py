@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 
 import anyio
@@ -14,7 +15,7 @@ from nonebot.matcher import matchers
 from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 
-from nekro_core.api.adapter import Host, Lanes, accept_patiently
+from nekro_core.api.adapter import Host, Lanes, Reading, accept_patiently
 from nekro_core.api.chat import (
     ChatKey,
     ChatKeyError,
@@ -223,7 +224,14 @@ class Intake:
             return key, partial(self._revise, bot, key, event, words)
         if self._platform.is_message(event):
             self._remember(key, target, self._clock())
-            return key, partial(self._accept_message, bot, key, event)
+            found = self._platform.sender(event)
+            if found.user_id == self._platform.user_of(bot):
+                return None  # The echo of our own message: the outbox has recorded it.
+            reader = self._reader(bot, key, event)
+            read = partial(self._platform.segments, event, bot, reader)
+            assert self._lanes is not None
+            reading = self._lanes.reading(key, read)
+            return key, partial(self._accept_message, bot, key, event, found, reader, reading)
         if recalled := self._platform.recalled(event):
             return key, partial(self._host.recall, key, self._identity(key, recalled))
         if (notice := self._platform.notice(event)) is not None:
@@ -255,20 +263,35 @@ class Intake:
         self, bot: Bot, key: ChatKey, event: Event, words: list[uniseg.Segment]
     ) -> None:
         platform = self._platform
-        named = partial(self.named, bot)
-        reader = Reader(self._host, platform, named, chat_key=key, bot=bot, event=event)
+        reader = self._reader(bot, key, event)
+        reader.turn.set()
         identity = self._identity(key, platform.message_id(event))
-        sender = named(platform.sender(event).user_id)
+        sender = self.named(bot, platform.sender(event).user_id)
         await self._host.revise(key, identity, sender, await reader.read(words))
 
-    async def _accept_message(self, bot: Bot, key: ChatKey, event: Event) -> None:
-        platform, found = self._platform, self._platform.sender(event)
-        if found.user_id == platform.user_of(bot):
-            return  # The echo of our own message: the outbox has recorded it.
-        named = partial(self.named, bot)
-        sender = Sender(named(found.user_id), found.name, found.role)
-        reader = Reader(self._host, platform, named, chat_key=key, bot=bot, event=event)
-        segments = await platform.segments(event, bot, reader)
+    def _reader(self, bot: Bot, key: ChatKey, event: Event) -> Reader:
+        named, few = partial(self.named, bot), partial(self._few, key)
+        return Reader(
+            self._host, self._platform, named, chat_key=key, bot=bot, event=event, few=few
+        )
+
+    def _few(self, key: ChatKey) -> AbstractAsyncContextManager[None]:
+        assert self._lanes is not None
+        return self._lanes.few(key)
+
+    async def _accept_message(
+        self,
+        bot: Bot,
+        key: ChatKey,
+        event: Event,
+        found: Sender,
+        reader: Reader,
+        reading: Reading[Segments],
+    ) -> None:
+        platform = self._platform
+        sender = Sender(self.named(bot, found.user_id), found.name, found.role)
+        reader.turn.set()
+        segments = await reading.get()
         to_bot = (
             key.kind is ChatKind.PRIVATE
             or platform.means_us(event, bot)

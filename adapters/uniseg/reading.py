@@ -1,6 +1,7 @@
 """uniseg's pieces of a received message as our segments."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from io import BytesIO
 from typing import Any
 
@@ -34,8 +35,11 @@ from .platform import Platform
 from .values import in_chat
 
 MEDIA_PER_MESSAGE = 20
-MESSAGE_S = 30.0
-"""Seconds for all media of one message; the chat's next message waits meanwhile."""
+MESSAGE_S = 15.0
+"""Seconds from a message's arrival for all its media; what is not there by then is said to be
+missing. The chat's next messages wait meanwhile, and are read meanwhile."""
+AT_ONCE = 4
+"""Media of one message."""
 QUOTED_LENGTH = 500
 """Characters kept of a message that was replied to."""
 SUMMARY_LENGTH = 200
@@ -51,6 +55,8 @@ _MEDIA: Mapping[type, tuple[Callable[[Media], Segment], Expected]] = {
 }
 
 
+Few = Callable[[], AbstractAsyncContextManager[Any]]
+"""A place among those that a chat has for fetching."""
 Named = Callable[[str], str]
 """Who a user id of the platform is to the inbox."""
 
@@ -91,7 +97,12 @@ class Reader:
         chat_key: ChatKey,
         bot: Bot,
         event: Event,
+        few: Few = nullcontext,
     ) -> None:
+        self.turn = anyio.Event()
+        """Set once what came before in the chat is stored: only then a quotation of it is found."""
+        self._few = few
+        self._slots = anyio.CapacityLimiter(AT_ONCE)
         self._host = host
         self._platform = platform
         self._named = named
@@ -102,16 +113,29 @@ class Reader:
         self._deadline = anyio.current_time() + MESSAGE_S
 
     async def read(self, pieces: list[uniseg.Segment], depth: int = 0) -> Segments:
-        """Our segments, neighbouring texts joined."""
+        """Our segments, neighbouring texts joined; the media are had side by side."""
         found: list[Segment] = []
-        for piece in pieces:
-            segment = await self._read(piece, depth)
+        for segment in await self._each(pieces, depth):
             last = found[-1] if found else None
             if isinstance(segment, Text) and isinstance(last, Text):
                 found[-1] = Text(last.text + segment.text)
             elif segment != Text(""):
                 found.append(segment)
         return tuple(found)
+
+    async def _each(self, pieces: list[uniseg.Segment], depth: int) -> list[Segment]:
+        media = [n for n, piece in enumerate(pieces) if isinstance(piece, uniseg.segment.Media)]
+        found: dict[int, Segment] = {}
+
+        async def read(place: int) -> None:
+            found[place] = await self._read(pieces[place], depth)
+
+        async with anyio.create_task_group() as tasks:
+            for place in media:
+                tasks.start_soon(read, place)
+            for place in sorted({*range(len(pieces))} - {*media}):
+                await read(place)
+        return [found[place] for place in range(len(pieces))]
 
     async def _read(self, piece: uniseg.Segment, depth: int) -> Segment:
         match piece:
@@ -145,6 +169,7 @@ class Reader:
         if self._platform.ids_of_chat:
             message_id = in_chat(message_id, self._key)
         if not sender:
+            await self.turn.wait()
             for record in reversed(await self._host.records(self._key)):
                 if record.message_id == message_id:
                     ours = record.author is Author.BOT
@@ -172,7 +197,8 @@ class Reader:
         self._media_left -= 1
         with anyio.move_on_after(self._deadline - anyio.current_time()):
             try:
-                return await self._kept(piece, name, expect)
+                async with self._slots, self._few():
+                    return await self._kept(piece, name, expect)
             except Exception as error:  # noqa: BLE001 - whatever the platform's adapter raises
                 logger.info("{}: a medium could not be had: {!r}", self._key, error)
                 return Media(name=name, problem=f"the platform did not hand it out: {error}"[:200])

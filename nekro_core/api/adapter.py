@@ -20,7 +20,7 @@ from nekro_core.delivery.adapter import (
     Editing,
     Shown,
 )
-from nekro_core.delivery.arrival import Lanes, accept_patiently
+from nekro_core.delivery.arrival import Lanes, Reading, accept_patiently
 from nekro_core.delivery.confirm import judged
 from nekro_core.delivery.errors import CannotDo
 from nekro_core.delivery.host import (
@@ -90,6 +90,7 @@ __all__ = [
     "PictureType",
     "PluginShown",
     "PluginsShown",
+    "Reading",
     "Recorded",
     "Serving",
     "Shown",

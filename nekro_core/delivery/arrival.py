@@ -3,15 +3,25 @@
 import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Generic, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
 from loguru import logger
 
 from nekro_core.chat import ChatMessage
+from nekro_core.delivery.shares import Shares
 from nekro_core.store import StoreUnavailable
 
+T = TypeVar("T")
 Job = Callable[[], Awaitable[None]]
+
+READ_AHEAD = 8
+"""Messages of a lane that are read at once: what one waits for, the next ones wait for too, so that
+a server which says nothing costs a chat one wait and not one for each message."""
+FEW = 4
+"""Media of a lane that are had at once."""
 
 RETRY_S = (0.2, 1.0, 4.0, 15.0)
 """Pauses before a message that could not be stored is offered again; the last one again and again.
@@ -50,6 +60,8 @@ class Lanes:
         self._tasks = tasks
         self._capacity = capacity
         self._queues: dict[Hashable, deque[Job]] = {}
+        self._ahead = Shares(READ_AHEAD)
+        self._few = Shares(FEW)
         self._waiting = 0
         self._progress = anyio.Event()
 
@@ -64,6 +76,23 @@ class Lanes:
             return
         self._queues[lane] = deque([job])
         self._tasks.start_soon(self._work, lane)
+
+    def reading(self, lane: Hashable, read: Callable[[], Awaitable[T]]) -> "Reading[T]":
+        """Have something read that a job of this lane will need. In a lane that waits for other
+        jobs it is begun now, beside them, `READ_AHEAD` at once; else when it is asked for."""
+        found = Reading(read)
+        if lane in self._queues:
+            found.begun = True
+            self._tasks.start_soon(self._read_ahead, lane, found)
+        return found
+
+    def few(self, lane: Hashable) -> AbstractAsyncContextManager[None]:
+        """One of the `FEW` places that a lane has for fetching."""
+        return self._few.of(lane)
+
+    async def _read_ahead(self, lane: Hashable, reading: "Reading[T]") -> None:
+        async with self._ahead.of(lane):
+            await reading.read()
 
     async def idle(self) -> None:
         """Wait until nothing is queued or running."""
@@ -92,3 +121,34 @@ class Lanes:
     def _step(self) -> None:
         self._progress.set()
         self._progress = anyio.Event()
+
+
+class Reading(Generic[T]):
+    """What was or will be read for a job. Made by `Lanes.reading`."""
+
+    def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
+        self._read = read
+        self._over = anyio.Event()
+        self._found: list[T] = []
+        self._error: Exception | None = None
+        self.begun = False
+
+    async def get(self) -> T:
+        """What was read, once it is. Raises what the reading raised."""
+        if self.begun:
+            await self._over.wait()
+        else:
+            self.begun = True
+            await self.read()
+        if self._error is not None:
+            raise self._error
+        return self._found[0]
+
+    async def read(self) -> None:
+        """Read it. What goes wrong is for `get`, whose job it concerns."""
+        try:
+            self._found.append(await self._read())
+        except Exception as error:  # noqa: BLE001 - raised where it is asked for
+            self._error = error
+        finally:
+            self._over.set()

@@ -29,6 +29,7 @@ EXPORTS = {
         "PictureType",
         "PluginShown",
         "PluginsShown",
+        "Reading",
         "Recorded",
         "Serving",
         "Shown",

@@ -41,6 +41,10 @@ class TelegramPeer(LoopbackServer):
         self.polls: list[Json] = []
         """The parameters of every ``getUpdates``."""
         self.on_call: Callable[[Call], None] | None = None
+        self.silent: set[str] = set()
+        """Files whose bytes never come."""
+        self.waited_for: list[str] = []
+        """Those of them that were asked for."""
         self.online = True
         self._answers: dict[str, deque[Answer]] = {}
         self._changed = anyio.Event()
@@ -217,6 +221,9 @@ class TelegramPeer(LoopbackServer):
 
     async def _serve_file(self, stream: SocketStream, identity: str) -> bool:
         found = self.account.files.get(identity)
+        if identity in self.silent:
+            self.waited_for.append(identity)
+            await anyio.sleep_forever()
         if found is None:
             return await _reply(stream, 404, _no(404, "Not Found"))
         head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(found.data)}\r\n\r\n"

@@ -11,12 +11,17 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import anyio
 import httpx
 from nonebot.adapters.telegram.exception import ActionFailed
 
 CONNECT_S = 10.0
+SILENT_S = 5.0
+"""Longest wait for the next byte of a file."""
 POOL = 64
 """Connections at once; a long poll keeps one."""
+FILES = 32
+"""Of them for files: a file server that says nothing must leave room for words."""
 
 Json = dict[str, Any]
 Upload = tuple[str, bytes, str]
@@ -50,6 +55,7 @@ class Api:
 
     def __init__(self, server: str, token: str, proxy: str | None = None) -> None:
         self._server, self._token = server, token
+        self._files = anyio.CapacityLimiter(FILES)
         self._client = httpx.AsyncClient(
             proxy=proxy,
             timeout=httpx.Timeout(None, connect=CONNECT_S, pool=CONNECT_S),
@@ -75,20 +81,25 @@ class Api:
         """A file that somebody sent. Raises `NotFetched`: its address has the token in it, so it
         is fetched here and shown to nobody."""
         try:
-            found = await self.call("getFile", {"file_id": file_id})
-            url = f"{self._server}file/bot{self._token}/{found['file_path']}"
-            async with self._client.stream("GET", url) as answer:
-                if not answer.is_success:
-                    raise NotFetched(f"the file server answered {answer.status_code}")
-                data = bytearray()
-                async for piece in answer.aiter_bytes():
-                    data += piece
-                    if len(data) > most:
-                        raise NotFetched(f"larger than {most} bytes")
+            async with self._files:
+                found = await self.call("getFile", {"file_id": file_id})
+                url = f"{self._server}file/bot{self._token}/{found['file_path']}"
+                return await self._downloaded(url, most)
         except Refused as error:
             raise NotFetched(str(error)) from None
         except httpx.HTTPError as error:
             raise NotFetched(f"{type(error).__name__} while fetching it") from None
+
+    async def _downloaded(self, url: str, most: int) -> bytes:
+        waits = httpx.Timeout(SILENT_S, connect=CONNECT_S, pool=CONNECT_S)
+        async with self._client.stream("GET", url, timeout=waits) as answer:
+            if not answer.is_success:
+                raise NotFetched(f"the file server answered {answer.status_code}")
+            data = bytearray()
+            async for piece in answer.aiter_bytes():
+                data += piece
+                if len(data) > most:
+                    raise NotFetched(f"larger than {most} bytes")
         return bytes(data)
 
     async def aclose(self) -> None:

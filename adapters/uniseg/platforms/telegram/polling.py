@@ -25,6 +25,10 @@ LATE_S = 15.0
 """Seconds more until the connection counts as dead."""
 RETRY_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 """Pauses after one failure, two, ...; the last one stays."""
+BESIDE_S = 0.3
+"""How often is asked for more while what came is not all stored: one chat's picture may be slow, and
+another one's words come beside it. They are confirmed together; until then the platform shows at
+most a hundred of them again with each answer."""
 EAGER_S = 0.5
 """Shortest time between two questions that bring nothing: some servers hold nothing back."""
 
@@ -81,6 +85,8 @@ class PollingAdapter(StockAdapter):
         """Ask for updates, again and again. Never raises for what the platform does."""
         offset: int | None = None
         failures = 0
+        taken: set[int] = set()
+        """Updates that are handed on and not confirmed."""
         while True:
             began = anyio.current_time()
             try:
@@ -94,10 +100,18 @@ class PollingAdapter(StockAdapter):
                 failures += 1
                 continue
             failures = 0
-            if await self._stored(bot, updates):
-                offset = max((int(u["update_id"]) + 1 for u in updates), default=offset)
-            elif updates:
+            for update in updates:
+                if int(update["update_id"]) not in taken:
+                    taken.add(int(update["update_id"]))
+                    await cast(_Counted, bot).handle_event(_event_of(update))
+            stored = await self._stored(bot) if taken else True
+            if stored is None:
+                continue
+            if stored:
+                offset = max((number + 1 for number in taken), default=offset)
+            else:
                 await anyio.sleep(RETRY_S[0])
+            taken.clear()
             if not updates and anyio.current_time() - began < EAGER_S:
                 await anyio.sleep(EAGER_S)
 
@@ -134,12 +148,12 @@ class PollingAdapter(StockAdapter):
         updates = found if isinstance(found, list) else []
         return sorted(updates, key=lambda update: int(update["update_id"]))
 
-    async def _stored(self, bot: Bot, updates: list[Json]) -> bool:
-        """Hand them on and wait until they are stored; false where some are not."""
-        ear = cast(_Counted, bot)
-        for update in updates:
-            await ear.handle_event(_event_of(update))
-        return await ear.settled() if updates else True
+    async def _stored(self, bot: Bot) -> bool | None:
+        """Wait until what was handed on is stored, for a moment: false where some is not, nothing
+        where it is not known yet."""
+        with anyio.move_on_after(BESIDE_S):
+            return await cast(_Counted, bot).settled()
+        return None
 
 
 def _event_of(update: Json) -> Event:

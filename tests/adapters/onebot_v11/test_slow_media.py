@@ -1,0 +1,76 @@
+"""A media server that says nothing: other chats notice nothing, its own chat waits once."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.api.chat import Image, plain_text
+from nekro_core.delivery import Fetcher, MediaSettings, MediaStore
+from nekro_core.delivery.reach import PlatformReach
+from tests.adapters.onebot_v11.running import GROUP, Bot
+from tests.peers.onebot_v11 import OneBotPeer, image, text
+from tests.peers.silent_files import SilentFiles
+
+SILENT_S = 1.0
+
+
+@pytest.fixture
+async def files() -> AsyncIterator[SilentFiles]:
+    async with SilentFiles() as serving:
+        yield serving
+
+
+@pytest.fixture
+async def media(bot: Bot, files: SilentFiles, tmp_path: Path) -> AsyncIterator[MediaStore]:
+    """The bot's own store, for which the server is a platform's program."""
+    settings = MediaSettings(silent_s=SILENT_S)
+    reach = PlatformReach([files.address.removeprefix("http://")], is_own_port=lambda _: False)
+    async with MediaStore(tmp_path / "kept", settings, fetcher=Fetcher(settings, reach)) as store:
+        bot.host.media = store  # type: ignore[assignment]
+        yield store
+
+
+async def test_nobody_else_waits_and_its_chat_waits_once(
+    bot: Bot, peer: OneBotPeer, files: SilentFiles, media: MediaStore
+) -> None:
+    began = anyio.current_time()
+    for number in range(10):
+        slow = image("x.png", f"{files.address}/{number}")
+        await peer.say_in_group(30003, 10001, [text(f"slow {number}"), slow])
+    await peer.say_in_group(30003, 10001, "last of the slow chat")
+    with anyio.fail_after(30):
+        while not files.waiting:
+            await anyio.sleep(0.005)
+    asked = anyio.current_time()
+    cat = image("cat.png", f"{files.address}/cat.png")
+    await peer.say_in_group(30004, 10002, [text("quick"), cat], at_me=True)
+    (quick,) = await bot.host.heard(1)
+    assert anyio.current_time() - asked < 1.0 * SILENT_S
+    assert "quick" in plain_text(quick.segments)
+    assert [s.media.problem for s in quick.segments if isinstance(s, Image)] == [""]
+
+    heard = (await bot.host.heard(12))[1:]
+    took = anyio.current_time() - began
+    assert {each.chat_key for each in heard} == {GROUP}
+    words = [plain_text(each.segments).split("[")[0].strip() for each in heard]
+    assert words == [*(f"slow {number}" for number in range(10)), "last of the slow chat"]
+    problems = [s.media.problem for m in heard for s in m.segments if isinstance(s, Image)]
+    assert problems == [f"the server said nothing for {SILENT_S:g} s"] * 10
+    # Four are asked for at once: three waits, not ten.
+    assert files.most == 4
+    assert took < 5 * SILENT_S
+
+
+async def test_the_pictures_of_one_message_are_waited_for_together(
+    bot: Bot, peer: OneBotPeer, files: SilentFiles, media: MediaStore
+) -> None:
+    slow = [image("x.png", f"{files.address}/{number}") for number in range(4)]
+    cat = image("cat.png", f"{files.address}/cat.png")
+    began = anyio.current_time()
+    await peer.say_in_group(30003, 10001, [slow[0], cat, text("between"), *slow[1:]])
+    (heard,) = await bot.host.heard(1)
+    assert anyio.current_time() - began < 3 * SILENT_S
+    good = [not s.media.problem if isinstance(s, Image) else None for s in heard.segments]
+    assert good == [False, True, None, False, False, False]

@@ -1,0 +1,44 @@
+"""A file server that says nothing: other chats of the account are heard, and nothing is confirmed
+before it is stored."""
+
+from pathlib import Path
+
+import anyio
+
+from adapters.uniseg.platforms.telegram import calls
+from nekro_core.api.chat import ChatKey, Image, plain_text
+from tests.adapters.uniseg.telegram.running import GROUP, GROUP_ID, bot_with_peer
+
+OTHER_ID = -1002
+OTHER = ChatKey.parse(f"telegram-group_{OTHER_ID}")
+
+
+async def test_other_chats_are_heard_while_one_waits_for_its_pictures(tmp_path: Path) -> None:
+    async with bot_with_peer(tmp_path) as (bot, peer):
+        peer.account.chat(OTHER_ID)
+        for number in range(4):
+            photo = peer.account.photo()
+            peer.silent |= {size["file_id"] for size in photo}
+            await peer.say(GROUP_ID, 10001, f"slow {number}", photo=photo)
+        await peer.say(GROUP_ID, 10001, "last of the slow chat")
+        with anyio.fail_after(30):
+            while len(peer.waited_for) < 4:
+                await anyio.sleep(0.005)
+        asked = anyio.current_time()
+        await peer.say(OTHER_ID, 10002, "quick")
+        (quick,) = await bot.host.heard(1)
+        assert anyio.current_time() - asked < 2.0
+        assert (quick.chat_key, plain_text(quick.segments)) == (OTHER, "quick")
+        # Nothing is confirmed: whatever ends the bot now, all of it comes again.
+        assert all(not poll.get("offset") for poll in peer.polls)
+
+        heard = (await bot.host.heard(6))[1:]
+        assert anyio.current_time() - asked < 2 * calls.SILENT_S
+        assert {each.chat_key for each in heard} == {GROUP}
+        words = [plain_text(each.segments).rpartition("]")[2].strip() for each in heard]
+        assert words == [*(f"slow {number}" for number in range(4)), "last of the slow chat"]
+        problems = [s.media.problem for m in heard for s in m.segments if isinstance(s, Image)]
+        assert len(problems) == 4
+        assert all("ReadTimeout" in problem for problem in problems), problems
+        await peer.until(lambda: any(poll.get("offset") for poll in peer.polls))
+        assert len(bot.host.accepted) == 6

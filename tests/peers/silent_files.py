@@ -1,0 +1,40 @@
+"""A file server that takes connections and questions, and says nothing; ``/cat.png`` comes at once."""
+
+import base64
+
+from anyio.abc import SocketStream
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from tests.peers.listening import LoopbackServer, read_request
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+class SilentFiles(LoopbackServer):
+    """See the module. ``waiting`` is how many questions have no answer now, ``most`` at one time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = self.most = 0
+
+    @property
+    def address(self) -> str:
+        """Where it is, with its port."""
+        return self.base_url.removesuffix("/v1")
+
+    async def serve(self, stream: SocketStream, reader: BufferedByteReceiveStream) -> bool:
+        """See `LoopbackServer`."""
+        path = (await read_request(reader)).path
+        if path == "/cat.png":
+            head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(PNG)}\r\n\r\n"
+            await stream.send(head.encode() + PNG)
+            return True
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        try:
+            await reader.receive_exactly(1)  # which raises once the client has gone
+        finally:
+            self.waiting -= 1
+        return False
