@@ -1,9 +1,6 @@
 """Which hosts the platform's messages and a chat's code may have fetched."""
 
-import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from pydantic import ValidationError
@@ -12,46 +9,13 @@ from nekro_core.delivery import Fetcher, MediaSettings, NotFetched
 from nekro_core.delivery.reach import ChatReach, PlatformReach, Reach
 from nekro_core.sandbox.egress import Rules
 from nekro_core.sandbox.egress.budget import OverBudget
-
-
-class Pages(BaseHTTPRequestHandler):
-    """Says ``well``; ``/to/<address>`` leads there."""
-
-    def do_GET(self) -> None:
-        self.server.visits.append(self.path)  # type: ignore[attr-defined]
-        moved = self.path.partition("/to/")[2]
-        self.send_response(302 if moved else 200)
-        if moved:
-            self.send_header("Location", moved)
-        self.send_header("Content-Length", "0" if moved else "4")
-        self.end_headers()
-        self.wfile.write(b"" if moved else b"well")
-
-    def log_message(self, *_: object) -> None: ...
-
-
-class Served:
-    """A server of this machine, of whoever: not the bot's own where ``others`` says so."""
-
-    def __init__(self) -> None:
-        self.server = ThreadingHTTPServer(("0.0.0.0", 0), Pages)
-        self.server.visits = []  # type: ignore[attr-defined]
-        self.port = self.server.server_port
-
-    @property
-    def visits(self) -> list[str]:
-        return self.server.visits  # type: ignore[attr-defined,no-any-return]
+from tests.peers.visited import Visited, own_address, visited
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
-    served = Served()
-    thread = threading.Thread(target=served.server.serve_forever, args=(0.01,))
-    thread.start()
-    yield served
-    served.server.shutdown()
-    thread.join()
-    served.server.server_close()
+def served() -> Iterator[Visited]:
+    with visited() as serving:
+        yield serving
 
 
 def nobody(_: int) -> bool:
@@ -67,16 +31,6 @@ def chat(*allowed: str, private: tuple[str, ...] = (), told: bool = True) -> Cha
     return ChatReach(Rules.parse(allowed, private), told=lambda _: told)
 
 
-def own_address() -> str:
-    """This machine's address on its network, as another machine would name it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # nothing is sent
-        except OSError:
-            pytest.skip("this machine has no network but loopback")
-        return str(probe.getsockname()[0])
-
-
 async def fetched(reach: Reach, url: str, *answers: str) -> bytes:
     async def resolve(host: str, _: int) -> list[str]:
         return list(answers) or [host]
@@ -85,7 +39,7 @@ async def fetched(reach: Reach, url: str, *answers: str) -> bytes:
         return await fetcher.fetch(url)
 
 
-async def test_a_platforms_program_is_reached_at_its_port_alone(served: Served) -> None:
+async def test_a_platforms_program_is_reached_at_its_port_alone(served: Visited) -> None:
     reach = platform(f"127.0.0.1:{served.port}")
     assert await fetched(reach, f"http://127.0.0.1:{served.port}/") == b"well"
     with pytest.raises(NotFetched, match="not public"):
@@ -94,7 +48,7 @@ async def test_a_platforms_program_is_reached_at_its_port_alone(served: Served) 
         await fetched(platform("127.0.0.1:1"), f"http://127.0.0.1:{served.port}/")
 
 
-async def test_a_bare_host_opens_web_ports_and_onebots(served: Served) -> None:
+async def test_a_bare_host_opens_web_ports_and_onebots(served: Visited) -> None:
     url = f"http://127.0.0.1:{served.port}/"
     with pytest.raises(NotFetched, match=f'PRIVATE_HOSTS=\\["127.0.0.1:{served.port}"\\]'):
         await fetched(platform("127.0.0.1"), url)
@@ -103,7 +57,7 @@ async def test_a_bare_host_opens_web_ports_and_onebots(served: Served) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "own"])
-async def test_the_bots_own_ports_are_never_reached(served: Served, host: str) -> None:
+async def test_the_bots_own_ports_are_never_reached(served: Visited, host: str) -> None:
     host = own_address() if host == "own" else host
     # Not told which they are: this process listens, and so it is the bot's.
     for entry in (f"{host}:{served.port}", host):
@@ -113,7 +67,7 @@ async def test_the_bots_own_ports_are_never_reached(served: Served, host: str) -
     assert served.visits == []
 
 
-async def test_a_public_address_of_this_machine_is_inside(served: Served) -> None:
+async def test_a_public_address_of_this_machine_is_inside(served: Visited) -> None:
     host = own_address()
     for reach in (platform(), chat(f"{host}:{served.port}"), chat("*", told=False)):
         with pytest.raises(NotFetched):
@@ -121,7 +75,7 @@ async def test_a_public_address_of_this_machine_is_inside(served: Served) -> Non
     assert served.visits == []
 
 
-async def test_where_it_has_moved_to_is_checked_like_the_first(served: Served) -> None:
+async def test_where_it_has_moved_to_is_checked_like_the_first(served: Visited) -> None:
     inner = f"http://127.0.0.1:{served.port}/inner"
     reach = platform(f"files.example:{served.port}")
     with pytest.raises(NotFetched, match="not public"):
@@ -144,7 +98,7 @@ async def test_where_it_has_moved_to_is_checked_like_the_first(served: Served) -
         "http://[fe80::1]:{port}/",
     ],
 )
-async def test_code_never_reaches_this_machine_whatever_is_set(served: Served, url: str) -> None:
+async def test_code_never_reaches_this_machine_whatever_is_set(served: Visited, url: str) -> None:
     url = url.format(port=served.port, own=own_address())
     host = url.split("//")[1].rpartition(":")[0]
     inner = () if "example" not in url else ("127.0.0.1",)

