@@ -1,5 +1,6 @@
-"""Which network addresses are out on the internet, and which are this machine's own. Whoever connects
-to a name that a stranger chose asks this about the very address that it then connects to."""
+"""Which network addresses are out on the internet, and which are this machine's own. Whoever
+connects to a name that a stranger chose asks this about the very address that it then connects to.
+"""
 
 import ipaddress
 import socket

@@ -17,9 +17,7 @@ def is_own_port(port: int) -> bool:
     every port counts as the bot's."""
     try:
         wanted = set(_listening(port))
-        return bool(wanted) and any(
-            wanted & held for held in map(_sockets, _family(os.getpid()))
-        )
+        return bool(wanted) and any(wanted & held for held in map(_sockets, _family(os.getpid())))
     except OSError:
         return True
 
@@ -54,7 +52,7 @@ def _sockets(process: int) -> set[str]:
     try:
         for entry in os.scandir(f"/proc/{process}/fd"):
             try:
-                target = os.readlink(entry.path)
+                target = str(Path(entry.path).readlink())
             except OSError:
                 continue
             if match := _SOCKET.fullmatch(target):

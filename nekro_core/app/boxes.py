@@ -17,7 +17,6 @@ from nekro_core.sandbox.preview import Preview
 from nekro_core.sandbox.supply import BoxSupply, owner_of
 from nekro_core.settings import Settings
 
-
 CODE_BOX = "default"
 """The name of the box in which a chat's code runs."""
 

@@ -130,14 +130,14 @@ def _platform_reach(settings: MediaSettings, configuration: Mapping[str, Any]) -
     """What received media may be fetched from. Says in the log what entries of the older form, a
     host without a port, are to become."""
     urls = [configuration.get(name) or "" for name in ("onebot_v11_ws_urls", "onebot_ws_urls")]
-    found = [match for match in _WS_PORT.finditer(str(urls))]
+    found = _WS_PORT.finditer(str(urls))
     ports = {int(match[2] or (443 if match[1] == "wss" else 80)) for match in found}
     reach = PlatformReach(settings.private_hosts, old_ports=ports)
     for host in reach.bare:
         shown = f"[{host}]" if ":" in host else host
         logger.warning(
-            'NEKRO_DELIVERY__MEDIA__PRIVATE_HOSTS: "{}" names no port, so only {} are opened there; '
-            'write the port at which the platform\'s program serves files: ["{}:3001"]',
+            'NEKRO_DELIVERY__MEDIA__PRIVATE_HOSTS: "{}" names no port, so only {} are open there; '
+            'write the port at which the platform serves its files: ["{}:3001"]',
             host,
             ", ".join(map(str, reach.old_ports)),
             shown,

@@ -1,5 +1,6 @@
-"""Which hosts may be fetched from. What a platform's messages lead to and what a chat's code asks for
-are two things: a platform's own program may be on this machine, and code has no business there."""
+"""Which hosts may be fetched from. What a platform's messages lead to and what a chat's code asks
+for are two things: a platform's own program may be on this machine, and code has no business there.
+"""
 
 import ipaddress
 from collections.abc import Callable, Collection, Iterable, Sequence

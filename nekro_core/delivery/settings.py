@@ -48,9 +48,9 @@ class MediaSettings(BaseModel):
     """Uploads kept of all chats together. Over it the oldest go."""
 
     private_hosts: frozenset[str] = frozenset()
-    """Hosts with their ports (``127.0.0.1:3001``, ``[::1]:3001``) that received media may be fetched
-    from although their address is not public: a platform's program on this machine or in its
-    network. Others are refused, since a chat member may name the URL. The bot's own ports are
+    """Hosts with their ports (``127.0.0.1:3001``, ``[::1]:3001``) that received media may be
+    fetched from although their address is not public: a platform's program on this machine or in
+    its network. Others are refused, since a chat member may name the URL. The bot's own ports are
     refused always, and to the model's code this opens nothing."""
 
     @field_validator("private_hosts")

@@ -107,9 +107,7 @@ class AgentCtx(OlderNames):
         mirror = Mirror(services.data_dir, self.chat, self.owner, self.files, services.shared_bytes)
         return BoxFileSystem(self.box, services.media, self.chat, mirror, self.container_key)
 
-    def called_for(
-        self, owner: str, given: object = (), *, by_code: bool = False
-    ) -> "AgentCtx":
+    def called_for(self, owner: str, given: object = (), *, by_code: bool = False) -> "AgentCtx":
         """The same context in the hands of one plugin. ``given`` is what the model, or who
         typed a command, wrote: none of it is a path of the host, and of what the chat's code wrote
         (``by_code``) no host is reached that its boxes may not reach."""

@@ -21,9 +21,10 @@ _MUCH_JSON: Final = 256 * 1024
 def fetch_data(url: Reactive[str | None], *, mode: Reactive[Mode] = "json") -> AsyncCell[Any]:
     """What is at an address; idle while there is none.
 
-    The operator's bounds for media hold: bytes, seconds, redirects, and public addresses alone but
-    for ``NEKRO_DELIVERY__MEDIA__PRIVATE_HOSTS``. Fails with `FetchFailed` where nothing
-    comes or the server answers with an error, with `Unreadable` where it is not as ``mode`` says.
+    The operator's bounds for media hold: bytes, seconds, redirects. A host that the chat's code
+    named is reached as its boxes reach it, another one where it is public, this machine never.
+    Fails with `FetchFailed` where nothing comes or the server answers with an error, with
+    `Unreadable` where it is not as ``mode`` says.
     """
     fetcher = current_scope().resources.fetcher
 

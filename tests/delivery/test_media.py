@@ -18,8 +18,8 @@ from nekro_core.chat import ChatKey, Media
 from nekro_core.delivery import Expected, MediaSettings, MediaStore
 from nekro_core.delivery.errors import NotFetched
 from nekro_core.delivery.fetch import Fetcher
-from nekro_core.delivery.reach import PlatformReach
 from nekro_core.delivery.media import safe_name
+from nekro_core.delivery.reach import PlatformReach
 from nekro_core.delivery.sniff import sniff
 from nekro_core.media.converter import Converter
 

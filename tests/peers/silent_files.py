@@ -1,4 +1,4 @@
-"""A file server that takes connections and questions, and says nothing; ``/cat.png`` comes at once."""
+"""A file server that takes questions and says nothing; ``/cat.png`` alone comes at once."""
 
 import base64
 
@@ -13,7 +13,7 @@ PNG = base64.b64decode(
 
 
 class SilentFiles(LoopbackServer):
-    """See the module. ``waiting`` is how many questions have no answer now, ``most`` at one time."""
+    """See the module. ``waiting`` questions have no answer now, ``most`` at one time."""
 
     def __init__(self) -> None:
         super().__init__()

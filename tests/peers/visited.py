@@ -34,7 +34,7 @@ class Visited:
 @contextmanager
 def visited() -> Iterator[Visited]:
     """The server on a free port of every address, while this is open."""
-    with ThreadingHTTPServer(("0.0.0.0", 0), _Pages) as server:  # noqa: S104 - its tests need it
+    with ThreadingHTTPServer(("0.0.0.0", 0), _Pages) as server:
         found = Visited(server)
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()

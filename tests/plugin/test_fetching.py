@@ -198,7 +198,9 @@ async def test_a_picture_is_not_looked_at_through_the_models_provider(
     assert isinstance(outcome, RichObservation)
 
 
-async def test_the_built_in_tools_say_what_to_do(world: World, network: Network, tmp_path: Path) -> None:
+async def test_the_built_in_tools_say_what_to_do(
+    world: World, network: Network, tmp_path: Path
+) -> None:
     alone = tmp_path / "builtin"
     alone.mkdir()
     (alone / "chat").symlink_to(builtin_folder("plugins") / "chat")

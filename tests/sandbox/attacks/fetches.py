@@ -10,10 +10,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from nekro_core.addresses import Address
 from nekro_core.chat import ChatKey
 from nekro_core.delivery import Fetcher, MediaSettings, MediaStore
 from nekro_core.delivery.reach import Reach
-from nekro_core.addresses import Address
 from nekro_core.plugin import PluginRegistry, call
 from nekro_core.plugin.builtin import builtin_folder
 from nekro_core.plugin.fetching import ChatNetwork, PluginMedia
@@ -47,9 +47,7 @@ class _Network(ChatNetwork):
         return _FirstHop(super().reach(url, chat))
 
 
-def fetched(
-    *urls: str, denied: bool = False
-) -> Callable[[Ground], Awaitable[GotThrough]]:
+def fetched(*urls: str, denied: bool = False) -> Callable[[Ground], Awaitable[GotThrough]]:
     """Code that has each tool fetch each address: nobody is reached, and where the host is
     ``denied`` nobody is asked for its address."""
 

@@ -26,9 +26,9 @@ LATE_S = 15.0
 RETRY_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 """Pauses after one failure, two, ...; the last one stays."""
 BESIDE_S = 0.3
-"""How often is asked for more while what came is not all stored: one chat's picture may be slow, and
-another one's words come beside it. They are confirmed together; until then the platform shows at
-most a hundred of them again with each answer."""
+"""How often is asked for more while what came is not all stored: one chat's picture may be slow,
+and another one's words come beside it. They are confirmed together; until then each answer shows
+them again, a hundred at most."""
 EAGER_S = 0.5
 """Shortest time between two questions that bring nothing: some servers hold nothing back."""
 
