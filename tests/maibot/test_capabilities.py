@@ -4,6 +4,7 @@ import base64
 import io
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -12,10 +13,12 @@ from PIL import Image
 
 from nekro_core.chat import Image as ImageSegment
 from nekro_core.chat import Reply
-from nekro_core.maibot.capabilities.rendering import _words_drawn
+from nekro_core.maibot.capabilities.asked import Asked
+from nekro_core.maibot.capabilities.rendering import _words_drawn, html2png
 from nekro_core.testing import Bot
 from nekro_core.tools.outcome import ToolFailure
 from tests.maibot.plant import plant
+from tests.peers.visited import own_address, visited
 
 ASKER = """
 from maibot_sdk import MaiBotPlugin, MessageGateway, Tool
@@ -256,3 +259,52 @@ async def test_a_page_as_a_browser_draws_it(tmp_path: Path) -> None:
     with Image.open(io.BytesIO(base64.b64decode(made["image_base64"]))) as picture:
         assert picture.size == (40, 20)
         assert picture.convert("RGB").getpixel((39, 19)) == (0, 0, 255)
+
+
+@pytest.mark.browser
+@pytest.mark.long
+async def test_a_page_never_leads_to_this_machine(tmp_path: Path) -> None:
+    plant(tmp_path, ASKER, plugin_id="ann.asker")
+    with visited() as server:
+        hosts = (f"127.0.0.1:{server.port}", f"{own_address()}:{server.port}")
+        page = "<body style='width:40px;height:20px'>" + "".join(
+            f"<img src='http://{host}/img'><link rel=stylesheet href='http://{host}/css'>"
+            f"<iframe src='http://{host}/frame'></iframe>"
+            f"<script>new WebSocket('ws://{host}/socket'); fetch('http://{host}/fetch')"
+            f".catch(() => 0); navigator.sendBeacon('http://{host}/beacon')</script>"
+            for host in hosts
+        )
+        for network in (True, False):
+            async with Bot.open(tmp_path) as bot:
+                await Asking(bot)(
+                    "render.html2png", html=page, allow_network=network, wait_for_timeout_ms=500
+                )
+        assert server.visits == []
+
+
+class _Pictures:
+    """Answers for the network with one picture, all red."""
+
+    async def fetch(self, url: str) -> bytes:
+        target = io.BytesIO()
+        Image.new("RGB", (8, 8), "red").save(target, "PNG")
+        return target.getvalue()
+
+
+@pytest.mark.browser
+@pytest.mark.long
+async def test_a_page_shows_what_was_fetched_for_it() -> None:
+    page = (
+        "<body style='margin:0;width:40px;height:20px;background:#00f'>"
+        "<img src='http://pictures.example/cat' width=40 height=20>"
+    )
+    host: Any = SimpleNamespace(
+        ports=SimpleNamespace(services=SimpleNamespace(fetcher=_Pictures()))
+    )
+    live: Any = None
+    args = {"html": page, "allow_network": True}
+    made = await html2png(Asked(host=host, live=live, name="render.html2png", args=args))
+    png = base64.b64decode(made["result"]["image_base64"])
+    with Image.open(io.BytesIO(png)) as picture:
+        x, y = picture.width // 2, picture.height // 2
+        assert picture.convert("RGB").getpixel((x, y)) == (255, 0, 0)

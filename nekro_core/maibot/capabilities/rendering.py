@@ -2,24 +2,36 @@
 
 import base64
 import io
+import mimetypes
 import os
 import shutil
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 from anyio import to_thread
+from loguru import logger
 from PIL import Image, ImageDraw, ImageFont
 
 from nekro_core.chat import sound_html
+from nekro_core.delivery.errors import NotFetched
+from nekro_core.delivery.sniff import HEAD, sniff
 from nekro_core.maibot.capabilities.asked import Answer, Asked, NotDone, Offered, done
 
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _LONGEST_S = 60.0
+_NO_WAY_OUT = (
+    "--proxy-server=http://nowhere.invalid:1",
+    "--proxy-bypass-list=<-loopback>",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+)
+"""A page's scripts may open what no route sees, a WebSocket for example: Chromium itself reaches
+nobody, not even this machine."""
 _MOST_HTML = 4 * 1024 * 1024
 _MOST_PIXELS = 4096
 _WIDTH = 800
@@ -71,19 +83,10 @@ async def _drawn(asked: Asked, html: str, program: str) -> tuple[bytes, int, int
     }
     scale = args.get("device_scale_factor", 2.0)
     scale = min(max(float(scale), 0.5), 4.0) if isinstance(scale, int | float) else 2.0
-    network = args.get("allow_network") is True
-
-    async def allowed(route: Any) -> None:
-        address = route.request.url
-        if address.startswith(("data:", "about:")) or (
-            network and address.startswith(("http://", "https://"))
-        ):
-            await route.continue_()
-        else:
-            await route.abort()
+    allowed = _fetched_for(asked, network=args.get("allow_network") is True)
 
     # As root Chromium has no sandbox of its own; what it draws is the plugin's, which runs here.
-    flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+    flags = [*_NO_WAY_OUT, "--no-sandbox"] if os.geteuid() == 0 else [*_NO_WAY_OUT]
     try:
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(executable_path=program, args=flags)
@@ -110,6 +113,31 @@ async def _drawn(asked: Asked, html: str, program: str) -> tuple[bytes, int, int
         raise NotDone(f"render.html2png: {str(error).partition(chr(10))[0]}") from None
     with Image.open(io.BytesIO(png)) as picture:
         return png, picture.width, picture.height
+
+
+def _fetched_for(asked: Asked, *, network: bool) -> Callable[[Any], Awaitable[None]]:
+    """Answers a page's requests. A page may be made of what the model or a stranger wrote: what
+    it shows is fetched for the chat, and not by Chromium, which would reach this machine's own
+    servers."""
+    fetcher = asked.host.ports.services.fetcher
+
+    async def answer(route: Any) -> None:
+        address = route.request.url
+        if address.startswith(("data:", "about:")):
+            await route.continue_()
+        elif not network or fetcher is None or not address.startswith(("http://", "https://")):
+            await route.abort()
+        else:
+            try:
+                body = await fetcher.fetch(address)
+            except NotFetched as error:
+                logger.info("a page shows nothing of {}: {}", address[:200], error)
+                await route.abort()
+                return
+            kind = mimetypes.guess_type(urlsplit(address).path)[0] or sniff(body[:HEAD])[0]
+            await route.fulfill(body=body, content_type=kind)
+
+    return answer
 
 
 _WAITS = ("load", "domcontentloaded", "networkidle", "commit")
