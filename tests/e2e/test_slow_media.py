@@ -1,0 +1,55 @@
+"""The whole bot beside a media server that says nothing, and what its code may ask of that server."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.e2e.whole_bot import WELL, fence, whole_bot
+from tests.peers.onebot_v11 import at, image, text
+from tests.peers.silent_files import SilentFiles
+
+pytestmark = pytest.mark.long
+
+SILENT_S = 5.0
+"""The bot's own bound."""
+
+
+async def test_one_chat_waits_once_and_no_other(tmp_path: Path) -> None:
+    async with SilentFiles() as files:
+        place = files.address.removeprefix("http://")
+        private = f'["{place}", "localhost"]'
+        async with whole_bot(tmp_path, NEKRO_DELIVERY__MEDIA__PRIVATE_HOSTS=private) as whole:
+            await whole.logged('"localhost" names no port')
+            reach = f"send_image({files.address + '/cat.png'!r})"
+            slow, quick = whole.group(), whole.group()
+            curious = whole.group(
+                fence(f"try:\n    {reach}\nexcept ToolError as error:\n    print(error)")
+            )
+            await whole.ask(quick)  # The box and the model are warm from here on.
+            began = anyio.current_time()
+            for number in range(3):
+                pictures = [image("x.png", f"{files.address}/{number}-{n}") for n in range(4)]
+                await whole.peer.say_in_group(slow, 10001, [text(f"slow {number}"), *pictures])
+            await whole.peer.say_in_group(slow, 10001, [at(20002), text("what do you see?")])
+            while not files.waiting:
+                await anyio.sleep(0.005)
+
+            asked = anyio.current_time()
+            cat = image("cat.png", f"{files.address}/cat.png")
+            assert await whole.ask(quick, [text("look"), cat]) == [WELL]
+            assert anyio.current_time() - asked < 1.0
+
+            assert await whole.answers(slow, 1) == [WELL]
+            assert anyio.current_time() - began < 4 * SILENT_S
+            prompt = whole.prompts(slow)[-1].last_user_text
+            places = [prompt.index(word) for word in ("slow 0", "slow 1", "slow 2", "what do you")]
+            assert places == sorted(places)
+            assert f"the server said nothing for {SILENT_S:g} s" in prompt
+
+            # What the platform may bring from there, code may not ask for.
+            await whole.peer.say_in_group(curious, 10001, "go", at_me=True)
+            await whole.answers(curious, 1)
+            assert "no network" in whole.prompts(curious)[1].last_user_text
+            (good,) = [s for s in whole.stored(quick)[-1] if s["type"] == "image"]
+            assert "problem" not in good["media"]
