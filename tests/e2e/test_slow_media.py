@@ -1,4 +1,4 @@
-"""The whole bot beside a media server that says nothing, and what its code may ask of that server."""
+"""The whole bot beside a media server that says nothing, of which its code may ask nothing."""
 
 from pathlib import Path
 
