@@ -137,7 +137,9 @@ class Follower:
         for number, event in enumerate(timeline):
             if number < came and event.get("type") not in MESSAGES:
                 continue  # What was said before we came is good to know; who came is not news.
-            job = partial(self._intake.take, room_id, event, away=away or number < came)
+            medium = self._intake.medium(room_id, event, self._lanes)
+            left = away or number < came
+            job = partial(self._intake.take, room_id, event, away=left, medium=medium)
             await self._lanes.submit(room_id, page.job(job))
             self._account.offer(room_id, event)
 

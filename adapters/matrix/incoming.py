@@ -44,6 +44,7 @@ _MEDIA: Mapping[str, Expected] = {
     "m.file": "file",
     "m.sticker": "image",
 }
+_SAID = frozenset({"m.room.message", "m.sticker"})
 _MXC = re.compile(r"mxc://([^/\s]{1,255})/([A-Za-z0-9_-]{1,255})\Z")
 
 
@@ -200,6 +201,12 @@ def _membership(event: Json, content: Json, sender: str, own: str) -> Notice | N
         case "ban":
             return Notice("leave", sender, user, "ban")
     return None
+
+
+def medium_of(event: Json) -> tuple[str, str] | None:
+    """The server and the id of a message's medium, which are all that is needed to have it."""
+    found = _MXC.match(words(table(event.get("content")).get("url")))
+    return (found[1], found[2]) if found and event.get("type") in _SAID else None
 
 
 async def _medium(kind: str, content: Json, lookups: Lookups) -> Segment:

@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+import anyio
 from loguru import logger
 
-from nekro_core.api.adapter import Expected, Host, accept_patiently
+from nekro_core.api.adapter import Expected, Host, Lanes, Reading, accept_patiently
 from nekro_core.api.chat import (
     ChatKey,
     ChatKeyError,
@@ -25,6 +26,7 @@ from .incoming import (
     QUOTED_LENGTH,
     body_of,
     is_for,
+    medium_of,
     read_message,
     read_notice,
     replaced_id,
@@ -41,7 +43,8 @@ HISTORY_S = 30.0
 """A message that is older when we are back, by the server's own clock, was said while we were away;
 a younger one is answered as if we had been there."""
 MEDIUM_S = 15.0
-"""Seconds for a medium; the room's next message waits meanwhile."""
+"""Seconds from its message's arrival for a medium; the room's next messages wait meanwhile, and
+theirs are had meanwhile."""
 MESSAGES = frozenset({"m.room.message", "m.sticker"})
 
 Accept = Callable[[ChatMessage], Awaitable[None]]
@@ -72,7 +75,28 @@ class Intake:
         self._clock = clock
         self._hand_over = hand_over
 
-    async def take(self, room_id: str, event: Json, *, away: bool = False) -> None:
+    def medium(self, room_id: str, event: Json, lanes: Lanes) -> Reading[bytes] | None:
+        """What `take` needs of a medium, begun at once where its room waits already."""
+        found = medium_of(event)
+        if found is None or words(event.get("sender")) == self._account:
+            return None
+        deadline = anyio.current_time() + MEDIUM_S
+
+        async def download() -> bytes:
+            async with lanes.few(room_id):
+                seconds = max(deadline - anyio.current_time(), 0.0)
+                return await self._server.download(*found, seconds=seconds)
+
+        return lanes.reading(room_id, download)
+
+    async def take(
+        self,
+        room_id: str,
+        event: Json,
+        *,
+        away: bool = False,
+        medium: Reading[bytes] | None = None,
+    ) -> None:
         """Take in one event of a room's timeline. ``away`` is of the first round of a connection,
         and of what was said before we came: what is old there was said without us. In later rounds
         it is only another server's clock that makes a message look old.
@@ -81,14 +105,16 @@ class Intake:
         silence its room nor be read again and again.
         """
         try:
-            deed = await self._read(room_id, event, away=away)
+            deed = await self._read(room_id, event, away=away, medium=medium)
         except Exception:  # noqa: BLE001 - strangers write events; logged with its traceback
             logger.exception("{}: an event that cannot be read: {}", room_id, str(event)[:500])
             return
         if deed is not None:
             await deed()
 
-    async def _read(self, room_id: str, event: Json, *, away: bool) -> Deed | None:
+    async def _read(
+        self, room_id: str, event: Json, *, away: bool, medium: Reading[bytes] | None
+    ) -> Deed | None:
         """What is to be done about an event."""
         kind, content = event.get("type"), table(event.get("content"))
         sender, event_id = words(event.get("sender")), words(event.get("event_id"))
@@ -114,7 +140,7 @@ class Intake:
         except ChatKeyError as error:
             logger.warning("Matrix: an event of no chat: {}", error)
             return None
-        segments = await self._segments(key, event)
+        segments = await self._segments(key, event, medium)
         if not segments:
             return None
         room = await self._rooms.known(room_id)
@@ -135,11 +161,11 @@ class Intake:
         said = self._rooms.remembered(event_id)
         return self._rooms.key(self._instance, room_id, said.thread if said else None)
 
-    async def _segments(self, key: ChatKey, event: Json) -> Segments:
+    async def _segments(self, key: ChatKey, event: Json, medium: Reading[bytes] | None) -> Segments:
         kind, content = event.get("type"), table(event.get("content"))
         if kind in MESSAGES:
             # Without content it was taken back before we saw it.
-            lookups = _Enquiry(self._host, self._server, self._rooms, key)
+            lookups = _Enquiry(self._host, self._server, self._rooms, key, medium)
             return await read_message(event, lookups, self._account) if content else ()
         if kind == "m.room.encrypted":
             return (Unknown("encrypted", "a message that this bot cannot read: it is encrypted"),)
@@ -162,7 +188,15 @@ class _Enquiry:
     """The `Lookups` of one message. Bounded in time; never raises: what cannot be had is said in
     the value."""
 
-    def __init__(self, host: Host, server: Homeserver, rooms: Rooms, key: ChatKey) -> None:
+    def __init__(
+        self,
+        host: Host,
+        server: Homeserver,
+        rooms: Rooms,
+        key: ChatKey,
+        medium: Reading[bytes] | None,
+    ) -> None:
+        self._medium = medium
         self._host = host
         self._server = server
         self._rooms = rooms
@@ -172,7 +206,10 @@ class _Enquiry:
         """Fetched from our own homeserver, which asks the other one: no address that a stranger
         names is connected to from here."""
         try:
-            data = await self._server.download(server, media_id, seconds=MEDIUM_S)
+            if self._medium is not None:
+                data = await self._medium.get()
+            else:
+                data = await self._server.download(server, media_id, seconds=MEDIUM_S)
         except CallError as error:
             return Media(name=name[:255], problem=f"cannot be fetched: {error}")
         return await self._host.media.keep_bytes(self._key, data, name=name, expect=expect)

@@ -102,6 +102,8 @@ def _is_said(names: Sequence[str], said: Sequence[str]) -> bool:
 
 
 def _folded(text: str) -> str:
+    if text.isascii():  # As nearly all are, and it may be many megabytes.
+        return text.lower()
     return unicodedata.normalize("NFKC", text).casefold()
 
 

@@ -108,5 +108,5 @@ async def test_the_systems_resolver_is_asked_beside_the_event_loop() -> None:
     assert "127.0.0.1" in await lookups.addresses("localhost", 80, "a chat")
     assert await lookups.addresses("127.0.0.1", 80, "a chat") == ["127.0.0.1"]
     for name in ("a..b", "x" * 70 + ".example", "no such name"):
-        with pytest.raises(OSError, match=".+"):
+        with pytest.raises(OSError, match=r".+"):
             await lookups.addresses(name, 80, "a chat")

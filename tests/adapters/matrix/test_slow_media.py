@@ -1,0 +1,76 @@
+"""A homeserver that waits for another one's media: the room waits once, in order."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from adapters.matrix.homeserver import Homeserver, OutcomeUnknown
+from adapters.matrix.intake import Intake
+from adapters.matrix.rooms import Room, Rooms
+from nekro_core.api.adapter import Lanes
+from nekro_core.api.chat import Image
+from tests.adapters.onebot_v11.memory_host import MemoryHost
+
+ROOM = "!room:example.org"
+
+
+class Slow(Homeserver):
+    """Brings no medium but ``quick``."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def download(self, server: str, media_id: str, *, seconds: float = 60.0) -> bytes:
+        self.asked.append(media_id)
+        if media_id != "quick":
+            await anyio.sleep(min(seconds, 0.5))
+            raise OutcomeUnknown("not there in time")
+        return b"bytes"
+
+
+class Known(Rooms):
+    """One room of which everything is known."""
+
+    def __init__(self) -> None:
+        super().__init__(Slow(), "@bot:example.org")
+
+    async def known(self, room_id: str) -> Room:
+        return self.room(room_id)
+
+    async def name_of(self, room_id: str, user: str) -> str:
+        return user
+
+
+def picture(number: int, media_id: str) -> dict[str, Any]:
+    return {
+        "type": "m.room.message",
+        "event_id": f"${number}",
+        "sender": "@lin:example.org",
+        "origin_server_ts": 1_700_000_000_000,
+        "content": {
+            "msgtype": "m.image",
+            "body": f"picture {number}",
+            "url": f"mxc://far.example/{media_id}",
+        },
+    }
+
+
+async def test_a_room_waits_once_and_keeps_its_order(tmp_path: Path) -> None:
+    host, server = MemoryHost(tmp_path), Slow()
+    intake = Intake(host, server, Known(), instance="matrix", account="@bot:example.org")
+    events = [picture(number, f"slow{number}") for number in range(4)] + [picture(4, "quick")]
+    began = anyio.current_time()
+    async with anyio.create_task_group() as tasks:
+        lanes = Lanes(tasks)
+        for event in events:
+            medium = intake.medium(ROOM, event, lanes)
+            await lanes.submit(ROOM, partial(intake.take, ROOM, event, medium=medium))
+        await lanes.idle()
+    assert anyio.current_time() - began < 1.5
+    assert [message.message_id for message in host.accepted] == ["$0", "$1", "$2", "$3", "$4"]
+    kept = [message.segments[0] for message in host.accepted]
+    problems = [each.media.problem for each in kept if isinstance(each, Image)]
+    assert problems == [*["cannot be fetched: not there in time"] * 4, ""]
+    assert sorted(server.asked) == ["quick", "slow0", "slow1", "slow2", "slow3"]
