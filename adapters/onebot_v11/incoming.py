@@ -34,6 +34,7 @@ SUMMARY_LENGTH = 200
 """Characters kept of a segment that we have no word for."""
 
 MEDIA = frozenset({"image", "record", "video", "file"})
+_LOOKED_UP = MEDIA | {"reply", "forward", "node"}
 
 LATEST = 1e11
 """Seconds since 1970, in the year 5138."""
@@ -75,6 +76,15 @@ async def read_segments(message: Any, lookups: Lookups) -> Segments:
         for place in sorted({*range(len(raw))} - {*media}):
             await read(place)
     return tuple(found[place] for place in range(len(raw)))
+
+
+def needs_lookups(message: Any) -> bool:
+    """Whether somebody must be asked before the message is complete."""
+    if not isinstance(message, list):
+        return not isinstance(message, str) or "[CQ:" in message
+    return any(
+        isinstance(segment, Mapping) and segment.get("type") in _LOOKED_UP for segment in message
+    )
 
 
 def raw_segments(message: Any) -> list[tuple[str, Json]]:

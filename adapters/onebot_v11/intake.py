@@ -32,6 +32,7 @@ from .connection import Connection
 from .history import Gap, Place, find_gaps, missed
 from .incoming import (
     Json,
+    needs_lookups,
     person_of,
     place_of,
     read_notice,
@@ -175,7 +176,9 @@ class Intake:
             return None
         few = partial(self._lanes.few, key)
         enquiry = Enquiry(connection, self._host.media, key, few=few, deadline=deadline)
-        return self._lanes.reading(key, partial(read_segments, event.get("message"), enquiry))
+        message = event.get("message")
+        read = partial(read_segments, message, enquiry)
+        return self._lanes.reading(key, read, ahead=needs_lookups(message))
 
     async def _hear(
         self, connection: Connection, key: ChatKey, come: "Come", *, unsure: bool

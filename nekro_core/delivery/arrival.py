@@ -77,11 +77,14 @@ class Lanes:
         self._queues[lane] = deque([job])
         self._tasks.start_soon(self._work, lane)
 
-    def reading(self, lane: Hashable, read: Callable[[], Awaitable[T]]) -> "Reading[T]":
+    def reading(
+        self, lane: Hashable, read: Callable[[], Awaitable[T]], *, ahead: bool = True
+    ) -> "Reading[T]":
         """Have something read that a job of this lane will need. In a lane that waits for other
-        jobs it is begun now, beside them, `READ_AHEAD` at once; else when it is asked for."""
+        jobs it is begun now, beside them, `READ_AHEAD` at once; else, and where nothing is to be
+        had from elsewhere (not ``ahead``), when it is asked for."""
         found = Reading(read)
-        if lane in self._queues:
+        if ahead and lane in self._queues:
             found.begun = True
             self._tasks.start_soon(self._read_ahead, lane, found)
         return found
