@@ -1,6 +1,6 @@
 """What a turn knows so far, and the prompt that it makes of it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
@@ -23,15 +23,22 @@ _CODES = 6
 """Past runs whose code a small model is shown."""
 
 
+def _nobody(_: Sequence[Record]) -> frozenset[int]:
+    return frozenset()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Why a turn is there. ``asks`` is the record that woke it, ``is_unanswered`` tells of any
-    record whether it waits for an answer; ``hidden`` are records that no prompt may show.
-    ``resumed`` marks a turn that a dead process left."""
+    """Why a turn is there. ``asks`` is the record that woke it; whoever wrote it is who the turn
+    answers, with their rights. ``is_unanswered`` tells of any record whether it is theirs and waits
+    for an answer, ``waiting`` which of these records other people ask, who get the next turns.
+    ``hidden`` are records that no prompt may show. ``resumed`` marks a turn that a dead process
+    left."""
 
     chat_key: ChatKey
     asks: Record
     is_unanswered: Callable[[Record], bool]
+    waiting: Callable[[Sequence[Record]], Collection[int]] = _nobody
     hidden: Collection[int] = ()
     resumed: bool = False
 
@@ -122,6 +129,8 @@ class Knowledge:
             chat_key=self._task.chat_key,
             records=self.records,
             unanswered={r.seq for r in self.records if self._task.is_unanswered(r)},
+            waiting=self._task.waiting(self.records),
+            asker=self._task.asks.sender,
             run_ids=self.runs,
             steps=self._steps,
             own_accounts=self._ports.store.accounts.own(self._task.chat_key.instance),

@@ -14,8 +14,8 @@ from functools import lru_cache
 from nekro_core.agent.functions import Functions
 from nekro_core.agent.native_calls import Answered
 from nekro_core.agent.settings import PromptSettings
-from nekro_core.agent.transcript import UPLOADS, media_of, shortened, transcript
-from nekro_core.chat import Author, ChatKey, ChatKind, Record
+from nekro_core.agent.transcript import UPLOADS, media_of, person, shortened, transcript
+from nekro_core.chat import Author, ChatKey, ChatKind, Record, Sender
 from nekro_core.llm.model import (
     ChatRequest,
     FunctionCall,
@@ -35,6 +35,12 @@ _LEAST_HISTORY = 1000
 """Tokens that the history gets however long the prefix and the steps are."""
 _OLD_REPORT = 600
 """Characters kept of a reply or a report that had to make room."""
+
+NOT_NOW_TASK = (
+    '[note] What is marked "not to be answered now" others asked. Do nothing about it: you are '
+    "asked again for each of them, right after this."
+)
+NOBODY = Sender("")
 
 _prefix_tokens = lru_cache(8)(estimate_tokens)
 """Counting a prefix of 15,000 characters takes half a millisecond, and it stays the same."""
@@ -58,8 +64,10 @@ class DoneStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """What there is to show. ``records`` are oldest first and go on into the turn itself;
-    ``run_ids`` are the turn's own runs, whose sends the reports tell. ``pictures`` are by the path
-    of their medium. ``preface`` tells of an interrupted beginning of the turn."""
+    ``unanswered`` are those that ``asker`` asks, ``waiting`` what others ask and have answered in
+    turns of their own. ``run_ids`` are the turn's own runs, whose sends the reports tell.
+    ``pictures`` are by the path of their medium. ``preface`` tells of an interrupted beginning of
+    the turn."""
 
     chat_key: ChatKey
     records: Sequence[Record]
@@ -71,6 +79,8 @@ class View:
     zone: tzinfo | None
     pictures: Mapping[str, ImagePart]
     preface: str = ""
+    waiting: Collection[int] = ()
+    asker: Sender = NOBODY
 
 
 def build_prompt(
@@ -123,10 +133,19 @@ def _opening(
     asked = [r for r in past if r.seq in view.unanswered]
     if asked:
         count = f"{len(asked)} messages" if len(asked) > 1 else "the message"
-        text.append(f"[task] Answer {count} marked as unanswered.")
+        by = f" {person(view.asker)} asks you." if view.asker.user_id and _is_shared(view) else ""
+        text.append(f"[task]{by} Answer {count} marked as unanswered.")
     else:
         text.append("[task] Act on the newest lines above, if there is anything to do.")
+    if any(record.seq in view.waiting for record in past):
+        text.append(NOT_NOW_TASK)
     return PromptMessage("user", (TextPart("\n".join(text)), *_seen(past, view, settings)))
+
+
+def _is_shared(view: View) -> bool:
+    """Whether others take part: in a private chat it is plain who asks."""
+    people = {record.sender.user_id for record in view.records if record.author is Author.PERSON}
+    return view.chat_key.kind is not ChatKind.PRIVATE or len(people) > 1
 
 
 def _place(chat_key: ChatKey) -> str:
@@ -150,7 +169,12 @@ def _history(past: Sequence[Record], view: View, settings: PromptSettings, room:
     limit = settings.message_chars
     while True:
         lines = transcript(
-            wanted, zone=view.zone, limit=limit, unanswered=view.unanswered, own=view.own_accounts
+            wanted,
+            zone=view.zone,
+            limit=limit,
+            unanswered=view.unanswered,
+            waiting=view.waiting,
+            own=view.own_accounts,
         )
         costs = [estimate_tokens(line) + 1 for line in lines]
         newest_first = range(len(lines) - 1, -1, -1)
@@ -220,6 +244,7 @@ def _shown_step(
             zone=view.zone,
             limit=_OLD_REPORT if short else settings.message_chars,
             unanswered=view.unanswered,
+            waiting=view.waiting,
             own=view.own_accounts,
         )
         report.append(TextPart("\n".join(["", "[chat] arrived meanwhile:", *lines])))

@@ -1,6 +1,11 @@
-"""The live agent of one chat: hears records, decides, takes its turns one after another."""
+"""The live agent of one chat: hears records, decides, takes its turns one after another.
 
-from collections.abc import Callable
+A turn answers one person, with their rights and on their quota. What others ask meanwhile waits,
+and begins the next turns in the order in which it came. Lines of the program (a timer, a webhook)
+are nobody's: they get turns of their own, with the rights of nobody.
+"""
+
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import anyio
@@ -49,6 +54,7 @@ class Session:
         self._places = places
         self._damper = damper
         self._store = StoreTrouble(chat_key)
+        self._expected: dict[int, Record] = {}
         self._fresh: list[Heard] = []
         self._heard: list[Heard] = []
         self._forced: set[int] = set()
@@ -81,12 +87,23 @@ class Session:
     @property
     def idle(self) -> bool:
         """Whether it can be forgotten."""
-        return not (self.working or self._fresh or self._heard or self._interrupted)
+        waiting = self._fresh or self._heard or self._expected
+        return not (self.working or waiting or self._interrupted)
+
+    @property
+    def newest(self) -> int:
+        """The newest record that waits, 0 where none does."""
+        return max((record.seq for record in self._in_mind()), default=0)
+
+    def expect(self, record: Record) -> None:
+        """A record that will be heard once the words of its voice are written down."""
+        self._expected[record.seq] = record
 
     def hear(self, record: Record, *, age_s: float = 0.0) -> None:
         """Take note of a record that arrived so long ago."""
         if record.author is Author.BOT or (record.author is Author.SYSTEM and not record.to_bot):
             return
+        self._expected.pop(record.seq, None)
         self._fresh.append(Heard(record, self._ports.clock() - age_s))
         del self._fresh[:-_MOST_HEARD]
         self._news.set()
@@ -105,6 +122,8 @@ class Session:
         """Drop what a person said and nobody has answered."""
         self._fresh = [each for each in self._fresh if each.record.sender.user_id != user_id]
         self._heard = [each for each in self._heard if each.record.sender.user_id != user_id]
+        for seq in [seq for seq, each in self._expected.items() if each.sender.user_id == user_id]:
+            del self._expected[seq]
         self._ready = None
 
     def take_up(self, turn: StoredTurn) -> None:
@@ -257,7 +276,7 @@ class Session:
         self._ready = None
 
     async def _answer(self, record: Record, why: str) -> None:
-        """One turn, for all that was heard so far."""
+        """One turn, for all that this person asked so far."""
         through = max(heard.record.seq for heard in self._heard)
 
         def begin() -> TurnBook:
@@ -284,15 +303,37 @@ class Session:
             oldest = self._ports.clock() - self._ports.trigger.recover_age_s
             self._heard = [heard for heard in self._heard if heard.at > oldest]
 
-    def _task_for(self, record: Record) -> Task:
-        """An answer to this record, and to all that was heard so far."""
-        first = min(heard.record.seq for heard in self._heard)
+    def _task_for(self, record: Record, *, resumed: bool = False) -> Task:
+        """An answer to this record, and to all that the same person asked since."""
+        asker = record.sender.user_id
         return Task(
             chat_key=self.chat_key,
             asks=record,
-            is_unanswered=lambda other: other.seq >= first and self._asks(other),
+            is_unanswered=lambda other: (
+                other.seq >= record.seq and other.sender.user_id == asker and self._asks(other)
+            ),
+            waiting=lambda records: self._waiting(records, asker),
             hidden=self._hidden,
+            resumed=resumed,
         )
+
+    def _in_mind(self) -> Sequence[Record]:
+        """All that was heard and is not dealt with."""
+        heard = [heard.record for heard in (*self._heard, *self._fresh)]
+        return [*heard, *self._expected.values()]
+
+    def _waiting(self, records: Sequence[Record], asker: str) -> frozenset[int]:
+        """Which of these others than the asker wait to have answered."""
+        others = {each.seq for each in self._in_mind() if each.sender.user_id != asker}
+        return frozenset(each.seq for each in records if each.seq in others and self._asks(each))
+
+    def _oldest_waiting(self, asker: str) -> int | None:
+        """From where on a restart has to look for what others than the asker wait for. What no
+        plugin has looked at may be."""
+        heard = [heard.record for heard in self._heard if self._asks(heard.record)]
+        unseen = [*(heard.record for heard in self._fresh), *self._expected.values()]
+        others = (each.seq for each in (*heard, *unseen) if each.sender.user_id != asker)
+        return min(others, default=None)
 
     async def _resume(self, stored: StoredTurn) -> None:
         """Take up what a dead process left, a few times at the most."""
@@ -300,18 +341,19 @@ class Session:
         record = await self._record(stored.trigger_seq)
         runs = await store.runs.of_turn(stored.turn_id)
         cut = sum(run.stop in ("", CUT_OFF) for run in runs)
+        waiting = self._oldest_waiting(stored.user_id)
         if record is None or stored.attempts >= _MOST_ATTEMPTS or cut >= _MOST_CUT_RUNS:
             sent = await store.deliveries.of_turn(stored.turn_id)
             stop = "finished" if was_answered(runs, sent) else "given_up"
-            await store.turns.end(stored.turn_id, stop=stop)
+            await store.turns.end(stored.turn_id, stop=stop, waiting_seq=waiting)
             if not any(row.state in LEFT for row in sent):  # else people have got something
                 await say(self._ports, self.chat_key, [record] if record else [], "turn.failed")
             return
         if self._ports.wall() - stored.started > self._ports.trigger.recover_age_s:
-            await store.turns.end(stored.turn_id, stop="too_old")
+            await store.turns.end(stored.turn_id, stop="too_old", waiting_seq=waiting)
             return
         if self._ports.manners.of(self.chat_key).state is not State.ON:
-            await store.turns.end(stored.turn_id, stop="switched_off")
+            await store.turns.end(stored.turn_id, stop="switched_off", waiting_seq=waiting)
             return
 
         def begin() -> TurnBook:
@@ -319,13 +361,7 @@ class Session:
             begun = partial(store.turns.resume, stored.turn_id)
             return TurnBook(store, self.chat_key, begun, through_seq=stored.through_seq)
 
-        task = Task(
-            chat_key=self.chat_key,
-            asks=record,
-            is_unanswered=lambda other: other.seq >= record.seq and self._asks(other),
-            hidden=self._hidden,
-            resumed=True,
-        )
+        task = self._task_for(record, resumed=True)
         if not await self._take_turn(task, begin, alone=cut >= _SUSPECT_CUT_RUNS):
             await anyio.sleep(STORE_PAUSE_S)
             self._interrupted = stored
@@ -359,9 +395,9 @@ class Session:
         try:
             book, stop = await self._run_turn(task, begin, ready, self._turn_scope, alone=alone)
             self._rest()
-            if book is None and task.resumed:
-                book = begin()  # It waited for its place: its row is there, and is closed below.
-            if stop == "internal" and book is not None and not await book.is_begun():
+            if book is None:
+                book = begin()  # It waited for its place: its row is closed below.
+            if stop == "internal" and not await book.is_begun():
                 return False
             await self._close_turn(task, book, stop)
         finally:
@@ -403,24 +439,38 @@ class Session:
                 logger.exception("{}: the turn failed", self.chat_key)
         return book, stop
 
-    async def _close_turn(self, task: Task, book: TurnBook | None, stop: str) -> None:
-        through = max(heard.record.seq for heard in [*self._heard, Heard(task.asks, 0.0)])
-        if book is not None:
-            through = max(book.through_seq, task.asks.seq)
-            if await book.is_begun():
-                await self._store.written(partial(book.end, stop))
-                if stop == "internal" and not await self._store.written(book.sent):
-                    await say(self._ports, self.chat_key, [task.asks], "turn.internal")
-            level = "INFO" if stop in _AS_IT_SHOULD else "WARNING"
-            logger.log(level, "{}: the turn ended: {}", self.chat_key, stop)
+    async def _close_turn(self, task: Task, book: TurnBook, stop: str) -> None:
+        self._drop(task.asks.sender.user_id, max(book.through_seq, task.asks.seq))
+        if await book.is_begun():
+            waiting = self._oldest_waiting(task.asks.sender.user_id)
+            await self._store.written(partial(book.end, stop, waiting))
+            if stop == "internal" and not await self._store.written(book.sent):
+                await say(self._ports, self.chat_key, [task.asks], "turn.internal")
+        level = "INFO" if stop in _AS_IT_SHOULD else "WARNING"
+        logger.log(level, "{}: the turn ended: {}", self.chat_key, stop)
         if stop == "too_busy":
             await say(self._ports, self.chat_key, [task.asks], "turn.too_busy")
         if self._stopped_at is not None:
-            through = max(through, self._stopped_at)
             mark = self._ports.store.chats.mark_handled
-            await self._store.written(partial(mark, self.chat_key, through))
+            await self._store.written(partial(mark, self.chat_key, self._stopped_at))
             await say(self._ports, self.chat_key, [task.asks], "turn.stopped")
-        self._heard = [heard for heard in self._heard if heard.record.seq > through]
-        self._fresh = [heard for heard in self._fresh if heard.record.seq > through]
-        self._forced = {seq for seq in self._forced if seq > through}
-        self._passed = {seq for seq in self._passed if seq > through}
+
+    def _drop(self, asker: str, through: int) -> None:
+        """A turn of this person has seen all through that record: what they said is dealt with, and
+        so is what others said without asking. Stopped, it was all that was asked before."""
+        stopped_at = self._stopped_at or 0
+
+        def is_over(record: Record) -> bool:
+            theirs = record.sender.user_id == asker and record.seq <= through
+            return theirs or record.seq <= stopped_at
+
+        self._heard = [
+            heard
+            for heard in self._heard
+            if not is_over(heard.record)
+            and (heard.record.seq > through or self._asks(heard.record))
+        ]
+        self._fresh = [heard for heard in self._fresh if not is_over(heard.record)]
+        oldest = min((record.seq for record in self._in_mind()), default=through + 1)
+        self._forced = {seq for seq in self._forced if seq >= oldest}
+        self._passed = {seq for seq in self._passed if seq >= oldest}

@@ -19,7 +19,7 @@ from nekro_core.conduct import State
 from nekro_core.delivery import Working
 from nekro_core.llm.model import ChatRequest, ModelError
 from nekro_core.plugin.tasks.kept import tell_of_cut_off
-from nekro_core.store import StoreUnavailable
+from nekro_core.store import StoreUnavailable, Unanswered
 
 _AFTER_FAULT_S = 1.0
 _TURN_ENDS_S = 10.0
@@ -76,14 +76,16 @@ class Sessions:
         assert self._tasks is not None, "enter the sessions first"
         store, now, commands = self._ports.store, self._ports.wall(), self._ports.commands
         dealt_with = await commands.restore()
-        for turn in await store.turns.interrupted():
-            self._session(turn.chat_key).take_up(turn)
+        interrupted = await store.turns.interrupted()
         waiting = await store.turns.unanswered(since=now - self._ports.trigger.recover_age_s)
+        observed: list[Unanswered] = []
+        # No await until all was heard: a turn that ends must know what others wait for.
+        for turn in interrupted:
+            self._session(turn.chat_key).take_up(turn)
         for chat in waiting:
             heard = [record for record in chat.records if self._ports.manners.hears(record)]
             if not heard:
-                # Observed, or of somebody who is ignored: not to be looked at at each start.
-                await store.chats.mark_handled(chat.chat_key, chat.records[-1].seq)
+                observed.append(chat)
                 continue
             session = self._session(chat.chat_key)
             for record in heard:
@@ -93,6 +95,9 @@ class Sessions:
                     session.pass_over(record)
                 else:
                     self._begin_hearing(record)
+        for chat in observed:
+            # Or of somebody who is ignored: not to be looked at at each start.
+            await store.chats.mark_handled(chat.chat_key, chat.records[-1].seq)
         # At last: the listeners hear of these lines by themselves.
         await tell_of_cut_off(store, self._ports.inbox)
 
@@ -158,13 +163,15 @@ class Sessions:
             self._session(key).hear(record, age_s=age_s)
         else:
             assert self._tasks is not None
-            self._tasks.start_soon(self._hear_voice, record, age_s, name=f"voice in {key}")
+            session = self._session(key)
+            session.expect(record)
+            self._tasks.start_soon(self._hear_voice, session, record, age_s, name=f"voice in {key}")
 
-    async def _hear_voice(self, record: Record, age_s: float) -> None:
+    async def _hear_voice(self, session: Session, record: Record, age_s: float) -> None:
         assert self._ports.hearing is not None
         began = self._ports.clock()
         heard = await self._ports.hearing.heard(record)
-        self._session(record.chat_key).hear(heard, age_s=age_s + self._ports.clock() - began)
+        session.hear(heard, age_s=age_s + self._ports.clock() - began)
 
     def _keeps(self, record: Record) -> bool:
         """Whether a record is kept at all: of a chat that is off only commands are, and nothing is
@@ -208,7 +215,9 @@ class Sessions:
         keeps it, no prompt shows it. Raises `OSError` and `StoreError`."""
         ports = self._ports
         async with ports.activity.watch(chat_key) as activities:
-            if await self.stop(chat_key):
+            session = self._sessions.get(chat_key)
+            # What others wait for was said before as well.
+            if session is not None and session.stop(session.newest):
                 with anyio.move_on_after(_TURN_ENDS_S):
                     async for activity in activities:
                         if activity == Working(chat_key, busy=False):

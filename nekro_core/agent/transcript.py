@@ -29,6 +29,7 @@ from nekro_core.chat import (
     Record,
     Reply,
     Segment,
+    Sender,
     Text,
     Unknown,
     Video,
@@ -38,6 +39,9 @@ from nekro_core.chat import (
 
 UPLOADS = "/app/uploads"
 """Where a box has what the chat received."""
+
+NOT_NOW = "not to be answered now"
+"""Behind the header of a message whose turn is not this one."""
 
 _QUOTED = 200  # characters of a name, a quoted message or a forwarded one
 _ATTACHED = 30  # lines of what came with one message
@@ -109,28 +113,35 @@ def transcript(
     zone: tzinfo | None,
     limit: int,
     unanswered: Collection[int] = (),
+    waiting: Collection[int] = (),
     own: Collection[str] = (),
 ) -> list[str]:
     """Each record as its lines. ``limit`` counts the characters of one message, ``unanswered`` are
-    sequence numbers, ``own`` are platform ids of our own accounts."""
+    sequence numbers of what is to be answered, ``waiting`` of what others asked, whose turns come
+    later; ``own`` are platform ids of our own accounts."""
     ours = frozenset(own)
+    marks = [
+        "unanswered" if seq in unanswered else NOT_NOW if seq in waiting else ""
+        for seq in (record.seq for record in records)
+    ]
     return [
-        _shown_record(record, zone, limit, record.seq in unanswered, ours) for record in records
+        _shown_record(record, zone, limit, mark, ours)
+        for record, mark in zip(records, marks, strict=True)
     ]
 
 
 @lru_cache(2048)
 def _shown_record(
-    record: Record, zone: tzinfo | None, limit: int, unanswered: bool, own: frozenset[str]
+    record: Record, zone: tzinfo | None, limit: int, mark: str, own: frozenset[str]
 ) -> str:
     """One record's lines. Each prompt shows nearly the same records as the one before."""
-    return "\n".join(_lines(record, zone, limit, unanswered, own))
+    return "\n".join(_lines(record, zone, limit, mark, own))
 
 
 def _lines(
-    record: Record, zone: tzinfo | None, limit: int, unanswered: bool, own: Collection[str]
+    record: Record, zone: tzinfo | None, limit: int, mark: str, own: Collection[str]
 ) -> Iterator[str]:
-    yield _header(record, zone, unanswered)
+    yield _header(record, zone, mark)
     words = _shown("".join(_inline(part, own) for part in record.segments), limit)
     if words.strip():
         yield from (f"> {line}" for line in words.split("\n"))
@@ -140,22 +151,23 @@ def _lines(
         yield f"+ and {len(attached) - _ATTACHED} more"
 
 
-def _header(record: Record, zone: tzinfo | None, unanswered: bool) -> str:
+def _header(record: Record, zone: tzinfo | None, mark: str) -> str:
     time = datetime.fromtimestamp(record.time, zone).strftime("%m-%d %H:%M:%S")
     name = f"message {_identifier(record.message_id)}" if record.message_id else "message"
     match record.author:
         case Author.SYSTEM:
-            return f"[system] at {time}{', unanswered' if unanswered else ''}"
+            return ", ".join(filter(None, [f"[system] at {time}", mark]))
         case Author.BOT:
             head = f"[{name}] from you at {time}"
             return f"{head}, {_STATES[record.state]}" if record.state in _STATES else head
-    sender = f"{quoted(record.sender.name, 60)} (user {_identifier(record.sender.user_id)})"
-    marks = [f"[{name}] from {sender} at {time}"]
-    if record.to_bot:
-        marks.append("to you")
-    if unanswered:
-        marks.append("unanswered")
-    return ", ".join(marks)
+    to_you = "to you" if record.to_bot else ""
+    head = f"[{name}] from {person(record.sender)} at {time}"
+    return ", ".join(filter(None, [head, to_you, mark]))
+
+
+def person(sender: Sender) -> str:
+    """A person as our own lines name them."""
+    return f"{quoted(sender.name, 60)} (user {_identifier(sender.user_id)})"
 
 
 def _identifier(text: str) -> str:

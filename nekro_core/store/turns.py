@@ -16,6 +16,19 @@ _COLUMNS = (
 _SELECT = f"SELECT {_COLUMNS} FROM turns"
 _MOST_UNANSWERED = 100_000
 """Records looked at after a restart: ten minutes of 160 messages a second."""
+_LATEST_TURNS = 50_000
+"""Turns looked at after a restart: ten minutes of 80 a second. All that a bot ever took would be a
+walk through the whole table."""
+_NOTHING_WAITS = 2**62
+_THROUGH = "CASE WHEN trigger_seq > through_seq THEN trigger_seq ELSE through_seq END"
+_ANSWERED = (
+    f"SELECT chat_key, user_id, MAX({_THROUGH}) AS through FROM ("
+    "SELECT chat_key, user_id, trigger_seq, through_seq FROM turns "
+    f"WHERE id > (SELECT COALESCE(MAX(id), 0) - {_LATEST_TURNS} FROM turns) "
+    "UNION ALL SELECT chat_key, user_id, trigger_seq, through_seq FROM turns "
+    "WHERE running_chat IS NOT NULL) latest GROUP BY chat_key, user_id"
+)
+"""How far each person's own turns came in each chat. A turn answers one person."""
 
 
 class _Begun:
@@ -88,14 +101,19 @@ class Turns:
             raise StoreError(f"turn {turn_id} does not run: there is nothing to resume")
         return _turn(rows[0])
 
-    async def end(self, turn_id: int, *, stop: str) -> None:
-        """The turn is over, and what it has seen is dealt with. ``stop`` says why."""
-        through = "(SELECT through_seq FROM turns WHERE id = ?)"
+    async def end(self, turn_id: int, *, stop: str, waiting_seq: int | None = None) -> None:
+        """The turn is over, and what it has seen is dealt with. ``stop`` says why. From
+        ``waiting_seq`` on that is only what its own person said: others wait for an answer."""
+        most = _NOTHING_WAITS if waiting_seq is None else waiting_seq - 1
+        through = (
+            "(SELECT CASE WHEN through_seq < ? THEN through_seq ELSE ? END FROM turns WHERE id = ?)"
+        )
+        values = (most, most, turn_id)
         handled = Statement(
             f"UPDATE chats SET handled_seq = {through} "
             "WHERE chat_key = (SELECT chat_key FROM turns WHERE id = ?) "
             f"AND handled_seq < {through}",
-            (turn_id, turn_id, turn_id),
+            (*values, turn_id, *values),
         )
         await self._database.write(
             Statement(
@@ -112,21 +130,22 @@ class Turns:
         return [_turn(row) for row in rows]
 
     async def unanswered(self, *, since: float, limit_per_chat: int = 100) -> list[Unanswered]:
-        """What people said (platform's time ``since`` or later) that no turn has seen and nobody
-        marked as handled, system lines that wait for the agent too; those that tell of a timer
-        however old they are. Of a chat with an interrupted turn only what came after that: the turn
-        may be taken up, and then sees it, or be closed."""
+        """What people said (platform's time ``since`` or later) that no turn of their own has seen
+        and nobody marked as handled, system lines that wait for the agent too; those that tell of a
+        timer however old they are. An interrupted turn counts: it may be taken up, and then sees
+        it, or be closed."""
         columns = ", ".join(f"m.{column}" for column in INSERT.columns)
         rows = await self._database.read(
             f"SELECT {columns}, c.handled_seq FROM messages m "
             "JOIN chats c ON c.chat_key = m.chat_key "
+            f"LEFT JOIN ({_ANSWERED}) a ON a.chat_key = m.chat_key AND a.user_id = m.user_id "
             # Said so, SQLite begins with the few new ones, and does not walk through all there are.
             "WHERE m.seq IN (SELECT seq FROM messages WHERE time >= ? "
             "UNION SELECT record_seq FROM timers WHERE record_seq > 0) "
             "AND (m.author = ? OR (m.author = ? AND m.to_bot = ?)) "
             "AND m.seq > c.handled_seq AND m.recalled = ? "
-            "AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.running_chat = m.chat_key "
-            "AND (m.seq <= t.through_seq OR m.seq <= t.trigger_seq)) "
+            "AND (a.through IS NULL OR m.seq > a.through) "
+            "AND m.seq NOT IN (SELECT trigger_seq FROM turns WHERE running_chat IS NOT NULL) "
             "ORDER BY m.seq DESC LIMIT ?",
             since,
             Author.PERSON.value,

@@ -11,6 +11,7 @@ from nekro_core.chat import (
     ChatKeyError,
     DeliveryState,
     Record,
+    Sender,
 )
 from nekro_core.store import (
     Conflict,
@@ -133,6 +134,30 @@ async def test_what_nobody_answered_is_found(store: Store) -> None:
     await store.chats.mark_handled(OTHER, elsewhere.seq)
     await store.chats.mark_handled(OTHER, 0)
     assert [each.chat_key for each in await store.turns.unanswered(since=500.0)] == [GROUP]
+
+
+async def test_what_another_person_asked_is_not_dealt_with_by_a_turn(store: Store) -> None:
+    hers = await say(store, "hers", sender=Sender("99999"))
+    his = await say(store, "his", sender=Sender("10001"))
+    turn = await store.turns.begin(
+        GROUP, trigger_seq=hers.seq, through_seq=his.seq, user_id="99999"
+    )
+    (found,) = await store.turns.unanswered(since=0)
+    assert found.records == (his,), "killed now, the turn goes on for her alone"
+    more = await say(store, "hers too", sender=Sender("99999"))
+    await store.turns.seen(turn.turn_id, more.seq)
+    await store.turns.end(turn.turn_id, stop="done", waiting_seq=his.seq)
+    (found,) = await store.turns.unanswered(since=0)
+    assert found.records == (his,), "hers was answered, though it came after his"
+
+    turn = await store.turns.begin(
+        GROUP, trigger_seq=his.seq, through_seq=more.seq, user_id="10001"
+    )
+    await store.turns.end(turn.turn_id, stop="done")
+    assert await store.turns.unanswered(since=0) == []
+    late = await say(store, "late", sender=Sender("10001"))
+    (found,) = await store.turns.unanswered(since=0)
+    assert (found.records, found.handled_seq) == ((late,), more.seq)
 
 
 async def test_the_newest_of_many_unanswered(store: Store) -> None:
