@@ -442,7 +442,7 @@ async def test_who_asks_again_and_again_lets_the_others_have_their_turn(
         assert ("ken", "please") in wishes.seen[:2], "his came before all that she asked later"
 
 
-# --- a crash ---------------------------------------------------------------------------------------
+# --- a crash --------------------------------------------------------------------------------------
 
 
 def _one_answer_each(request: ChatRequest) -> str:
