@@ -1,6 +1,6 @@
 """What a turn knows so far, and the prompt that it makes of it."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
@@ -17,6 +17,7 @@ from nekro_core.agent.transcript import media_of
 from nekro_core.chat import Author, ChatKey, Image, Media, Record
 from nekro_core.llm.model import ChatRequest, ImagePart, Part, TextPart
 from nekro_core.plugin.context import AgentCtx
+from nekro_core.store import Turn
 from nekro_core.tools.names import NamedTool, ToolSet
 
 _CODES = 6
@@ -111,12 +112,13 @@ class Knowledge:
         chat_key, discovery = self._task.chat_key, self._ports.discovery
         found = discovery.found(chat_key, tools)
         if profile.prefers_examples and small_tools(tools):
+            codes, turns = await self._past_runs()
             request = small_prompt(
                 with_found(tools, found),
-                self._up_to_what_is_asked(),
+                self._up_to_what_is_asked(turns),
                 persona=manner.persona,
                 language=settings.language,
-                codes=await self._past_codes(),
+                codes=codes,
                 steps=self._codes,
             )
             return replace(request, chat=str(chat_key)), profile.grammar
@@ -157,28 +159,35 @@ class Knowledge:
         )
         return request, False
 
-    def _up_to_what_is_asked(self) -> list[Record]:
-        """A small model answers the last line that it sees, so that has to be a question."""
-        last = max(
-            (r.seq for r in self.records if self._task.is_unanswered(r)),
-            default=self.records[-1].seq,
-        )
-        return [
-            record
-            for record in self.records
-            if record.seq <= last
-            and not (record.author is Author.BOT and record.run_id in self.runs)
-        ]
+    def _up_to_what_is_asked(self, turns: Mapping[str, Turn]) -> list[Record]:
+        """A small model answers the last lines that it sees, so those have to be the questions of
+        who asks. Of the past, each answer stands behind what it answers: people ask at once, and
+        are answered one after another."""
+        asked = [record for record in self.records if self._task.is_unanswered(record)]
+        left_out = {*self._task.waiting(self.records), *(record.seq for record in asked)}
+        past: list[Record] = []
+        for record in self.records:
+            if record.seq in left_out:
+                continue
+            if record.author is Author.BOT:
+                if record.run_id in self.runs:
+                    continue
+                past = _asked_last(past, turns, record.run_id)
+            past.append(record)
+        return [*past, *asked]
 
-    async def _past_codes(self) -> dict[str, str]:
-        """Code behind the bot's latest answers, by run."""
+    async def _past_runs(self) -> tuple[dict[str, str], dict[str, Turn]]:
+        """Code behind the bot's latest answers, by run, and the turns that they were given in."""
         runs = [r.run_id for r in self.records if r.author is Author.BOT and r.run_id]
         newest = [each for each in dict.fromkeys(reversed(runs)) if each not in self.runs]
         codes: dict[str, str] = {}
+        turns: dict[str, Turn] = {}
         for run_id in newest[:_CODES]:
             if run := await self._ports.store.runs.get(run_id):
                 codes[run_id] = run.code.strip()
-        return codes
+                if turn := await self._ports.store.turns.of_run(run_id):
+                    turns[run_id] = turn
+        return codes, turns
 
     async def _pictures(self) -> dict[str, ImagePart]:
         """The newest pictures of the history, by path."""
@@ -194,3 +203,19 @@ class Knowledge:
             if part := await self._ports.pictures.part(path):
                 found[path] = part
         return found
+
+
+def _asked_last(records: Sequence[Record], turns: Mapping[str, Turn], run_id: str) -> list[Record]:
+    """The same records, those at the end that this run answers."""
+    turn = turns.get(run_id)
+    if turn is None:
+        return [*records]
+    mine = (place for place, each in enumerate(records) if turns.get(each.run_id) == turn)
+    since = records[max(mine, default=-1) + 1 :]
+    before = records[: len(records) - len(since)]
+    theirs = [
+        each
+        for each in since
+        if each.seq >= turn.trigger_seq and each.sender.user_id == turn.user_id
+    ]
+    return [*before, *(each for each in since if each not in theirs), *theirs]

@@ -175,6 +175,13 @@ class Turns:
         rows = await self._database.read(f"{_SELECT} WHERE id = ?", turn_id)
         return _turn(rows[0]) if rows else None
 
+    async def of_run(self, run_id: str) -> Turn | None:
+        """The turn that a run was part of."""
+        rows = await self._database.read(
+            f"{_SELECT} WHERE id = (SELECT turn_id FROM runs WHERE run_id = ?)", run_id
+        )
+        return _turn(rows[0]) if rows else None
+
     async def latest(self, chat_key: ChatKey, limit: int = 20) -> list[Turn]:
         """A chat's newest turns, oldest first."""
         rows = await self._database.read(

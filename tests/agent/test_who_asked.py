@@ -13,7 +13,7 @@ import pytest
 
 from nekro_core.agent import AgentSettings, TriggerSettings
 from nekro_core.chat import ChatKey, Text
-from nekro_core.llm.model import ChatRequest
+from nekro_core.llm.model import ChatRequest, ModelProfile, TextPart
 from nekro_core.llm.scripted import Scripted, ScriptedModel, ScriptedReply
 from nekro_core.plugin import AgentCtx, MsgSignal
 from nekro_core.plugin.commands.access import CommandSettings
@@ -166,6 +166,37 @@ async def test_a_model_that_calls_functions_is_asked_by_one_person_too(
         await until(lambda: len(wishes.seen) == 2)
         await quiet(bot)
         assert wishes.seen == [("99999", "hello"), ("10001", "remove the others")]
+
+
+async def test_a_small_model_is_shown_what_one_person_asks(folder: Path, boxes: Shelf) -> None:
+    profile = ModelProfile(name="small", grammar=True, prefers_examples=True, context_tokens=4096)
+
+    def script(request: ChatRequest) -> str:
+        said = request.messages[-1].parts[0]
+        assert isinstance(said, TextPart)
+        words = said.text.split(chr(10))
+        return "\n".join(f"send_channel_message('to {each}')" for each in words)
+
+    model = ScriptedModel(script, profile=profile)
+    async with running_bot(folder, boxes, model, trigger=LONG) as bot:
+        for number in (1, 2):
+            await bot.say(f"hello {number}", GROUP, user="99999", to_bot=True)
+            await bot.say(f"good day {number}", GROUP, user="10001", to_bot=True)
+            await bot.say(f"how are you {number}", GROUP, user="99999", to_bot=True)
+            bot.typed(GROUP)
+            await until(lambda: len(bot.said(GROUP)) == 3 * number)  # noqa: B023
+            await quiet(bot)
+        assert bot.said(GROUP) == [
+            f"to {words} {number}"
+            for number in (1, 2)
+            for words in ("hello", "how are you", "good day")
+        ]
+        shown = [str(message.parts[0]) for message in model.requests[-1].messages[-3:]]
+        assert [re.findall(r"hello \d|good day \d", each) for each in shown] == [
+            ["hello 2"],
+            ["hello 2"],
+            ["good day 2"],
+        ], "each answer stands behind what it answered"
 
 
 # --- what it costs, what it leaves ----------------------------------------------------------------

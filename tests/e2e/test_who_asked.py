@@ -1,4 +1,4 @@
-"""Several people ask at once in a group of a real OneBot: each is answered with their own rights."""
+"""Several people ask at once in a group of a real OneBot: each has their own rights."""
 
 import re
 import sqlite3
