@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 from nekro_core.agent.discovery import found_text, more_functions_text, more_text
 from nekro_core.agent.functions import Functions
+from nekro_core.agent.lines import Shown, Told
 from nekro_core.agent.native_calls import Answered
 from nekro_core.agent.ports import Ports
 from nekro_core.agent.prompt import DoneStep, View, build_prompt
@@ -15,7 +16,7 @@ from nekro_core.agent.run_calls import tools_text
 from nekro_core.agent.small_prompt import PastStep, small_prompt, small_tools, with_found
 from nekro_core.agent.transcript import media_of
 from nekro_core.chat import Author, ChatKey, Image, Media, Record
-from nekro_core.llm.model import ChatRequest, ImagePart, Part, TextPart
+from nekro_core.llm.model import ChatRequest, ImagePart
 from nekro_core.plugin.context import AgentCtx
 from nekro_core.store import Turn
 from nekro_core.tools.names import NamedTool, ToolSet
@@ -58,7 +59,7 @@ class Knowledge:
         self.through_seq = 0
         """The newest record that was looked at."""
         self.runs: set[str] = set()
-        self.preface = ""
+        self.preface: Told | None = None
         self._found: tuple[NamedTool, ...] | None = None
 
     @property
@@ -88,14 +89,14 @@ class Knowledge:
         hearing = self._ports.hearing
         return hearing is not None and self._task.is_unanswered(record) and hearing.begin(record)
 
-    def remember(self, reply: Reply, parts: tuple[Part, ...]) -> None:
+    def remember(self, reply: Reply, parts: tuple[Shown, ...]) -> None:
         """Keep a step for the prompt of the next one."""
         self._steps.append(DoneStep(reply=reply.kept, report=parts, through_seq=self.through_seq))
-        words = "\n".join(part.text for part in parts if isinstance(part, TextPart))
-        self._codes.append(PastStep(code=reply.code.strip() or reply.kept, observation=words))
+        told = Told(tuple(line for each in parts if isinstance(each, Told) for line in each.lines))
+        self._codes.append(PastStep(code=reply.code.strip() or reply.kept, observation=told))
 
     def remember_calls(
-        self, prose: str, calls: tuple[Answered, ...], parts: tuple[Part, ...]
+        self, prose: str, calls: tuple[Answered, ...], parts: tuple[Shown, ...]
     ) -> None:
         """Keep a step of a model that calls functions natively."""
         self._steps.append(

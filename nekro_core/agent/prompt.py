@@ -12,6 +12,7 @@ from datetime import datetime, tzinfo
 from functools import lru_cache
 
 from nekro_core.agent.functions import Functions
+from nekro_core.agent.lines import Quoted, Shown, Told
 from nekro_core.agent.native_calls import Answered
 from nekro_core.agent.settings import PromptSettings
 from nekro_core.agent.transcript import UPLOADS, media_of, person, shortened, transcript
@@ -56,7 +57,7 @@ class DoneStep:
     """
 
     reply: str
-    report: tuple[Part, ...]
+    report: tuple[Shown, ...]
     through_seq: int
     calls: tuple[Answered, ...] = ()
 
@@ -78,7 +79,7 @@ class View:
     now: float
     zone: tzinfo | None
     pictures: Mapping[str, ImagePart]
-    preface: str = ""
+    preface: Told | None = None
     waiting: Collection[int] = ()
     asker: Sender = NOBODY
 
@@ -129,7 +130,7 @@ def _opening(
     now = datetime.fromtimestamp(view.now, view.zone)
     text = [_place(view.chat_key), "", *lines, "", f"[now] {now:%Y-%m-%d %H:%M %A}"]
     if view.preface:
-        text.append(view.preface)
+        text.append(view.preface.text(settings.observation_chars))
     asked = [r for r in past if r.seq in view.unanswered]
     if asked:
         count = f"{len(asked)} messages" if len(asked) > 1 else "the message"
@@ -234,8 +235,8 @@ def _shown_step(
     limit = _OLD_REPORT if short else settings.observation_chars
     report: list[Part] = []
     for part in step.report:
-        if isinstance(part, TextPart):
-            report.append(TextPart(shortened(part.text, limit)))
+        if isinstance(part, Told):
+            report.append(TextPart(part.text(limit)))
         elif not short:
             report.append(part)
     if arrived:
@@ -249,32 +250,40 @@ def _shown_step(
         )
         report.append(TextPart("\n".join(["", "[chat] arrived meanwhile:", *lines])))
     if step.calls:
-        return _called(step, report, limit=limit if short else None)
+        return _called(step, report, limit=limit, short=short)
     reply = shortened(step.reply, limit) if step.reply.strip() else "(empty)"
     return [PromptMessage.of("assistant", reply), PromptMessage("user", tuple(report))]
 
 
-def _called(step: DoneStep, report: list[Part], *, limit: int | None) -> list[PromptMessage]:
+def _called(step: DoneStep, report: list[Part], *, limit: int, short: bool) -> list[PromptMessage]:
     """A step of native calls: what was called, each call's answer, then what else there is. Answers
-    are within their bound already; ``limit`` makes old ones room."""
-
-    def fitting(text: str) -> str:
-        return text if limit is None else shortened(text, limit)
-
+    are within their bound already; ``short`` makes old ones room."""
     calls = tuple(each.call for each in step.calls)
-    if limit is not None:
+    words = step.reply
+    if short:
         calls = tuple(_without_bulk(call, limit) for call in calls)
-    words = (TextPart(fitting(step.reply)),) if step.reply.strip() else ()
-    messages = [PromptMessage("assistant", words, calls=calls)]
+        words = shortened(words, limit)
+    parts = (TextPart(words),) if words.strip() else ()
+    messages = [PromptMessage("assistant", parts, calls=calls)]
     for each in step.calls:
-        answer = (TextPart(fitting(each.text)),)
+        most = limit if short else max(limit, len(each.text))
+        answer = (TextPart(_answer(each).text(most)),)
         messages.append(PromptMessage("tool", answer, answers=each.call.call_id))
-    for each in step.calls if limit is None else ():
+    for each in () if short else step.calls:
         if each.media:
-            report[:0] = [TextPart(f"[result] of {each.call.name}, to see or hear:"), *each.media]
+            head = Told((f"[result] of {each.call.name}, to see or hear:",))
+            report[:0] = [TextPart(head.text(limit)), *each.media]
     if report:
         messages.append(PromptMessage("user", tuple(report)))
     return messages
+
+
+def _answer(each: Answered) -> Told:
+    """What a call is answered. Only that it failed are words of ours."""
+    if not each.failed:
+        return Told((Quoted(each.text),))
+    head, _, rest = each.text.partition("\n")
+    return Told((head, Quoted(rest)) if rest else (head,))
 
 
 def _without_bulk(call: FunctionCall, limit: int) -> FunctionCall:

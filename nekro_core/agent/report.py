@@ -1,18 +1,19 @@
 """What became of a step, told to the model before its next one.
 
 Output, tracebacks and results may hold anything that somebody in the chat or on the net wrote, so
-their lines stand behind ``>`` like those of the history.
+it stands behind ``>`` like those of the history: `Quoted`, which is marked when it is shown.
 """
 
 from collections.abc import Sequence
 
 from nekro_core.agent.accounting import CUT_OFF, SAID
+from nekro_core.agent.lines import Quoted, Shown, Told
 from nekro_core.agent.native_reply import NativeReply
 from nekro_core.agent.reply import End, Reply
 from nekro_core.agent.run_calls import RunCalls
-from nekro_core.agent.transcript import quoted, shortened, visible
+from nekro_core.agent.transcript import quoted, shortened
 from nekro_core.chat import DeliveryState, RunRecord, plain_text
-from nekro_core.llm.model import Part, TextPart
+from nekro_core.llm.model import TextPart
 from nekro_core.sandbox.box import StopReason
 from nekro_core.store import DeliveryRow, ToolCall
 from nekro_core.tools.discovery import SEARCH
@@ -47,44 +48,44 @@ _ENDS = {
 }
 
 
-def report(reply: Reply, calls: RunCalls, sent: Sequence[DeliveryRow]) -> tuple[Part, ...]:
+def report(reply: Reply, calls: RunCalls, sent: Sequence[DeliveryRow]) -> tuple[Shown, ...]:
     """All that the next step needs to know of this one."""
-    lines: list[str] = []
+    lines: list[str | Quoted] = []
     if reply.result is not None:
         if reply.result.stop in _STOPS:
             lines.append(f"[error] {_STOPS[reply.result.stop]}")
-            lines += marked(reply.result.error)
+            lines.append(Quoted(reply.result.error))
         if reply.result.stop in _STOPS and not reply.result.globals_kept:
             lines.append(_VARIABLES_GONE)
         if reply.result.output.strip():
             cut = " (its end is missing: too much)" if reply.result.output_truncated else ""
-            lines += [f"[output] printed by your code{cut}:", *marked(reply.result.output)]
+            lines += [f"[output] printed by your code{cut}:", Quoted(reply.result.output)]
     if reply.box_error is not None:
         lines.append("[error] The box was lost. You have a fresh one with the files saved last.")
         lines.append("[note] Your variables and imports are gone with it.")
     lines += _ended(reply)
     lines += sent_lines(sent)
     if calls.unread and not _printed(reply):
-        lines += [f"[result] of {SEARCH}:", *marked(calls.unread)]
-    parts: list[Part] = []
+        lines += [f"[result] of {SEARCH}:", Quoted(calls.unread)]
+    parts: list[Shown] = []
     for name, observed in calls.observed:
         lines.append(f"[result] of {name}:")
         for part in observed:
             if isinstance(part, TextPart):
-                lines += marked(part.text)
+                lines.append(Quoted(part.text))
             else:
-                parts += [TextPart("\n".join(lines)), part]
+                parts += [Told(tuple(lines)), part]
                 lines = []
     lines.append("[task] Go on, if there is more to do.")
-    return (*parts, TextPart("\n".join(lines)))
+    return (*parts, Told(tuple(lines)))
 
 
-def native_report(reply: NativeReply, sent: Sequence[DeliveryRow]) -> tuple[Part, ...]:
+def native_report(reply: NativeReply, sent: Sequence[DeliveryRow]) -> tuple[Shown, ...]:
     """What the answers to a reply's calls do not tell of it: that it was cut, what its words did.
     Nothing where there is nothing to tell."""
     lines = list(_ENDS.get(reply.end, ()))
     lines += sent_lines(sent)
-    return (TextPart("\n".join(lines)),) if lines else ()
+    return (Told(tuple(lines)),) if lines else ()
 
 
 _NOTHING: dict[End, str] = {
@@ -94,16 +95,16 @@ _NOTHING: dict[End, str] = {
 }
 
 
-def empty_report(end: End) -> tuple[Part, ...]:
+def empty_report(end: End) -> tuple[Shown, ...]:
     """For a reply in which there was nothing of use, by how it ended."""
     empty = "[error] Your reply was empty. Reply with a block fenced as ```python."
-    return (TextPart(_NOTHING.get(end, empty)),)
+    return (Told((_NOTHING.get(end, empty),)),)
 
 
-def native_empty_report(end: End) -> tuple[Part, ...]:
+def native_empty_report(end: End) -> tuple[Shown, ...]:
     """The same, for a model that calls functions natively."""
     empty = "[error] Your reply was empty, and nobody has got an answer yet."
-    return (TextPart(_NOTHING.get(end, empty)),)
+    return (Told((_NOTHING.get(end, empty),)),)
 
 
 def sent_lines(rows: Sequence[DeliveryRow]) -> list[str]:
@@ -119,31 +120,27 @@ def sent_lines(rows: Sequence[DeliveryRow]) -> list[str]:
     return lines
 
 
-def done_lines(runs: Sequence[tuple[RunRecord, Sequence[ToolCall]]]) -> list[str]:
+def done_lines(runs: Sequence[tuple[RunRecord, Sequence[ToolCall]]]) -> list[str | Quoted]:
     """What a turn had done before a restart, run by run: the code as far as it is known, what it
     called, printed and ran into."""
-    lines: list[str] = []
+    lines: list[str | Quoted] = []
     for run, calls in runs:
         if run.stop == SAID:
             continue  # The words themselves stand among what was sent.
         lines.append("[before] Before the restart you ran this:")
-        lines += marked(shortened(run.code.strip() or "(the code is not known any more)", _CODE))
+        code = run.code.strip() or "(the code is not known any more)"
+        lines.append(Quoted(shortened(code, _CODE)))
         for call in calls:
             became = quoted(call.outcome) if call.outcome else "unknown whether it was done"
             arguments = quoted(call.arguments, _ARGUMENTS)
             lines.append(f"+ it called {quoted(call.name, 80)} with {arguments}: {became}")
         if run.output.strip():
-            lines += ["[output] printed by it:", *marked(shortened(run.output, _CODE))]
+            lines += ["[output] printed by it:", Quoted(shortened(run.output, _CODE))]
         if run.error.strip():
-            lines += ["[error] It raised:", *marked(shortened(run.error, _CODE))]
+            lines += ["[error] It raised:", Quoted(shortened(run.error, _CODE))]
         if run.stop in ("", CUT_OFF):
             lines.append("[note] The restart cut it off.")
     return lines
-
-
-def marked(text: str) -> list[str]:
-    """The text with each line behind the mark of what is not ours."""
-    return [f"> {line}" for line in visible(text).rstrip("\n").split("\n")]
 
 
 def _printed(reply: Reply) -> bool:

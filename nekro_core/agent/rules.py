@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from nekro_core.agent.lines import unlike_ours
 from nekro_core.agent.transcript import UPLOADS
 
 _RULES = """\
@@ -78,6 +79,6 @@ def _sections(rules: str, names: Sequence[str], persona: str, *others: str) -> s
     if names:
         sections.append(f"Your name: {', '.join(names)}.")
     if persona.strip():
-        sections.append(f"Who you are:\n{persona.strip()}")
-    sections += filter(None, map(str.strip, others))
+        sections.append(f"Who you are:\n{unlike_ours(persona.strip())}")
+    sections += filter(None, (unlike_ours(each.strip()) for each in others))
     return "\n\n".join(sections)

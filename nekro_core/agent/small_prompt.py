@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+from nekro_core.agent.lines import Told, unlike_ours
 from nekro_core.chat import Author, Mention, Record, Reply, Text, Voice, plain_text
 from nekro_core.llm.grammar import call_grammar
 from nekro_core.llm.model import ChatRequest, PromptMessage
@@ -49,7 +50,7 @@ class PastStep:
     """A step of the turn at hand: the code that ran, and what the next step must know of it."""
 
     code: str
-    observation: str
+    observation: Told
 
 
 def small_prompt(
@@ -81,7 +82,7 @@ def small_prompt(
     messages.append(PromptMessage.of("user", now.said))
     for step in steps:
         messages.append(PromptMessage.of("assistant", step.code))
-        messages.append(PromptMessage.of("user", _shortened(step.observation)))
+        messages.append(PromptMessage.of("user", step.observation.text(MAX_SAID)))
     return ChatRequest(
         messages=tuple(messages),
         max_tokens=MAX_REPLY_TOKENS,
@@ -219,7 +220,7 @@ def _anchored(past: Sequence[_Exchange]) -> Sequence[_Exchange]:
 
 def _said(row: Sequence[Record]) -> str:
     texts = (_words(record) for record in row[-MAX_ROW:])
-    return _shortened("\n".join(filter(None, texts)))
+    return unlike_ours(_shortened("\n".join(filter(None, texts))))
 
 
 def _words(record: Record) -> str:

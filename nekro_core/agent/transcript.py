@@ -46,7 +46,7 @@ NOT_NOW = "not to be answered now"
 _QUOTED = 200  # characters of a name, a quoted message or a forwarded one
 _ATTACHED = 30  # lines of what came with one message
 _FORWARDED = 20  # messages of a bundle that are shown
-_LINE_END = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+LINE_END = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 # Controls, direction marks, what has no width. The two joiners stay: scripts and emoji need them.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"
@@ -64,13 +64,13 @@ _STATES = {
 
 def visible(text: str) -> str:
     """The text with every character that cannot be seen written as its escape."""
-    text = _SURROGATE.sub("\ufffd", _LINE_END.sub("\n", text))
+    text = _SURROGATE.sub("\ufffd", LINE_END.sub("\n", text))
     return _UNSEEN.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def quoted(text: str, limit: int = _QUOTED) -> str:
     """The text in JSON quotes on one line."""
-    return json.dumps(_shown(text, limit, mark=" ... "), ensure_ascii=False)
+    return json.dumps(shown(text, limit, mark=" ... "), ensure_ascii=False)
 
 
 def shortened(text: str, limit: int, mark: str = "", *, missing: int = 0) -> str:
@@ -84,9 +84,10 @@ def shortened(text: str, limit: int, mark: str = "", *, missing: int = 0) -> str
     return f"{text[:head]}{mark}{text[len(text) - tail :]}"
 
 
-def _shown(text: str, limit: int, mark: str = "") -> str:
-    """`visible`, then `shortened`. What will not be seen is not even looked at: the escapes of a
-    million characters without width took 4 s, in which no chat got an answer."""
+def shown(text: str, limit: int, mark: str = "") -> str:
+    """`visible`, then `shortened`, for what gets its marks after this. What will not be seen is not
+    even looked at: the escapes of a million characters without width took 4 s, in which no chat
+    got an answer."""
     missing = max(len(text) - 4 * limit, 0)
     if missing:
         text = text[: 2 * limit] + text[-2 * limit :]
@@ -142,7 +143,7 @@ def _lines(
     record: Record, zone: tzinfo | None, limit: int, mark: str, own: Collection[str]
 ) -> Iterator[str]:
     yield _header(record, zone, mark)
-    words = _shown("".join(_inline(part, own) for part in record.segments), limit)
+    words = shown("".join(_inline(part, own) for part in record.segments), limit)
     if words.strip():
         yield from (f"> {line}" for line in words.split("\n"))
     attached = [line for segment in record.segments for line in _attached(segment)]

@@ -17,6 +17,7 @@ from nekro_core.agent.asking import Asking, Ready, ask
 from nekro_core.agent.boxes import KeptBox
 from nekro_core.agent.knowledge import Knowledge, Task
 from nekro_core.agent.limits import LimitExceeded, Limits, turn_limits
+from nekro_core.agent.lines import Told
 from nekro_core.agent.notices import say, sentence
 from nekro_core.agent.ports import Ports
 from nekro_core.agent.python_text import is_call
@@ -118,9 +119,7 @@ class Turn:
         done = [(run, await store.runs.calls(run.run_id)) for run in runs]
         note = "[note] A restart interrupted you. Answer now, unless it is done."
         lines = [note, *done_lines(done), *sent_lines(before)]
-        self._known.preface = shortened(
-            "\n".join(lines), self._ports.settings.prompt.observation_chars
-        )
+        self._known.preface = Told(tuple(lines))
         return was_answered(runs, before)
 
     async def _take_steps(self) -> str:

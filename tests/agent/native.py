@@ -35,9 +35,21 @@ NOTHING = Scripted(chunks=[])
 
 
 def results_of(request: ChatRequest) -> dict[str, str]:
-    """What each call so far was answered, by the call's id."""
+    """What each call so far was answered, by the call's id, without the mark of what is not ours,
+    which every line must have but that of an error."""
     return {
-        message.answers: "".join(part.text for part in message.parts if isinstance(part, TextPart))
+        message.answers: unmarked(
+            "".join(part.text for part in message.parts if isinstance(part, TextPart))
+        )
         for message in request.messages
         if message.role == "tool"
     }
+
+
+def unmarked(answer: str) -> str:
+    """An answer to a call as the function gave it."""
+    head, *rest = answer.split("\n")
+    if not head.startswith("[error] "):
+        head, rest = "", [head, *rest]
+    assert all(line.startswith("> ") for line in rest), answer
+    return "\n".join(filter(None, [head, *(line.removeprefix("> ") for line in rest)]))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nekro_core.agent.lines import Quoted, Told
 from nekro_core.agent.prompt import DoneStep, View, build_prompt
 from nekro_core.agent.rules import system_text
 from nekro_core.agent.settings import PromptSettings
@@ -221,7 +222,11 @@ def test_a_prompt_always_fits_and_always_shows_the_newest(
 ) -> None:
     records = [record("w " * (n // 2) + f"end{i}", seq=i + 1) for i, n in enumerate(lengths)]
     done = [
-        DoneStep(reply="code " * 500, report=(TextPart("output " * 800),), through_seq=len(lengths))
+        DoneStep(
+            reply="code " * 500,
+            report=(Told((Quoted("output " * 800),)),),
+            through_seq=len(lengths),
+        )
         for _ in range(steps)
     ]
     profile = ModelProfile(name="any", context_tokens=context)
@@ -249,7 +254,9 @@ def test_the_beginning_of_the_history_moves_in_jumps() -> None:
 def test_steps_follow_with_what_arrived_meanwhile() -> None:
     first, later = record("one", seq=1), record("two", seq=2)
     own = record("said", seq=3, author=Author.BOT, run_id="r1")
-    step = DoneStep(reply="```\nprint(1)\n```", report=(TextPart("[output]\n> 1"),), through_seq=1)
+    step = DoneStep(
+        reply="```\nprint(1)\n```", report=(Told(("[output]", Quoted("1"))),), through_seq=1
+    )
     request = prompt(view(first, later, own, steps=[step], run_ids={"r1"}, unanswered={1, 2}))
     roles = [message.role for message in request.messages]
     assert roles == ["system", "user", "assistant", "user"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from nekro_core.agent.lines import Told
 from nekro_core.agent.small_prompt import (
     MAX_EXCHANGES,
     MAX_SAID,
@@ -197,7 +198,7 @@ def test_a_long_message_loses_its_middle() -> None:
 
 
 def test_steps_of_this_turn_come_last() -> None:
-    steps = [PastStep('send("a" + 1)', "TypeError: line 1")]
+    steps = [PastStep('send("a" + 1)', Told(("TypeError: line 1",)))]
     assert ask(line(1, "hi"), steps=steps)[-3:] == [
         ("user", "hi"),
         ("assistant", 'send("a" + 1)'),
