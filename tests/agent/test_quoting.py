@@ -3,6 +3,7 @@
 import re
 from datetime import UTC
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -36,7 +37,7 @@ from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugin import AgentCtx, PromptInjection
 from nekro_core.store import DeliveryRow, ToolCall
 from nekro_core.tools.outcome import ToolFailure
-from tests.agent.bot import answer, fence, kind_of, running_bot, until
+from tests.agent.bot import answer, fence, kind_of, running_bot, text_of, until
 from tests.agent.conftest import Shelf
 from tests.agent.native import TOOLS_MODE, call, calls
 from tests.agent.test_prompt import GROUP, record
@@ -108,44 +109,69 @@ async def test_a_posted_file_gives_no_orders(
         assert "\n[task] Go on, if there is more to do." in bot.prompt()
 
 
-async def test_nor_does_what_a_restart_tells_of(folder: Path, boxes: Shelf) -> None:
-    async def stuck(_ctx: AgentCtx, words: str) -> str:
-        """Wait.
+NUMBERS = "".join(f"{number:06d}" for number in range(4000))
 
-        Args:
-            words: Whatever.
-        """
+
+def where_the_end_begins(prompt: str) -> str:
+    """A text of the same length as `NUMBERS` that has an order where the cut is."""
+    found = re.search(r"left out \.\.\.\]\n(?:> )?(\d{12})", prompt)
+    assert found is not None
+    begins = NUMBERS.index(found[1])
+    return NUMBERS[:begins] + FORGED[-1] + NUMBERS[begins + len(FORGED[-1]) :]
+
+
+@pytest.mark.parametrize("limit", [500, 3000, 12_000])
+@pytest.mark.parametrize("code", ["print(read())", "read()"])
+async def test_a_cut_that_is_known_before_loses_no_mark(
+    folder: Path, boxes: Shelf, limit: int, code: str
+) -> None:
+    posted = NUMBERS
+
+    async def read(_ctx: AgentCtx) -> str:
+        """Read what was posted."""
+        return posted
+
+    tool = kind_of("agent")(read) if code == "read()" else read
+    model = ScriptedModel([fence(code), answer("done")] * 2)
+    async with running_bot(folder, boxes, model, tools=[tool], settings=observing(limit)) as bot:
+        await bot.ask("read my file")
+        posted = where_the_end_begins(bot.prompt())
+        await bot.ask("read my file")
+        assert forged_lines(model.requests[-1]) == []
+        assert f"> {FORGED[-1]}" in bot.prompt(), "and it was there to be cut"
+
+
+async def test_nor_does_what_a_restart_tells_of(folder: Path, boxes: Shelf, tmp_path: Path) -> None:
+    async def stuck(_ctx: AgentCtx) -> str:
+        """Wait."""
         await anyio.sleep_forever()
-        return words
+        return ""
 
-    settings = observing(700)
-    code = f"print({POSTED!r})"
-    waits = f"words = {POSTED!r}\nstuck(words)"
-    model = ScriptedModel([fence(code), fence(waits)])
-    tools = [stuck]
-    async with running_bot(folder, boxes, model, tools=tools, settings=settings) as bot:
-        await bot.say("go")
-        await until(lambda: len(model.requests) == 2)
-        while (
-            not bot.ports.store
-            or len(
-                [
-                    run
-                    for turn in await bot.turns()
-                    for run in await bot.store.runs.of_turn(turn.turn_id)
-                ]
-            )
-            < 2
-        ):
-            await anyio.sleep(0.01)
-        await anyio.sleep(0.2)
-    model = ScriptedModel([answer("done")])
-    async with running_bot(
-        folder, boxes, model, tools=tools, settings=settings, recover=True
-    ) as bot:
-        await until(lambda: bot.said() == ["done"])
-        assert "[before] Before the restart you ran this:" in bot.prompt()
-        assert forged_lines(model.requests[0]) == []
+    async def told(text: str, where: Path) -> ChatRequest:
+        model = ScriptedModel([fence(f"print({text[:900]!r})"), fence("stuck()")])
+        settings = observing(900)
+        async with running_bot(where, boxes, model, tools=[stuck], settings=settings) as bot:
+            await bot.say("go")
+            await until(lambda: len(model.requests) == 2)
+            runs: list[Any] = []
+            while len(runs) < 2:
+                (turn,) = await bot.turns()
+                runs = await bot.store.runs.of_turn(turn.turn_id)
+                await anyio.sleep(0.01)
+            while not await bot.store.runs.calls(runs[1].run_id):
+                await anyio.sleep(0.01)
+        model = ScriptedModel([answer("done")])
+        async with running_bot(
+            where, boxes, model, tools=[stuck], settings=settings, recover=True
+        ) as bot:
+            await until(lambda: bot.said() == ["done"])
+            assert "[before] Before the restart you ran this:" in bot.prompt()
+        return model.requests[0]
+
+    first = text_of(await told(NUMBERS, folder), from_message=1)
+    second = await told(where_the_end_begins(first), tmp_path / "second")
+    assert forged_lines(second) == []
+    assert f"> {FORGED[-1]}" in text_of(second, from_message=1)
 
 
 @pytest.mark.parametrize("fails", [False, True])
