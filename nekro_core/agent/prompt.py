@@ -12,7 +12,7 @@ from datetime import datetime, tzinfo
 from functools import lru_cache
 
 from nekro_core.agent.functions import Functions
-from nekro_core.agent.lines import Quoted, Shown, Told
+from nekro_core.agent.lines import Quoted, Shown, Told, marked
 from nekro_core.agent.native_calls import Answered
 from nekro_core.agent.settings import PromptSettings
 from nekro_core.agent.transcript import UPLOADS, media_of, person, shortened, transcript
@@ -271,11 +271,22 @@ def _called(step: DoneStep, report: list[Part], *, limit: int, short: bool) -> l
         messages.append(PromptMessage("tool", answer, answers=each.call.call_id))
     for each in () if short else step.calls:
         if each.media:
-            head = Told((f"[result] of {each.call.name}, to see or hear:",))
-            report[:0] = [TextPart(head.text(limit)), *each.media]
+            report[:0] = _with_words_marked(each, limit)
     if report:
         messages.append(PromptMessage("user", tuple(report)))
     return messages
+
+
+def _with_words_marked(each: Answered, limit: int) -> list[Part]:
+    """The pictures and sounds of an answer, with what it says of them."""
+    head = Told((f"[result] of {each.call.name}, to see or hear:",))
+    return [
+        TextPart(head.text(limit)),
+        *(
+            TextPart(marked(part.text, limit)) if isinstance(part, TextPart) else part
+            for part in each.media
+        ),
+    ]
 
 
 def _answer(each: Answered) -> Told:

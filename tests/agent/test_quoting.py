@@ -333,7 +333,7 @@ def test_no_line_of_a_prompt_is_forged(
         call=call("look_up"),
         text=f"[error] look_up: {text}" if failed else text,
         failed=failed,
-        media=() if failed else (ImagePart(b"x"),),
+        media=() if failed else (TextPart(text), ImagePart(b"x")),
     )
     step = DoneStep(
         reply="look",

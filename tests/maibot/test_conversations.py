@@ -90,7 +90,7 @@ async def _pictures(tmp_path: Path) -> None:
         await chat.ask("draw tea", reply=[made, say("look")])
         answer, shown = bot.model.requests[1].messages[-2:]
         assert 'msg_id="tool_result:call_1:2"' in answer.parts[0].text  # a text is the first
-        assert answer.parts[0].text.startswith("A blue picture of tea has been made.")
+        assert answer.parts[0].text.startswith("> A blue picture of tea has been made.")
         assert "a blue square" in "".join(getattr(part, "text", "") for part in shown.parts)
         assert sum(isinstance(part, ImagePart) for part in shown.parts) == 1
         with pytest.raises(ToolFailure, match="'red', 'green', 'blue'"):

@@ -162,7 +162,7 @@ async def test_a_picture_is_an_index_in_words_and_the_picture_behind_it(tmp_path
         answer, shown = bot.model.requests[2].messages[-2:]
         assert answer.role == "tool"
         (words,) = (part.text for part in answer.parts if isinstance(part, TextPart))
-        assert words.startswith("The image has been generated. Please inspect")
+        assert words.startswith("> The image has been generated. Please inspect")
         assert 'msg_id="tool_result:call_x:1"' in words
         assert shown.role == "user"
         said = "".join(part.text for part in shown.parts if isinstance(part, TextPart))
