@@ -5,7 +5,7 @@ and begins the next turns in the order in which it came. Lines of the program (a
 are nobody's: they get turns of their own, with the rights of nobody.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import anyio
@@ -14,6 +14,7 @@ from loguru import logger
 from nekro_core.agent.accounting import CUT_OFF, TurnBook
 from nekro_core.agent.already_sent import was_answered
 from nekro_core.agent.asking import Ready, acts_natively, make_ready
+from nekro_core.agent.backlog import Backlog
 from nekro_core.agent.damping import Damper, Rest
 from nekro_core.agent.knowledge import Task
 from nekro_core.agent.native_turn import NativeTurn
@@ -30,8 +31,6 @@ from nekro_core.delivery import Working
 from nekro_core.plugin.signal import MsgSignal
 from nekro_core.store import Turn as StoredTurn
 
-_MOST_HEARD = 1000
-"""Records kept in mind between turns; a flood beyond it is still in the store and the history."""
 _AS_IT_SHOULD = ("finished", "stopped")
 """Why a turn ends where nothing is wrong."""
 _READY_S = 0.1
@@ -54,9 +53,7 @@ class Session:
         self._places = places
         self._damper = damper
         self._store = StoreTrouble(chat_key)
-        self._expected: dict[int, Record] = {}
-        self._fresh: list[Heard] = []
-        self._heard: list[Heard] = []
+        self._backlog = Backlog(self._asks)
         self._forced: set[int] = set()
         self._hidden: set[int] = set()
         self._passed: set[int] = set()
@@ -82,30 +79,27 @@ class Session:
     @property
     def at_work(self) -> bool:
         """Whether something is done now: what was heard is looked at, or a turn runs."""
-        return self.working or self._listening or bool(self._fresh)
+        return self.working or self._listening or bool(self._backlog.fresh)
 
     @property
     def idle(self) -> bool:
         """Whether it can be forgotten."""
-        waiting = self._fresh or self._heard or self._expected
-        return not (self.working or waiting or self._interrupted)
+        return not (self.working or self._backlog or self._interrupted)
 
     @property
     def newest(self) -> int:
         """The newest record that waits, 0 where none does."""
-        return max((record.seq for record in self._in_mind()), default=0)
+        return self._backlog.newest()
 
     def expect(self, record: Record) -> None:
         """A record that will be heard once the words of its voice are written down."""
-        self._expected[record.seq] = record
+        self._backlog.expect(record)
 
     def hear(self, record: Record, *, age_s: float = 0.0) -> None:
         """Take note of a record that arrived so long ago."""
         if record.author is Author.BOT or (record.author is Author.SYSTEM and not record.to_bot):
             return
-        self._expected.pop(record.seq, None)
-        self._fresh.append(Heard(record, self._ports.clock() - age_s))
-        del self._fresh[:-_MOST_HEARD]
+        self._backlog.hear(Heard(record, self._ports.clock() - age_s))
         self._news.set()
 
     def hear_stop(self, record: Record) -> None:
@@ -120,10 +114,7 @@ class Session:
 
     def forget_person(self, user_id: str) -> None:
         """Drop what a person said and nobody has answered."""
-        self._fresh = [each for each in self._fresh if each.record.sender.user_id != user_id]
-        self._heard = [each for each in self._heard if each.record.sender.user_id != user_id]
-        for seq in [seq for seq, each in self._expected.items() if each.sender.user_id == user_id]:
-            del self._expected[seq]
+        self._backlog.forget_person(user_id)
         self._ready = None
 
     def take_up(self, turn: StoredTurn) -> None:
@@ -149,7 +140,7 @@ class Session:
                 await self._listen()
             finally:
                 self._listening = False
-            if any(heard.record.seq in self._stops for heard in self._fresh):
+            if any(heard.record.seq in self._stops for heard in self._backlog.fresh):
                 continue  # Plugins looked meanwhile at what it stops: no turn begins before it.
             if self._interrupted is not None:
                 turn, self._interrupted = self._interrupted, None
@@ -157,9 +148,9 @@ class Session:
                 continue
             manner = self._ports.manners.of(self.chat_key)
             if manner.state is not State.ON:
-                self._heard.clear()  # It was switched off meanwhile.
+                self._backlog.heard.clear()  # It was switched off meanwhile.
             decision = decide(
-                self._heard,
+                self._backlog.heard,
                 now=self._ports.clock(),
                 wall=self._ports.wall(),
                 settings=manner.trigger,
@@ -194,8 +185,7 @@ class Session:
 
     async def _listen(self) -> None:
         """Take what is new: commands first, then what plugins say about it."""
-        fresh, self._fresh = self._fresh, []
-        for heard in fresh:
+        for heard in self._backlog.take_fresh():
             record = heard.record
             if record.seq in self._stops:
                 self._stops.remove(record.seq)
@@ -210,8 +200,7 @@ class Session:
                 if signal is MsgSignal.FORCE_TRIGGER:
                     self._forced.add(record.seq)
                 if not await self._is_damped(record):
-                    self._heard.append(heard)
-        del self._heard[:-_MOST_HEARD]
+                    self._backlog.keep(heard)
 
     async def _is_damped(self, record: Record) -> bool:
         """Whether it asks for an answer and its sender gets none for a while, who may be a bot."""
@@ -258,9 +247,9 @@ class Session:
 
     async def _stop_waiting(self, record: Record) -> None:
         """``/stop`` while no turn runs: what was asked before it is dropped."""
-        before = [heard for heard in self._heard if heard.record.seq < record.seq]
+        before = [heard for heard in self._backlog.heard if heard.record.seq < record.seq]
         waiting = any(self._asks(heard.record) for heard in before)
-        self._heard = [heard for heard in self._heard if heard not in before]
+        self._backlog.heard = [heard for heard in self._backlog.heard if heard not in before]
         self._ready = None
         await self._ports.store.chats.mark_handled(self.chat_key, record.seq)
         if waiting:
@@ -270,14 +259,14 @@ class Session:
 
     def _forget(self) -> None:
         """Nothing that was heard asks for an answer, nor will it."""
-        self._heard.clear()
+        self._backlog.heard.clear()
         self._forced.clear()
         self._passed.clear()
         self._ready = None
 
     async def _answer(self, record: Record, why: str) -> None:
         """One turn, for all that this person asked so far."""
-        through = max(heard.record.seq for heard in self._heard)
+        through = max(heard.record.seq for heard in self._backlog.heard)
 
         def begin() -> TurnBook:
             logger.info("{}: a turn for record {} ({})", self.chat_key, record.seq, why)
@@ -301,7 +290,7 @@ class Session:
         if not begun:
             await anyio.sleep(STORE_PAUSE_S)
             oldest = self._ports.clock() - self._ports.trigger.recover_age_s
-            self._heard = [heard for heard in self._heard if heard.at > oldest]
+            self._backlog.heard = [heard for heard in self._backlog.heard if heard.at > oldest]
 
     def _task_for(self, record: Record, *, resumed: bool = False) -> Task:
         """An answer to this record, and to all that the same person asked since."""
@@ -312,28 +301,10 @@ class Session:
             is_unanswered=lambda other: (
                 other.seq >= record.seq and other.sender.user_id == asker and self._asks(other)
             ),
-            waiting=lambda records: self._waiting(records, asker),
+            waiting=lambda records: self._backlog.waiting(records, asker),
             hidden=self._hidden,
             resumed=resumed,
         )
-
-    def _in_mind(self) -> Sequence[Record]:
-        """All that was heard and is not dealt with."""
-        heard = [heard.record for heard in (*self._heard, *self._fresh)]
-        return [*heard, *self._expected.values()]
-
-    def _waiting(self, records: Sequence[Record], asker: str) -> frozenset[int]:
-        """Which of these others than the asker wait to have answered."""
-        others = {each.seq for each in self._in_mind() if each.sender.user_id != asker}
-        return frozenset(each.seq for each in records if each.seq in others and self._asks(each))
-
-    def _oldest_waiting(self, asker: str) -> int | None:
-        """From where on a restart has to look for what others than the asker wait for. What no
-        plugin has looked at may be."""
-        heard = [heard.record for heard in self._heard if self._asks(heard.record)]
-        unseen = [*(heard.record for heard in self._fresh), *self._expected.values()]
-        others = (each.seq for each in (*heard, *unseen) if each.sender.user_id != asker)
-        return min(others, default=None)
 
     async def _resume(self, stored: StoredTurn) -> None:
         """Take up what a dead process left, a few times at the most."""
@@ -341,7 +312,7 @@ class Session:
         record = await self._record(stored.trigger_seq)
         runs = await store.runs.of_turn(stored.turn_id)
         cut = sum(run.stop in ("", CUT_OFF) for run in runs)
-        waiting = self._oldest_waiting(stored.user_id)
+        waiting = self._backlog.oldest_waiting(stored.user_id)
         if record is None or stored.attempts >= _MOST_ATTEMPTS or cut >= _MOST_CUT_RUNS:
             sent = await store.deliveries.of_turn(stored.turn_id)
             stop = "finished" if was_answered(runs, sent) else "given_up"
@@ -440,9 +411,13 @@ class Session:
         return book, stop
 
     async def _close_turn(self, task: Task, book: TurnBook, stop: str) -> None:
-        self._drop(task.asks.sender.user_id, max(book.through_seq, task.asks.seq))
+        asker, through = task.asks.sender.user_id, max(book.through_seq, task.asks.seq)
+        self._backlog.drop(asker, through, stopped_at=self._stopped_at or 0)
+        oldest = self._backlog.oldest(through + 1)
+        self._forced = {seq for seq in self._forced if seq >= oldest}
+        self._passed = {seq for seq in self._passed if seq >= oldest}
         if await book.is_begun():
-            waiting = self._oldest_waiting(task.asks.sender.user_id)
+            waiting = self._backlog.oldest_waiting(asker)
             await self._store.written(partial(book.end, stop, waiting))
             if stop == "internal" and not await self._store.written(book.sent):
                 await say(self._ports, self.chat_key, [task.asks], "turn.internal")
@@ -454,23 +429,3 @@ class Session:
             mark = self._ports.store.chats.mark_handled
             await self._store.written(partial(mark, self.chat_key, self._stopped_at))
             await say(self._ports, self.chat_key, [task.asks], "turn.stopped")
-
-    def _drop(self, asker: str, through: int) -> None:
-        """A turn of this person has seen all through that record: what they said is dealt with, and
-        so is what others said without asking. Stopped, it was all that was asked before."""
-        stopped_at = self._stopped_at or 0
-
-        def is_over(record: Record) -> bool:
-            theirs = record.sender.user_id == asker and record.seq <= through
-            return theirs or record.seq <= stopped_at
-
-        self._heard = [
-            heard
-            for heard in self._heard
-            if not is_over(heard.record)
-            and (heard.record.seq > through or self._asks(heard.record))
-        ]
-        self._fresh = [heard for heard in self._fresh if not is_over(heard.record)]
-        oldest = min((record.seq for record in self._in_mind()), default=through + 1)
-        self._forced = {seq for seq in self._forced if seq >= oldest}
-        self._passed = {seq for seq in self._passed if seq >= oldest}

@@ -14,6 +14,7 @@ import anyio
 import httpx
 import pytest
 
+from tests.agent.native import unmarked
 from tests.e2e.bot_process import BotProcess, running_bot
 from tests.e2e.whole_bot import LONG_S, fence
 from tests.mcp.clients import over_http
@@ -146,7 +147,7 @@ def script(asked: Asked) -> Reply:
     if "tools" not in asked.body:
         first = all(message["role"] != "assistant" for message in asked.messages)
         return fence(next_code(task, asked.last_user_text, first))
-    results = asked.results
+    results = [unmarked(each) for each in asked.results]
     calls = next_calls(task, results)
     seed = len(asked.messages)
     return Answer(calls=calls, split="mixed", seed=seed) if calls else results[-1]

@@ -1,0 +1,92 @@
+"""What was heard in a chat and is not dealt with: who waits for an answer, and since when."""
+
+from collections.abc import Callable, Sequence
+
+from nekro_core.agent.trigger import Heard
+from nekro_core.chat import Record
+
+MOST_HEARD = 1000
+"""Records kept in mind between turns; a flood beyond it is still in the store and the history."""
+
+
+class Backlog:
+    """Of one chat. ``asks`` tells of a record whether it wants an answer."""
+
+    def __init__(self, asks: Callable[[Record], bool]) -> None:
+        self._asks = asks
+        self._expected: dict[int, Record] = {}
+        self.fresh: list[Heard] = []
+        """What no plugin has looked at."""
+        self.heard: list[Heard] = []
+        """The rest, oldest first."""
+
+    def __bool__(self) -> bool:
+        return bool(self.fresh or self.heard or self._expected)
+
+    def expect(self, record: Record) -> None:
+        """A record that will be heard once the words of its voice are written down."""
+        self._expected[record.seq] = record
+
+    def hear(self, heard: Heard) -> None:
+        """A record that came."""
+        self._expected.pop(heard.record.seq, None)
+        self.fresh.append(heard)
+        del self.fresh[:-MOST_HEARD]
+
+    def take_fresh(self) -> list[Heard]:
+        """What is to be looked at now."""
+        fresh, self.fresh = self.fresh, []
+        return fresh
+
+    def keep(self, heard: Heard) -> None:
+        """Plugins have nothing against it: it may want an answer."""
+        self.heard.append(heard)
+        del self.heard[:-MOST_HEARD]
+
+    def oldest(self, default: int) -> int:
+        """Its lowest number."""
+        return min((record.seq for record in self._records()), default=default)
+
+    def newest(self) -> int:
+        """Its highest number, 0 where nothing waits."""
+        return max((record.seq for record in self._records()), default=0)
+
+    def waiting(self, records: Sequence[Record], asker: str) -> frozenset[int]:
+        """Which of these others than the asker wait to have answered."""
+        others = {each.seq for each in self._records() if each.sender.user_id != asker}
+        return frozenset(each.seq for each in records if each.seq in others and self._asks(each))
+
+    def oldest_waiting(self, asker: str) -> int | None:
+        """From where on a restart has to look for what others than the asker wait for. What no
+        plugin has looked at may be."""
+        asked = (heard.record for heard in self.heard if self._asks(heard.record))
+        unseen = (*(heard.record for heard in self.fresh), *self._expected.values())
+        others = (each.seq for each in (*asked, *unseen) if each.sender.user_id != asker)
+        return min(others, default=None)
+
+    def drop(self, asker: str, through: int, *, stopped_at: int = 0) -> None:
+        """A turn of this person has seen all through that record: what they said is dealt with, and
+        so is what others said without asking. Stopped, it was all that was asked before."""
+
+        def is_over(record: Record) -> bool:
+            theirs = record.sender.user_id == asker and record.seq <= through
+            return theirs or record.seq <= stopped_at
+
+        self.heard = [
+            heard
+            for heard in self.heard
+            if not is_over(heard.record)
+            and (heard.record.seq > through or self._asks(heard.record))
+        ]
+        self.fresh = [heard for heard in self.fresh if not is_over(heard.record)]
+
+    def forget_person(self, user_id: str) -> None:
+        """Drop what a person said."""
+        self.fresh = [each for each in self.fresh if each.record.sender.user_id != user_id]
+        self.heard = [each for each in self.heard if each.record.sender.user_id != user_id]
+        for seq in [seq for seq, each in self._expected.items() if each.sender.user_id == user_id]:
+            del self._expected[seq]
+
+    def _records(self) -> Sequence[Record]:
+        heard = [heard.record for heard in (*self.heard, *self.fresh)]
+        return [*heard, *self._expected.values()]
