@@ -14,22 +14,16 @@ class Backlog:
 
     def __init__(self, asks: Callable[[Record], bool]) -> None:
         self._asks = asks
-        self._expected: dict[int, Record] = {}
         self.fresh: list[Heard] = []
         """What no plugin has looked at."""
         self.heard: list[Heard] = []
         """The rest, oldest first."""
 
     def __bool__(self) -> bool:
-        return bool(self.fresh or self.heard or self._expected)
-
-    def expect(self, record: Record) -> None:
-        """A record that will be heard once the words of its voice are written down."""
-        self._expected[record.seq] = record
+        return bool(self.fresh or self.heard)
 
     def hear(self, heard: Heard) -> None:
         """A record that came."""
-        self._expected.pop(heard.record.seq, None)
         self.fresh.append(heard)
         del self.fresh[:-MOST_HEARD]
 
@@ -60,7 +54,7 @@ class Backlog:
         """From where on a restart has to look for what others than the asker wait for. What no
         plugin has looked at may be."""
         asked = (heard.record for heard in self.heard if self._asks(heard.record))
-        unseen = (*(heard.record for heard in self.fresh), *self._expected.values())
+        unseen = (heard.record for heard in self.fresh)
         others = (each.seq for each in (*asked, *unseen) if each.sender.user_id != asker)
         return min(others, default=None)
 
@@ -84,9 +78,6 @@ class Backlog:
         """Drop what a person said."""
         self.fresh = [each for each in self.fresh if each.record.sender.user_id != user_id]
         self.heard = [each for each in self.heard if each.record.sender.user_id != user_id]
-        for seq in [seq for seq, each in self._expected.items() if each.sender.user_id == user_id]:
-            del self._expected[seq]
 
     def _records(self) -> Sequence[Record]:
-        heard = [heard.record for heard in (*self.heard, *self.fresh)]
-        return [*heard, *self._expected.values()]
+        return [heard.record for heard in (*self.heard, *self.fresh)]

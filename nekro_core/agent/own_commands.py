@@ -32,8 +32,9 @@ class Stoppable(Protocol):
     def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
         """Drop what a person said and nobody has answered."""
 
-    async def begin_anew(self, chat_key: ChatKey) -> None:
-        """Forget the chat's past. Raises `OSError` and `StoreError`."""
+    async def begin_anew(self, chat_key: ChatKey, before: int = 0) -> None:
+        """Forget the chat's past, what was asked before that record too. Raises `OSError` and
+        `StoreError`."""
 
 
 def own_commands(
@@ -48,7 +49,8 @@ def own_commands(
         sessions.hear_stop(context.record)
 
     async def reset(context: CommandExecutionContext) -> CommandResponse:
-        await sessions.begin_anew(ChatKey.parse(context.chat_key))
+        asked = context.record
+        await sessions.begin_anew(ChatKey.parse(context.chat_key), asked.seq if asked else 0)
         return CmdCtl.success(catalogue.say("own.reset.done", context.lang))
 
     commands = (

@@ -37,11 +37,11 @@ _LEAST_HISTORY = 1000
 _OLD_REPORT = 600
 """Characters kept of a reply or a report that had to make room."""
 
-NOT_NOW_TASK = (
+_OTHERS_WAIT = (
     '[note] What is marked "not to be answered now" others asked. Do nothing about it: you are '
     "asked again for each of them, right after this."
 )
-NOBODY = Sender("")
+_NOBODY = Sender("")
 
 _prefix_tokens = lru_cache(8)(estimate_tokens)
 """Counting a prefix of 15,000 characters takes half a millisecond, and it stays the same."""
@@ -81,7 +81,7 @@ class View:
     pictures: Mapping[str, ImagePart]
     preface: Told | None = None
     waiting: Collection[int] = ()
-    asker: Sender = NOBODY
+    asker: Sender = _NOBODY
 
 
 def build_prompt(
@@ -139,7 +139,7 @@ def _opening(
     else:
         text.append("[task] Act on the newest lines above, if there is anything to do.")
     if any(record.seq in view.waiting for record in past):
-        text.append(NOT_NOW_TASK)
+        text.append(_OTHERS_WAIT)
     return PromptMessage("user", (TextPart("\n".join(text)), *_seen(past, view, settings)))
 
 

@@ -91,10 +91,6 @@ class Session:
         """The newest record that waits, 0 where none does."""
         return self._backlog.newest()
 
-    def expect(self, record: Record) -> None:
-        """A record that will be heard once the words of its voice are written down."""
-        self._backlog.expect(record)
-
     def hear(self, record: Record, *, age_s: float = 0.0) -> None:
         """Take note of a record that arrived so long ago."""
         if record.author is Author.BOT or (record.author is Author.SYSTEM and not record.to_bot):

@@ -163,15 +163,13 @@ class Sessions:
             self._session(key).hear(record, age_s=age_s)
         else:
             assert self._tasks is not None
-            session = self._session(key)
-            session.expect(record)
-            self._tasks.start_soon(self._hear_voice, session, record, age_s, name=f"voice in {key}")
+            self._tasks.start_soon(self._hear_voice, record, age_s, name=f"voice in {key}")
 
-    async def _hear_voice(self, session: Session, record: Record, age_s: float) -> None:
+    async def _hear_voice(self, record: Record, age_s: float) -> None:
         assert self._ports.hearing is not None
         began = self._ports.clock()
         heard = await self._ports.hearing.heard(record)
-        session.hear(heard, age_s=age_s + self._ports.clock() - began)
+        self._session(record.chat_key).hear(heard, age_s=age_s + self._ports.clock() - began)
 
     def _keeps(self, record: Record) -> bool:
         """Whether a record is kept at all: of a chat that is off only commands are, and nothing is
@@ -210,14 +208,15 @@ class Sessions:
         session = self._sessions.get(chat_key)
         return session is not None and session.stop()
 
-    async def begin_anew(self, chat_key: ChatKey) -> None:
-        """Stop what runs, tell the plugins, remove the boxes, and forget what was said: the store
-        keeps it, no prompt shows it. Raises `OSError` and `StoreError`."""
+    async def begin_anew(self, chat_key: ChatKey, before: int = 0) -> None:
+        """Stop what runs, tell the plugins, remove the boxes, and forget what was said (before that
+        record, where one is named): the store keeps it, no prompt shows it. Raises `OSError` and
+        `StoreError`."""
         ports = self._ports
         async with ports.activity.watch(chat_key) as activities:
             session = self._sessions.get(chat_key)
             # What others wait for was said before as well.
-            if session is not None and session.stop(session.newest):
+            if session is not None and session.stop(before or session.newest):
                 with anyio.move_on_after(_TURN_ENDS_S):
                     async for activity in activities:
                         if activity == Working(chat_key, busy=False):
@@ -226,7 +225,7 @@ class Sessions:
         await ports.discovery.forget(chat_key)
         await ports.boxes.destroy(chat_key)
         note = await ports.inbox.note(chat_key, "A new conversation begins.", begins_anew=True)
-        await ports.store.chats.mark_handled(chat_key, note.seq)
+        await ports.store.chats.mark_handled(chat_key, before or note.seq)
         logger.info("{}: the conversation begins anew", chat_key)
 
     def working(self, chat_key: ChatKey) -> bool:

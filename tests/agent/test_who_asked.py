@@ -354,6 +354,16 @@ async def test_a_new_beginning_forgets_what_others_asked(folder: Path, boxes: Sh
         assert await bot.store.turns.unanswered(since=0) == []
 
 
+async def test_what_is_asked_after_the_command_is_answered(folder: Path, boxes: Shelf) -> None:
+    async with running_bot(folder, boxes, ScriptedModel(_busy_first), command=OPERATOR) as bot:
+        await _one_at_work_and_one_who_waits(bot)
+        await bot.say("/reset", GROUP, user="99999", to_bot=True)
+        await bot.say("are you there?", GROUP, user="mei", to_bot=True)
+        await until(lambda: "two" in bot.said(GROUP))
+        await quiet(bot)
+        assert [turn.user_id for turn in await bot.turns(GROUP)] == ["99999", "mei"]
+
+
 async def test_who_was_erased_waits_no_more(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel(_busy_first), command=OPERATOR) as bot:
         await _one_at_work_and_one_who_waits(bot)
