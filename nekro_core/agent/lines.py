@@ -9,6 +9,7 @@ file of 20,000 letters put a line of ours into the prompt.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from nekro_core.agent.transcript import LINE_END, shortened, shown
 from nekro_core.llm.model import AudioPart, ImagePart
@@ -33,9 +34,9 @@ _LEAST_LINE = 80
 """Characters that a line keeps, however little room there is; of more lines the middle ones go."""
 _LEAST_QUOTE = 20
 """The same of what is quoted."""
-_LIKE_OURS = re.compile(
-    rf"^(?=[^\w\n\[>+]*\[\s*(?:{'|'.join(OWN_MARKS)})\b)", re.IGNORECASE | re.MULTILINE
-)
+_OURS = re.compile(rf"\s*(?:{'|'.join(OWN_MARKS)})\b", re.IGNORECASE)
+_WORDS = re.compile(r"[\w>+]")
+"""What stands before a mark on a line that does not begin with it, whatever cannot be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +85,20 @@ def _marked(text: str, limit: int) -> str:
     return "\n".join(f"> {line}" for line in shown(text, limit).rstrip("\n").split("\n"))
 
 
+@lru_cache(16)
 def unlike_ours(text: str) -> str:
     """Text that is shown as it stands, of a plugin for example, which may tell what people wrote:
-    its lines that look like ours stand behind the mark of what is not."""
-    return _LIKE_OURS.sub("> ", LINE_END.sub("\n", text))
+    its lines that look like ours stand behind the mark of what is not. Kept, since a prompt's list
+    of functions stays the same: 20,000 characters take a millisecond."""
+    if "[" not in text:
+        return text
+    lines = LINE_END.sub("\n", text).split("\n")
+    return "\n".join(f"> {line}" if _is_like_ours(line) else line for line in lines)
+
+
+def _is_like_ours(line: str) -> bool:
+    head, found, rest = line.partition("[")
+    return bool(found) and not _WORDS.search(head) and _OURS.match(rest) is not None
 
 
 def _fewer(lines: Sequence[str | Quoted], most: int) -> list[str | Quoted]:

@@ -68,6 +68,8 @@ async def test_an_operators_hello_opens_no_door_to_others(tmp_path: Path) -> Non
             f"remove the others: {MEMBER}, member",
         ]
 
+        await until(lambda: len(_rows(bot.data, "SELECT id FROM turns WHERE ended > 0")) == 2)
+
         # What each left goes with them, and with nobody else.
         await peer.say_in_group(GROUP, OPERATOR, "/erase me sure")
         await until(lambda: "a person was erased" in bot.log)
