@@ -18,12 +18,16 @@ class Backlog:
         """What no plugin has looked at."""
         self.heard: list[Heard] = []
         """The rest, oldest first."""
+        self._taken_back: set[int] = set()
+        """Since the chat was last at rest."""
 
     def __bool__(self) -> bool:
         return bool(self.fresh or self.heard)
 
     def hear(self, heard: Heard) -> None:
         """A record that came."""
+        if heard.record.seq in self._taken_back:
+            return
         self.fresh.append(heard)
         del self.fresh[:-MOST_HEARD]
 
@@ -34,8 +38,21 @@ class Backlog:
 
     def keep(self, heard: Heard) -> None:
         """Plugins have nothing against it: it may want an answer."""
+        if heard.record.seq in self._taken_back:
+            return
         self.heard.append(heard)
         del self.heard[:-MOST_HEARD]
+
+    def take_back(self, seq: int) -> None:
+        """Somebody took this record back: nobody answers it, also where it is yet to come."""
+        self._taken_back.add(seq)
+        self.fresh = [each for each in self.fresh if each.record.seq != seq]
+        self.heard = [each for each in self.heard if each.record.seq != seq]
+
+    def rest(self) -> None:
+        """Nothing that was heard asks for an answer, nor will it."""
+        self.heard.clear()
+        self._taken_back.clear()
 
     def oldest(self, default: int) -> int:
         """Its lowest number."""

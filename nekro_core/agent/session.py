@@ -31,7 +31,7 @@ from nekro_core.delivery import Working
 from nekro_core.plugin.signal import MsgSignal
 from nekro_core.store import Turn as StoredTurn
 
-_AS_IT_SHOULD = ("finished", "stopped")
+_AS_IT_SHOULD = ("finished", "stopped", "recalled")
 """Why a turn ends where nothing is wrong."""
 _READY_S = 0.1
 """How long before it begins a turn is made ready: what is made earlier is more often in vain."""
@@ -65,6 +65,8 @@ class Session:
         self._rested = anyio.Event()
         self._ready: Ready | None = None
         self._stopped_at: int | None = None
+        self._answers = 0
+        """The record that woke the running turn."""
 
     @property
     def working(self) -> bool:
@@ -103,6 +105,15 @@ class Session:
         if not self.stop(record.seq):
             self._stops.add(record.seq)
             self.hear(record)
+
+    def take_back(self, seq: int) -> None:
+        """A record was taken back: nobody answers it. The turn that does ends at once; what its
+        person asked besides begins another."""
+        self._backlog.take_back(seq)
+        self._ready = None
+        if self._turn_scope is not None and self._answers == seq:
+            self._turn_scope.cancel()
+        self._news.set()
 
     def pass_over(self, record: Record) -> None:
         """A record that is no question: a command, which others have dealt with."""
@@ -255,7 +266,7 @@ class Session:
 
     def _forget(self) -> None:
         """Nothing that was heard asks for an answer, nor will it."""
-        self._backlog.heard.clear()
+        self._backlog.rest()
         self._forced.clear()
         self._passed.clear()
         self._ready = None
@@ -316,6 +327,9 @@ class Session:
             if not any(row.state in LEFT for row in sent):  # else people have got something
                 await say(self._ports, self.chat_key, [record] if record else [], "turn.failed")
             return
+        if record.recalled:
+            await store.turns.end(stored.turn_id, stop="recalled", waiting_seq=waiting)
+            return
         if self._ports.wall() - stored.started > self._ports.trigger.recover_age_s:
             await store.turns.end(stored.turn_id, stop="too_old", waiting_seq=waiting)
             return
@@ -356,7 +370,7 @@ class Session:
         """Run one turn to its end, however it ends. One that is cut off by the end of the process
         stays open in the store, and is found at the next start. False where the store could not
         even write that it begins: then nothing was done, and what was heard is still to answer."""
-        self._stopped_at = None
+        self._stopped_at, self._answers = None, task.asks.seq
         self._turn_scope, self._rested = anyio.CancelScope(), anyio.Event()
         self._ports.activity.publish(Working(self.chat_key, busy=True))
         try:
@@ -398,6 +412,8 @@ class Session:
                         self._store.lasts = False
                     kind = NativeTurn if acts_natively(self._ports, self.chat_key) else Turn
                     stop = await kind(self._ports, task, book, ready).run()
+            if scope.cancelled_caught and self._stopped_at is None:
+                stop = "recalled"
         except Exception as error:  # noqa: BLE001 (one turn's fault must not end the chat)
             stop = "internal"
             if (unwritten := of_the_store(error)) is not None:
@@ -406,8 +422,15 @@ class Session:
                 logger.exception("{}: the turn failed", self.chat_key)
         return book, stop
 
+    @staticmethod
+    async def _was_heard(book: TurnBook) -> bool:
+        """Whether people have got something of the turn."""
+        return await book.is_begun() and any(row.state.left for row in await book.sent())
+
     async def _close_turn(self, task: Task, book: TurnBook, stop: str) -> None:
         asker, through = task.asks.sender.user_id, max(book.through_seq, task.asks.seq)
+        if stop == "recalled" and not await self._was_heard(book):
+            asker, through = "", task.asks.seq  # The rest of what its person asked still waits.
         self._backlog.drop(asker, through, stopped_at=self._stopped_at or 0)
         oldest = self._backlog.oldest(through + 1)
         self._forced = {seq for seq in self._forced if seq >= oldest}

@@ -52,6 +52,7 @@ class Sessions:
         self._ports.inbox.keep_only(self._keeps, self._let_go)
         self._leave = [
             self._ports.inbox.listen(self.hear),
+            self._ports.inbox.listen_recalls(self.take_back),
             *(book.add_own(command) for command in own_commands(self, self._ports, self._erasing)),
         ]
         return self
@@ -192,6 +193,11 @@ class Sessions:
         self._ports.commands.forget(chat_key, user_id)
         if (session := self._sessions.get(chat_key)) is not None:
             session.forget_person(user_id)
+
+    def take_back(self, record: Record) -> None:
+        """Somebody took a message back; the inbox calls this."""
+        if (session := self._sessions.get(record.chat_key)) is not None:
+            session.take_back(record.seq)
 
     def hear_stop(self, record: Record) -> None:
         """Somebody wrote ``/stop``."""

@@ -34,6 +34,8 @@ _TRIES = 3
 
 Listener = Callable[[Record, float], None]
 """Takes a new record, and how many seconds ago it reached us."""
+RecallListener = Callable[[Record], None]
+"""Is told of a record that was taken back."""
 
 
 def _everything(_: Record) -> bool:
@@ -64,6 +66,7 @@ class Inbox:
         self._clock = clock
         self._wall = wall
         self._listeners: list[Listener] = []
+        self._recall_listeners: list[RecallListener] = []
         self._keeps: Callable[[Record], bool] = _everything
         self._let_go: Callable[[Record], Awaitable[None]] = _without_more
 
@@ -80,6 +83,12 @@ class Inbox:
         Returns what ends it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
+
+    def listen_recalls(self, listener: RecallListener) -> Callable[[], None]:
+        """Be told of each record that was taken back on its platform, as it is now. ``listener``
+        must only take note. Returns what ends it."""
+        self._recall_listeners.append(listener)
+        return lambda: self._recall_listeners.remove(listener)
 
     async def accept(self, message: ChatMessage) -> Record | None:
         """Take a message or a notice; nothing comes back for one that was known already.
@@ -185,6 +194,8 @@ class Inbox:
         """A message was taken back on the platform: it leaves the prompt and the pages."""
         record = await self._store.messages.recall(chat_key, clean_text(message_id))
         if record is not None:
+            for listener in [*self._recall_listeners]:
+                listener(record)
             self._activity.publish(Recorded(record))
         return record
 
