@@ -102,7 +102,7 @@ async def test_two_accounts_in_one_group(two: Company) -> None:
     two.model.replies[second] = [fence('send_channel_message("Mei here")')]
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(two.relay, group)
-        await two.say(group, " hello", to=FIRST)
+        await two.say(group, f" say hello to {SECOND}", to=FIRST)
         await until(lambda: len(two.said(two.first, group)) == 1)
         # It has mentioned the other account of ours, by the name that it listens to.
         await until(lambda: ("bot", FIRST) in two.records(two.second, group))
