@@ -296,14 +296,14 @@ class AgentBox:
 
     async def export_files(self) -> bytes:
         """See `Box.export_files`."""
-        # Headers and padding make an archive larger than what is in it.
-        limit = self.spec.disk_bytes * 2 + 64 * 1024 * 1024
-        return (await self._file({"operation": "export"}, limit=limit))[1]
+        limit = self._archive_limit
+        return (await self._file({"operation": "export", "limit": limit}, limit=limit))[1]
 
     async def export_changes(self, since: str = "") -> FileChanges:
         """See `Box.export_changes`."""
-        limit = self.spec.disk_bytes * 2 + 64 * 1024 * 1024
-        told, archive = await self._file({"operation": "changes", "since": since}, limit=limit)
+        limit = self._archive_limit
+        wanted: dict[str, object] = {"operation": "changes", "since": since, "limit": limit}
+        told, archive = await self._file(wanted, limit=limit)
         answer = self._convert(told, _Changes)
         return FileChanges(
             state=answer.state,
@@ -317,6 +317,11 @@ class AgentBox:
         """See `Box.note_files`."""
         told, _ = await self._file({"operation": "note"})
         return self._convert(told, _Changes).state
+
+    @property
+    def _archive_limit(self) -> int:
+        """Headers and padding make an archive larger than what is in it."""
+        return self.spec.disk_bytes * 2 + 64 * 1024 * 1024
 
     async def import_files(self, archive: bytes) -> None:
         """See `Box.import_files`."""

@@ -20,6 +20,7 @@ from tests.sandbox.conformance_files import FileConformance
 from tests.sandbox.conformance_globals import GlobalsConformance
 from tests.sandbox.conformance_limits import LimitConformance
 from tests.sandbox.conformance_runs import RunConformance
+from tests.sandbox.conformance_sparse import SparseConformance
 from tests.sandbox.conformance_streams import StreamConformance
 from tests.sandbox.conformance_values import ValueConformance
 from tests.sandbox.play import QUICK, Tools, play
@@ -30,6 +31,7 @@ class BackendConformance(
     ValueConformance,
     LimitConformance,
     ArchiveConformance,
+    SparseConformance,
     CommandConformance,
     FileConformance,
     StreamConformance,

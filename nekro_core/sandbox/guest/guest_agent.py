@@ -239,7 +239,9 @@ class Agent:
         if operation in ("export", "restore"):
             import guest_tar
 
-            return guest_tar.export(send) if operation == "export" else guest_tar.restore(pieces)
+            if operation == "export":
+                return guest_tar.export(send, **wanted)
+            return guest_tar.restore(pieces)
         if operation in ("changes", "note"):
             if self.changes is None:
                 import guest_changes

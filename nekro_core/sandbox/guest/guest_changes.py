@@ -35,7 +35,7 @@ class Changes:
         self._known = dict(_marks())
         return self._answer(whole=True)
 
-    def send(self, since: str, send: Callable[[bytes], None]) -> dict[str, Any]:
+    def send(self, since: str, limit: int, send: Callable[[bytes], None]) -> dict[str, Any]:
         """Send what is new or different since ``since``, the state that the last answer named, or
         everything where it is another. An agent that began anew knows no state."""
         found = dict(_marks())
@@ -46,7 +46,7 @@ class Changes:
             path for path, mark in found.items() if whole or not mark or mark != known.get(path)
         )
         if whole or paths:
-            guest_tar.export(send, paths)
+            guest_tar.export(send, limit, paths)
         self._known = found
         return self._answer(whole=whole, removed=[] if whole else removed, entries=len(paths))
 

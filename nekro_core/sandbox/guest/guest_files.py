@@ -159,6 +159,36 @@ def read_piece(path: str, offset: int, limit: int, send: Callable[[bytes], None]
         return found.st_size
 
 
+def data_segments(file: int, found: os.stat_result) -> list[tuple[int, int]] | None:
+    """Where an open file has data, as offsets and lengths in order; None where it has no holes.
+
+    A file may be longer than its disk by any factor: what has holes is carried without them.
+    """
+    if found.st_blocks * 512 >= found.st_size:
+        return None
+    segments: list[tuple[int, int]] = []
+    end = 0
+    try:
+        while end < found.st_size:
+            start = os.lseek(file, end, os.SEEK_DATA)
+            end = min(os.lseek(file, start, os.SEEK_HOLE), found.st_size)
+            if start < end:
+                segments.append((start, end - start))
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # the rest is a hole, or was cut off meanwhile
+            raise
+    return segments
+
+
+def read_segment(file: int, offset: int, length: int) -> Iterator[bytes]:
+    """That many bytes in pieces; zeros for what was cut off meanwhile."""
+    while length > 0:
+        piece = os.pread(file, min(PIECE, length), offset) or bytes(min(PIECE, length))
+        yield piece
+        offset += len(piece)
+        length -= len(piece)
+
+
 def status(path: str, follow: bool) -> dict[str, Any] | None:
     """What is there: its kind, size, permission bits and time; None where nothing is."""
     with told_by_path(path):
@@ -182,6 +212,28 @@ def status(path: str, follow: bool) -> dict[str, Any] | None:
 
 def write(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
     """Replace a file in one step, making its parents; gives its size."""
+
+    def fill(file: Any) -> None:
+        for piece in pieces:
+            file.write(piece)
+
+    return _replace(path, fill, mode)
+
+
+def write_sparse(path: str, data: Iterable[tuple[int, bytes]], size: int, mode: int) -> int:
+    """The same for a file of this size that has ``data`` at offsets, and holes around it."""
+
+    def fill(file: Any) -> None:
+        for offset, piece in data:
+            file.seek(offset)
+            file.write(piece)
+        file.truncate(size)
+        file.seek(size)
+
+    return _replace(path, fill, mode)
+
+
+def _replace(path: str, fill: Callable[[Any], None], mode: int) -> int:
     with told_by_path(path):
         folder, name = _open_place(path)
         temporary = f".{os.urandom(8).hex()}.part"
@@ -191,8 +243,7 @@ def write(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
                     raise FileError("is_a_directory", f"{path} is a folder")
             try:
                 with os.fdopen(os.open(temporary, _NEW, 0o600, dir_fd=folder), "wb") as file:
-                    for piece in pieces:
-                        file.write(piece)
+                    fill(file)
                     file.flush()
                     os.fchmod(file.fileno(), mode)
                     size = file.tell()

@@ -2,8 +2,10 @@
 
 An entry is 25 bytes (kind, mode, time in ns, size, lengths of its name and of its rest), the name
 below what is packed, the rest (a link's target, the name of what is packed, why something was left
-out), then a file's bytes. The first entry is what is packed itself, the last one END. What reads it
-is `guest_unpack` in another box: neither the host nor an archiver ever does.
+out), then a file's bytes. Of a file with holes (SPARSE) only what lies between them comes: how many
+segments there are, the offset and length of each, then their bytes. The first entry is what is
+packed itself, the last one END. What reads it is `guest_unpack` in another box: neither the host
+nor an archiver ever does.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 ENTRY = struct.Struct("!BIqQHH")
-FILE, FOLDER, LINK, SKIPPED, END = range(1, 6)
+COUNT = struct.Struct("!I")
+SEGMENT = struct.Struct("!QQ")
+FILE, FOLDER, LINK, SKIPPED, END, SPARSE = range(1, 7)
 
 DEPTH = 100
 ENTRIES = 100_000
@@ -134,33 +138,35 @@ class _Packer:
             found = os.fstat(file)
             if not stat.S_ISREG(found.st_mode):
                 raise PermissionError
-            self._add(FILE, found, way, rest)
-            left = found.st_size
-            if left <= _SMALL:
-                data = os.read(file, left) if left else b""
-                self._buffer += data.ljust(left, b"\0")
-                left = 0
+            segments = files.data_segments(file, found)
+            if segments is None:
+                self._add(FILE, found, way, rest)
+                self._send_bytes(file, 0, found.st_size)
             else:
-                self._flush()
-                left -= self._send_file(file, left)
-            while left:  # it was cut meanwhile: what was announced must come
-                piece = min(left, _BUFFER)
-                self._buffer += bytes(piece)
-                left -= piece
-                self._flush()
+                self._add(SPARSE, found, way, rest)
+                self._buffer += COUNT.pack(len(segments))
+                for segment in segments:
+                    self._buffer += SEGMENT.pack(*segment)
+                for offset, length in segments:
+                    self._send_bytes(file, offset, length)
         finally:
             os.close(file)
-        if len(self._buffer) >= _BUFFER:
-            self._flush()
 
-    def _send_file(self, file: int, size: int) -> int:
-        sent = 0
-        while sent < size:
-            count = os.sendfile(self._stream.fileno(), file, sent, size - sent)
-            if not count:
-                break
-            sent += count
-        return sent
+    def _send_bytes(self, file: int, offset: int, size: int) -> None:
+        """Send so many bytes; zeros for what was cut off meanwhile."""
+        if size > _SMALL:
+            self._flush()
+            end = offset + size
+            while offset < end:
+                count = os.sendfile(self._stream.fileno(), file, offset, end - offset)
+                if not count:
+                    break
+                offset += count
+            size = end - offset
+        for piece in files.read_segment(file, offset, size):
+            self._buffer += piece
+            if len(self._buffer) >= _BUFFER:
+                self._flush()
 
     def _skip(self, name: bytes, reason: bytes) -> None:
         self._add(SKIPPED, None, name, reason)
@@ -173,7 +179,7 @@ class _Packer:
         rest: bytes = b"",
     ) -> None:
         mode = stat.S_IMODE(found.st_mode) if found else 0
-        size = found.st_size if found and kind == FILE else 0
+        size = found.st_size if found and kind in (FILE, SPARSE) else 0
         time = found.st_mtime_ns if found else 0
         self._buffer += ENTRY.pack(kind, mode, time, size, len(name), len(rest)) + name + rest
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import stat
 
@@ -11,7 +12,8 @@ import guest_files as files
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
     import tarfile
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
 
 _ENTRIES = 100_000
 _LINKED = (files.HOME + "/", "/usr/", "/opt/")
@@ -22,10 +24,15 @@ that ``python3 -m venv`` makes has such."""
 class _Sender:
     """A file that sends what is written to it."""
 
-    def __init__(self, send: Callable[[bytes], None]) -> None:
+    def __init__(self, send: Callable[[bytes], None], limit: int) -> None:
         self._send = send
+        self._limit = self._left = limit
 
     def write(self, data: bytes) -> int:
+        self._left -= len(data)
+        if self._left < 0:
+            message = f"the files and their names take more than {self._limit} bytes"
+            raise files.FileError("too_large", message)
         self._send(bytes(data))
         return len(data)
 
@@ -47,30 +54,78 @@ class _Receiver:
         return taken
 
 
-def export(send: Callable[[bytes], None], paths: Iterable[str] | None = None) -> None:
-    """Send the home folder, or these paths below it, as a tar archive: regular files, folders and
-    links."""
-
-    def wanted(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        entry.uid = entry.gid = 0
-        entry.uname = entry.gname = ""
-        return entry if entry.isreg() or entry.isdir() or entry.issym() or entry.islnk() else None
+def export(send: Callable[[bytes], None], limit: int, paths: Iterable[str] | None = None) -> None:
+    """Send the home folder, or these paths below it, as a tar archive of at most ``limit`` bytes:
+    regular files without their holes, folders and links."""
 
     import tarfile  # 15 ms that a box without saved files need not spend
 
     with (
         files.told_by_path(files.HOME),
         tarfile.open(
-            mode="w|", fileobj=_Sender(send), bufsize=files.PIECE, format=tarfile.PAX_FORMAT
+            mode="w|",
+            fileobj=_Sender(send, limit),
+            bufsize=files.PIECE,
+            copybufsize=files.PIECE,
+            format=tarfile.PAX_FORMAT,
         ) as archive,
     ):
-        if paths is None:
-            archive.add(files.HOME, arcname=".", filter=wanted)
-            return
-        for path in paths:
+        for path in _everything() if paths is None else paths:
             with contextlib.suppress(FileNotFoundError):  # it went meanwhile
-                full = os.path.join(files.HOME, path)
-                archive.add(full, arcname=path, recursive=False, filter=wanted)
+                _add(archive, os.path.join(files.HOME, path), path)
+
+
+def _everything() -> Iterator[str]:
+    """The home folder and each path below it, a folder before what is in it."""
+    yield "."
+    waiting = ["."]
+    while waiting:
+        folder = waiting.pop()
+        with os.scandir(os.path.join(files.HOME, folder)) as entries:
+            for entry in sorted(entries, key=lambda one: one.name):
+                path = os.path.join(folder, entry.name)
+                yield path
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+
+
+def _add(archive: tarfile.TarFile, full: str, path: str) -> None:
+    entry = archive.gettarinfo(full, arcname=path)
+    if entry is None:  # a socket
+        return
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    if entry.isdir() or entry.issym() or entry.islnk():
+        archive.addfile(entry)
+    elif entry.isreg():
+        file = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            _add_file(archive, entry, file)
+        finally:
+            os.close(file)
+
+
+def _add_file(archive: tarfile.TarFile, entry: tarfile.TarInfo, file: int) -> None:
+    """An open file, without its holes where it has some: GNU tar's sparse format, version 1.0,
+    which begins with a list of where there is data."""
+    found = os.fstat(file)
+    segments = files.data_segments(file, found)
+    if segments is None:
+        entry.size = found.st_size
+        archive.addfile(entry, _Receiver(files.read_segment(file, 0, entry.size)))
+        return
+    listed = "".join(f"{number}\n" for pair in segments for number in pair)
+    head = f"{len(segments)}\n{listed}".encode()
+    head += bytes(-len(head) % 512)
+    entry.pax_headers = {
+        "GNU.sparse.major": "1",
+        "GNU.sparse.minor": "0",
+        "GNU.sparse.name": entry.name,
+        "GNU.sparse.realsize": str(found.st_size),
+    }
+    entry.size = len(head) + sum(length for _, length in segments)
+    pieces = itertools.chain.from_iterable(files.read_segment(file, *pair) for pair in segments)
+    archive.addfile(entry, _Receiver(itertools.chain([head], pieces)))
 
 
 def restore(pieces: Iterable[bytes]) -> None:
@@ -98,10 +153,27 @@ def _restore_entry(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> None:
         root, parts = files.locate(path, follow_last=False)
         os.close(files.open_parents(root, parts, make=True))
     elif entry.isreg():
-        source = archive.extractfile(entry)
-        files.write(path, iter(lambda: source.read(files.PIECE), b""), (entry.mode & 0o755) | 0o600)
+        source: Any = archive.extractfile(entry)
+        mode = (entry.mode & 0o755) | 0o600
+        if entry.sparse is None:
+            files.write(path, iter(lambda: source.read(files.PIECE), b""), mode)
+        else:
+            files.write_sparse(path, _data_of(source.raw, entry.sparse), entry.size, mode)
     elif entry.issym() or entry.islnk():
         _restore_link(path, entry)
+
+
+def _data_of(source: Any, segments: Iterable[tuple[int, int]]) -> Iterator[tuple[int, bytes]]:
+    """What such a file has between its holes, with its offsets."""
+    for start, length in segments:
+        offset, end = start, start + length
+        source.seek(offset)
+        while offset < end:
+            piece = source.read(min(files.PIECE, end - offset))
+            if not piece:
+                break
+            yield offset, piece
+            offset += len(piece)
 
 
 def _restore_link(path: str, entry: tarfile.TarInfo) -> None:

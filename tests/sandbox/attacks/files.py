@@ -93,6 +93,28 @@ def host_reads_and_writes(
     return act
 
 
+async def terabytes_of_holes(ground: Ground) -> GotThrough:
+    """What has no bytes costs the host none, the box nothing, and other files go with it."""
+    code = """
+        for n in range(20):
+            with open(f"long{n}", "wb") as file: file.truncate(1 << 40)
+        open("small", "w").write("small")
+    """
+    await ground.play(code)
+    other = await ground.another_box()
+    got: GotThrough = []
+    with anyio.fail_after(20):
+        archive = await ground.box.export_files()
+        await other.import_files(archive)
+        await other.unpack("again", ground.box.pack("/home/user"))
+    if len(archive) > 1024**2:
+        got.append(f"{len(archive)} bytes were stored")
+    for path in ("small", "again/small"):
+        if await other.read_file(path, limit=99) != b"small":
+            got.append(f"{path} was lost")
+    return got
+
+
 def hostile_tar() -> bytes:
     """An archive such as a guest could have made."""
     buffer = io.BytesIO()
@@ -307,6 +329,13 @@ os.symlink("/dev/zero", "zero")
             3,
         ),
         without=Without(defences=Defences(disk=False)),
+        spoils=True,
+    ),
+    Attack(
+        number=13,
+        name="20 TB of holes",
+        act=terabytes_of_holes,
+        because="it is the agent that leaves the holes out",
         spoils=True,
     ),
     Attack(
