@@ -371,6 +371,8 @@ class AgentBox:
             elif kind == wire.STEWARD:
                 self.steward_pid = number
                 self._starved()  # whatever was killed before is no matter of what comes
+            elif kind == wire.ENDING:
+                self.lose(text.decode("utf-8", "replace"))
             else:
                 raise ValueError(f"a frame of kind {kind}")  # noqa: TRY301 - told like the others
         except ValueError as error:

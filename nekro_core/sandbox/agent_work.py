@@ -79,8 +79,9 @@ class AgentWork:
             self._requests.send_work(request, wanted, standard_input)
             await self._requests.wait(request, timeout_s + _GRACE_S)
             return self._result(request)
-        except Killed:
-            return CommandResult(exit_code=_KILLED)
+        except Killed as error:
+            why = f"{error}\n".encode()
+            return CommandResult(exit_code=_KILLED, stderr=Output(head=why, size=len(why)))
         finally:
             self._requests.end(request)
 

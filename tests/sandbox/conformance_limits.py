@@ -1,5 +1,7 @@
 """What bounds the code of a run. Part of `tests.sandbox.conformance`."""
 
+import contextlib
+import textwrap
 import time
 
 import anyio
@@ -7,6 +9,7 @@ import anyio
 from nekro_core.sandbox.box import (
     Answer,
     Box,
+    BoxLost,
     GuestCall,
     GuestFunction,
     RunLimits,
@@ -97,3 +100,56 @@ class LimitConformance:
                     print(error.errno)
         """
         assert (await play(box, code)).output == "28\n28\n28\n"
+
+    async def test_files_are_bounded_for_a_run(self, box: Box) -> None:
+        result = await play(box, MAKES_FILES.format(seconds=20), RunLimits(seconds=30))
+        assert result.stop in (StopReason.OUT_OF_MEMORY, StopReason.ERROR), result
+        assert await there_are_few_files(box)
+
+    async def test_files_are_bounded_for_a_command(self, box: Box) -> None:
+        code = textwrap.dedent(MAKES_FILES.format(seconds=20))
+        with anyio.fail_after(15):
+            try:
+                result = await box.execute(["python3", "-c", code], timeout_s=25)
+            except BoxLost as error:
+                assert "files" in str(error), error
+            else:
+                assert result.exit_code != 0, result
+        assert await there_are_few_files(box)
+
+    async def test_files_are_bounded_for_what_a_command_left_behind(self, box: Box) -> None:
+        code = textwrap.dedent(MAKES_FILES.format(seconds=20))
+        await box.write_file("makes.py", code.encode())
+        await box.execute("python3 makes.py >/dev/null 2>&1 & echo $! >number")
+        with anyio.fail_after(15), contextlib.suppress(BoxLost):
+            while (await box.execute("kill -0 $(cat number) && echo on")).stdout.text:
+                await anyio.sleep(0.2)
+        assert await there_are_few_files(box)
+
+
+MAKES_FILES = """
+    import itertools, os, time
+    until = time.monotonic() + {seconds}
+    # A folder after another: one with very many gets slow.
+    for turn in itertools.count():
+        for root in ("/home/user", "/tmp", "/dev/shm"):
+            folder = f"{{root}}/{{os.getpid()}}_{{turn}}"
+            os.mkdir(folder)
+            for n in range(2000):
+                os.mknod(f"{{folder}}/{{n}}")
+        if time.monotonic() > until:
+            break
+"""
+"""Empty files without end, in every folder that can be written."""
+
+
+async def there_are_few_files(box: Box) -> bool:
+    """Fewer than a box may ever keep; one that went over it is gone with all of them."""
+    if not box.alive:
+        return True
+    code = """
+        import os
+        print(sum(len(names) + len(folders) for root in ("/home/user", "/tmp", "/dev/shm")
+                  for _, folders, names in os.walk(root)))
+    """
+    return int((await play(box, code)).output) <= 100_000

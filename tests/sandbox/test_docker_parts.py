@@ -181,12 +181,13 @@ def test_everything_that_confines_a_container_is_asked_for() -> None:
         "PidsLimit": 28,
         "NanoCpus": 500_000_000,
         "LogConfig": {"Type": "none", "Config": {}},
-        "IpcMode": "private",
+        "IpcMode": "none",
     }
     assert {name: host[name] for name in told} == told
     assert host["Memory"] == host["MemorySwap"] == (100 + 8 * 2 + 2 * 2 + 48) << 20
-    assert set(host["Tmpfs"]) == {"/home/user", "/tmp", "/app/uploads", "/app"}
+    assert set(host["Tmpfs"]) == {"/home/user", "/tmp", "/dev/shm", "/app/uploads", "/app"}
     assert all("nosuid,nodev,size=" in options for options in host["Tmpfs"].values())
+    assert all("nr_inodes=" in options for options in host["Tmpfs"].values())
     assert "uid=70001" in host["Tmpfs"]["/app/uploads"]
     assert host["Mounts"][0]["Target"] == "/data"
     assert "Privileged" not in host

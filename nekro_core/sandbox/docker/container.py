@@ -108,7 +108,7 @@ def _host_config(
         "CapDrop": ["ALL"],
         # The engine's own filter of system calls stays; the agent stacks ours on it.
         "SecurityOpt": ["no-new-privileges"],
-        "IpcMode": "private",
+        "IpcMode": "none",  # private too, and without a /dev/shm that only its size bounds
         "PidsLimit": spec.processes + _SPARE_PROCESSES,
         "Memory": memory,
         "MemorySwap": memory,
@@ -120,7 +120,6 @@ def _host_config(
             {"Name": "core", "Soft": 0, "Hard": 0},
             {"Name": "nofile", "Soft": _OPEN_FILES, "Hard": _OPEN_FILES},
         ],
-        "ShmSize": quarter,
         "Tmpfs": _folders(image, spec, users, quarter),
         "MaskedPaths": list(_MASKED),
         "ReadonlyPaths": list(_READ_ONLY),
@@ -148,6 +147,7 @@ def _folders(image: GuestImage, spec: BoxSpec, users: BoxUsers, quarter: int) ->
     folders = {
         "/home/user": folder(spec.disk_bytes, "0755", users.code),
         "/tmp": folder(quarter, "1777", users.code),  # noqa: S108 - the box's own
+        "/dev/shm": folder(quarter, "1777", users.code),  # noqa: S108
         "/app/uploads": folder(spec.disk_bytes, "0755", users.uploads),
     }
     if not image.has_shared:

@@ -9,7 +9,7 @@ import select
 
 import guest_wire as wire
 from guest_lean import dumps, loads, suppress
-from guest_runs import TICK_S, Runs
+from guest_runs import TICK_S, Runs, TooManyFiles
 from guest_streams import Streams
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
@@ -73,8 +73,8 @@ class Agent:
             if runs.steward and runs.steward.sock.fileno() in events:
                 self._handle_steward(runs.steward, events)
             self.streams.handle(events)
-            if runs.current:  # last, so that what passes between host and run is not kept waiting
-                runs.tick(runs.current)
+            if runs.current or runs.steward:  # last: what passes between host and run goes first
+                runs.tick()
 
     def _wait_at_rest(self) -> dict[int, int]:
         """What happened while no run goes on; where nothing did, some idle work was done."""
@@ -84,7 +84,7 @@ class Agent:
         events = dict(self.poll.poll(0 if has_idle_work else patience))
         if not events and has_idle_work:
             self._idle()
-        elif not events and patience:
+        elif not events and patience and not runs.steward:
             self._rest()
         return events
 
@@ -102,6 +102,8 @@ class Agent:
         """How long to wait before a rest: only a box that was used and where nothing goes on."""
         runs = self.runs
         goes_on = runs.current or runs.kept or runs.steward or self.streams.busy
+        if runs.steward:
+            return TICK_S * 1000
         if self.rested or not self.used or goes_on or runs.promised or not self.limits.get("rest"):
             return None
         return self.limits["rest"] * 1000
@@ -282,5 +284,9 @@ def serve(limits: dict[str, Any], host: wire.Channel, door: int | None) -> None:
 
         meter = guest_meter.Meter()
     agent = Agent(host, limits, None if door is None else _socket.socket(fileno=door), meter)
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+    try:
         agent.serve()
+    except TooManyFiles:
+        host.send(wire.ENDING, 0, b"it had too many files")
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # the host is gone

@@ -20,11 +20,18 @@ if TYPE_CHECKING:
     from guest_steward import Steward
 
 TICK_S = 0.2
+_SOON_S = 0.02
 _FILES = 50_000
 """In a box's folders together. Each costs the kernel 1 KB that counts as nobody's memory."""
+_MOST_FILES = 100_000
+"""A box with more ends: what made them is gone by then, and they themselves are not."""
 _DEATH_S = 0.0002
 _KEEP_TRIES = 5
 _FORK_TRIES = 50
+
+
+class TooManyFiles(Exception):
+    """The box has so many files that only its end frees what they take."""
 
 
 class Runs:
@@ -105,21 +112,31 @@ class Runs:
             if self.current:
                 self.end(run, None)
 
-    def tick(self, run: Run) -> None:
-        """Now and then during a run: reap orphans, which count against the box's processes until
-        then, and end a run that makes files without end."""
+    def tick(self) -> None:
+        """Now and then while something strange may run: reap orphans, which count against the box's
+        processes until then, and end what makes files without end. Raises `TooManyFiles`."""
         now = time.monotonic()
         if now < self._next_tick:
             return
+        self.reap_orphans()
+        self._bound_files()
+        self._next_tick = now + (_SOON_S if self._file_count > _FILES // 2 else TICK_S)
+        if self.current and self._meter is not None:
+            self._measure(self.current, self._meter)
+
+    def _bound_files(self) -> None:
+        """Whoever made them cannot be told apart: the run ends, and commands with all they left."""
         import guest_files
 
-        self._next_tick = now + TICK_S
-        self.reap_orphans()
         before, self._file_count = self._file_count, guest_files.count()
-        if self._file_count > _FILES and self._file_count > before:
-            self.end(run, _ended("out_of_memory", f"the code made over {_FILES} files"))
-        elif self._meter is not None:
-            self._measure(run, self._meter)
+        if self._file_count <= _FILES or self._file_count <= before:
+            return
+        if self.current:
+            self.end(self.current, _ended("out_of_memory", f"the code made over {_FILES} files"))
+        if self.steward:
+            self.end_commands(f"it was stopped: the box has over {_FILES} files")
+        if guest_files.count() > _MOST_FILES:
+            raise TooManyFiles
 
     def end(self, run: Run, text: bytes | None, flags: int = 0) -> None:
         """End all that is left of the run and tell the host what became of it.
@@ -165,14 +182,14 @@ class Runs:
     def _own(self, run: Run | None) -> set[int]:
         return {one.pid for one in (run, self.spare, self.kept, self.steward) if one}
 
-    def end_commands(self) -> None:
+    def end_commands(self, because: str = "") -> None:
         """Kill the steward with all below it. It is buried at once: what the host asks for next
         would be lost with one that is still dying."""
         if self.steward:
             self.steward.end_commands()
-            self.bury_steward()
+            self.bury_steward(because)
 
-    def bury_steward(self) -> None:
+    def bury_steward(self, because: str = "") -> None:
         """The steward is gone, or about to be: end what it left, and tell whoever waits for it."""
         steward, self.steward = self.steward, None
         if steward is None:
@@ -181,7 +198,7 @@ class Runs:
         steward.wait()
         if not self.current:  # else what it left behind ends with the run
             self.end_strangers()
-        steward.tell_its_end(self._host)
+        steward.tell_its_end(self._host, because)
 
     def reap_orphans(self) -> None:
         """Reap those that nobody else waits for."""

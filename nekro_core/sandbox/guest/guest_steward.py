@@ -17,9 +17,7 @@ import socket
 import guest_processes
 import guest_wire as wire
 
-_LOST = json.dumps(
-    {"code": "killed", "message": "what did this in the box was killed by something in it"}
-).encode()
+_KILLED = "what did this in the box was killed by something in it"
 
 
 class Steward:
@@ -96,7 +94,7 @@ class Steward:
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
 
-    def tell_its_end(self, host: wire.Channel) -> None:
+    def tell_its_end(self, host: wire.Channel, because: str) -> None:
         """Pass on the answers that it still gave, say that the others never come, and close."""
         more = True
         while more:
@@ -105,8 +103,9 @@ class Steward:
             host.send_bytes(answers)
             more = bool(answers) or len(self.received) > before
         host.send(wire.STEWARD, 0)
+        lost = json.dumps({"code": "killed", "message": because or _KILLED}).encode()
         for number in self.open_work:
-            host.send(wire.WORK_DONE, number, _LOST)
+            host.send(wire.WORK_DONE, number, lost)
         self.sock.close()
         self._door.close()
 

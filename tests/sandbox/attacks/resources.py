@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import anyio.to_thread
 
-from nekro_core.sandbox.box import RunLimits, StopReason
+from nekro_core.sandbox.box import BoxLost, RunLimits, StopReason
 from nekro_core.sandbox.jail.defences import Defences
 from tests.sandbox.attacks.attack import (
     PRELUDE,
@@ -151,6 +151,31 @@ async def flood(ground: Ground) -> GotThrough:
     return [] if held else [f"{len(result.output) if result else 0} bytes were kept"]
 
 
+MAKES_FILES = """
+import itertools, os, time
+for _ in range(3): os.fork()
+for turn in itertools.count():
+    for root in ("/home/user", "/tmp", "/dev/shm"):
+        folder = f"{root}/{os.getpid()}_{turn}"
+        os.mkdir(folder)
+        for n in range(2000): os.mknod(f"{folder}/{n}")
+"""
+
+
+async def files_of_commands(ground: Ground) -> GotThrough:
+    """A command and what it leaves behind make files, none of which a run's end would remove."""
+    count = "import os\nprint(sum(len(f) for r in ('/home/user', '/tmp', '/dev/shm') for _, _, f in os.walk(r)))"
+    try:
+        await ground.box.write_file("makes.py", MAKES_FILES.encode())
+        await ground.box.execute("python3 makes.py 2>/dev/null & sleep 2", timeout_s=5)
+        await ground.box.execute("python3 makes.py 2>/dev/null", timeout_s=5)
+        left = await ground.box.execute(["python3", "-c", count], timeout_s=20)
+    except BoxLost as lost:
+        return [] if "files" in str(lost) else [str(lost)]
+    few = left.stdout.text.strip().isdigit() and int(left.stdout.text) <= 100_000
+    return [] if few else [f"{left.stdout.text} files are left"]
+
+
 async def any_bytes(ground: Ground) -> GotThrough:
     """Output of any bytes is text that can be encoded again."""
     code = "os.write(1, bytes(range(256)) + b'\\xed\\xa0\\x80\\xef\\xbb\\xbf\\x1b]0;t\\x07')"
@@ -231,6 +256,13 @@ def _endless() -> list[Attack]:
 
 
 ATTACKS = [
+    Attack(
+        number=13,
+        name="files of commands, without end",
+        act=files_of_commands,
+        because=BOUNDED_ROW,
+        spoils=True,
+    ),
     Attack(number=15, name="fork bomb", act=bomb_beside_others, because=BOUNDED_ROW, spoils=True),
     Attack(number=15, name="40 processes", act=guest(FORKS), without=NO_LIMITS, spoils=True),
     Attack(
