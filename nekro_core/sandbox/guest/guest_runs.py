@@ -135,7 +135,8 @@ class Runs:
             self.end(self.current, _ended("out_of_memory", f"the code made over {_FILES} files"))
         if self.steward:
             self.end_commands(f"it was stopped: the box has over {_FILES} files")
-        if guest_files.count() > _MOST_FILES:
+        self._file_count = guest_files.count()  # with what was made until they were gone
+        if self._file_count > _MOST_FILES:
             raise TooManyFiles
 
     def end(self, run: Run, text: bytes | None, flags: int = 0) -> None:
