@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nekro_core.sandbox.box import BoxSpec
+from nekro_core.sandbox.buffer_filter import build_buffer_filter
 from nekro_core.sandbox.docker import boot
 from nekro_core.sandbox.docker.doors import INSIDE
 from nekro_core.sandbox.docker.images import GuestImage
@@ -48,13 +49,14 @@ _GUEST_NICE = 10
 containers the engine shares the processors."""
 
 
-def box_limits(spec: BoxSpec, image: GuestImage) -> dict[str, object]:
+def box_limits(spec: BoxSpec, image: GuestImage, machine: str) -> dict[str, object]:
     """What the agent is told to bound itself by, and to make ready."""
     limits: dict[str, object] = {
         "memory": spec.memory_bytes,
         "processes": spec.processes,
         "metered": True,
         "guest_nice": _GUEST_NICE,
+        "guest_filter": build_buffer_filter(machine).hex(),
     }
     if image.packages:
         limits["packages"] = image.packages[0]

@@ -160,7 +160,8 @@ class Launcher:
                 return  # the box was lost, which its caller sees
             box.open_door(door)
         box.attach(stream.channel)
-        stream.send(boot.go_on(self._filter, box_limits(box.spec, image), image.modules))
+        limits = box_limits(box.spec, image, self._engine.facts.machine)
+        stream.send(boot.go_on(self._filter, limits, image.modules))
 
 
 async def _arrival(way: DoorWay, box: AgentBox, user: int | None) -> socket.socket | None:

@@ -7,6 +7,7 @@ import _socket
 import gc
 import select
 
+import guest_guard
 import guest_wire as wire
 from guest_lean import dumps, loads, suppress
 from guest_runs import TICK_S, Runs, TooManyFiles
@@ -54,8 +55,8 @@ class Agent:
         self.changes: guest_changes.Changes | None = None
         self.poll = select.poll()
         self.poll.register(host.incoming, select.POLLIN)
-        self.nice = limits.get("guest_nice", 0)
-        self.runs = Runs(host, self.poll, meter, self.nice)
+        self.confinement = guest_guard.Confinement(limits)
+        self.runs = Runs(host, self.poll, meter, self.confinement)
         self.streams = Streams(host, self.poll, door)
         self.unloaded = _PRELOAD.split() + limits.get("preload", "").split()
 
@@ -182,7 +183,7 @@ class Agent:
     def _hire_steward(self) -> Steward:
         from guest_steward import Steward  # 3 ms that a box without commands need not spend
 
-        steward = self.runs.steward = Steward(self.nice)
+        steward = self.runs.steward = Steward(self.confinement)
         self.host.send(wire.STEWARD, steward.pid)
         return steward
 
@@ -282,7 +283,7 @@ def serve(limits: dict[str, Any], host: wire.Channel, door: int | None) -> None:
     if limits.get("metered"):
         import guest_meter
 
-        meter = guest_meter.Meter()
+        meter = guest_meter.Meter(limits["memory"])
     agent = Agent(host, limits, None if door is None else _socket.socket(fileno=door), meter)
     try:
         agent.serve()

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from guest_guard import Confinement
+
 _PIECE = 65536
 _SPILL_BYTES = 16 * 1024 * 1024
 _GRACE_S = 0.05
@@ -103,7 +105,9 @@ class Printed:
 class Command:
     """One command. Raises `guest_files.FileError` where it cannot be started."""
 
-    def __init__(self, number: int, wanted: dict[str, Any], given: bytes, nice: int) -> None:
+    def __init__(
+        self, number: int, wanted: dict[str, Any], given: bytes, confinement: Confinement
+    ) -> None:
         self.number = number
         self.began = time.monotonic()
         self.deadline: float | None = self.began + wanted["timeout"]
@@ -114,7 +118,7 @@ class Command:
         try:
             with _standard_input(given) as file:
                 files = (file, pipes[0][1], pipes[1][1])
-                self.pid = _start(wanted, files, pipes[2][1], nice)
+                self.pid = _start(wanted, files, pipes[2][1], confinement)
         except BaseException:
             for pipe, _ in pipes:
                 os.close(pipe)
@@ -200,7 +204,9 @@ def _standard_input(given: bytes) -> Any:
         raise guest_files.explained("the standard input", error) from error
 
 
-def _start(wanted: dict[str, Any], files: Sequence[int], complaint: int, nice: int) -> int:
+def _start(
+    wanted: dict[str, Any], files: Sequence[int], complaint: int, confinement: Confinement
+) -> int:
     """Fork and execute; what fails in the child is written to ``complaint``, as place and errno."""
     environment = {**os.environ, **wanted["environment"]}
     directory = os.path.join(guest_files.HOME, wanted["directory"])
@@ -214,7 +220,7 @@ def _start(wanted: dict[str, Any], files: Sequence[int], complaint: int, nice: i
     place = directory
     try:
         os.setsid()
-        os.nice(nice)
+        confinement.enter()
         for number, file in enumerate(files):
             os.dup2(file, number)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGCHLD):

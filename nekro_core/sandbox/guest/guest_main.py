@@ -46,7 +46,7 @@ def main() -> None:
     guest_guard.give_way(limits.get("nice", 0))  # its file is not ours once we are not dumpable
     guest_guard.set_dumpable(False)
     os.umask(0o022)
-    guest_guard.set_limits(limits["memory"], limits["processes"])
+    guest_guard.set_limits(limits["memory"], limits["processes"], wire.OPEN_FILES)
     if limits.get("packages"):
         sys.path.append(limits["packages"])
     host = _open_channel(sys.argv[2])

@@ -32,8 +32,8 @@ class Run:
     One that keeps its globals is frozen when a run is over, and begins again.
     """
 
-    def __init__(self, nice: int, known: tuple[bytes, Any]) -> None:
-        """``nice`` is how far its turn on a processor comes after the agent's, ``known`` are the
+    def __init__(self, confinement: guest_guard.Confinement, known: tuple[bytes, Any]) -> None:
+        """``confinement`` is what it enters, ``known`` are the
         functions that it is most likely given, as the host writes them and read."""
         self.output_limit = self.calls_left = self.value_limit = 0
         self.keeps_globals = self.is_its_own_end = False
@@ -54,7 +54,7 @@ class Run:
             raise
         if self.pid == 0:
             try:
-                os.nice(nice)
+                confinement.enter()
                 _become_run(theirs, write_end, known)
             except BaseException as error:
                 os.write(1, f"the run's process failed: {error!r}\n".encode("utf-8", "replace"))

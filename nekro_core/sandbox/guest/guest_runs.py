@@ -16,6 +16,7 @@ TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
     from typing import Any
 
+    import guest_guard
     import guest_meter
     from guest_steward import Steward
 
@@ -38,7 +39,11 @@ class Runs:
     """At most one that goes on, one forked ahead, and one frozen with its globals."""
 
     def __init__(
-        self, host: wire.Channel, poll: Any, meter: guest_meter.Meter | None, nice: int
+        self,
+        host: wire.Channel,
+        poll: Any,
+        meter: guest_meter.Meter | None,
+        confinement: guest_guard.Confinement,
     ) -> None:
         self.current: Run | None = None
         self.spare: Run | None = None
@@ -53,7 +58,7 @@ class Runs:
         self._host = host
         self._poll = poll
         self._meter = meter
-        self._nice = nice
+        self._confinement = confinement
         self._next_tick = 0.0
         self._file_count = 0
 
@@ -89,7 +94,7 @@ class Runs:
         if described and functions is None:
             self._known = (described, loads(described))
         try:
-            self.spare = Run(self._nice, self._known)
+            self.spare = Run(self._confinement, self._known)
         except OSError:
             self.fork_failed = True
 
@@ -121,8 +126,8 @@ class Runs:
         self.reap_orphans()
         self._bound_files()
         self._next_tick = now + (_SOON_S if self._file_count > _FILES // 2 else TICK_S)
-        if self.current and self._meter is not None:
-            self._measure(self.current, self._meter)
+        if self._meter is not None:
+            self._measure(self._meter)
 
     def _bound_files(self) -> None:
         """Whoever made them cannot be told apart: the run ends, and commands with all they left."""
@@ -229,16 +234,16 @@ class Runs:
         elif self.spare and self.spare.pid == pid:
             self.spare = self.spare.close()
 
-    def _measure(self, run: Run, meter: guest_meter.Meter) -> None:
+    def _measure(self, meter: guest_meter.Meter) -> None:
         import guest_meter
 
-        steward = self.steward
+        run, steward = self.current, self.steward
         spent, over = meter.look(steward.pid if steward else 0)
-        if over == guest_meter.Over.RUN:
+        if run and over == guest_meter.Over.RUN:
             self.end(run, _STARVED)
-        elif spent:
+        elif run and spent:
             self._host.send(wire.USED, int(min(spent, TICK_S) * 1e6))
-        if over == guest_meter.Over.COMMANDS:
+        if over == guest_meter.Over.COMMANDS or (over and not run):
             self.end_commands()
 
     def _handle_socket(self, run: Run, event: int) -> None:
@@ -322,7 +327,7 @@ class Runs:
         """Fork a run's process; where commands left none for it, they end."""
         for _ in range(_FORK_TRIES):
             with suppress(OSError):
-                return Run(self._nice, self._known)
+                return Run(self._confinement, self._known)
             self.end_commands()
             self.end_strangers()
             time.sleep(_DEATH_S)

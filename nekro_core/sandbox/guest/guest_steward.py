@@ -17,20 +17,24 @@ import socket
 import guest_processes
 import guest_wire as wire
 
+TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
+if TYPE_CHECKING:
+    from guest_guard import Confinement
+
 _KILLED = "what did this in the box was killed by something in it"
 
 
 class Steward:
     """A steward that lives, and what it was given and has not answered."""
 
-    def __init__(self, nice: int) -> None:
-        """``nice`` is that of its commands, beside the agent's and its own."""
+    def __init__(self, confinement: Confinement) -> None:
+        """``confinement`` is what its commands enter."""
         ours, theirs = socket.socketpair()
         our_door, their_door = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = os.fork()
         if self.pid == 0:
             try:
-                _become_steward(theirs, their_door, nice)
+                _become_steward(theirs, their_door, confinement)
             finally:
                 os._exit(70)
         theirs.close()
@@ -110,7 +114,7 @@ class Steward:
         self._door.close()
 
 
-def _become_steward(sock: socket.socket, door: socket.socket, nice: int) -> None:
+def _become_steward(sock: socket.socket, door: socket.socket, confinement: Confinement) -> None:
     """In the forked child: let go of all that is the agent's, then serve it."""
     import guest_works  # what only the steward needs is not imported before
 
@@ -119,4 +123,4 @@ def _become_steward(sock: socket.socket, door: socket.socket, nice: int) -> None
     for place, number in enumerate(high, start=3):
         os.dup2(number, place, inheritable=False)
     os.closerange(5, 1024)
-    guest_works.Works(wire.Channel(3, 3), socket.socket(fileno=4), nice).serve()
+    guest_works.Works(wire.Channel(3, 3), socket.socket(fileno=4), confinement).serve()

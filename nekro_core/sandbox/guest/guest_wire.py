@@ -59,6 +59,9 @@ READ_BYTES = 65536
 
 UNLIMITED = 0xFFFFFFFF
 
+OPEN_FILES = 512
+"""Descriptors that a process of a box may have."""
+
 Frame = tuple[int, int, bytes, bytes]
 
 

@@ -27,6 +27,8 @@ TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
     from typing import Any
 
+    from guest_guard import Confinement
+
 _STACK = 512 * 1024
 _REST_S = 0.02
 """Between two looks at what something in the background prints and nobody reads."""
@@ -35,10 +37,10 @@ _REST_S = 0.02
 class Works:
     """The steward's loop."""
 
-    def __init__(self, agent: wire.Channel, door: socket.socket, nice: int) -> None:
+    def __init__(self, agent: wire.Channel, door: socket.socket, confinement: Confinement) -> None:
         self._agent = agent
         self._door = door
-        self._nice = nice
+        self._confinement = confinement
         self._sending = threading.Lock()
         self._commands: dict[int, Command] = {}
         self._printing: dict[int, tuple[Command, Printed]] = {}
@@ -89,7 +91,7 @@ class Works:
     def _begin(self, number: int, wanted: dict[str, Any], body: bytes) -> None:
         operation = wanted.pop("operation")
         if operation == "execute":
-            command = self._commands[number] = Command(number, wanted, body, self._nice)
+            command = self._commands[number] = Command(number, wanted, body, self._confinement)
             for printed in command.printed:
                 self._printing[printed.pipe] = (command, printed)
                 self._poll.register(printed.pipe, select.POLLIN)

@@ -22,6 +22,7 @@ from nekro_core.sandbox.box import (
     ImageUnavailable,
     SelfCheck,
 )
+from nekro_core.sandbox.buffer_filter import build_buffer_filter
 from nekro_core.sandbox.channel import Channel
 from nekro_core.sandbox.check import check_box
 from nekro_core.sandbox.crew import Crew
@@ -194,7 +195,8 @@ class JailBackend:
         # Through a descriptor: the command line can be read from inside as that of process 1.
         arguments_file = _anonymous_file("\0".join((*arguments, "")).encode())
         numbers = [end.fileno() for end in ends]  # the agent's ends of its channel and its door
-        told = _told(layout, template, spec, rest_s=self._settings.rest_seconds)
+        rest_s = self._settings.rest_seconds
+        told = _told(layout, template, spec, rest_s=rest_s, bounded=defences.limits)
         agent = (template.interpreter.executable, "-I", "-S", "-c", AGENT, told)
         try:
             processes = JailProcesses.start(
@@ -281,7 +283,9 @@ class JailBackend:
         )
 
 
-def _told(layout: Layout, template: Template, spec: BoxSpec, *, rest_s: float) -> str:
+def _told(
+    layout: Layout, template: Template, spec: BoxSpec, *, rest_s: float, bounded: bool
+) -> str:
     """What the agent is told about its box."""
     told = {
         "memory": spec.memory_bytes,
@@ -292,6 +296,7 @@ def _told(layout: Layout, template: Template, spec: BoxSpec, *, rest_s: float) -
         # A group shares the processors fairly; without one the host goes first.
         "nice": 0 if layout.groups is not None else _NICE,
         "guest_nice": _GUEST_NICE if layout.groups is not None else _NICE,
+        "guest_filter": build_buffer_filter(os.uname().machine).hex() if bounded else "",
     }
     return json.dumps(told)
 

@@ -39,7 +39,7 @@ class Defences:
     clean_start: bool = True
     """Nothing of this process's environment."""
     limits: bool = True
-    """Memory and processes: rlimits, group and watchdog."""
+    """Memory and processes: rlimits, group, watchdog, and the sizes of sockets' buffers."""
     group: bool = True
     """The kernel's group, without which the rest must do."""
     disk: bool = True

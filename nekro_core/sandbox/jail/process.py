@@ -14,6 +14,7 @@ from typing import IO
 import anyio
 
 from nekro_core.sandbox.box import BackendUnavailable
+from nekro_core.sandbox.guest import guest_sockets
 from nekro_core.sandbox.jail import process_tree
 from nekro_core.sandbox.jail.cgroups import CGroup
 from nekro_core.sandbox.jail.interpreter import Identity
@@ -118,6 +119,10 @@ class JailProcesses:
     def tree(self) -> list[int]:
         """The ids of the box's processes, as the host numbers them."""
         return process_tree.descendants(self._inner) if self._inner is not None else []
+
+    def kernel_memory(self) -> int:
+        """Bytes that the kernel may hold for its sockets (`guest_sockets.held`)."""
+        return guest_sockets.held(f"/proc/{self._inner}/net") if self._inner is not None else 0
 
     def commands(self, steward: int) -> set[int]:
         """Those of `tree` that are below the steward, a child of the agent, as the box numbers it;

@@ -11,12 +11,16 @@ import anyio.to_thread
 
 from nekro_core.sandbox.agent_box import AgentBox
 from nekro_core.sandbox.box import StopReason
+from nekro_core.sandbox.guest.guest_wire import OPEN_FILES
 from nekro_core.sandbox.jail import process_tree
 from nekro_core.sandbox.jail.process import JailProcesses
 
 _INTERVAL_S = 0.1
 _MARGIN = 32 * 1024 * 1024
 """What agent, launcher and interpreter use themselves."""
+_PIPE_END = 4096
+"""Half of what a pipe holds once its user has many (``pipe-user-pages-soft``); the first ones hold
+64 MB together. Other descriptors hold less, sockets are counted besides."""
 _FORKS_SHARE = 4
 """Times its memory that a box's processes may have if each counts what it shares with others as
 its own: 64 of them with numpy loaded have that. Beyond it nothing is measured any more, which
@@ -54,13 +58,31 @@ class Watchdog:
             _end_for_memory(box)
         bound = box.spec.memory_bytes + _MARGIN
         used = (by_run.memory_bytes, by_commands.memory_bytes)
-        if sum(used) > bound:
+        in_kernel = _of_kernel(processes, of_run, commands)
+        if sum(used) + sum(in_kernel) > bound:
             run, steward = box.run, box.steward_pid
             if sum(used) <= bound * _FORKS_SHARE:
                 used = await anyio.to_thread.run_sync(_shares, of_run, commands)
-            if sum(used) > bound and (box.run, box.steward_pid) == (run, steward):
-                _end_greedier(box, *used)
+            still_so = (box.run, box.steward_pid) == (run, steward)
+            if still_so and sum(used) + sum(in_kernel) > bound:
+                _end_greedier(box, used[0] + in_kernel[0], used[1] + in_kernel[1])
         return by_run.processor_s
+
+
+def _of_kernel(processes: JailProcesses, of_run: set[int], commands: set[int]) -> tuple[int, int]:
+    """What the kernel holds for either in pipes and sockets, which no process has mapped.
+
+    Whose sockets they are is not told, since some may wait in others' queues: each has a share by
+    its descriptors. Where that ends the wrong one, the next look ends the other.
+    """
+    open_files = (
+        process_tree.descriptors(of_run, OPEN_FILES),
+        process_tree.descriptors(commands, OPEN_FILES),
+    )
+    sockets = processes.kernel_memory()
+    all_files = max(sum(open_files), 1)
+    by_run, by_commands = (count * _PIPE_END + sockets * count // all_files for count in open_files)
+    return by_run, by_commands
 
 
 def _shares(of_run: set[int], commands: set[int]) -> tuple[int, int]:

@@ -1,9 +1,19 @@
 """The attacks that every backend must survive, as a table: to add one is to add a row."""
 
-from tests.sandbox.attacks import egress, fetches, files, hatch, kernel, resources, tools, ways
+from tests.sandbox.attacks import (
+    egress,
+    fetches,
+    files,
+    hatch,
+    kernel,
+    kernel_memory,
+    resources,
+    tools,
+    ways,
+)
 from tests.sandbox.attacks.attack import Attack
 
-_CHAPTERS = (egress, fetches, files, resources, kernel, hatch, tools, ways)
+_CHAPTERS = (egress, fetches, files, resources, kernel_memory, kernel, hatch, tools, ways)
 
 TABLE: list[Attack] = sorted(
     (row for chapter in _CHAPTERS for row in chapter.ATTACKS),
