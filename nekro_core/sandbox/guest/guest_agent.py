@@ -44,6 +44,7 @@ class Agent:
         self,
         host: wire.Channel,
         limits: dict[str, Any],
+        confinement: guest_guard.Confinement,
         door: _socket.socket | None = None,
         meter: guest_meter.Meter | None = None,
     ) -> None:
@@ -55,7 +56,7 @@ class Agent:
         self.changes: guest_changes.Changes | None = None
         self.poll = select.poll()
         self.poll.register(host.incoming, select.POLLIN)
-        self.confinement = guest_guard.Confinement(limits)
+        self.confinement = confinement
         self.runs = Runs(host, self.poll, meter, self.confinement)
         self.streams = Streams(host, self.poll, door)
         self.unloaded = _PRELOAD.split() + limits.get("preload", "").split()
@@ -276,7 +277,7 @@ class Agent:
             yield body
 
 
-def serve(limits: dict[str, Any], host: wire.Channel, door: int | None) -> None:
+def serve(limits: dict[str, Any], host: wire.Channel, door: int | None, score: int) -> None:
     """Be the agent until the host is gone."""
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # the only signal that Python would act on
     meter = None
@@ -284,7 +285,9 @@ def serve(limits: dict[str, Any], host: wire.Channel, door: int | None) -> None:
         import guest_meter
 
         meter = guest_meter.Meter(limits["memory"])
-    agent = Agent(host, limits, None if door is None else _socket.socket(fileno=door), meter)
+    opened = None if door is None else _socket.socket(fileno=door)
+    confinement = guest_guard.Confinement(limits, score)
+    agent = Agent(host, limits, confinement, opened, meter)
     try:
         agent.serve()
     except TooManyFiles:

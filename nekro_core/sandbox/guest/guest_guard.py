@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PR_SET_DUMPABLE = 4
+_AGENT_SCORE, _GUEST_SCORE = b"500", b"800"
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -60,9 +61,23 @@ class Confinement:
     """What runs and commands get beyond the agent's own limits: they come later on a processor, and
     have a further filter of system calls, whose program is given as hexadecimal digits."""
 
-    def __init__(self, limits: dict[str, Any]) -> None:
+    def __init__(self, limits: dict[str, Any], score: int = -1) -> None:
+        """``score`` is what `give_way` gave."""
+        self._score = score
         self._nice = limits.get("guest_nice", 0)
         self._filter = bytes.fromhex(limits.get("guest_filter", ""))
+
+    def fork(self) -> int:
+        """As `os.fork`: a child that the kernel kills before this process where memory is short.
+        Of a box whose memory is in nobody's own pages it would else take either."""
+        _say(self._score, _GUEST_SCORE)
+        pid = -1
+        try:
+            pid = os.fork()
+        finally:
+            if pid:  # the descriptor is this process's own also in the child
+                _say(self._score, _AGENT_SCORE)
+        return pid
 
     def enter(self) -> None:
         """In the forked child, for good. Raises `OSError`."""
@@ -71,12 +86,22 @@ class Confinement:
             filter_calls(self._filter)
 
 
-def give_way(nice: int) -> None:
+def give_way(nice: int) -> int:
     """Where processors or memory are short, everything else of the machine goes first.
 
-    When the kernel must kill, it takes what is below this process before it takes the bot; none of
-    them can take that back without a privilege.
+    When the kernel must kill, it takes this process before it takes the bot, and what is below it
+    first of all (`Confinement.fork`); none of them can take that back without a privilege. Gives
+    the descriptor that says so, or -1: once this process is not dumpable, it cannot be opened.
     """
     os.nice(nice)
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("500")
+    try:
+        score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return -1
+    _say(score, _AGENT_SCORE)
+    return score
+
+
+def _say(score: int, wanted: bytes) -> None:
+    with suppress(OSError):
+        os.write(score, wanted)

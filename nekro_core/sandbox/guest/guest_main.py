@@ -43,7 +43,7 @@ def main() -> None:
     if os.getpid() != 1:
         raise SystemExit("the agent ends every process it can see: start it in a box of its own")
     limits = loads(sys.argv[1])
-    guest_guard.give_way(limits.get("nice", 0))  # its file is not ours once we are not dumpable
+    score = guest_guard.give_way(limits.get("nice", 0))
     guest_guard.set_dumpable(False)
     os.umask(0o022)
     guest_guard.set_limits(limits["memory"], limits["processes"], wire.OPEN_FILES)
@@ -58,4 +58,4 @@ def main() -> None:
     # The host makes ready what it has to while the larger part of the agent is imported.
     import guest_agent
 
-    guest_agent.serve(limits, host, door)
+    guest_agent.serve(limits, host, door, score)

@@ -45,7 +45,7 @@ class Run:
         ours, theirs = _socket.socketpair()
         read_end, write_end = os.pipe()
         try:
-            self.pid = os.fork()
+            self.pid = confinement.fork()
         except OSError:
             for end in (ours, theirs):
                 end.close()

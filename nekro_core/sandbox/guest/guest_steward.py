@@ -31,7 +31,7 @@ class Steward:
         """``confinement`` is what its commands enter."""
         ours, theirs = socket.socketpair()
         our_door, their_door = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.pid = os.fork()
+        self.pid = confinement.fork()
         if self.pid == 0:
             try:
                 _become_steward(theirs, their_door, confinement)
