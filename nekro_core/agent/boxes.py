@@ -73,6 +73,7 @@ class ChatBoxes:
         sandbox: SandboxSettings | None = None,
         preview: Preview | None = None,
         equip: Equip | None = None,
+        crowded: Callable[[], bool] = lambda: False,
     ) -> None:
         sandbox = sandbox or SandboxSettings()
         self.named = NamedBoxes(
@@ -86,6 +87,7 @@ class ChatBoxes:
             ),
             clock=clock,
             equip=equip,
+            crowded=crowded,
         )
         self._preview = preview
         self._limits = ToolLimits(command_s=sandbox.command_seconds)

@@ -42,9 +42,11 @@ from nekro_core.plugin.services import Outgoing
 from nekro_core.sandbox.box import (
     Answer,
     BackendUnavailable,
+    BoxesFull,
     BoxLost,
     GuestCall,
     Run,
+    SandboxError,
     StopReason,
 )
 
@@ -127,7 +129,7 @@ class Turn:
             await self._box_for_step()
         except (BackendUnavailable, BoxLost) as error:
             logger.error("no code can run for {}: {}", self._task.chat_key, error)
-            await self._say("turn.no_backend")
+            await self._say(_no_box(error))
             return "no_backend"
         asker = self._task.asks.sender.user_id
         self._limits.add(*await day_limits(self._ports, self._task.chat_key, asker))
@@ -256,7 +258,7 @@ class Turn:
         result = reply.result
         self._known.remember(reply, report(reply, calls, sent))
         if isinstance(reply.box_error, BackendUnavailable):
-            await self._say("turn.no_backend")
+            await self._say(_no_box(reply.box_error))
             return "no_backend"
         if calls.observed:
             self._failures = 0
@@ -353,3 +355,8 @@ class Turn:
     def _heard(self) -> list[Record]:
         """What people said, for the language that they speak."""
         return [self._task.asks, *self._known.records]
+
+
+def _no_box(error: SandboxError) -> str:
+    """The name of the sentence that tells the chat why no code runs."""
+    return "turn.boxes_full" if isinstance(error, BoxesFull) else "turn.no_backend"

@@ -64,6 +64,7 @@ class Boxes:
                 sandbox=sandbox,
                 preview=preview,
                 equip=egress.attach,
+                crowded=lambda: supply.crowded,
             )
             yield cls(
                 of_chats=of_chats,

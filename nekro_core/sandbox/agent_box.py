@@ -22,11 +22,13 @@ from nekro_core.sandbox.box import (
     GuestFunction,
     Run,
     RunLimits,
+    StopReason,
 )
 from nekro_core.sandbox.channel import Channel
 from nekro_core.sandbox.crew import Crew
 from nekro_core.sandbox.door import Door
 from nekro_core.sandbox.guest import guest_wire as wire
+from nekro_core.sandbox.total_memory import TotalMemory
 from nekro_core.sandbox.uploads import UPLOADS, Uploads
 from nekro_core.sandbox.work import (
     CommandResult,
@@ -85,9 +87,12 @@ class AgentBox:
         clock: Callable[[], float] = time.monotonic,
         bounded_by: str = "",
         starved: Callable[[], bool] = lambda: False,
+        total: TotalMemory | None = None,
     ) -> None:
         """``starved`` says whether the kernel killed something in the box for memory since it was
-        last asked: a run that died then ran out of memory."""
+        last asked: a run that died then ran out of memory. ``total`` lets new work in."""
+        self.used_bytes = 0
+        """Of memory and files, when it was last measured."""
         self.box_id = box_id
         self.spec = spec
         self.bounded_by = bounded_by
@@ -101,6 +106,7 @@ class AgentBox:
         self._processes = processes
         self._clock = clock
         self._starved = starved
+        self._total = total
         self._channel: Channel | None = None
         self._door: Door | None = None
         self._requests = Requests(self, self.lose)
@@ -147,6 +153,12 @@ class AgentBox:
         however often this is called."""
         self.send(wire.STOP, 0, str(self.steward_pid).encode())
 
+    def end_work(self, because: str) -> None:
+        """See `total_memory.Measured.end_work`."""
+        if self.run is not None:
+            self.run.stop(StopReason.OUT_OF_MEMORY, because)
+        self.stop_commands()
+
     async def start_run(
         self,
         functions: Sequence[GuestFunction],
@@ -156,6 +168,8 @@ class AgentBox:
         keep_globals: bool = False,
     ) -> Run:
         """Start a run; see `Box.start_run`."""
+        if self._total is not None:
+            await self._total.admit(self)
         await self._turn.acquire()
         try:
             channel = self._living()
@@ -216,6 +230,8 @@ class AgentBox:
         spill_to: str = "",
     ) -> CommandResult:
         """See `Box.execute`."""
+        if self._total is not None:
+            await self._total.admit(self)
         return await self._work.execute(
             command,
             working_dir=working_dir,
@@ -356,6 +372,8 @@ class AgentBox:
         """Take a frame of the agent's. One that no agent sends loses the box."""
         kind, number, text, body = frame
         try:
+            if kind == wire.USED and text:
+                self.used_bytes = int(text)
             if kind in _OF_A_RUN:
                 if self.run is not None:
                     self.run.handle(kind, number, text, body)

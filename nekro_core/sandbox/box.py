@@ -8,6 +8,7 @@ Errors::
 
     SandboxError
     ├── BackendUnavailable    this machine cannot make such boxes; says how to mend it
+    │   └── BoxesFull         all boxes together have what they may; later there is room again
     ├── ImageUnavailable      no image of that name here; says which there are
     ├── BoxLost               the box died or broke the protocol; its runs end, make another
     ├── BoxFileError          a file operation failed inside the box; has a stable ``code``
@@ -38,6 +39,10 @@ class SandboxError(Exception):
 
 class BackendUnavailable(SandboxError):
     """The machinery cannot work here; the message says why and what to do."""
+
+
+class BoxesFull(BackendUnavailable):
+    """All boxes together use what they may (`total_memory`): no room came in time."""
 
 
 class ImageUnavailable(SandboxError):
@@ -241,7 +246,7 @@ class Box(Protocol):
         with the ends ``FINISHED``, ``ERROR`` and, in most cases, ``ENDED_BY_CALL``
         (`RunResult.globals_kept`).
         When a run is over no other process of it is left; those of commands live on.
-        Raises `BoxLost`.
+        Raises `BoxesFull` and `BoxLost`.
         """
 
     def drop_globals(self) -> None:
@@ -274,7 +279,7 @@ class Box(Protocol):
 
         Raises `BoxFileError` where the command did not start: ``not_found`` and ``invalid_input``
         for the working folder or the program of a sequence, ``permission_denied``, ``too_large``,
-        ``limit``; and `BoxLost`.
+        ``limit``; `BoxesFull` and `BoxLost`.
         """
 
     def set_environment(self, variables: Mapping[str, str]) -> None:
@@ -420,8 +425,12 @@ class Backend(Protocol):
         """
 
     async def create(self, spec: BoxSpec) -> Box:
-        """A fresh box. Raises `BackendUnavailable`, and `ImageUnavailable` for a template that
-        this backend does not have."""
+        """A fresh box. Raises `BackendUnavailable` (`BoxesFull` among it), and `ImageUnavailable`
+        for a template that this backend does not have."""
+
+    @property
+    def crowded(self) -> bool:
+        """Whether boxes that nobody uses should end, to make room (`total_memory`)."""
 
     async def aclose(self) -> None:
         """Destroy every box that it made."""

@@ -54,6 +54,10 @@ class SandboxSettings(BaseModel):
     """Of a box's whole process tree."""
     disk_mb: int = Field(default=256, ge=8)
     """Of ``/home/user``; ``/tmp`` has a quarter of it besides. It is memory: a tmpfs."""
+    total_memory_mb: int | None = Field(default=None, ge=128)
+    """Of all boxes together, their files included; unset: half of the machine's memory."""
+    total_wait_seconds: float = Field(default=30.0, ge=0)
+    """How long new work waits for room among all boxes before it is refused."""
     processes: int = Field(default=64, ge=8)
     run_seconds: float = Field(default=60.0, gt=0)
     """Of a run's own time; waiting for the model and for tools does not count."""
@@ -99,6 +103,11 @@ class SandboxSettings(BaseModel):
     def egress_rules(self) -> Rules:
         """What these settings let every box reach."""
         return Rules.parse(self.egress, self.egress_private)
+
+    @property
+    def total_memory_bytes(self) -> int:
+        """Of all boxes together; 0 for a share of the machine."""
+        return (self.total_memory_mb or 0) * _MIB
 
     @property
     def spec(self) -> BoxSpec:

@@ -89,6 +89,11 @@ class BoxSupply:
         except ImageUnavailable as error:
             raise ImageUnavailable(image, await self.images(), error.reason) from None
 
+    @property
+    def crowded(self) -> bool:
+        """Whether boxes that nobody uses should end, to make room for others."""
+        return self._backend is not None and self._backend.crowded
+
     async def images(self) -> tuple[str, ...]:
         """What `take` may be asked for, sorted. Raises `BackendUnavailable`."""
         await self._decided.wait()

@@ -59,6 +59,8 @@ class Broken:
     async def images(self) -> tuple[str, ...]:
         return await self.backend.images()
 
+    crowded = False
+
     async def create(self, spec: BoxSpec) -> Box:
         self.asked += 1
         if not self.works:

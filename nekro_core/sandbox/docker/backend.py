@@ -17,6 +17,7 @@ from nekro_core.sandbox.docker.images import Images
 from nekro_core.sandbox.docker.launch import Launcher
 from nekro_core.sandbox.docker.orphans import box_labels, remove_orphans
 from nekro_core.sandbox.settings import SandboxSettings
+from nekro_core.sandbox.total_memory import half_of_machine
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +79,9 @@ class DockerBackend:
         facts = prepared.engine.facts
         version = ".".join(map(str, image.version))
         started = Check(
-            name="a box starts", ok=True, seen=f"engine {facts.version}, Python {version}"
+            name="a box starts",
+            ok=True,
+            seen=f"engine {facts.version}, Python {version}; {prepared.launcher.total.describe()}",
         )
         bounded = Check(
             name="limits of the whole tree",
@@ -87,6 +90,11 @@ class DockerBackend:
             remedy=remedies.find("cgroup") if facts.unbounded else "",
         )
         return SelfCheck(backend=self.name, checks=(started, bounded, *checks))
+
+    @property
+    def crowded(self) -> bool:
+        """See `Backend.crowded`."""
+        return self._prepared is not None and self._prepared.launcher.total.crowded
 
     async def images(self) -> tuple[str, ...]:
         """See `Backend.images`."""
@@ -123,6 +131,8 @@ class DockerBackend:
                         self._tasks,
                         labels=labels,
                         processors=self._settings.processors,
+                        total_bytes=self._total_bytes(engine),
+                        total_wait_s=self._settings.total_wait_seconds,
                         doors_in=self._settings.runtime_dir,
                         may_have_doors=shares_machine(self._settings.docker_host),
                         clock=self._clock,
@@ -137,4 +147,10 @@ class DockerBackend:
 
     async def _end_promptly(self, launcher: Launcher) -> None:
         with self._ending:
-            await launcher.ender.serve()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(launcher.total.watch)
+                await launcher.ender.serve()
+                tasks.cancel_scope.cancel()
+
+    def _total_bytes(self, engine: Engine) -> int:
+        return self._settings.total_memory_bytes or engine.facts.memory // 2 or half_of_machine()

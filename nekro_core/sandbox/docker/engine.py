@@ -48,6 +48,8 @@ class EngineFacts:
     system: str
     remapped: bool
     """Whether user ids inside are others outside (rootless, ``userns-remap``)."""
+    memory: int
+    """Bytes of its machine."""
     unbounded: tuple[str, ...]
     """The limits that it cannot enforce on its machine."""
 
@@ -160,5 +162,6 @@ def _read_facts(info: dict[str, Any]) -> EngineFacts:
         machine=str(info.get("Architecture", "")),
         system=str(info.get("OSType", "")),
         remapped="name=userns" in options or "name=rootless" in options,
+        memory=int(info.get("MemTotal") or 0),
         unbounded=tuple(name for name, key in bounds.items() if not info.get(key)),
     )

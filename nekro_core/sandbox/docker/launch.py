@@ -24,6 +24,7 @@ from nekro_core.sandbox.docker.stream import AttachedStream, open_stream
 from nekro_core.sandbox.docker.uploads import ContainerUploads
 from nekro_core.sandbox.docker.users import BoxUsers, UserPairs
 from nekro_core.sandbox.jail import seccomp
+from nekro_core.sandbox.total_memory import TotalMemory
 
 _log = logging.getLogger(__name__)
 
@@ -42,10 +43,13 @@ class Launcher:
         processors: float,
         doors_in: Path | None,
         may_have_doors: bool,
+        total_bytes: int,
+        total_wait_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Raises `BackendUnavailable` for an engine whose system calls are not known here."""
         self.boxes: dict[str, AgentBox] = {}
+        self.total = TotalMemory(total_bytes, total_wait_s, self.boxes.values)
         self.ender = Ender()
         self._engine = engine
         self._crew = Crew(tasks)
@@ -59,6 +63,7 @@ class Launcher:
 
     async def launch(self, image: GuestImage, spec: BoxSpec) -> AgentBox:
         """A box whose agent answers. Raises `BackendUnavailable`."""
+        await self.total.admit()
         try:
             box = await self._launch(image, spec, self._doors)
         except BackendUnavailable as error:
@@ -141,6 +146,7 @@ class Launcher:
             processes=ContainerProcesses(self._engine, started.container, self.ender, free),
             clock=self._clock,
             bounded_by="the engine's cgroups",
+            total=self.total,
         )
         return box, await open_stream(started.sock, Channel(box.handle, box.lose))
 

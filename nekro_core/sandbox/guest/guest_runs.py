@@ -160,6 +160,8 @@ class Runs:
         if text is None:
             starved = self._meter is not None and self._meter.starved()
             text = _STARVED if starved else _ended("died", describe_status(status))
+        if self._meter is not None:
+            self._tell_used(self._meter)
         self.promised = kept
         flags |= (wire.TRUNCATED if run.truncated else 0) | (wire.KEPT if kept else 0)
         self._host.send(wire.RESULT, flags, text, bytes(run.output))
@@ -241,10 +243,13 @@ class Runs:
         spent, over = meter.look(steward.pid if steward else 0)
         if run and over == guest_meter.Over.RUN:
             self.end(run, _STARVED)
-        elif run and spent:
-            self._host.send(wire.USED, int(min(spent, TICK_S) * 1e6))
+        else:
+            self._tell_used(meter, int(min(spent, TICK_S) * 1e6))
         if over == guest_meter.Over.COMMANDS or (over and not run):
             self.end_commands()
+
+    def _tell_used(self, meter: guest_meter.Meter, spent: int = 0) -> None:
+        self._host.send(wire.USED, spent, str(meter.used()).encode())
 
     def _handle_socket(self, run: Run, event: int) -> None:
         if event & select.POLLOUT:

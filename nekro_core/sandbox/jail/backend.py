@@ -38,6 +38,7 @@ from nekro_core.sandbox.jail.uploads import UploadsFolder
 from nekro_core.sandbox.jail.user_ids import UserIds
 from nekro_core.sandbox.jail.watchdog import Watchdog
 from nekro_core.sandbox.settings import SandboxSettings
+from nekro_core.sandbox.total_memory import TotalMemory, half_of_machine
 
 _log = logging.getLogger(__name__)
 
@@ -69,6 +70,11 @@ class JailBackend:
         self._preparing = anyio.Lock()
         self._boxes: dict[str, tuple[AgentBox, JailProcesses]] = {}
         self._watching = anyio.CancelScope()
+        self._total = TotalMemory(
+            settings.total_memory_bytes or half_of_machine(),
+            settings.total_wait_seconds,
+            lambda: [box for box, _ in self._boxes.values()],
+        )
 
     async def self_check(self) -> SelfCheck:
         """See `Backend.self_check`."""
@@ -102,7 +108,13 @@ class JailBackend:
         except OSError as error:  # no descriptor, process or memory left; all else has its words
             raise BackendUnavailable(f"a box cannot be made: {error}") from error
 
+    @property
+    def crowded(self) -> bool:
+        """See `Backend.crowded`."""
+        return self._total.crowded
+
     async def _create(self, spec: BoxSpec, defences: Defences, *, with_door: bool) -> Box:
+        await self._total.admit()
         layout = await self._prepare()
         template = await self._template(layout, spec.template)
         ours, theirs = socket.socketpair()
@@ -226,6 +238,7 @@ class JailBackend:
             clock=self._clock,
             bounded_by=layout.bounded_by,
             starved=processes.starved,
+            total=self._total,
         )
         return box, processes
 
@@ -249,7 +262,7 @@ class JailBackend:
                 identity = self._user_ids.take()
                 try:
                     self._layout = await anyio.to_thread.run_sync(
-                        partial(lay_out, self._settings, identity)
+                        partial(lay_out, self._settings, identity, self._total.limit)
                     )
                 finally:
                     self._user_ids.give_back(identity)
@@ -272,14 +285,14 @@ class JailBackend:
 
     async def _watch(self) -> None:
         with self._watching:
-            await Watchdog(lambda: tuple(self._boxes.values())).watch()
+            await Watchdog(lambda: tuple(self._boxes.values()), self._total).watch()
 
     def _described(self) -> str:
         assert self._layout is not None
         interpreter = self._layout.interpreter
         return (
             f"{self._layout.launcher.name}, Python {interpreter.release} "
-            f"({interpreter.executable}); {self._layout.bounded_by}"
+            f"({interpreter.executable}); {self._layout.bounded_by}; {self._total.describe()}"
         )
 
 

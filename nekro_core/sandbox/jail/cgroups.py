@@ -83,8 +83,9 @@ class CGroups:
     _locks: list[int] = field(default_factory=list)
 
     @classmethod
-    def open(cls, hierarchies: Iterable[Hierarchy]) -> "CGroups":
-        """Make the folders, and remove those of processes that are gone. Raises `OSError`."""
+    def open(cls, hierarchies: Iterable[Hierarchy], together: int = 0) -> "CGroups":
+        """Make the folders, and remove those of processes that are gone. ``together`` is what all
+        boxes may use; 0 is no bound. Raises `OSError`."""
         name = f"{_PREFIX}{secrets.token_hex(6)}"
         roots = tuple((one.folder / name, one) for one in hierarchies)
         version = max(one.version for _, one in roots)
@@ -100,6 +101,7 @@ class CGroups:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if hierarchy.version == 2:
                     _pass_on(root, hierarchy.controllers)
+                _bound_all(root, hierarchy, together)
             opened.make("probe", BoxSpec()).remove()
         except BaseException:
             opened.close()
@@ -140,6 +142,16 @@ class CGroups:
                 root.rmdir()
         while self._locks:
             os.close(self._locks.pop())
+
+
+def _bound_all(root: Path, hierarchy: Hierarchy, together: int) -> None:
+    """A quarter more than the bound that is kept by measuring, which ends the right one: this holds
+    between two looks, and takes whoever has most. It also counts what boxes read of the host's
+    disk, which the kernel drops first."""
+    if together and "memory" in hierarchy.controllers:
+        name = "memory.max" if hierarchy.version == 2 else "memory.limit_in_bytes"
+        with contextlib.suppress(OSError):
+            (root / name).write_text(str(together * 5 // 4))
 
 
 def _make_room(hierarchy: Hierarchy) -> None:

@@ -73,8 +73,8 @@ class Layout:
         self.folder.remove()
 
 
-def lay_out(settings: SandboxSettings, identity: Identity) -> Layout:
-    """Find and lay out everything. Blocks for half a second. Raises `BackendUnavailable`."""
+def lay_out(settings: SandboxSettings, identity: Identity, together: int = 0) -> Layout:
+    """Find and lay out everything, for boxes that may use so many bytes ``together``. Blocks for half a second. Raises `BackendUnavailable`."""
     machine = os.uname().machine
     if sys.platform != "linux" or machine not in seccomp.MACHINES:
         raise BackendUnavailable(
@@ -90,7 +90,7 @@ def lay_out(settings: SandboxSettings, identity: Identity) -> Layout:
     try:
         install_guest(folder, search.found)
         launcher = _find_launcher(folder)
-        groups, reason = open_groups()
+        groups, reason = open_groups(together)
     except BaseException:
         folder.remove()
         raise
@@ -106,14 +106,15 @@ def lay_out(settings: SandboxSettings, identity: Identity) -> Layout:
     )
 
 
-def open_groups() -> tuple[CGroups | None, str]:
-    """Where boxes' groups are made, or nothing and why not."""
+def open_groups(together: int = 0) -> tuple[CGroups | None, str]:
+    """Where boxes' groups are made, which may use so many bytes ``together``, or nothing and why
+    not."""
     hierarchies, reason = find_hierarchies(root=is_root())
     if not hierarchies:
         return None, reason
     for left in reversed(range(_GROUP_TRIES)):
         try:
-            return CGroups.open(hierarchies), ""
+            return CGroups.open(hierarchies, together), ""
         except (BlockingIOError, FileNotFoundError) as error:
             # A folder is made and then locked; in between, a bot that starts at the same moment
             # may take it for one that a dead bot left, and sweep it.

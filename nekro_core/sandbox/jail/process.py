@@ -19,6 +19,8 @@ from nekro_core.sandbox.jail import process_tree
 from nekro_core.sandbox.jail.cgroups import CGroup
 from nekro_core.sandbox.jail.interpreter import Identity
 
+_FOLDERS = ("/home/user", "/tmp", "/dev/shm")  # noqa: S108 - the box's own
+
 _FOLLOW_TIMEOUT_S = 2.0
 """For a killed process to be gone, and its launcher after it."""
 
@@ -123,6 +125,15 @@ class JailProcesses:
     def kernel_memory(self) -> int:
         """Bytes that the kernel may hold for its sockets (`guest_sockets.held`)."""
         return guest_sockets.held(f"/proc/{self._inner}/net") if self._inner is not None else 0
+
+    def files_bytes(self) -> int:
+        """What its files take: they lie in memory."""
+        found = 0
+        for folder in _FOLDERS:
+            with contextlib.suppress(OSError):
+                seen = os.statvfs(f"/proc/{self._inner}/root{folder}")
+                found += (seen.f_blocks - seen.f_bfree) * seen.f_frsize
+        return found
 
     def commands(self, steward: int) -> set[int]:
         """Those of `tree` that are below the steward, a child of the agent, as the box numbers it;

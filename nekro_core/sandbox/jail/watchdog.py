@@ -14,8 +14,8 @@ from nekro_core.sandbox.box import StopReason
 from nekro_core.sandbox.guest.guest_wire import OPEN_FILES
 from nekro_core.sandbox.jail import process_tree
 from nekro_core.sandbox.jail.process import JailProcesses
+from nekro_core.sandbox.total_memory import LOOK_S, TotalMemory
 
-_INTERVAL_S = 0.1
 _MARGIN = 32 * 1024 * 1024
 """What agent, launcher and interpreter use themselves."""
 _PIPE_END = 4096
@@ -31,18 +31,42 @@ class Watchdog:
     """Looks at every box in which something strange may run: ends runs or commands, whichever use
     more, over their memory, and counts hidden work of runs."""
 
-    def __init__(self, boxes: Callable[[], Iterable[tuple[AgentBox, JailProcesses]]]) -> None:
+    def __init__(
+        self,
+        boxes: Callable[[], Iterable[tuple[AgentBox, JailProcesses]]],
+        total: TotalMemory | None = None,
+    ) -> None:
+        """``total`` looks at all of them each time they were measured."""
         self._boxes = boxes
+        self._total = total
+        self._looks = 0
         self._last: dict[str, float] = {}
 
     async def watch(self) -> None:
         """Until cancelled."""
         while True:
-            busy = [pair for pair in self._boxes() if pair[0].busy]
-            self._last = {box.box_id: await self._look(box, processes) for box, processes in busy}
-            await anyio.sleep(_INTERVAL_S)
+            # Those that were busy are measured once more, to know what is left of it.
+            # Of the others one at each look, for what they give back while they wait.
+            boxes = list(self._boxes())
+            self._looks += 1
+            chosen = [
+                pair
+                for place, pair in enumerate(boxes)
+                if pair[0].busy
+                or pair[0].box_id in self._last
+                or not pair[0].used_bytes
+                or place == self._looks % len(boxes)
+            ]
+            self._last = {
+                box.box_id: spent
+                for box, processes in chosen
+                if (spent := await self._look(box, processes)) is not None
+            }
+            if self._total is not None:
+                self._total.look()
+            await anyio.sleep(LOOK_S)
 
-    async def _look(self, box: AgentBox, processes: JailProcesses) -> float:
+    async def _look(self, box: AgentBox, processes: JailProcesses) -> float | None:
         commands = processes.commands(box.steward_pid)
         of_run = set(processes.tree()) - commands
         by_commands = process_tree.usage(commands)
@@ -51,7 +75,7 @@ class Watchdog:
         # has commands compute is theirs: they have limits of their own.
         spent = by_run.processor_s - self._last.get(box.box_id, by_run.processor_s)
         if spent > 0 and box.run is not None and not box.run.has_floor:
-            box.run.charge(min(spent, _INTERVAL_S))
+            box.run.charge(min(spent, LOOK_S))
         if not box.steward_pid and box.run is not None and processes.starved():
             # The kernel kills one process and leaves the others waiting: all of the run goes. Where
             # there are commands too nobody knows whose it was.
@@ -59,14 +83,16 @@ class Watchdog:
         bound = box.spec.memory_bytes + _MARGIN
         used = (by_run.memory_bytes, by_commands.memory_bytes)
         in_kernel = _of_kernel(processes, of_run, commands)
-        if sum(used) + sum(in_kernel) > bound:
+        busy = box.busy
+        if busy and sum(used) + sum(in_kernel) > bound:
             run, steward = box.run, box.steward_pid
             if sum(used) <= bound * _FORKS_SHARE:
                 used = await anyio.to_thread.run_sync(_shares, of_run, commands)
             still_so = (box.run, box.steward_pid) == (run, steward)
             if still_so and sum(used) + sum(in_kernel) > bound:
                 _end_greedier(box, used[0] + in_kernel[0], used[1] + in_kernel[1])
-        return by_run.processor_s
+        box.used_bytes = sum(used) + sum(in_kernel) + processes.files_bytes()
+        return by_run.processor_s if busy else None
 
 
 def _of_kernel(processes: JailProcesses, of_run: set[int], commands: set[int]) -> tuple[int, int]:

@@ -38,7 +38,10 @@ class NamedBoxes:
         *,
         clock: Callable[[], float],
         equip: Equip | None = None,
+        crowded: Callable[[], bool] = lambda: False,
     ) -> None:
+        """``crowded`` says that boxes must make room though not too many run."""
+        self._crowded = crowded
         self.limits = limits
         self._source = source
         self._storage = storage
@@ -102,9 +105,10 @@ class NamedBoxes:
                 await named.sleep()
 
     async def make_room(self) -> None:
-        """Put boxes to sleep while too many run."""
+        """Put boxes to sleep while too many run or they use too much, the one unused longest
+        first."""
         for named in self.running:
-            if len(self.running) <= self.limits.running:
+            if len(self.running) <= self.limits.running and not self._crowded():
                 return
             if not named.in_use:
                 await named.sleep()

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from nekro_core.sandbox.box import (
     BackendUnavailable,
+    BoxesFull,
     BoxFileError,
     BoxLost,
     ImageUnavailable,
@@ -82,6 +83,8 @@ def _told(error: SandboxError) -> ToolError:
                 "the sandbox died during this call: its processes are gone, its files are as they "
                 "were last saved; the next call starts it again",
             )
+        case BoxesFull():
+            return ToolError(ErrorCode.LIMIT, str(error)[:_MAX_MESSAGE])
         case BackendUnavailable():
             _log.error("no sandbox can be made: %s", error)
             return ToolError(

@@ -35,12 +35,18 @@ class World:
         self.source = MemorySource()
         self.clock = Clock()
         self.limits = limits
+        self.fit = 100
+        """Boxes that have room."""
         self.begin()
 
     def begin(self) -> None:
         """The process begins, or begins again."""
         self.keeper = NamedBoxes(
-            self.source, FolderStorage(self.folder), self.limits, clock=self.clock
+            self.source,
+            FolderStorage(self.folder),
+            self.limits,
+            clock=self.clock,
+            crowded=lambda: len(self.source.living) > self.fit,
         )
         self.lin: OwnedBoxes = self.keeper.of("lin")
 
@@ -200,6 +206,19 @@ async def test_too_many_running_boxes_send_the_one_unused_longest_to_sleep(tmp_p
     async with world.lin.use("a"):
         await world.keeper.make_room()
     assert [name for name, _, running in await world.listed() if running] == ["a", "c"]
+    assert await world.read("b") == "b"
+
+
+async def test_boxes_that_use_too_much_together_send_the_one_unused_longest_to_sleep(
+    world: World,
+) -> None:
+    for name in ("a", "b", "c"):
+        world.clock.now += 1
+        await world.write(name, name)
+    world.fit = 1
+    async with world.lin.use("a"):
+        await world.keeper.look()
+        assert [name for name, _, running in await world.listed() if running] == ["a"]
     assert await world.read("b") == "b"
 
 
