@@ -74,7 +74,10 @@ class Layout:
 
 
 def lay_out(settings: SandboxSettings, identity: Identity, together: int = 0) -> Layout:
-    """Find and lay out everything, for boxes that may use so many bytes ``together``. Blocks for half a second. Raises `BackendUnavailable`."""
+    """Find and lay out everything, for boxes that may use so many bytes ``together``.
+
+    Blocks for half a second. Raises `BackendUnavailable`.
+    """
     machine = os.uname().machine
     if sys.platform != "linux" or machine not in seccomp.MACHINES:
         raise BackendUnavailable(
