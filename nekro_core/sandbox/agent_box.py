@@ -373,7 +373,7 @@ class AgentBox:
         kind, number, text, body = frame
         try:
             if kind == wire.USED and text:
-                self.used_bytes = int(text)
+                self.used_bytes = max(int(text), 0)
             if kind in _OF_A_RUN:
                 if self.run is not None:
                     self.run.handle(kind, number, text, body)
@@ -390,7 +390,7 @@ class AgentBox:
                 self.steward_pid = number
                 self._starved()  # whatever was killed before is no matter of what comes
             elif kind == wire.ENDING:
-                self.lose(text.decode("utf-8", "replace"))
+                self.lose(text.decode("utf-8", "replace") or "its agent ended")
             else:
                 raise ValueError(f"a frame of kind {kind}")  # noqa: TRY301 - told like the others
         except ValueError as error:

@@ -208,7 +208,13 @@ class JailBackend:
         arguments_file = _anonymous_file("\0".join((*arguments, "")).encode())
         numbers = [end.fileno() for end in ends]  # the agent's ends of its channel and its door
         rest_s = self._settings.rest_seconds
-        told = _told(layout, template, spec, rest_s=rest_s, bounded=defences.limits)
+        told = _told(
+            layout,
+            template,
+            spec,
+            rest_s=rest_s,
+            bounded=defences.limits and defences.calls_filtered,
+        )
         agent = (template.interpreter.executable, "-I", "-S", "-c", AGENT, told)
         try:
             processes = JailProcesses.start(

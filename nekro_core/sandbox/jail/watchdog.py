@@ -57,23 +57,25 @@ class Watchdog:
                 or not pair[0].used_bytes
                 or place == self._looks % len(boxes)
             ]
-            self._last = {
-                box.box_id: spent
-                for box, processes in chosen
-                if (spent := await self._look(box, processes)) is not None
-            }
+            before, self._last = self._last, {}
+            # Side by side: one whose pages have to be counted must not keep the others waiting.
+            async with anyio.create_task_group() as looking:
+                for box, processes in chosen:
+                    looking.start_soon(self._look, box, processes, before.get(box.box_id))
             if self._total is not None:
                 self._total.look()
             await anyio.sleep(LOOK_S)
 
-    async def _look(self, box: AgentBox, processes: JailProcesses) -> float | None:
+    async def _look(
+        self, box: AgentBox, processes: JailProcesses, spent_before: float | None
+    ) -> None:
         commands = processes.commands(box.steward_pid)
         of_run = set(processes.tree()) - commands
         by_commands = process_tree.usage(commands)
         by_run = process_tree.usage(of_run)
         # Waiting is free, but a run that computes while it says that it waits pays for it. What it
         # has commands compute is theirs: they have limits of their own.
-        spent = by_run.processor_s - self._last.get(box.box_id, by_run.processor_s)
+        spent = by_run.processor_s - (spent_before or by_run.processor_s)
         if spent > 0 and box.run is not None and not box.run.has_floor:
             box.run.charge(min(spent, LOOK_S))
         if not box.steward_pid and box.run is not None and processes.starved():
@@ -92,7 +94,8 @@ class Watchdog:
             if still_so and sum(used) + sum(in_kernel) > bound:
                 _end_greedier(box, used[0] + in_kernel[0], used[1] + in_kernel[1])
         box.used_bytes = sum(used) + sum(in_kernel) + processes.files_bytes()
-        return by_run.processor_s if busy else None
+        if busy:
+            self._last[box.box_id] = by_run.processor_s
 
 
 def _of_kernel(processes: JailProcesses, of_run: set[int], commands: set[int]) -> tuple[int, int]:
