@@ -21,6 +21,8 @@ from nekro_core.sandbox.jail.interpreter import Identity
 
 _FOLDERS = ("/home/user", "/tmp", "/dev/shm")  # noqa: S108 - the box's own
 
+_FILE = 1024
+"""Bytes of a file's entry and inode."""
 _FOLLOW_TIMEOUT_S = 2.0
 """For a killed process to be gone, and its launcher after it."""
 
@@ -127,12 +129,13 @@ class JailProcesses:
         return guest_sockets.held(f"/proc/{self._inner}/net") if self._inner is not None else 0
 
     def files_bytes(self) -> int:
-        """What its files take: they lie in memory."""
+        """What its files take: they lie in memory, and each costs the kernel something besides."""
         found = 0
         for folder in _FOLDERS:
             with contextlib.suppress(OSError):
                 seen = os.statvfs(f"/proc/{self._inner}/root{folder}")
                 found += (seen.f_blocks - seen.f_bfree) * seen.f_frsize
+                found += (seen.f_files - seen.f_ffree) * _FILE
         return found
 
     def commands(self, steward: int) -> set[int]:

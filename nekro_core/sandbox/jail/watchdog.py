@@ -75,7 +75,7 @@ class Watchdog:
         by_run = process_tree.usage(of_run)
         # Waiting is free, but a run that computes while it says that it waits pays for it. What it
         # has commands compute is theirs: they have limits of their own.
-        spent = by_run.processor_s - (spent_before or by_run.processor_s)
+        spent = 0.0 if spent_before is None else by_run.processor_s - spent_before
         if spent > 0 and box.run is not None and not box.run.has_floor:
             box.run.charge(min(spent, LOOK_S))
         if not box.steward_pid and box.run is not None and processes.starved():
