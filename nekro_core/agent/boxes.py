@@ -78,7 +78,7 @@ class ChatBoxes:
         sandbox = sandbox or SandboxSettings()
         self.named = NamedBoxes(
             source,
-            FolderStorage(folder, _folder_name),
+            FolderStorage(folder, _folder_name, most_bytes=sandbox.total_stored_bytes),
             KeeperLimits(
                 default_image=sandbox.default_image,
                 sleep_after_s=settings.box_idle_s,

@@ -56,6 +56,8 @@ class SandboxSettings(BaseModel):
     """Of ``/home/user``; ``/tmp`` has a quarter of it besides. It is memory: a tmpfs."""
     total_memory_mb: int | None = Field(default=None, ge=128)
     """Of all boxes together, their files included; unset: half of the machine's memory."""
+    total_stored_mb: int | None = Field(default=None, ge=1)
+    """Of the stored files of all chats' boxes; unset: half of the disk that they lie on."""
     total_wait_seconds: float = Field(default=30.0, ge=0)
     """How long new work waits for room among all boxes before it is refused."""
     processes: int = Field(default=64, ge=8)
@@ -108,6 +110,11 @@ class SandboxSettings(BaseModel):
     def total_memory_bytes(self) -> int:
         """Of all boxes together; 0 for a share of the machine."""
         return (self.total_memory_mb or 0) * _MIB
+
+    @property
+    def total_stored_bytes(self) -> int:
+        """Of all boxes' stored files; 0 for a share of the disk."""
+        return (self.total_stored_mb or 0) * _MIB
 
     @property
     def spec(self) -> BoxSpec:

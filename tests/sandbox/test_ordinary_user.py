@@ -20,7 +20,8 @@ pytestmark = pytest.mark.long
 HERE = Path(__file__).parent
 CHOSEN = (
     "test_attacks or self_check or goes_on_with_its_value or whole_tree or files_pass "
-    "or disk_is_bounded or survive or destroyed or forks_share"
+    "or disk_is_bounded or survive or destroyed or forks_share or files_are_bounded or holes "
+    "or boxes_that_keep or files_of_idle"
 )
 
 
@@ -32,7 +33,15 @@ def test_boxes_of_an_ordinary_user_hold_the_same() -> None:
     pytest_command = [
         *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
         *("-k", CHOSEN),
-        *(str(HERE / name) for name in ("test_jail.py", "test_attacks.py", "test_jail_limits.py")),
+        *(
+            str(HERE / name)
+            for name in (
+                "test_jail.py",
+                "test_attacks.py",
+                "test_jail_limits.py",
+                "test_total_memory.py",
+            )
+        ),
     ]
     become = ["unshare", "-m", sys.executable, str(HERE / "as_ordinary_user.py")]
     done = subprocess.run(

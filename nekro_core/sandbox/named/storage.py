@@ -1,11 +1,14 @@
 """Where named boxes lie while they sleep: what they are, and their files."""
 
 import contextlib
+import errno
 import hashlib
 import logging
+import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -86,9 +89,21 @@ class FolderStorage:
     ``folder_name`` makes an owner's folder; no two owners may get the same one.
     """
 
-    def __init__(self, folder: Path, folder_name: Callable[[str], str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        folder_name: Callable[[str], str] | None = None,
+        *,
+        most_bytes: int = 0,
+    ) -> None:
+        """``most_bytes`` is what may be stored of all boxes together; 0: half of the disk, so that
+        what else lies there goes on."""
         self._folder = folder
         self._folder_name = folder_name or _folder_name
+        self._most_bytes = most_bytes
+        self._stored = 0
+        """Bytes in the folder, if they were ``_counted`` and only added to since."""
+        self._counted = False
 
     async def records(self, owner: str) -> Mapping[str, BoxRecord | None]:
         """See `BoxStorage.records`."""
@@ -107,17 +122,18 @@ class FolderStorage:
             if not changes.entries and not before.mark:
                 return Saved(state=changes.state)  # it holds nothing, and never did
             mark = secrets.token_hex(8)
-            await _replace(path, [layer_head(mark), changes.archive])
+            await self._put(path, [layer_head(mark), changes.archive])
             await anyio.to_thread.run_sync(_forget_layers, Path(path))
+            self._counted = False
             return Saved(state=changes.state, mark=mark, whole_bytes=len(changes.archive))
         if not changes.entries and not changes.removed:
             return replace(before, state=changes.state)
         if not before.mark:
-            await _replace(path, [layer_head(mark := secrets.token_hex(8)), changes.archive])
+            await self._put(path, [layer_head(mark := secrets.token_hex(8)), changes.archive])
             return Saved(state=changes.state, mark=mark, whole_bytes=len(changes.archive))
         layers = before.layers + 1
         head = layer_head(before.mark, changes.removed)
-        await _replace(path.with_name(_layer_name(path, layers)), [head, changes.archive])
+        await self._put(path.with_name(_layer_name(path, layers)), [head, changes.archive])
         return replace(
             before,
             state=changes.state,
@@ -151,12 +167,29 @@ class FolderStorage:
 
     async def forget(self, owner: str, name: str) -> None:
         """See `BoxStorage.forget`."""
+        self._counted = False
         path = self._path(owner, name, _FILES)
         await anyio.to_thread.run_sync(_forget_layers, Path(path))
         for suffix in (_RECORD, _FILES, _SET_ASIDE):
             await self._path(owner, name, suffix).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # Another box's files are in it.
             await path.parent.rmdir()
+
+    async def _put(self, path: anyio.Path, pieces: Sequence[bytes]) -> None:
+        """Write a file, if there is room among what is stored of all boxes. Raises `OSError`."""
+        if not self._counted:
+            self._stored = await anyio.to_thread.run_sync(_bytes_below, self._folder)
+            self._counted = True
+        if not self._most_bytes:
+            self._most_bytes = await anyio.to_thread.run_sync(_half_of_disk, self._folder)
+        there = await anyio.to_thread.run_sync(_bytes_of, Path(path))
+        more = sum(map(len, pieces)) - there
+        if more > 0 and self._stored + more > self._most_bytes:
+            most = self._most_bytes // 1024**2
+            message = f"files of all boxes would take more than {most} MB together"
+            raise OSError(errno.EDQUOT, message)
+        await _replace(path, pieces)
+        self._stored += more
 
     def _path(self, owner: str, name: str, suffix: str) -> anyio.Path:
         return anyio.Path(self._folder / self._folder_name(owner) / f"{name}{suffix}")
@@ -180,6 +213,23 @@ def _records(folder: Path) -> dict[str, BoxRecord | None]:
             except msgspec.MsgspecError as error:
                 _log.error("%s: is no record of a box and is not used: %s", path, error)
     return found
+
+
+def _bytes_below(folder: Path) -> int:
+    return sum(_bytes_of(Path(at, name)) for at, _, names in os.walk(folder) for name in names)
+
+
+def _bytes_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _half_of_disk(folder: Path) -> int:
+    """Of the file system that the folder lies on, or will."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    return shutil.disk_usage(there).total // 2
 
 
 def _layer_name(path: Path | anyio.Path, number: int) -> str:

@@ -1,9 +1,12 @@
 """Only changed files are written: what is stored in pieces is what the box held."""
 
+import errno
 import io
+import secrets
 import tarfile
 import tempfile
 from contextvars import Context
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -130,3 +133,22 @@ def _tar(files: dict[str, bytes]) -> bytes:
             entry.size = len(data)
             tar.addfile(entry, io.BytesIO(data))
     return archive.getvalue()
+
+
+async def test_what_all_boxes_have_stored_is_bounded(tmp_path: Path) -> None:
+    storage = FolderStorage(tmp_path, most_bytes=80_000)
+    boxes = [MemoryBox(str(number), "python") for number in range(3)]
+    for box in boxes:
+        await box.write_file("big", secrets.token_bytes(20_000))
+    saved = await storage.save("lin", "a", boxes[0], Saved())
+    await storage.save("mei", "b", boxes[1], Saved())
+    with pytest.raises(OSError, match="more than 0 MB together") as refused:
+        await storage.save("tom", "c", boxes[2], Saved())
+    assert refused.value.errno == errno.EDQUOT
+    await storage.save("lin", "a", boxes[0], replace(saved, state=""))  # in the place of its own
+    assert await storage.records("tom") == {}
+    await storage.forget("mei", "b")
+    await storage.save("tom", "c", boxes[2], Saved())
+    again = FolderStorage(tmp_path, most_bytes=80_000)  # after a restart
+    with pytest.raises(OSError, match="together"):
+        await again.save("mei", "b", boxes[1], Saved())
