@@ -187,6 +187,7 @@ def _limits(hierarchy: Hierarchy, spec: BoxSpec) -> Iterator[tuple[str, int, boo
     elif "memory" in hierarchy.controllers:
         yield "memory.limit_in_bytes", memory, True
         yield "memory.memsw.limit_in_bytes", memory, False
+        yield "memory.kmem.tcp.limit_in_bytes", spec.memory_bytes, False  # counted apart
     if "pids" in hierarchy.controllers:
         yield "pids.max", processes, True
     if "cpu" in hierarchy.controllers and hierarchy.version == 2:

@@ -18,6 +18,7 @@ from nekro_core.sandbox.total_memory import LOOK_S, TotalMemory
 
 _MARGIN = 32 * 1024 * 1024
 """What agent, launcher and interpreter use themselves."""
+_SOON_S = 0.02
 _PIPE_END = 4096
 """Half of what a pipe holds once its user has many (``pipe-user-pages-soft``); the first ones hold
 64 MB together. Other descriptors hold less, sockets are counted besides."""
@@ -40,6 +41,8 @@ class Watchdog:
         self._boxes = boxes
         self._total = total
         self._looks = 0
+        self._fast = False
+        """Whether some box grows so fast that it would be far over its bound at the next look."""
         self._last: dict[str, float] = {}
 
     async def watch(self) -> None:
@@ -58,13 +61,14 @@ class Watchdog:
                 or place == self._looks % len(boxes)
             ]
             before, self._last = self._last, {}
+            self._fast = False
             # Side by side: one whose pages have to be counted must not keep the others waiting.
             async with anyio.create_task_group() as looking:
                 for box, processes in chosen:
                     looking.start_soon(self._look, box, processes, before.get(box.box_id))
             if self._total is not None:
                 self._total.look()
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(_SOON_S if self._fast else LOOK_S)
 
     async def _look(
         self, box: AgentBox, processes: JailProcesses, spent_before: float | None
@@ -93,7 +97,11 @@ class Watchdog:
             still_so = (box.run, box.steward_pid) == (run, steward)
             if still_so and sum(used) + sum(in_kernel) > bound:
                 _end_greedier(box, used[0] + in_kernel[0], used[1] + in_kernel[1])
-        box.used_bytes = sum(used) + sum(in_kernel) + processes.files_bytes()
+        before, box.used_bytes = (
+            box.used_bytes,
+            sum(used) + sum(in_kernel) + processes.files_bytes(),
+        )
+        self._fast = self._fast or box.used_bytes - before > _MARGIN
         if busy:
             self._last[box.box_id] = by_run.processor_s
 
