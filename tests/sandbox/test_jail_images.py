@@ -1,5 +1,6 @@
 """What boxes of each image have, and that they have nothing else of the machine."""
 
+import tempfile
 from pathlib import Path
 
 import anyio
@@ -8,7 +9,7 @@ import pytest
 from nekro_core.held_folder import HeldFolder
 from nekro_core.sandbox.box import Backend, Box, BoxSpec
 from nekro_core.sandbox.jail.interpreter import Identity, Interpreter
-from nekro_core.sandbox.jail.runtime_folder import RuntimeFolder
+from nekro_core.sandbox.jail.runtime_folder import RuntimeFolder, open_runtime_folder
 from nekro_core.sandbox.jail.templates import Template, make_reachable
 from tests.sandbox.play import play
 
@@ -91,8 +92,8 @@ def test_what_boxes_cannot_reach_is_copied_whole_and_once(tmp_path: Path) -> Non
         binds=((closed / "package", "/run/packages/package"), (closed / "program", "/opt/x")),
     )
     folder = RuntimeFolder(held)
-    assert make_reachable(template, folder, Identity()) == template
-    reached = make_reachable(template, folder, Identity(uid=54_321))
+    assert make_reachable(template, folder, Identity(), own_paths=False) == template
+    reached = make_reachable(template, folder, Identity(uid=54_321), own_paths=False)
     (package, inside), (program, _) = reached.binds
     assert package.is_relative_to(laid_out)
     assert inside == "/run/packages/package"
@@ -100,3 +101,37 @@ def test_what_boxes_cannot_reach_is_copied_whole_and_once(tmp_path: Path) -> Non
     assert (package / "inner" / "code.py").exists()
     assert program.stat().st_mode & 0o777 == 0o755
     held.remove()
+
+
+def test_what_lies_in_a_home_is_linked_below_a_folder_that_tells_nothing(tmp_path: Path) -> None:
+    home = tmp_path / "alice" / "package"
+    (home / "__pycache__").mkdir(parents=True)
+    (home / "__init__.py").write_text("found = True")
+    (home / "__pycache__" / "__init__.cpython-311.pyc").write_text(str(home))
+    (tmp_path / "alice" / "program").write_text("#!/bin/sh\n")
+    (tmp_path / "alice" / "program").chmod(0o755)
+    held = HeldFolder(tmp_path, "runtime-")
+    template = Template(
+        interpreter=Interpreter("/usr/bin/python3", "/usr", (3, 11), "3.11.2", ()),
+        binds=((home, "/run/packages/package"), (home.with_name("program"), "/opt/x")),
+    )
+    for identity in (Identity(), Identity(uid=54_321)):
+        reached = make_reachable(template, RuntimeFolder(held), identity)
+        for path, _ in reached.binds:
+            assert path.is_relative_to(held.path)
+            files = [path, *(one for one in path.rglob("*") if one.is_file())]
+            assert not any(b"alice" in one.read_bytes() for one in files if one.is_file())
+        (package, _), (program, _) = reached.binds
+        assert program.samefile(home.with_name("program"))  # it takes no room
+        assert list((package / "__pycache__").glob("__init__.*.pyc"))
+    assert home.with_name("program").stat().st_mode & 0o777 == 0o755
+    held.remove()
+
+
+def test_where_boxes_files_lie_tells_nothing_whatever_tmpdir_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = open_runtime_folder(None, shared=False)
+    assert not folder.path.is_relative_to(tmp_path)
+    folder.remove()

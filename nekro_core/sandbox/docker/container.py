@@ -33,6 +33,10 @@ _MASKED = (
     *(f"/proc/{name}" for name in ("kmsg", "kpagecount", "kpageflags", "kpagecgroup")),
     *(f"/proc/{name}" for name in ("vmallocinfo", "slabinfo", "modules", "interrupts", "iomem")),
     *(f"/proc/{name}" for name in ("ioports", "config.gz", "sysrq-trigger")),
+    # Which machine it is: its boot id and name, how it was started, its disks by name.
+    *(f"/proc/{name}" for name in ("sys", "cmdline", "partitions", "diskstats", "swaps")),
+    *(f"/proc/{name}" for name in ("mdstat", "consoles")),
+    *(f"/sys/fs/{name}" for name in ("btrfs", "ext4", "f2fs", "xfs", "bcachefs", "fuse")),
     *(f"/sys/{name}" for name in ("block", "bus", "class", "dev", "devices", "firmware")),
     *(f"/sys/{name}" for name in ("hypervisor", "kernel", "module", "power")),
 )

@@ -12,10 +12,9 @@ import os
 import shutil
 import socket
 import struct
-import tempfile
 from pathlib import Path
 
-from nekro_core.held_folder import HeldFolder
+from nekro_core.held_folder import HeldFolder, neutral_parents
 from nekro_core.sandbox.box import BackendUnavailable
 
 INSIDE = "/run/nekro"
@@ -34,7 +33,8 @@ class Doors:
     @classmethod
     def open(cls, wanted: Path | None) -> "Doors":
         """Make the folder. Raises `OSError`."""
-        folder = HeldFolder(wanted or Path(tempfile.gettempdir()), "nekro-doors-")
+        parents = (parent for parent in neutral_parents() if os.access(parent, os.W_OK | os.X_OK))
+        folder = HeldFolder(wanted or next(parents, neutral_parents()[-1]), "nekro-doors-")
         folder.path.chmod(0o711)  # nothing to list: a box's folder is found by who knows its name
         return cls(folder)
 

@@ -66,7 +66,7 @@ class JailBackend:
         self._clock = clock
         self._user_ids = UserIds(settings.uid_start, settings.uid_count)
         self._layout: Layout | None = None
-        self._templates: dict[str, Template] = {}
+        self._templates: dict[tuple[str, bool], Template] = {}
         self._preparing = anyio.Lock()
         self._boxes: dict[str, tuple[AgentBox, JailProcesses]] = {}
         self._watching = anyio.CancelScope()
@@ -116,7 +116,7 @@ class JailBackend:
     async def _create(self, spec: BoxSpec, defences: Defences, *, with_door: bool) -> Box:
         await self._total.admit()
         layout = await self._prepare()
-        template = await self._template(layout, spec.template)
+        template = await self._template(layout, spec.template, own_paths=defences.own_paths)
         ours, theirs = socket.socketpair()
         door, their_door = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         box_id = secrets.token_hex(8)
@@ -275,19 +275,21 @@ class JailBackend:
                 self._tasks.start_soon(self._watch, name="watchdog of the boxes")
         return self._layout
 
-    async def _template(self, layout: Layout, name: str) -> Template:
+    async def _template(self, layout: Layout, name: str, *, own_paths: bool) -> Template:
         if name not in layout.templates:
             raise ImageUnavailable(name, sorted(layout.templates))
+        key = (name, own_paths)
         async with self._preparing:
-            if name not in self._templates:
+            if key not in self._templates:
                 identity = self._user_ids.take()
+                prepare = partial(layout.prepare, own_paths=own_paths)
                 try:
-                    self._templates[name] = await anyio.to_thread.run_sync(
-                        layout.prepare, layout.templates[name], identity
+                    self._templates[key] = await anyio.to_thread.run_sync(
+                        prepare, layout.templates[name], identity
                     )
                 finally:
                     self._user_ids.give_back(identity)
-        return self._templates[name]
+        return self._templates[key]
 
     async def _watch(self) -> None:
         with self._watching:

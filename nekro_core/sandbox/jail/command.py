@@ -38,7 +38,7 @@ _SYSTEM_DATA = (
 _TOP_LEVEL = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
 
 # Of /proc: a fresh one shows the box's own processes, but these are the kernel's.
-_HIDDEN_FOLDERS = ("sys", "irq", "bus", "fs", "acpi", "scsi", "asound")
+_HIDDEN_FOLDERS = ("sys", "irq", "bus", "fs", "acpi", "scsi", "asound", "driver")
 _HIDDEN_FILES = (
     "sysrq-trigger",
     "kcore",
@@ -59,6 +59,13 @@ _HIDDEN_FILES = (
     "iomem",
     "ioports",
     "config.gz",
+    # How this machine was started, and its disks by name: a name tells whose it is.
+    "cmdline",
+    "partitions",
+    "diskstats",
+    "swaps",
+    "mdstat",
+    "consoles",
 )
 _ALWAYS_HIDDEN = frozenset({"sysrq-trigger", "kcore"})
 

@@ -28,6 +28,8 @@ class Defences:
     """A user id of its own where the host is root: root's files, settings and limits."""
     own_files: bool = True
     """A root that holds only what a box needs: the host's files."""
+    own_paths: bool = True
+    """Copies in the place of files that lie in somebody's home: whose the machine is."""
     read_only: bool = True
     """Nothing but the box's own folders can be written."""
     proc_covered: bool = True

@@ -53,15 +53,18 @@ class Layout:
             return self.groups.describe()
         return f"memory and pids by the watchdog ({self.no_groups_because})"
 
-    def prepare(self, template: Template, identity: Identity) -> Template:
-        """Have everything of a template where boxes reach it. Blocks for up to a second.
+    def prepare(
+        self, template: Template, identity: Identity, *, own_paths: bool = True
+    ) -> Template:
+        """Have everything of a template where boxes reach it; see `make_reachable`. Blocks for up
+        to a second.
 
         Raises `BackendUnavailable`.
         """
         try:
             if template.interpreter != self.interpreter:
                 compile_guest(self.folder, template.interpreter)
-            return make_reachable(template, self.folder, identity)
+            return make_reachable(template, self.folder, identity, own_paths=own_paths)
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else str(error)
             raise BackendUnavailable(f"the image cannot be laid out: {reason}") from error

@@ -14,11 +14,10 @@
 import os
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from nekro_core.held_folder import HeldFolder
+from nekro_core.held_folder import HeldFolder, neutral_parents
 from nekro_core.sandbox import guest
 from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.jail.interpreter import Interpreter
@@ -71,8 +70,8 @@ def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
 
 
 def _choose_parent(wanted: Path | None, *, shared: bool) -> Path:
-    usual = (Path("/run"), Path(tempfile.gettempdir()), Path("/var/tmp"))  # noqa: S108
-    tried = (wanted,) if wanted else usual
+    # Boxes can read the path of what they are given, so it should tell nothing.
+    tried = (wanted,) if wanted else tuple(dict.fromkeys((Path("/run"), *neutral_parents())))
     for parent in tried:
         if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
             continue

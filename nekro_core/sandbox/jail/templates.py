@@ -8,8 +8,10 @@ an image names.
 
 import importlib.metadata
 import importlib.util
+import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -27,6 +29,8 @@ _DATA = {"numpy": ("numpy", "numpy.libs"), "PIL": ("PIL", "pillow.libs")}
 _PRELOAD = ("numpy", "PIL.Image", "PIL.ImageDraw", "PIL.ImageFont")
 _OTHER_PYTHONS = ("/usr/bin", "/usr/local/bin")
 _GIT = Path("/usr/bin/git")
+_SYSTEM = "/usr"
+_COMPILE_S = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,20 +88,24 @@ def _without_pip(base: Template, identity: Identity) -> dict[str, Template]:
     return found | _node(base)
 
 
-def make_reachable(template: Template, folder: RuntimeFolder, identity: Identity) -> Template:
-    """The same template, with copies of what the boxes' user cannot reach where it lies.
+def make_reachable(
+    template: Template, folder: RuntimeFolder, identity: Identity, *, own_paths: bool = True
+) -> Template:
+    """The same template, with copies of what the boxes' user cannot reach where it lies, and with
+    ``own_paths`` of whatever is not the system's: a box can read where each of its files comes
+    from, and installed packages lie in somebody's home.
 
-    Blocks while it copies, up to some 100 MB. Raises `OSError`.
+    Blocks while it copies, up to some 100 MB, and compiles. Raises `OSError`.
     """
     binds = [(_written(text, place, folder), place) for text, place in template.scripts]
-    if identity.uid is None:
-        return replace(template, binds=(*template.binds, *binds))
     for path, place in template.binds:
+        hidden = identity.uid is not None and not _anyone_may_read(path)
         reached = path
-        if not _anyone_may_read(path):
+        if hidden or (own_paths and not path.resolve().is_relative_to(_SYSTEM)):
             reached = folder.path / "images" / place.strip("/").replace("/", "-")
             if not reached.exists():
-                _copy(path, reached)
+                _copy(path, reached, identity)
+            _compile(reached, place, template.interpreter)
         binds.append((reached, place))
     return replace(template, binds=tuple(binds))
 
@@ -210,17 +218,59 @@ def _written(text: str, place: str, folder: RuntimeFolder) -> Path:
     return path
 
 
-def _copy(path: Path, target: Path) -> None:
-    """Into a folder that is renamed at its end, so that a copy is whole or not there."""
+def _copy(path: Path, target: Path, identity: Identity) -> None:
+    """Into a folder that is renamed at its end, so that a copy is whole or not there. Compiled
+    modules stay behind: they name the folder that they were compiled in."""
     partial = target.with_name(f".{target.name}")
     partial.parent.mkdir(mode=0o755, exist_ok=True)
     partial.parent.chmod(0o755)
+
+    def give(source: str, place: str) -> None:
+        _give(Path(source), Path(place), identity)
+
     if path.is_dir():
         shutil.rmtree(partial, ignore_errors=True)
-        skipped = shutil.ignore_patterns("tests", "*.pyi", "include")
-        shutil.copytree(path, partial, copy_function=shutil.copyfile, ignore=skipped)
+        skipped = shutil.ignore_patterns("tests", "*.pyi", "include", "__pycache__")
+        shutil.copytree(path, partial, copy_function=give, ignore=skipped)
+        for inner in (partial, *(found for found in partial.rglob("*") if found.is_dir())):
+            inner.chmod(0o755)
     else:
-        shutil.copyfile(path, partial)
-    for inner in (partial, *partial.rglob("*")):
-        inner.chmod(0o755)
+        partial.unlink(missing_ok=True)
+        give(str(path), str(partial))
     partial.rename(target)
+
+
+def _give(source: Path, place: Path, identity: Identity) -> None:
+    """A second name for a file where the boxes' user may read and run it and the disk is the same
+    (100 MB of Node.js take no room then), else a copy."""
+    if identity.uid is None or source.stat().st_mode & 0o005 == 0o005:
+        try:
+            os.link(source.resolve(), place)
+        except OSError:  # another disk, or a file of somebody else's
+            pass
+        else:
+            return
+    shutil.copyfile(source, place)
+    place.chmod(0o755)
+
+
+def _compile(package: Path, place: str, interpreter: Interpreter) -> None:
+    """Compile a copied package as if it lay where boxes see it. What is compiled already is only
+    looked at. Raises `OSError`."""
+    if not (package / "__init__.py").is_file():
+        return
+    names = ("-s", package, "-p", place)
+    try:
+        subprocess.run(  # noqa: S603 - fixed words
+            [interpreter.executable, "-I", "-S", "-m", "compileall", "-qq", *names, package],
+            check=False,  # what does not compile was never imported either
+            timeout=_COMPILE_S,
+            stdout=subprocess.DEVNULL,
+            env={},
+        )
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"compiling {place} took over {_COMPILE_S} s") from error
+    for path in package.rglob("__pycache__"):
+        path.chmod(0o755)
+        for module in path.iterdir():
+            module.chmod(0o644)

@@ -5,6 +5,7 @@ from tests.sandbox.attacks import (
     fetches,
     files,
     hatch,
+    identity,
     kernel,
     kernel_memory,
     resources,
@@ -13,7 +14,18 @@ from tests.sandbox.attacks import (
 )
 from tests.sandbox.attacks.attack import Attack
 
-_CHAPTERS = (egress, fetches, files, resources, kernel_memory, kernel, hatch, tools, ways)
+_CHAPTERS = (
+    egress,
+    fetches,
+    files,
+    resources,
+    kernel_memory,
+    kernel,
+    identity,
+    hatch,
+    tools,
+    ways,
+)
 
 TABLE: list[Attack] = sorted(
     (row for chapter in _CHAPTERS for row in chapter.ATTACKS),
