@@ -105,7 +105,8 @@ def lay_out(settings: SandboxSettings, identity: Identity, together: int = 0) ->
         interpreter=search.found,
         dropper=find_dropper(identity),
         launcher=launcher,
-        filter=seccomp.build_filter(machine),
+        # An ordinary user's boxes have its user id, and would use up its share of inotify.
+        filter=seccomp.build_filter(machine, watches=is_root()),
         templates=find_templates(search.found, identity, pip=settings.has_pip),
         groups=groups,
         no_groups_because=reason,

@@ -1,22 +1,24 @@
 """The filter of system calls that every box gets: a BPF program for bubblewrap's ``--seccomp``.
 
-What a namespace already confines stays allowed; denied is what reaches around one, what has been
-the way into kernels, and memory that no limit counts. ``EPERM`` says "you may not"; ``ENOSYS`` says
-"this kernel has none", so that libraries fall back (glibc from ``clone3`` to ``clone``, where the
-flags can be read). The instructions, and where the numbers are from: `nekro_core.system_calls`.
+Allowed is what `allowed_calls` names; six calls are looked at more closely, by an argument. What is
+known to be for whoever runs a machine fails with ``EPERM``, "you may not". All the rest, and every
+number that a later kernel may give a meaning to, fails with ``ENOSYS``, "this kernel has none", so
+that libraries fall back: glibc from ``clone3`` to ``clone``, where the flags can be read. The
+instructions: `nekro_core.system_calls`.
 """
 
 import errno
 from dataclasses import dataclass
 
+from nekro_core.sandbox.jail.allowed_calls import allowed_numbers
 from nekro_core.system_calls import (
     ALLOW,
     ANY_BIT,
     EQUAL,
-    ERRNO,
     GIVE,
     MACHINES,
-    check_argument,
+    argument,
+    choose,
     deny,
     only,
     op,
@@ -71,31 +73,6 @@ _NOT_PERMITTED: tuple[tuple[str, int | None, int | None], ...] = (
     ("fanotify_init", 300, 262),
 )
 
-_NOT_THERE: tuple[tuple[str, int | None, int | None], ...] = (
-    ("clone3", 435, 435),
-    ("fsopen", 430, 430),
-    ("fsmount", 432, 432),
-    ("fsconfig", 431, 431),
-    ("fspick", 433, 433),
-    ("move_mount", 429, 429),
-    ("open_tree", 428, 428),
-    ("mount_setattr", 442, 442),
-    ("perf_event_open", 298, 241),
-    ("userfaultfd", 323, 282),
-    ("io_uring_setup", 425, 425),
-    ("io_uring_enter", 426, 426),
-    ("io_uring_register", 427, 427),
-    ("open_by_handle_at", 304, 265),
-    ("name_to_handle_at", 303, 264),
-    # Memory that stays when nobody has it mapped: no limit of ours would count it.
-    ("memfd_create", 319, 279),
-    ("memfd_secret", 447, 447),
-    ("shmget", 29, 194),
-    ("msgget", 68, 186),
-    ("semget", 64, 190),
-    ("mq_open", 240, 180),
-)
-
 _CLONE_NEW = 0x7E020000  # every CLONE_NEW* flag that clone() can carry
 _FAMILIES = (1, 2, 10)  # AF_UNIX, AF_INET, AF_INET6: the network namespace confines these
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
@@ -123,21 +100,23 @@ _MACHINES = {
 }
 
 
-def build_filter(machine: str) -> bytes:
-    """The program for a processor. Raises `KeyError` for one that is not in `MACHINES`."""
+def build_filter(machine: str, *, watches: bool = True) -> bytes:
+    """The program for a processor; ``watches`` says whether inotify is allowed.
+
+    Raises `KeyError` for a ``machine`` that is not in `MACHINES`.
+    """
     known = _MACHINES[machine]
-    rules: list[bytes] = []
-    for table, error in ((_NOT_PERMITTED, errno.EPERM), (_NOT_THERE, errno.ENOSYS)):
-        for row in table:
-            number = row[known.column]
-            if isinstance(number, int):
-                rules += [op(EQUAL, number, 0, 1), op(GIVE, ERRNO | error)]
-    rules += check_argument(known.clone, 0, [op(ANY_BIT, _CLONE_NEW, 0, 1), *deny()])
+    blocks = {
+        number: deny() for row in _NOT_PERMITTED if isinstance(number := row[known.column], int)
+    }
+    for number in allowed_numbers(machine, watches=watches):
+        blocks[number] = [op(GIVE, ALLOW)]
+    blocks[known.clone] = argument(0, [op(ANY_BIT, _CLONE_NEW, 0, 1), *deny()])
     for number in (known.socket, known.socketpair):
-        rules += check_argument(number, 0, only(_FAMILIES, errno.EAFNOSUPPORT))
+        blocks[number] = argument(0, only(_FAMILIES, errno.EAFNOSUPPORT))
     terminal = [op(EQUAL, _TIOCSTI, 1, 0), op(EQUAL, _TIOCLINUX, 0, 1), *deny()]
-    rules += check_argument(known.ioctl, 1, terminal)
-    rules += check_argument(known.personality, 0, only((0, _PERSONALITY_QUERY), errno.EPERM))
+    blocks[known.ioctl] = argument(1, terminal)
+    blocks[known.personality] = argument(0, only((0, _PERSONALITY_QUERY), errno.EPERM))
     # A process may bound itself, not the agent, which has the same user id.
-    rules += check_argument(known.prlimit64, 0, only((0,), errno.EPERM))
-    return program(machine, rules, otherwise=ALLOW)
+    blocks[known.prlimit64] = argument(0, only((0,), errno.EPERM))
+    return program(machine, choose(blocks, deny(errno.ENOSYS)))

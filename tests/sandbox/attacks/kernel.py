@@ -233,6 +233,21 @@ ATTACKS = [
     ),
     Attack(
         number=0,
+        name="calls that nobody named",
+        act=guest(
+            """
+            # io_setup, io_destroy, get_mempolicy, move_pages, io_pgetevents, cachestat, statmount, listmount
+            numbers = (206, 207, 239, 279, 333, 451, 457, 458) if x86 else (0, 1, 236, 239, 292, 451, 457, 458)
+            room = ctypes.create_string_buffer(512)
+            for number in (*numbers, *range(470, 600)):
+                fails(lambda: call(number, 1, room, room, room, room, 0), errno.EPERM, errno.ENOSYS)
+            """,
+            138,
+        ),
+        without=NO_FILTER,
+    ),
+    Attack(
+        number=0,
         name="the other set of system calls",
         act=guest(
             """

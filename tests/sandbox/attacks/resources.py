@@ -1,6 +1,8 @@
 """Processes, memory, processor time, output: taking all there is, and refusing to end."""
 # ruff: noqa: E501 - the code of an attack reads best on one line
 
+import ctypes
+import os
 import subprocess
 import textwrap
 from collections.abc import Awaitable, Callable
@@ -8,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import anyio.to_thread
 
-from nekro_core.sandbox.box import BoxLost, RunLimits, StopReason
+from nekro_core.sandbox.box import BoxLost, GuestCall, RunLimits, StopReason
 from nekro_core.sandbox.jail.defences import Defences
 from tests.sandbox.attacks.attack import (
     PRELUDE,
@@ -20,6 +22,7 @@ from tests.sandbox.attacks.attack import (
     guest,
     judge,
 )
+from tests.sandbox.play import Tools
 
 TIMEOUT, MEMORY = StopReason.TIMEOUT, StopReason.OUT_OF_MEMORY
 DIED, ERROR = StopReason.DIED, StopReason.ERROR
@@ -255,6 +258,32 @@ def _endless() -> list[Attack]:
     ]
 
 
+WATCHES = """
+taken = []
+try:
+    while len(taken) < 500:
+        taken.append(call(294 if x86 else 26, 0))
+except OSError:
+    pass
+holds(host_has_one(), f"{len(taken)} were taken, and none was left")
+"""
+
+
+async def all_watches(ground: Ground) -> GotThrough:
+    """The kernel counts inotify for each user, whatever namespace asks."""
+    library = ctypes.CDLL(None, use_errno=True)
+
+    def has_one(call: GuestCall) -> bool:
+        del call
+        descriptor: int = library.inotify_init1(0)
+        if descriptor >= 0:
+            os.close(descriptor)
+        return descriptor >= 0
+
+    tools = Tools({"host_has_one": has_one})
+    return judge(await ground.play(PRELUDE + WATCHES, tools=tools), 1)
+
+
 ATTACKS = [
     Attack(
         number=13,
@@ -339,6 +368,14 @@ ATTACKS = [
             """
         ),
         because="the agent's own bound; the one on processes shows that such bounds hold",
+        spoils=True,
+    ),
+    Attack(
+        number=22,
+        name="all of a user's inotify",
+        act=all_watches,
+        # Another way to it: as root every box has a user id of its own, and root's are not tried.
+        without=Without(defences=Defences(calls_filtered=False), hosts=frozenset({"user"})),
         spoils=True,
     ),
     Attack(
