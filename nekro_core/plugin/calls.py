@@ -11,13 +11,10 @@ from nekro_core.plugin.faults import LoopBlocked, passes_through
 from nekro_core.plugin.older_context import calling
 from nekro_core.plugin.waiting import bridged
 from nekro_core.tools.arguments import ArgumentError, bind_arguments
-from nekro_core.tools.outcome import Failed, Outcome, ToolFailure, outcome_of
+from nekro_core.tools.outcome import Failed, Outcome, ToolFailure, outcome_of, told_of
 from nekro_core.tools.tool import Tool
 
 _MAX_MESSAGE = 600
-_TELLING = (ValueError, LookupError, ArithmeticError, LoopBlocked)
-"""Exceptions about values: their text explains, and is the model's to mend. Others are about the
-world, and their text may hold the host's paths, addresses and keys."""
 
 
 async def call(
@@ -54,7 +51,7 @@ async def call(
 
 def _broken(tool: Tool, error: BaseException) -> Failed:
     logger.opt(exception=error).error("{} ({}) failed", tool.name, tool.where)
-    text = " ".join(str(error).split()) if isinstance(error, _TELLING) else ""
+    text = " ".join((str(error) if isinstance(error, LoopBlocked) else told_of(error)).split())
     told = f": {text}" if text else "; the operator finds the details in the log"
     return Failed(_bounded(f"{tool.name} failed with {type(error).__name__}{told}"))
 

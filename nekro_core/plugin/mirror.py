@@ -18,6 +18,7 @@ from typing import Any, Self
 from nekro_core.chat import ChatKey
 from nekro_core.plugin.binding import current_owner
 from nekro_core.plugin.shared_room import MOST_BYTES, SharedRoom
+from nekro_core.tools.outcome import WrongValue
 
 HOME = "/home/user"
 SHARED = "/app/shared"
@@ -81,13 +82,13 @@ class Mirror:
         if text.is_absolute():
             root = next((each for each in (HOME, SHARED, UPLOADS) if text.is_relative_to(each)), "")
             if not root:
-                raise ValueError(
+                raise WrongValue(
                     f"{path!r}: expected a path below {SHARED}, {HOME} or {UPLOADS}, or a relative "
                     "one"
                 )
             parts = list(text.relative_to(root).parts)
         if ".." in parts or any("\0" in part or len(part.encode()) > 255 for part in parts):
-            raise ValueError(f"{path!r}: a path of the box has no '..' and no name over 255 bytes")
+            raise WrongValue(f"{path!r}: a path of the box has no '..' and no name over 255 bytes")
         if root == UPLOADS:
             return self.uploads.joinpath(*parts), ""
         return self.shared.joinpath(*parts), "/".join((HOME, *parts))

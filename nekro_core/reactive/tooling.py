@@ -20,22 +20,12 @@ from nekro_core.llm.model import (
 from nekro_core.reactive.errors import LoopTooLong, ReactiveError
 from nekro_core.sandbox.box import BoxFileError, ImageUnavailable
 from nekro_core.sandbox.named import ImageMismatch
-from nekro_core.tools.outcome import ToolFailure
+from nekro_core.tools.outcome import told_of
 
 MAX_RESULT: Final = 64 * 1024
 """Characters of one tool's result that the model is given."""
-_TELLING = (
-    ToolFailure,
-    BoxFileError,
-    ImageUnavailable,
-    ImageMismatch,
-    ValueError,
-    LookupError,
-    ArithmeticError,
-    TimeoutError,
-)
-"""Exceptions whose text is for the model. That of others may hold the host's paths and keys, or
-tell its operator how to mend it."""
+_TELLING = (BoxFileError, ImageUnavailable, ImageMismatch)
+"""Of boxes: their texts are written for whoever uses one, and name paths of the box."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +117,8 @@ async def _outcome(call: FunctionCall, tools: Mapping[str, ModelTool]) -> str:
     try:
         return await tool.call(call.arguments)
     except Exception as error:  # noqa: BLE001 - the model is told, whatever a tool raises
-        logger.opt(exception=error).debug("{} failed for a model", call.name)
-        told = f": {error}" if isinstance(error, _TELLING) else ""
-        return f"{call.name} failed with {type(error).__name__}{told}"
+        told = str(error) if isinstance(error, _TELLING) else told_of(error)
+        # Where the model is told nothing more, this is all that anybody can read of it.
+        level = "DEBUG" if told else "WARNING"
+        logger.opt(exception=error).log(level, "{} failed for a model", call.name)
+        return f"{call.name} failed with {type(error).__name__}{told and f': {told}'}"

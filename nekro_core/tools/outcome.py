@@ -65,8 +65,28 @@ class ToolFailure(Exception):
     """Raised by a handler to tell the calling code why it cannot do what was asked.
 
     Its message reaches the model as it stands. Other exceptions are reported by their type, for
-    their text may hold paths and keys of the host.
+    their text may hold paths and keys of the host (see `told_of`).
     """
+
+
+class WrongValue(ValueError):
+    """What our own code raises for a value that a tool passed on: its text may be told."""
+
+
+_OURS = __name__.partition(".")[0]
+_OF_VALUES = (ValueError, LookupError, ArithmeticError)
+
+
+def told_of(error: BaseException) -> str:
+    """What the code in a box, or a model, may read of an exception that came out of a tool.
+
+    The text of a `ToolFailure`, and of what our own checks of values raise (`WrongValue`,
+    `ChatKeyError`): we wrote it for whoever gave the value. Nothing of any other, of Python's own
+    errors of values neither: ``tokens[name]`` raises a `KeyError` whose text is what was looked up,
+    and ``int(key)`` a `ValueError` that holds the key.
+    """
+    ours = isinstance(error, _OF_VALUES) and type(error).__module__.partition(".")[0] == _OURS
+    return str(error) if ours or isinstance(error, ToolFailure) else ""
 
 
 def outcome_of(tool: Tool, value: Any) -> Outcome:

@@ -7,9 +7,12 @@ from typing import Any
 
 import anyio
 import pytest
+from loguru import logger
 from pydantic import BaseModel, field_validator
 
+from nekro_core.chat import ChatKeyError
 from nekro_core.plugin import AgentCtx, call
+from nekro_core.timers.schedule import BadSchedule
 from nekro_core.tools.outcome import Failed, Returned, ToolFailure
 from nekro_core.tools.tool import ToolKind
 from tests.plugin.world import World
@@ -44,8 +47,23 @@ def raising(error: BaseException) -> Any:
     ("error", "message"),
     [
         (ToolFailure("there is no such card"), "it: there is no such card"),
-        (ValueError("no city\nof that name"), "it failed with ValueError: no city of that name"),
-        (KeyError("paris"), "it failed with KeyError: 'paris'"),
+        (
+            BadSchedule("no time\nof that name"),
+            "it failed with BadSchedule: no time of that name",
+        ),
+        (ChatKeyError("no chat key"), "it failed with ChatKeyError: no chat key"),
+        (
+            ValueError("invalid literal for int() with base 10: 'sk-1234'"),
+            "it failed with ValueError; the operator finds the details in the log",
+        ),
+        (
+            KeyError("sk-1234"),
+            "it failed with KeyError; the operator finds the details in the log",
+        ),
+        (
+            UnicodeDecodeError("utf-8", b"sk-1234", 0, 1, "invalid start byte"),
+            "it failed with UnicodeDecodeError; the operator finds the details in the log",
+        ),
         (
             FileNotFoundError(2, "No such file", "/srv/bot/secret.key"),
             "it failed with FileNotFoundError; the operator finds the details in the log",
@@ -77,8 +95,59 @@ async def test_what_a_handler_raises(world: World, error: BaseException, message
     assert await call(tool_of(raising(error)), world.ctx()) == Failed(message)
 
 
+class AuthorsOwn(ToolFailure):
+    """A plugin's own kind of failure."""
+
+
+class AuthorsValue(ValueError):
+    """A plugin's own error of values, which need not be meant for the model."""
+
+
+TOKENS = {"sk-1234": "admin"}
+
+
+async def reads_a_token(_ctx: AgentCtx, of: str) -> str:
+    """Look up who somebody is by what the host knows."""
+    return TOKENS[f"sk-{of}"]
+
+
+async def parses_a_setting(_ctx: AgentCtx) -> str:
+    """Read a setting that holds a key."""
+    return BaseSetting.model_validate({"port": "sk-1234"}).model_dump_json()
+
+
+class BaseSetting(BaseModel):
+    port: int
+
+
+async def test_data_of_the_host_in_an_error_stays_there_and_in_the_log(world: World) -> None:
+    lines: list[str] = []
+    sink = logger.add(lines.append, format="{message}")
+    try:
+        looked_up = await call(tool_of(reads_a_token), world.ctx(), ("12345",))
+        parsed = await call(tool_of(parses_a_setting), world.ctx())
+        own = await call(tool_of(raising(AuthorsOwn("no such city"))), world.ctx())
+        value = await call(tool_of(raising(AuthorsValue("sk-1234"))), world.ctx())
+    finally:
+        logger.remove(sink)
+    hidden = "; the operator finds the details in the log"
+    assert looked_up == Failed(f"reads_a_token failed with KeyError{hidden}")
+    assert parsed == Failed(f"parses_a_setting failed with ValidationError{hidden}")
+    assert own == Failed("it: no such city")
+    assert value == Failed(f"it failed with AuthorsValue{hidden}")
+    assert "KeyError: 'sk-12345'" in lines[0]
+    assert "sk-1234" in lines[1]
+
+
+async def test_what_the_box_gave_is_named_in_what_is_wrong_with_it(world: World) -> None:
+    outcome = await call(tool_of(reads_a_token), world.ctx(), (["what came"],))
+    assert isinstance(outcome, Failed)
+    assert outcome.message.startswith("reads_a_token(): ")
+    assert "what came" in outcome.message
+
+
 async def test_a_long_message_is_cut(world: World) -> None:
-    outcome = await call(tool_of(raising(ValueError("x" * 10_000))), world.ctx())
+    outcome = await call(tool_of(raising(ToolFailure("x" * 10_000))), world.ctx())
     assert isinstance(outcome, Failed)
     assert len(outcome.message) == 600
 
@@ -133,8 +202,6 @@ async def test_the_wrong_type(world: World) -> None:
 
 async def test_the_log_has_the_whole_story(world: World) -> None:
     lines: list[str] = []
-    from loguru import logger  # noqa: PLC0415 - only here a sink is needed
-
     sink = logger.add(lines.append, format="{message}")
     try:
         await call(tool_of(raising(RuntimeError("token=abc"))), world.ctx())

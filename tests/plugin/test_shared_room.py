@@ -13,7 +13,7 @@ from nekro_core.tools.outcome import Failed, Outcome, ToolFailure
 from tests.plugin.world import GROUP, World, plugin_source
 
 TOOLS = """
-from nekro_core.api.plugin import SandboxMethodType
+from nekro_core.api.plugin import SandboxMethodType, ToolFailure
 
 
 @plugin.mount_sandbox_method(SandboxMethodType.TOOL, "fill", "")
@@ -21,7 +21,7 @@ async def fill(_ctx: AgentCtx, name: str, size: int, then: str = "") -> str:
     \"\"\"Write into the shared folder.\"\"\"
     (_ctx.fs.shared_path / name).write_bytes(b"x" * size)
     if then == "fail":
-        raise ValueError("as always")
+        raise ToolFailure("as always")
     return "written"
 
 

@@ -27,6 +27,7 @@ from nekro_core.llm.model import (
     TextPart,
 )
 from nekro_core.llm.scripted import Scripted, ScriptedModel
+from nekro_core.tools.outcome import ToolFailure
 
 
 def text_of(message: PromptMessage) -> str:
@@ -154,7 +155,7 @@ async def test_tools_are_called_one_after_another_until_none_is() -> None:
 async def test_what_goes_wrong_with_a_tool_is_its_result() -> None:
     bench = Bench()
     tools = bench.tools(
-        wrong=ValueError("no such city"), broken=OSError("/root/secret"), long="x" * 200_000
+        wrong=ToolFailure("no such city"), broken=KeyError("sk-1234"), long="x" * 200_000
     )
     unreadable = FunctionCall(call_id="c9", name="wrong", problem="no JSON: {")
     script = calls(("wrong", {}), ("broken", {}), ("long", {}), ("nobody", {}))
@@ -163,8 +164,8 @@ async def test_what_goes_wrong_with_a_tool_is_its_result() -> None:
     async with scope(Resources(model=model)):
         assert (await generate_text("go", tools=tools).settled()).result == "I see."
     told = [text_of(message) for message in model.requests[-1].messages if message.answers]
-    assert told[0] == "wrong failed with ValueError: no such city"
-    assert told[1] == "broken failed with OSError", "its text may be about the host"
+    assert told[0] == "wrong failed with ToolFailure: no such city"
+    assert told[1] == "broken failed with KeyError", "its text may be about the host"
     assert len(told[2]) < 70_000
     assert "134464 characters left out" in told[2]
     assert told[3] == "there is no tool nobody; there is wrong, broken, long"

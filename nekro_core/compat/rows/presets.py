@@ -7,6 +7,7 @@ from typing import Any, Self
 from nekro_core.compat.host import Host, current_host
 from nekro_core.compat.rows.query import Row, Source
 from nekro_core.compat.rows.source import ListSource
+from nekro_core.tools.outcome import WrongValue
 
 OWN_ID = -1
 """The id of the bot's own: its settings' names and persona."""
@@ -59,7 +60,7 @@ class DBPreset(Row):
         """Keep it. Raises `ValueError` for the bot's own."""
         kept = current_host().presets
         if self.id == OWN_ID:
-            raise ValueError("the bot's own preset is its settings': NEKRO_AGENT__PERSONA")
+            raise WrongValue("the bot's own preset is its settings': NEKRO_AGENT__PERSONA")
         now = datetime.now().astimezone().isoformat()
         self.id = self.id or 1 + max(map(int, kept.all()), default=0)
         self.create_time, self.update_time = self.create_time or now, now

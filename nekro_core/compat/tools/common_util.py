@@ -18,6 +18,7 @@ from nekro_core.compat.tools.path_convertor import get_upload_file_path
 from nekro_core.delivery.errors import NotFetched
 from nekro_core.delivery.sniff import HEAD, OCTETS, sniff
 from nekro_core.plugin.older_context import calling_context
+from nekro_core.tools.outcome import WrongValue
 
 __all__ = [
     "calculate_file_md5",
@@ -51,14 +52,14 @@ async def download_file(
     """
     fetcher = current_host().reach.fetcher
     if fetcher is None:
-        raise ValueError("nothing can be fetched here")
+        raise WrongValue("nothing can be fetched here")
     for left in reversed(range(max(1, retry_count))):
         try:
             data = await fetcher.fetch(url)
             break
         except NotFetched as error:
             if not left:
-                raise ValueError(f"{url} cannot be fetched: {error}") from error
+                raise WrongValue(f"{url} cannot be fetched: {error}") from error
             await anyio.sleep(0.5)
     name = file_name or PurePath(urlsplit(url).path).name
     return await _kept(data, file_path, name, use_suffix, from_chat_key)
@@ -155,7 +156,7 @@ async def _kept(
         seed = hashlib.sha256(data).hexdigest()
         target, name = get_upload_file_path(chat_key, name, suffix or known, seed)
     else:
-        raise ValueError("expected file_path or from_chat_key: where is the file to go?")
+        raise WrongValue("expected file_path or from_chat_key: where is the file to go?")
     await to_thread.run_sync(_written, target, data)
     return str(target), target.name
 

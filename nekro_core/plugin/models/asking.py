@@ -29,6 +29,7 @@ from nekro_core.plugin.models.endpoints import PluginModels
 from nekro_core.plugin.models.groups import EMBEDDED, ModelConfigGroup, ModelGroups
 from nekro_core.plugin.models.messages import Given, prompt_message
 from nekro_core.plugin.serving import NoBot, current_services
+from nekro_core.tools.outcome import WrongValue
 
 _MAX_TOKENS = 4096
 _LONGEST_S = 600.0
@@ -176,7 +177,7 @@ async def gen_openai_embeddings(
         logger.debug("gen_openai_embeddings: no use for {}", ", ".join(other))
     texts = input if isinstance(input, list) else [input]
     if not 0 < len(texts) <= _MOST_TEXTS:
-        raise ValueError(f"{len(texts)} texts: expected 1 to {_MOST_TEXTS}")
+        raise WrongValue(f"{len(texts)} texts: expected 1 to {_MOST_TEXTS}")
     address = (base_url or "").strip()
     if not address or address == EMBEDDED:
         # A thousand texts take a second of a processor: not of the loop's.
