@@ -93,9 +93,10 @@ def choose(blocks: Mapping[int, list[bytes]], otherwise: list[bytes]) -> list[by
     return [*jumps, *laid]
 
 
-def program(machine: str, rules: Iterable[bytes]) -> bytes:
-    """The whole filter: another processor's calls end the process; ``rules`` see the number loaded,
-    and decide. Raises `KeyError` for a ``machine`` that is not in `MACHINES`."""
+def program(machine: str, rules: Iterable[bytes], *, otherwise: int | None = None) -> bytes:
+    """The whole filter: another processor's calls end the process, ``rules`` see the number
+    loaded, and ``otherwise`` is done with what none of them decided (None: they decide all).
+    Raises `KeyError` for a ``machine`` that is not in `MACHINES`."""
     start = [
         op(LOAD, _ARCHITECTURE),
         op(EQUAL, _AUDIT[machine], 1, 0),
@@ -104,4 +105,5 @@ def program(machine: str, rules: Iterable[bytes]) -> bytes:
     ]
     if machine == "x86_64":
         start += [op(AT_LEAST, _X32_BIT, 0, 1), op(GIVE, KILL)]
-    return b"".join((*start, *rules))
+    end = [] if otherwise is None else [op(GIVE, otherwise)]
+    return b"".join((*start, *rules, *end))

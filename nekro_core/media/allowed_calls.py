@@ -6,12 +6,14 @@ Everything that a decoder needs of files is loaded before. What is missing here 
 """
 
 import ctypes
+import errno
 import os
 
 from nekro_core.system_calls import (
     ALLOW,
     ANY_BIT,
     EQUAL,
+    ERRNO,
     GIVE,
     MACHINES,
     check_argument,
@@ -59,7 +61,7 @@ def build_filter(machine: str) -> bytes:
     for _, *numbers in _NO_NEW_CODE:
         number = dict(zip(MACHINES, numbers, strict=True))[machine]
         rules += check_argument(number, 2, [op(ANY_BIT, _PROT_EXEC, 0, 1), *deny()])
-    return program(machine, [*rules, *deny()])
+    return program(machine, rules, otherwise=ERRNO | errno.EPERM)
 
 
 class _Program(ctypes.Structure):

@@ -16,6 +16,7 @@ DICE = (
 import anyio
 
 from nekro_core.api import timer
+from nekro_core.api.plugin import ToolFailure
 from nekro_core.api.signal import MsgSignal
 
 @plugin.mount_sandbox_method(SandboxMethodType.TOOL, "shake", "Roll dice.")
@@ -26,7 +27,7 @@ async def shake(_ctx: AgentCtx, count: int = 1) -> list[int]:
         count: How many.
     """
     if count > 9:
-        raise ValueError(f"{count} dice do not fit into the cup")
+        raise ToolFailure(f"{count} dice do not fit into the cup")
     await _ctx.send_text(" + ".join(["4"] * count))
     return [4] * count
 
