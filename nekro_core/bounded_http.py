@@ -10,9 +10,9 @@ import asyncio
 import socket
 from typing import Any, ClassVar
 
-from loguru import logger
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+CONNECTION_REFUSED = "A connection is refused: %d are open."
 _TOO_LARGE = b"HTTP/1.1 431 Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -72,7 +72,7 @@ class BoundedHttp(HttpToolsProtocol):
         if silent:
             min(silent, key=lambda found: found[0])[1].transport.abort()
         else:
-            logger.warning("a connection is refused: {} are open", self.most_connections)
+            self.logger.warning(CONNECTION_REFUSED, self.most_connections)
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -4,20 +4,60 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TextIO
 
 from loguru import logger
 from nonebot import log as nonebot_log
 
+from nekro_core.bounded_http import CONNECTION_REFUSED
 from nekro_core.settings import SECRET_NAME, SettingsError
 from nekro_core.store.secrets import FOLDER
 
 _SHORTEST = 8
 """Characters. A shorter one stands in ordinary words, and blacking those out hides the log."""
 _CANCELLED = "CancelledError"
+_OF_VISITORS = (
+    "Invalid HTTP request received.",
+    "Unsupported upgrade request.",
+    "ASGI callable returned without completing response.",
+    "ASGI callable returned without completing handshake.",
+    CONNECTION_REFUSED,
+)
+"""What the web server says of each request that is none, of each answer that a box or a visitor cut
+short, and of each WebSocket that is refused. Whoever may knock at the port could fill a disk."""
+_ONCE_IN_S = 60.0
 _QUIET = ("httpx", "httpx2", "httpcore", "openai", "aiosqlite", "tortoise", "websockets")
+
+
+class SeldomOfVisitors(logging.Filter):
+    """Lets what visitors do wrong through as a warning, once a minute for each kind, with how many
+    there were since; all else as it is."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._until: dict[str, float] = {}
+        self._held: Counter[str] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """See `logging.Filter`."""
+        kind = record.msg
+        if kind not in _OF_VISITORS:
+            return True
+        now = self._clock()
+        if now < self._until.get(kind, now):
+            self._held[kind] += 1
+            return False
+        self._until[kind] = now + _ONCE_IN_S
+        if held := self._held.pop(kind, 0):
+            record.msg = f"{record.getMessage()} (and {held} more since the last such line)"
+            record.args = ()
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return True
 
 
 class Redactor:
@@ -75,6 +115,7 @@ def open_log(written: Mapping[str, str]) -> Redactor:
     server = logging.getLogger("uvicorn.error")
     server.setLevel(logging.WARNING)  # else each page that is opened is two lines, with its ids
     server.addFilter(_is_no_end)
+    server.addFilter(SeldomOfVisitors())
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
     return redactor
