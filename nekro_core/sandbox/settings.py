@@ -60,6 +60,10 @@ class SandboxSettings(BaseModel):
     """Of the stored files of all chats' boxes; unset: half of the disk that they lie on."""
     total_wait_seconds: float = Field(default=30.0, ge=0)
     """How long new work waits for room among all boxes before it is refused."""
+    uploads_mb: int = Field(default=1024, ge=1)
+    """Of the files that people sent, in all running boxes together: each box has copies of its
+    own, which are memory as a rule. The jail takes at most a quarter of what is free where it lays
+    them out."""
     processes: int = Field(default=64, ge=8)
     run_seconds: float = Field(default=60.0, gt=0)
     """Of a run's own time; waiting for the model and for tools does not count."""
@@ -115,6 +119,10 @@ class SandboxSettings(BaseModel):
     def total_stored_bytes(self) -> int:
         """Of all boxes' stored files; 0 for a share of the disk."""
         return (self.total_stored_mb or 0) * _MIB
+
+    def uploads_bytes(self) -> int:
+        """What the uploads of all boxes may hold together."""
+        return self.uploads_mb * _MIB
 
     @property
     def spec(self) -> BoxSpec:

@@ -1,5 +1,7 @@
 """What the host puts into a box for reading only: the files below ``/app/uploads``."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Protocol
 
@@ -26,3 +28,57 @@ def upload_parts(path: str) -> tuple[str, ...]:
     ):
         raise BoxFileError("invalid_input", f"not a path below {UPLOADS}: {path[:200]!r}")
     return parts
+
+
+class UploadsRoom:
+    """What the uploads of all boxes of a backend may hold together, in bytes. They are copies, kept
+    as long as a box lives, and lie in memory as a rule: in ``/run``, or in a container's tmpfs."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+
+class BoxUploads:
+    """What the uploads of one box hold: by its own ``limit``, and out of everybody's ``room``."""
+
+    def __init__(self, limit: int, room: UploadsRoom) -> None:
+        self._limit = limit
+        self._room = room
+        self._sizes: dict[tuple[str, ...], int] = {}
+        self._used = 0
+        self._freed = False
+
+    @contextmanager
+    def growing(self, parts: tuple[str, ...], size: int) -> Iterator[None]:
+        """Take room for a file, in the place of one that has its name; given back where what is
+        done with it fails. Raises `BoxFileError` where there is none."""
+        before = self._sizes.get(parts, 0)
+        more = size - before
+        if self._used + more > self._limit:
+            raise BoxFileError("too_large", f"uploads of a box hold {self._limit} bytes at most")
+        if self._room.used + max(more, 0) > self._room.limit:
+            raise BoxFileError(
+                "limit",
+                f"{size} bytes: the uploads of all boxes together hold {self._room.limit} bytes at "
+                f"most, {self._room.used} are there (NEKRO_SANDBOX__UPLOADS_MB)",
+            )
+        self._take(more)
+        self._sizes[parts] = size
+        try:
+            yield
+        except BaseException:
+            self._sizes[parts] = before
+            self._take(-more)
+            raise
+
+    def free(self) -> None:
+        """The box is gone. May be called again."""
+        self._take(-self._used)
+        self._sizes.clear()
+        self._freed = True
+
+    def _take(self, size: int) -> None:
+        if not self._freed:
+            self._used += size
+            self._room.used += size

@@ -41,6 +41,7 @@ from tests.sandbox.conftest import SMALL
 from tests.sandbox.docker_peer import far_engine, make_certificates
 from tests.sandbox.play import Tools, play
 from tests.sandbox.shelf import Shelf, shelf_of
+from tests.sandbox.test_uploads import fill
 
 pytestmark = [pytest.mark.docker, pytest.mark.long]
 
@@ -121,6 +122,17 @@ async def test_nothing_is_left_of_boxes(docker_host: str, tmp_path: Path) -> Non
     await until_gone(docker_host, known)
     assert not list(tmp_path.iterdir())
     assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
+
+
+async def test_uploads_of_all_containers_are_bounded_together(docker_host: str) -> None:
+    settings = SandboxSettings(docker_host=docker_host, uploads_mb=2)
+    async with anyio.create_task_group() as tasks:
+        backend = DockerBackend(settings, tasks)
+        try:
+            await fill(backend)
+        finally:
+            await backend.aclose()
+            tasks.cancel_scope.cancel()
 
 
 BOT = """

@@ -18,6 +18,7 @@ from nekro_core.sandbox.docker.launch import Launcher
 from nekro_core.sandbox.docker.orphans import box_labels, remove_orphans
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.sandbox.total_memory import half_of_machine
+from nekro_core.sandbox.uploads import UploadsRoom
 
 _log = logging.getLogger(__name__)
 
@@ -135,6 +136,7 @@ class DockerBackend:
                         total_wait_s=self._settings.total_wait_seconds,
                         doors_in=self._settings.runtime_dir,
                         may_have_doors=shares_machine(self._settings.docker_host),
+                        uploads=UploadsRoom(self._settings.uploads_bytes),
                         clock=self._clock,
                     )
                 except BaseException:

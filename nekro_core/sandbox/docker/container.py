@@ -115,6 +115,8 @@ def _host_config(
         # The engine's own filter of system calls stays; the agent stacks ours on it.
         "SecurityOpt": ["no-new-privileges"],
         "IpcMode": "none",  # private too, and without a /dev/shm that only its size bounds
+        # Else /proc/self/cgroup names the groups above, of whose session the engine is.
+        "CgroupnsMode": "private",
         "PidsLimit": spec.processes + _SPARE_PROCESSES,
         "Memory": memory,
         "MemorySwap": memory,

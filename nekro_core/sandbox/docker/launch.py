@@ -25,6 +25,7 @@ from nekro_core.sandbox.docker.uploads import ContainerUploads
 from nekro_core.sandbox.docker.users import BoxUsers, UserPairs
 from nekro_core.sandbox.jail import seccomp
 from nekro_core.sandbox.total_memory import TotalMemory
+from nekro_core.sandbox.uploads import BoxUploads, UploadsRoom
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class Launcher:
         may_have_doors: bool,
         total_bytes: int,
         total_wait_s: float,
+        uploads: UploadsRoom,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Raises `BackendUnavailable` for an engine whose system calls are not known here."""
@@ -55,6 +57,7 @@ class Launcher:
         self._crew = Crew(tasks)
         self._labels = labels
         self._processors = processors
+        self._uploads = uploads
         self._clock = clock
         self._filter = _filter_for(engine)
         self._users = UserPairs(remapped=engine.facts.remapped)
@@ -85,10 +88,12 @@ class Launcher:
     async def _launch(self, image: GuestImage, spec: BoxSpec, doors: Doors | None) -> AgentBox:
         users = self._users.take()
         box_id = secrets.token_hex(8)
+        held = BoxUploads(spec.disk_bytes, self._uploads)
         way = doors.make(box_id) if doors is not None else None
 
         def free() -> None:
             self.boxes.pop(box_id, None)
+            held.free()
             self._users.give_back(users)
             if way is not None:
                 way.remove()
@@ -96,7 +101,7 @@ class Launcher:
         try:
             # Once an engine was told to make something it must be known, to be taken away again.
             with anyio.CancelScope(shield=True):
-                box, stream = await self._start(image, spec, users, box_id, way, free)
+                box, stream = await self._start(image, spec, users, box_id, way, held, free)
         except BaseException:
             free()
             raise
@@ -120,6 +125,7 @@ class Launcher:
         users: BoxUsers,
         box_id: str,
         way: DoorWay | None,
+        held: BoxUploads,
         free: Callable[[], None],
     ) -> tuple[AgentBox, AttachedStream]:
         config = container_config(
@@ -136,7 +142,7 @@ class Launcher:
             container=started.container,
             python=image.python,
             user=users.uploads,
-            limit=spec.disk_bytes,
+            held=held,
         )
         box = self.boxes[box_id] = AgentBox(
             box_id=box_id,

@@ -19,7 +19,7 @@ from nekro_core.sandbox.docker import boot
 from nekro_core.sandbox.docker.engine import Engine
 from nekro_core.sandbox.docker.images import read_answer
 from nekro_core.sandbox.docker.relay import close_given, socket_of
-from nekro_core.sandbox.uploads import upload_parts
+from nekro_core.sandbox.uploads import BoxUploads, upload_parts
 
 _CODES = {
     errno.ENOTDIR: "invalid_input",
@@ -35,19 +35,21 @@ class ContainerUploads:
     """The uploads of one box."""
 
     def __init__(
-        self, engine: Engine, *, container: str, python: str, user: int, limit: int
+        self, engine: Engine, *, container: str, python: str, user: int, held: BoxUploads
     ) -> None:
         self._engine = engine
         self._container = container
         self._command = [python, "-I", "-S", "-c", boot.program("write_upload").decode()]
         self._user = f"{user}:{user}"
-        self._limit = limit
+        self._held = held
 
     async def write(self, path: str, data: bytes) -> None:
         """Replace a file; see `Uploads.write`."""
         parts = upload_parts(path)
-        if len(data) > self._limit:
-            raise BoxFileError("too_large", f"uploads of a box hold {self._limit} bytes at most")
+        with self._held.growing(parts, len(data)):
+            await self._write_there(path, parts, data)
+
+    async def _write_there(self, path: str, parts: tuple[str, ...], data: bytes) -> None:
         try:
             answer = await self._engine.ask(self._write, [*self._command, json.dumps(parts)], data)
         except BackendUnavailable as error:

@@ -39,6 +39,7 @@ from nekro_core.sandbox.jail.user_ids import UserIds
 from nekro_core.sandbox.jail.watchdog import Watchdog
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.sandbox.total_memory import TotalMemory, half_of_machine
+from nekro_core.sandbox.uploads import BoxUploads
 
 _log = logging.getLogger(__name__)
 
@@ -192,7 +193,8 @@ class JailBackend:
     ) -> tuple[AgentBox, JailProcesses]:
         identity = self._user_ids.take() if defences.own_user else Identity()
         path = layout.folder.uploads(box_id)
-        uploads = UploadsFolder.make(path, group=identity.uid, limit=spec.disk_bytes)
+        held = BoxUploads(spec.disk_bytes, layout.uploads)
+        uploads = UploadsFolder.make(path, group=identity.uid, held=held)
 
         def free() -> None:
             uploads.remove()

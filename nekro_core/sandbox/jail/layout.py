@@ -27,6 +27,7 @@ from nekro_core.sandbox.jail.runtime_folder import (
 )
 from nekro_core.sandbox.jail.templates import Template, find_templates, make_reachable
 from nekro_core.sandbox.settings import SandboxSettings
+from nekro_core.sandbox.uploads import UploadsRoom
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ class Layout:
     launcher: Path
     filter: bytes
     templates: dict[str, Template]
+    uploads: UploadsRoom
     groups: CGroups | None
     no_groups_because: str
 
@@ -108,6 +110,8 @@ def lay_out(settings: SandboxSettings, identity: Identity, together: int = 0) ->
         # An ordinary user's boxes have its user id, and would use up its share of inotify.
         filter=seccomp.build_filter(machine, watches=is_root()),
         templates=find_templates(search.found, identity, pip=settings.has_pip),
+        # What else lies there, the system's own sockets in /run among it, must find room too.
+        uploads=UploadsRoom(min(settings.uploads_bytes, shutil.disk_usage(folder.path).free // 4)),
         groups=groups,
         no_groups_because=reason,
     )

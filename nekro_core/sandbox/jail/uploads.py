@@ -6,42 +6,36 @@ import shutil
 from pathlib import Path
 
 from nekro_core.sandbox.box import BoxFileError
-from nekro_core.sandbox.uploads import upload_parts
+from nekro_core.sandbox.uploads import BoxUploads, upload_parts
 
 
 class UploadsFolder:
     """Nothing inside a box can write here, so plain paths are safe once their names are."""
 
-    def __init__(self, path: Path, limit: int) -> None:
+    def __init__(self, path: Path, held: BoxUploads) -> None:
         self._path = path
-        self._limit = limit
+        self._held = held
 
     @classmethod
-    def make(cls, path: Path, *, group: int | None, limit: int) -> "UploadsFolder":
-        """Make the folder; with ``group``, that group and nobody else may read it."""
+    def make(cls, path: Path, *, group: int | None, held: BoxUploads) -> "UploadsFolder":
+        """Make the folder; with ``group``, that group and nobody else may read it. ``held`` bounds
+        it."""
         path.mkdir(mode=0o750)
         if group is not None:
             os.chown(path, -1, group)
         path.chmod(0o750)
-        return cls(path, limit)
+        return cls(path, held)
 
     async def write(self, path: str, data: bytes) -> None:
         """Replace a file; see `Uploads.write`."""
         parts = upload_parts(path)
         target = self._path.joinpath(*parts)
         try:
-            old = target.stat().st_size if target.is_file() else 0
-            if self._used() - old + len(data) > self._limit:
-                raise BoxFileError(
-                    "too_large", f"uploads of a box hold {self._limit} bytes at most"
-                )
-            if target.is_dir():
-                raise BoxFileError("is_a_directory", f"{path} is a folder")
-            self._make_folders(parts[:-1])
-            temporary = target.with_name(f".{secrets.token_hex(8)}")
-            temporary.write_bytes(data)
-            temporary.chmod(0o444)
-            temporary.replace(target)
+            with self._held.growing(parts, len(data)):
+                if target.is_dir():
+                    raise BoxFileError("is_a_directory", f"{path} is a folder")
+                self._make_folders(parts[:-1])
+                _replace(target, data)
         except (NotADirectoryError, FileExistsError) as error:
             raise BoxFileError("invalid_input", f"a part of {path} is a file") from error
         except OSError as error:
@@ -57,6 +51,16 @@ class UploadsFolder:
     def remove(self) -> None:
         """Delete it with all that is in it."""
         shutil.rmtree(self._path, ignore_errors=True)
+        self._held.free()
 
-    def _used(self) -> int:
-        return sum(file.stat().st_size for file in self._path.rglob("*") if file.is_file())
+
+def _replace(target: Path, data: bytes) -> None:
+    """Whole or not at all: what a full disk cut short is taken away again. Raises `OSError`."""
+    temporary = target.with_name(f".{secrets.token_hex(8)}")
+    try:
+        temporary.write_bytes(data)
+        temporary.chmod(0o444)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
