@@ -19,6 +19,7 @@ from tests.sandbox.conformance_commands import CommandConformance
 from tests.sandbox.conformance_files import FileConformance
 from tests.sandbox.conformance_globals import GlobalsConformance
 from tests.sandbox.conformance_limits import LimitConformance
+from tests.sandbox.conformance_programs import ProgramConformance
 from tests.sandbox.conformance_runs import RunConformance
 from tests.sandbox.conformance_sparse import SparseConformance
 from tests.sandbox.conformance_streams import StreamConformance
@@ -36,6 +37,7 @@ class BackendConformance(
     FileConformance,
     StreamConformance,
     GlobalsConformance,
+    ProgramConformance,
 ):
     """Needs the fixtures ``backend``, ``box`` (fresh) and ``used_box`` (one for many tests)."""
 

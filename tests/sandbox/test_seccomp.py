@@ -107,7 +107,7 @@ def test_inotify_is_there_only_where_it_is_counted_for_each_box(machine: str) ->
 
 @machines
 def test_no_call_takes_long_to_find(machine: str) -> None:
-    """The list that this replaced took 92 instructions for each call that was let through."""
+    """The list that this replaced took 74 instructions for each call that was let through."""
     assert len(instructions(machine)) < 256
     assert max(judged(machine, number)[1] for number in range(600)) <= 6 + 8 + 6
 

@@ -88,8 +88,10 @@ ATTACKS = [
                 holds(not found, (folder, found[:5]))
             holds(os.uname().nodename == "box", os.uname())
             holds(os.environ["USER"] == "user", os.environ["USER"])
+            groups = open("/proc/self/cgroup").read()
+            holds(not any(word in groups for word in (".slice", "docker", "user@")), groups)
             """,
-            21,
+            22,
         ),
         without=Without(defences=Defences(proc_covered=False)),
     ),
