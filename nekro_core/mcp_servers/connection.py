@@ -54,6 +54,7 @@ class Connection:
         self._tell = tell
         self._client: Client | None = None
         self._reason = "it has not answered yet"
+        self._told = self._reason
         self._legacy = True
         self._news = anyio.Event()
         self._ended = False
@@ -73,6 +74,9 @@ class Connection:
                 await self._live()
             except Exception as error:  # noqa: BLE001 - a stranger's process and wire: anything comes
                 self._reason = self._server.without_secrets(_reason(error))
+                # Our own words only: those of others name the host's programs and folders.
+                ours = isinstance(_first(error), ConnectionLost)
+                self._told = self._reason if ours else "the operator finds why in the log"
             self._client = None
             if anyio.current_time() - began > self._settings.retry_s * _LONGEST_RETRY:
                 wait_s = self._settings.retry_s  # It was well for a while.
@@ -89,7 +93,7 @@ class Connection:
         client = self._client
         if client is None:
             raise ToolFailure(
-                f"the MCP server {self._server.name!r} is not connected ({self._reason}); "
+                f"the MCP server {self._server.name!r} is not connected ({self._told}); "
                 "it is tried again all the time"
             )
         self._calls += 1
@@ -220,11 +224,16 @@ class Connection:
         self._tell(ServerState(self._server.name, phase, self._server.place, tools, reason))
 
 
-def _reason(error: BaseException) -> str:
-    """What went wrong, in a line: of errors in a group the first."""
+def _first(error: BaseException) -> BaseException:
+    """Of errors in a group the first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    match error:
+    return error
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong, in a line."""
+    match error := _first(error):
         case ConnectionLost() | MCPError():
             text = str(error)
         case FileNotFoundError():

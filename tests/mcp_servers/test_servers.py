@@ -1,6 +1,7 @@
 """MCP servers as a bot uses them: good ones, and bad ones that hurt nobody else."""
 
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -98,6 +99,23 @@ async def test_while_it_is_away_its_tools_say_so(tmp_path: Path) -> None:
         assert "the MCP server 'peer' is not connected (its process has ended" in away.message
         told = told_of_servers(tmp_path)
         assert told.startswith("peer  waiting: its process has ended")
+
+
+async def test_why_it_cannot_be_started_is_for_the_operator_alone(tmp_path: Path) -> None:
+    started = tmp_path / "private" / "start"
+    started.parent.mkdir()
+    started.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    started.chmod(0o700)
+    async with world(tmp_path, peer=peer() | {"command": str(started)}) as bot:
+        await bot.ready("peer")
+        started.unlink()
+        await bot.call("peer.die")
+        await bot.until(lambda: "there is no program" in bot.state("peer").reason)
+        assert str(started) in bot.state("peer").reason
+        away = await bot.call("peer.echo", text="hi")
+        assert isinstance(away, Failed)
+        assert "the MCP server 'peer' is not connected (the operator finds why" in away.message
+        assert str(tmp_path) not in away.message
 
 
 async def test_changed_tools_are_known_at_once(tmp_path: Path) -> None:
