@@ -120,6 +120,7 @@ class SandboxSettings(BaseModel):
         """Of all boxes' stored files; 0 for a share of the disk."""
         return (self.total_stored_mb or 0) * _MIB
 
+    @property
     def uploads_bytes(self) -> int:
         """What the uploads of all boxes may hold together."""
         return self.uploads_mb * _MIB
