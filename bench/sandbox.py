@@ -15,8 +15,10 @@ from pathlib import Path
 
 import anyio
 
+from bench import kept_boxes
 from bench.engine import docker_exec, docker_run, some_engine
 from bench.figure import Figure, percentiles
+from bench.kept_boxes import PYTHON, first_call
 from nekro_core.sandbox.box import (
     Answer,
     Backend,
@@ -39,7 +41,6 @@ _FUNCTIONS = [
 ]
 _SPEC = BoxSpec()
 _REST_S = 5.0
-_PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
 
 
 async def figures() -> list[Figure]:
@@ -55,7 +56,7 @@ async def figures() -> list[Figure]:
                 await _cold(backend),
                 await _come_and_go(backend),
                 *await _numpy(backend),
-                await _idle(backend),
+                *await kept_boxes.of_boxes(backend, _FUNCTIONS, _fork(), _REST_S),
                 await _one_file(backend),
                 await _tree(backend),
                 await _cancelled(backend),
@@ -64,7 +65,11 @@ async def figures() -> list[Figure]:
         finally:
             await backend.aclose()
             tasks.cancel_scope.cancel()
-    return [*found, *await _neighbours()]
+    return [*found, *await kept_boxes.of_the_bot(), *await _neighbours()]
+
+
+async def _first_call(box: Box, source: str = "tool_1('hello')\n", **options: bool) -> float:
+    return await first_call(box, _FUNCTIONS, source, **options)
 
 
 async def _neighbours() -> list[Figure]:
@@ -79,24 +84,6 @@ async def _neighbours() -> list[Figure]:
     except NoEngine as reason:
         print(f"no docker run and docker exec beside it: {reason}")
     return found
-
-
-async def _first_call(
-    box: Box, source: str = "tool_1('hello')\n", *, keep_globals: bool = False
-) -> float:
-    """Milliseconds from handing code over to its first tool call."""
-    called: list[float] = []
-
-    async def handler(_: GuestCall) -> Answer:
-        called.append(time.perf_counter())
-        return Value(None)
-
-    began = time.perf_counter()
-    run = await box.start_run(_FUNCTIONS, handler, keep_globals=keep_globals)
-    await run.feed(source, 1)
-    result = await run.finish()
-    assert result.stop is StopReason.FINISHED, result
-    return (called[0] - began) * 1000
 
 
 async def _pooled(backend: Backend) -> Figure:
@@ -186,42 +173,6 @@ async def _numpy(backend: Backend) -> list[Figure]:
         await anyio.sleep(0.03)
     await box.destroy()
     return [_figure("import numpy in a run, numpy preloaded", "ms", samples, 15, _fork())]
-
-
-async def _idle(backend: JailBackend) -> Figure:
-    """Of boxes that were used and now wait; unshared and shared pages by their share."""
-    boxes = [await backend.create(_SPEC) for _ in range(10)]
-    for box in boxes:
-        await _first_call(box)
-    await anyio.sleep(_REST_S + 2)
-    each = sum(_own_bytes(pid) for box in boxes for pid in backend.processes_of(box)) / len(boxes)
-    for box in boxes:
-        await box.destroy()
-    floor = await asyncio.to_thread(_bare_interpreter)
-    return Figure(
-        name="idle boxes per GB",
-        unit="boxes",
-        p50=2**30 / each,
-        floor=2**30 / floor,
-        floor_name="bare interpreters",
-        target=120,
-        more_is_better=True,
-    )
-
-
-def _bare_interpreter() -> int:
-    with subprocess.Popen(
-        [_PYTHON, "-I", "-S", "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
-    ) as bare:
-        time.sleep(0.3)
-        return _own_bytes(bare.pid)
-
-
-def _own_bytes(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) * 1024
-    return 0
 
 
 async def _one_file(backend: Backend) -> Figure:
@@ -376,7 +327,7 @@ def _socket_round_trip() -> tuple[str, float]:
 
 
 def _interpreter() -> tuple[str, float]:
-    samples = _measure(10, lambda: subprocess.run([_PYTHON, "-I", "-S", "-c", ""], check=True))
+    samples = _measure(10, lambda: subprocess.run([PYTHON, "-I", "-S", "-c", ""], check=True))
     return "interpreter start", percentiles(samples)[0] * 1000
 
 
