@@ -42,6 +42,8 @@ from nekro_core.sandbox.work import (
 
 _FILE_TIMEOUT_S = 60.0
 _OPEN_TIMEOUT_S = 10.0
+_UNTOLD_BYTES = 8 * 1024 * 1024
+"""What a box is taken to use until its agent has told."""
 _FAR = 2**62
 """An offset beyond the end of any file."""
 
@@ -88,14 +90,18 @@ class AgentBox:
         bounded_by: str = "",
         starved: Callable[[], bool] = lambda: False,
         total: TotalMemory | None = None,
+        outside_bytes: int = 0,
     ) -> None:
         """``starved`` says whether the kernel killed something in the box for memory since it was
-        last asked: a run that died then ran out of memory. ``total`` lets new work in."""
+        last asked: a run that died then ran out of memory. ``total`` lets new work in.
+        ``outside_bytes`` is what its backend's own processes use for it, which its agent does not
+        see."""
         self.used_bytes = 0
         """Of memory and files, when it was last measured."""
         self.box_id = box_id
         self.spec = spec
         self.bounded_by = bounded_by
+        self.idle_bytes = _UNTOLD_BYTES + outside_bytes
         self.ready = anyio.Event()
         self.lost_because = ""
         self.run: AgentRun | None = None
@@ -107,6 +113,7 @@ class AgentBox:
         self._clock = clock
         self._starved = starved
         self._total = total
+        self._outside_bytes = outside_bytes
         self._channel: Channel | None = None
         self._door: Door | None = None
         self._requests = Requests(self, self.lose)
@@ -384,6 +391,8 @@ class AgentBox:
                 self._requests.handle(kind, number, text, body)
             elif kind in _OF_A_STREAM:
                 self._streams.handle(kind, number, text, body)
+            elif kind == wire.MEMORY:
+                self.idle_bytes = number * 1024 + self._outside_bytes
             elif kind == wire.READY:
                 self._handle_ready(text)
             elif kind == wire.STEWARD:

@@ -230,6 +230,11 @@ class Box(Protocol):
     def alive(self) -> bool:
         """Whether it can be used."""
 
+    @property
+    def idle_bytes(self) -> int:
+        """The memory of its processes and its files as measured when it was last idle; before
+        that an estimate. A page that several boxes map counts by its share."""
+
     async def start_run(
         self,
         functions: Sequence[GuestFunction],

@@ -6,6 +6,7 @@ import _signal
 import _socket
 import gc
 import select
+import time
 
 import guest_guard
 import guest_wire as wire
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
 
 # What code often needs, imported while nobody waits: each run then has it for nothing.
 _PRELOAD = (
-    "ast collections contextlib traceback linecache inspect typing dataclasses enum datetime "
-    "random functools itertools re string textwrap math statistics decimal fractions asyncio "
-    "subprocess pathlib tempfile shutil csv copy hashlib base64 urllib.parse uuid html calendar "
-    "heapq bisect operator pprint unicodedata zlib zoneinfo tarfile secrets "
-    "pickle guest_files"
+    "collections contextlib functools enum re json random math datetime string textwrap itertools "
+    "linecache traceback ast guest_files guest_rest"
 )
+"""2.5 MB of each box. All that replies may want (`asyncio` with `ssl` alone is 3 MB) was 8 MB more,
+and saved a run that wants it at most 20 ms."""
+_LET_GO_MS = 500
+"""After the last thing that happened: what a box then has ready is given back."""
+_LOOK_MS = 5000
+"""Between two looks at what commands in the background use."""
 
 _FOR_THE_RUN = (wire.FEED, wire.FINISH, wire.ANSWER, wire.UNWIND)
 _STREAM_BUFFER = 1024 * 1024
@@ -53,6 +57,11 @@ class Agent:
         self.door = door
         self.rested = bool(limits.get("rested"))
         self.used = False
+        self.slim = self.rested
+        """Whether a run's process is only forked when it is wanted."""
+        self.told = False
+        self.look_at = 0.0
+        """When a box with commands in the background is next looked at, by the monotonic clock."""
         self.changes: guest_changes.Changes | None = None
         self.poll = select.poll()
         self.poll.register(host.incoming, select.POLLIN)
@@ -81,12 +90,20 @@ class Agent:
     def _wait_at_rest(self) -> dict[int, int]:
         """What happened while no run goes on; where nothing did, some idle work was done."""
         runs = self.runs
-        has_idle_work = not self.rested and (self.unloaded or not (runs.spare or runs.fork_failed))
+        has_spare = self.slim or runs.spare or runs.kept or runs.fork_failed
+        has_idle_work = not self.rested and (self.unloaded or not has_spare)
         patience = self._patience_ms()
         events = dict(self.poll.poll(0 if has_idle_work else patience))
-        if not events and has_idle_work:
+        if events:
+            self.told = False
+            self.look_at = time.monotonic() + _LET_GO_MS / 1000
+        elif has_idle_work:
             self._idle()
-        elif not events and patience and not runs.steward:
+        elif runs.steward and time.monotonic() < self.look_at:
+            pass  # it is only the files that are looked at so often
+        elif not self.told or runs.steward:
+            self._let_go()
+        else:
             self._rest()
         return events
 
@@ -101,14 +118,32 @@ class Agent:
             self.runs.fork_ahead()
 
     def _patience_ms(self) -> float | None:
-        """How long to wait before a rest: only a box that was used and where nothing goes on."""
-        runs = self.runs
-        goes_on = runs.current or runs.kept or runs.steward or self.streams.busy
-        if runs.steward:
+        """How long to wait for what happens next before something is due: files to be counted while
+        commands may run, memory to be given back."""
+        if self.runs.steward:
             return TICK_S * 1000
-        if self.rested or not self.used or goes_on or runs.promised or not self.limits.get("rest"):
+        if not self.told:
+            return _LET_GO_MS
+        goes_on = self.runs.kept or self.streams.busy or self.runs.promised
+        if self.rested or not self.used or goes_on or not self.limits.get("rest"):
             return None
         return self.limits["rest"] * 1000
+
+    def _let_go(self) -> None:
+        """Have nothing ready any more, and tell the host what is still used. A box that was never
+        used keeps what it has: it waits to be."""
+        import guest_rest
+
+        runs = self.runs
+        if self.used and not self.slim:
+            self.slim = True
+            runs.dismiss_spare()
+        runs.dismiss_steward()
+        if not self.told:
+            guest_rest.trim()
+        self.told = True
+        self.look_at = time.monotonic() + _LOOK_MS / 1000
+        self.host.send(wire.MEMORY, guest_rest.used_kb())
 
     def _rest(self) -> None:
         self.runs.dismiss_spare()
@@ -128,8 +163,9 @@ class Agent:
                 self.runs.pass_on(self._take_for_the_run())
                 continue
             kind, number, text, body = wire.take(buffer, *head)
+            self.used = True
             if kind == wire.START:
-                self.used, self.rested = True, False
+                self.rested = self.slim = False
                 self.runs.start(number, text, body, self._take_for_the_run())
             elif kind == wire.CANCEL:
                 if self.runs.current:

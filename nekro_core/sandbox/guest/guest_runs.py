@@ -190,6 +190,15 @@ class Runs:
     def _own(self, run: Run | None) -> set[int]:
         return {one.pid for one in (run, self.spare, self.kept, self.steward) if one}
 
+    def dismiss_steward(self) -> None:
+        """End the steward, if there is one and it has nothing to do: no work, no process left by a
+        command. The next command hires another."""
+        steward = self.steward
+        if steward is None or steward.open_work:
+            return
+        if not guest_processes.below(guest_processes.table(), steward.pid):
+            self.bury_steward()
+
     def end_commands(self, because: str = "") -> None:
         """Kill the steward with all below it. It is buried at once: what the host asks for next
         would be lost with one that is still dying."""
