@@ -128,8 +128,9 @@ class AgentSettings(BaseModel):
     """Where all of them are taken, a turn waits so long; then the chat is told that there is too
     much to do, and its question is over."""
     warm_boxes: int = Field(default=64, ge=1, le=1024)
-    """Boxes kept between turns, at 6 to 8 MB each; over it the one unused longest is ended. Its
-    files are saved, but its chat's next turn waits for a new box."""
+    """Boxes kept between turns, for chats whose code ran; over it the one unused longest is ended.
+    Its files are saved, but its chat's next code waits for a new box. Their memory together has a
+    bound besides (``NEKRO_SANDBOX__IDLE_MEMORY_MB``)."""
     box_idle_s: float = Field(default=600.0, gt=0)
     """A box unused for this long is saved and ended."""
     session_idle_s: float = Field(default=60.0, gt=0)

@@ -52,6 +52,11 @@ class BoxPool:
         """How many living boxes wait."""
         return sum(box.alive for box in self._ready)
 
+    @property
+    def idle_bytes(self) -> int:
+        """The memory of those that wait."""
+        return sum(box.idle_bytes for box in self._ready if box.alive)
+
     async def take(self) -> Box:
         """A ready box, or a fresh one where none is. Raises `BackendUnavailable`."""
         while self._ready:

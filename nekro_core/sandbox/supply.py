@@ -74,6 +74,16 @@ class BoxSupply:
             # The body's error is the body's own: the group must not wrap it.
             await tasks.__aexit__(None, None, None)
 
+    @property
+    def unavailable(self) -> str:
+        """Why there are no boxes; empty where there are, and while that is not known yet."""
+        return self._failure if self._pool is None and self._decided.is_set() else ""
+
+    @property
+    def pool_bytes(self) -> int:
+        """The memory of boxes that are ready and wait for somebody."""
+        return self._pool.idle_bytes if self._pool is not None else 0
+
     async def take(self, image: str = "") -> Box:
         """A box of one's own, of the default image or of another, for which nobody keeps ready
         ones. Raises `BackendUnavailable` and `ImageUnavailable`."""

@@ -16,6 +16,7 @@ _log = logging.getLogger(__name__)
 
 _LOOK_S = 1.0
 _QUIET_S = 3600.0
+_JUST_USED_S = 1.0
 _LAST_SAVES_S = 2.0
 """For the files of all boxes together when the process ends."""
 
@@ -39,14 +40,17 @@ class NamedBoxes:
         clock: Callable[[], float],
         equip: Equip | None = None,
         crowded: Callable[[], bool] = lambda: False,
+        pool_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
-        """``crowded`` says that boxes must make room though not too many run."""
+        """``crowded`` says that boxes must make room though not too many run. ``pool_bytes`` is the
+        memory of boxes that wait for their owner: it counts as theirs."""
         self._crowded = crowded
         self.limits = limits
         self._source = source
         self._storage = storage
         self._clock = clock
         self._equip = equip or _leave_as_it_is
+        self._pool_bytes = pool_bytes
         self._owners: dict[str, OwnedBoxes] = {}
         self._running: set[NamedBox] = set()
 
@@ -105,13 +109,21 @@ class NamedBoxes:
                 await named.sleep()
 
     async def make_room(self) -> None:
-        """Put boxes to sleep while too many run or they use too much, the one unused longest
-        first."""
+        """Put boxes to sleep while too many run, while all boxes use too much, or while those that
+        nobody uses have too much memory, the one unused longest first."""
         for named in self.running:
-            if len(self.running) <= self.limits.running and not self._crowded():
+            too_many = len(self.running) > self.limits.running or self._crowded()
+            if not too_many and self._idle_bytes() <= self.limits.idle_bytes:
                 return
             if not named.in_use:
                 await named.sleep()
+
+    def _idle_bytes(self) -> int:
+        """What boxes use together that are not in use, and were not a moment ago: a chat that talks
+        comes back at once, and until then a box has not given back what it will."""
+        before = self._clock() - _JUST_USED_S
+        idle = (one for one in self.running if not one.in_use and one.idle_since <= before)
+        return sum(one.idle_bytes for one in idle) + self._pool_bytes()
 
     async def aclose(self) -> None:
         """Save and end every box."""

@@ -122,6 +122,11 @@ class NamedBox:
         return self.state is BoxState.RUNNING and self._box is not None and self._box.alive
 
     @property
+    def idle_bytes(self) -> int:
+        """The memory that it uses while nobody uses it."""
+        return self._box.idle_bytes if self._box is not None and self.running else 0
+
+    @property
     def destroyed(self) -> bool:
         """Whether its life is over."""
         return self.state is BoxState.DESTROYED

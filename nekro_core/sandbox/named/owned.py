@@ -1,6 +1,7 @@
 """One owner's boxes by name."""
 
 import logging
+import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -27,11 +28,13 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeeperLimits:
     """``default_image`` and ``sleep_after_s`` are those of a box that its first use creates.
-    ``running`` bounds the running boxes of all owners: over it the one unused longest sleeps."""
+    ``running`` bounds the running boxes of all owners, ``idle_bytes`` the memory of those that
+    nobody uses: over either the one unused longest sleeps."""
 
     default_image: str = "python"
     sleep_after_s: float = 600.0
     running: int = 64
+    idle_bytes: float = math.inf
     per_owner: int = 16
 
 

@@ -29,6 +29,7 @@ class MemoryBox:
         self.image = image
         self.files: dict[str, bytes] = {}
         self.alive = True
+        self.idle_bytes = 6
         self.destroyed = False
         self.exports = 0
         self.hold: anyio.Event | None = None
@@ -107,6 +108,8 @@ class MemorySource:
     """Where they come from. ``failing`` is raised instead of the next ones."""
 
     images = ("node:22", "python")
+    unavailable = ""
+    pool_bytes = 0
 
     def __init__(self) -> None:
         self.made: list[MemoryBox] = []

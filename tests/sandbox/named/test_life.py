@@ -41,12 +41,14 @@ class World:
 
     def begin(self) -> None:
         """The process begins, or begins again."""
+        self.pool_bytes = 0
         self.keeper = NamedBoxes(
             self.source,
             FolderStorage(self.folder),
             self.limits,
             clock=self.clock,
             crowded=lambda: len(self.source.living) > self.fit,
+            pool_bytes=lambda: self.pool_bytes,
         )
         self.lin: OwnedBoxes = self.keeper.of("lin")
 
@@ -219,6 +221,28 @@ async def test_boxes_that_use_too_much_together_send_the_one_unused_longest_to_s
     async with world.lin.use("a"):
         await world.keeper.look()
         assert [name for name, _, running in await world.listed() if running] == ["a"]
+    assert await world.read("b") == "b"
+
+
+async def test_idle_boxes_with_too_much_memory_send_the_one_unused_longest_to_sleep(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, KeeperLimits(idle_bytes=20))
+    for name in ("a", "b", "c"):
+        world.clock.now += 1
+        await world.write(name, name)
+    world.clock.now += 2
+    await world.keeper.look()
+    assert len(world.source.living) == 3  # 18
+    world.pool_bytes = 5
+    async with world.lin.use("a"):  # what is in use does not count
+        await world.keeper.look()
+        assert len(world.source.living) == 3
+    await world.keeper.look()  # and neither what was in use a moment ago
+    assert len(world.source.living) == 3
+    world.clock.now += 2
+    await world.keeper.look()
+    assert [name for name, _, running in await world.listed() if running] == ["a", "c"]
     assert await world.read("b") == "b"
 
 
