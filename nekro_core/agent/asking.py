@@ -3,7 +3,7 @@
 import uuid
 from dataclasses import dataclass, replace
 
-from nekro_core.agent.boxes import KeptBox
+from nekro_core.agent.box_on_demand import BoxOnDemand
 from nekro_core.agent.functions import Functions
 from nekro_core.agent.knowledge import Knowledge, Task
 from nekro_core.agent.ports import Ports
@@ -17,11 +17,10 @@ from nekro_core.tools.names import ToolSet
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
     """A request with what its code will be given. ``functions`` are there where the model calls
-    natively; only then there is no box. ``offered`` are the tools that all chats of the
+    natively. ``offered`` are the tools that all chats of the
     adapter have, ``changes`` says how far the chat's history had come when it was read."""
 
     run_id: str
-    kept: KeptBox | None
     offered: ToolSet
     tools: ToolSet
     ctx: AgentCtx
@@ -30,12 +29,11 @@ class Asking:
     changes: int
     functions: Functions | None = None
 
-    def holds(self, ports: Ports, kept: KeptBox | None) -> bool:
+    def holds(self, ports: Ports) -> bool:
         """Whether it would be made the same now."""
         chat_key = self.ctx.chat
         return (
-            kept is self.kept
-            and ports.store.messages.changes(chat_key) == self.changes
+            ports.store.messages.changes(chat_key) == self.changes
             and ports.plugins.tools_for(chat_key) is self.offered
         )
 
@@ -46,6 +44,7 @@ class Ready:
 
     task: Task
     known: Knowledge
+    files: BoxOnDemand
     asking: Asking
 
 
@@ -60,10 +59,11 @@ async def ask(
     ports: Ports,
     task: Task,
     known: Knowledge,
-    kept: KeptBox | None,
+    files: BoxOnDemand,
     outgoing: Outgoing | None = None,
 ) -> Asking:
-    """Look at the chat and write the next request. Raises `BoxLost` and `StoreError`."""
+    """Look at the chat and write the next request. Plugins that look at ``files`` open the chat's
+    box; nothing else here does. Raises `StoreError`."""
     changes = ports.store.messages.changes(task.chat_key)
     run_id = uuid.uuid4().hex
     offered = ports.plugins.tools_for(task.chat_key)
@@ -73,7 +73,7 @@ async def ask(
         user_name=task.asks.sender.name,
         message_id=task.asks.message_id,
         run_id=run_id,
-        box=kept.box if kept else None,
+        box=files,
     )
     if outgoing is not None:
         ctx = replace(ctx, services=replace(ctx.services, outgoing=outgoing))
@@ -81,13 +81,11 @@ async def ask(
     tools = ports.discovery.searchable(await ports.plugins.tools_in(ctx), natively=natively)
     await ports.discovery.recall(task.chat_key, tools)
     await known.look()
-    if kept:
-        await kept.put_uploads(known.media)
+    files.media = known.media
     functions = ports.discovery.functions(task.chat_key, tools) if natively else None
     request, bare_code = await known.prompt(tools, ctx, functions)
     return Asking(
         run_id=run_id,
-        kept=kept,
         offered=offered,
         tools=tools,
         ctx=ctx,
@@ -99,13 +97,9 @@ async def ask(
 
 
 async def make_ready(ports: Ports, task: Task) -> Ready:
-    """Everything that a turn's first request needs, its box too. Raises as `ask`, and
-    `BackendUnavailable`."""
-    known = Knowledge(ports, task)
-    if acts_natively(ports, task.chat_key):
-        return Ready(task, known, await ask(ports, task, known, None))
-    kept = await ports.boxes.open(task.chat_key)
+    """Everything that a turn's first request needs. Raises as `ask`."""
+    known, files = Knowledge(ports, task), BoxOnDemand(ports.boxes, task.chat_key)
     try:
-        return Ready(task, known, await ask(ports, task, known, kept))
+        return Ready(task, known, files, await ask(ports, task, known, files))
     finally:
-        await ports.boxes.close(task.chat_key, kept, changed=False)
+        await files.close()

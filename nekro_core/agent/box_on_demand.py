@@ -22,6 +22,8 @@ class BoxOnDemand:
     def __init__(self, boxes: ChatBoxes, chat_key: ChatKey) -> None:
         self._boxes = boxes
         self._chat_key = chat_key
+        self.media: Sequence[Media] = ()
+        """Received files that are put where the prompt says that they are, once it is opened."""
         self._kept: KeptBox | None = None
         self._lock = anyio.Lock()
 
@@ -64,6 +66,7 @@ class BoxOnDemand:
                 await self._boxes.close(self._chat_key, kept, changed=False)
             if self._kept is None:
                 self._kept = await self._boxes.open(self._chat_key)
+                await self._kept.put_uploads(self.media)
             return self._kept.box
 
     def _without(self, error: Exception) -> BoxFileError:

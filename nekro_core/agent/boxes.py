@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 from loguru import logger
@@ -24,7 +24,8 @@ from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.sandbox.tools import SandboxPool, ToolResult, handle_tool_call
 from nekro_core.sandbox.tools.pool import Preview, ToolLimits
 
-_UPLOADED = 64 * 1024 * 1024  # bytes of uploads put into one box, a quarter of its disk
+_MIB = 1024 * 1024
+_UPLOADED = 64 * _MIB  # bytes of uploads put into one box, a quarter of its disk
 
 
 class KeptBox:
@@ -56,6 +57,18 @@ class KeptBox:
             self._uploaded += len(data)
 
 
+class ChatBoxSource(BoxSource, Protocol):
+    """Where chats' boxes come from (`nekro_core.sandbox.supply.BoxSupply`)."""
+
+    @property
+    def unavailable(self) -> str:
+        """Why there can be none, where that is known; else empty."""
+
+    @property
+    def pool_bytes(self) -> int:
+        """The memory of boxes that are ready and wait for a chat."""
+
+
 class ChatBoxes:
     """The boxes of all chats, whose keys own them. Files lie under ``folder`` while they sleep.
 
@@ -65,7 +78,7 @@ class ChatBoxes:
 
     def __init__(
         self,
-        source: BoxSource,
+        source: ChatBoxSource,
         folder: Path,
         settings: AgentSettings,
         *,
@@ -83,15 +96,23 @@ class ChatBoxes:
                 default_image=sandbox.default_image,
                 sleep_after_s=settings.box_idle_s,
                 running=settings.warm_boxes,
+                idle_bytes=sandbox.idle_memory_mb * _MIB,
                 per_owner=sandbox.boxes_per_chat,
             ),
             clock=clock,
             equip=equip,
             crowded=crowded,
+            pool_bytes=lambda: source.pool_bytes,
         )
+        self._source = source
         self._preview = preview
         self._limits = ToolLimits(command_s=sandbox.command_seconds)
         self._kept: dict[ChatKey, KeptBox] = {}
+
+    @property
+    def unavailable(self) -> str:
+        """Why no code can run on this machine, where that is known; else empty."""
+        return self._source.unavailable
 
     @property
     def warm(self) -> int:

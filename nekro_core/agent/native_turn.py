@@ -5,15 +5,11 @@ has to see what came of them. Words always go to the chat, those beside calls fi
 calls, or nothing at all, end the turn.
 """
 
-from dataclasses import replace
-
 import anyio
 from loguru import logger
 
 from nekro_core.agent.accounting import SAID_BESIDE, TurnBook
 from nekro_core.agent.asking import Asking, Ready
-from nekro_core.agent.box_on_demand import BoxOnDemand
-from nekro_core.agent.boxes import KeptBox
 from nekro_core.agent.knowledge import Task
 from nekro_core.agent.native_calls import Answered, NativeCalls
 from nekro_core.agent.native_reply import NativeReader, NativeReply, calls_text
@@ -36,19 +32,11 @@ class NativeTurn(Turn):
         self, ports: Ports, task: Task, book: TurnBook, ready: Ready | None = None
     ) -> None:
         super().__init__(ports, task, book, ready)
-        self._files = BoxOnDemand(ports.boxes, task.chat_key)
         self._called: list[str] = []
         """The calls so far, as people read them behind the answer that they led to."""
 
-    async def run(self) -> str:
-        """See `Turn.run`."""
-        try:
-            return await super().run()
-        finally:
-            await self._files.close()
-
-    async def _box_for_step(self) -> KeptBox | None:
-        return None  # most calls want none; `BoxOnDemand` is for those that do
+    def _no_code_because(self) -> str:
+        return ""  # there is none, and most calls want no file
 
     async def _act(self, asking: Asking, calls: RunCalls) -> str:
         reply = await self._read_reply(asking)
@@ -102,7 +90,7 @@ class NativeTurn(Turn):
         await self._files.put_uploads(self._known.media)
         native = NativeCalls(
             calls,
-            replace(asking.ctx, box=self._files),
+            asking.ctx,
             lambda name: (
                 asking.tools.name_of(functions.names[name]) if name in functions.names else name
             ),

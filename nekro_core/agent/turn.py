@@ -14,6 +14,7 @@ from loguru import logger
 from nekro_core.agent.accounting import SAID, StepCost, TurnBook
 from nekro_core.agent.already_sent import OutgoingOnce, was_answered
 from nekro_core.agent.asking import Asking, Ready, ask
+from nekro_core.agent.box_on_demand import BoxOnDemand
 from nekro_core.agent.boxes import KeptBox
 from nekro_core.agent.knowledge import Knowledge, Task
 from nekro_core.agent.limits import LimitExceeded, Limits, turn_limits
@@ -43,7 +44,6 @@ from nekro_core.sandbox.box import (
     Answer,
     BackendUnavailable,
     BoxesFull,
-    BoxLost,
     GuestCall,
     Run,
     SandboxError,
@@ -81,6 +81,7 @@ class Turn:
         self._known = ready.known if ready else Knowledge(ports, task)
         self._asking = ready.asking if ready else None
         self._box: KeptBox | None = None
+        self._files = ready.files if ready else BoxOnDemand(ports.boxes, task.chat_key)
         self._outgoing: Outgoing = ports.outbox
         self._sent = False
         self._ran = False
@@ -103,6 +104,7 @@ class Turn:
                 self._box.box.drop_globals()
                 with anyio.move_on_after(LAST_WORDS_S, shield=True):
                     await self._ports.boxes.close(self._task.chat_key, self._box, changed=self._ran)
+            await self._files.close()
         return stop
 
     async def _is_done_already(self) -> bool:
@@ -125,11 +127,9 @@ class Turn:
         return was_answered(runs, before)
 
     async def _take_steps(self) -> str:
-        try:
-            await self._box_for_step()
-        except (BackendUnavailable, BoxLost) as error:
-            logger.error("no code can run for {}: {}", self._task.chat_key, error)
-            await self._say(_no_box(error))
+        if reason := self._no_code_because():
+            logger.error("no code can run for {}: {}", self._task.chat_key, reason)
+            await self._say("turn.no_backend")
             return "no_backend"
         asker = self._task.asks.sender.user_id
         self._limits.add(*await day_limits(self._ports, self._task.chat_key, asker))
@@ -146,11 +146,12 @@ class Turn:
             if stop:
                 return stop
 
-    async def _box_for_step(self) -> KeptBox | None:
-        """What a step's code will run in."""
-        return await self._open_box()
+    def _no_code_because(self) -> str:
+        """Why no code could run, as far as that is known before the model is paid for some."""
+        return self._ports.boxes.unavailable
 
     async def _open_box(self) -> KeptBox:
+        """Where code runs. Only code opens it: a chat that gets nothing but words has no box."""
         boxes, chat_key = self._ports.boxes, self._task.chat_key
         if self._box is not None:
             if self._box.box.alive:
@@ -163,11 +164,10 @@ class Turn:
     async def _step(self) -> str:
         """Ask once, run what came. Returns why the turn is over, or nothing."""
         ports = self._ports
-        kept = await self._box_for_step()
         asking, self._asking = self._asking, None
-        if asking is None or not asking.holds(ports, kept):
+        if asking is None or not asking.holds(ports):
             outgoing = self._outgoing if self._task.resumed else None
-            asking = await ask(ports, self._task, self._known, kept, outgoing)
+            asking = await ask(ports, self._task, self._known, self._files, outgoing)
         run_id = asking.run_id
         await self._book.seen(self._known.through_seq)
         calls = RunCalls(

@@ -85,8 +85,11 @@ def kind_of(kind: str, name: str = "", **options: Any) -> Callable[[Any], tuple[
 class NoBoxes:
     """A machine on which no backend works."""
 
+    unavailable = "user namespaces are forbidden here"
+    pool_bytes = 0
+
     async def take(self, image: str = "") -> Box:
-        raise BackendUnavailable("user namespaces are forbidden here")
+        raise BackendUnavailable(self.unavailable)
 
 
 class FakePlugins:

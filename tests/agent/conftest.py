@@ -43,6 +43,9 @@ class LentBox:
 class Shelf:
     """Where the bots of all tests get their boxes."""
 
+    unavailable = ""
+    pool_bytes = 0
+
     def __init__(self, backend: JailBackend) -> None:
         self._backend = backend
         self._boxes: list[Box] = []

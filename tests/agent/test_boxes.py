@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from nekro_core.agent import AgentSettings
+from nekro_core.agent import AgentSettings, TriggerSettings
+from nekro_core.agent.box_on_demand import BoxOnDemand
 from nekro_core.agent.boxes import ChatBoxes
+from nekro_core.agent.transcript import box_path
 from nekro_core.chat import ChatKey, Image, Media, Text
 from nekro_core.llm.model import ImagePart
 from nekro_core.llm.scripted import ScriptedModel
@@ -15,8 +17,11 @@ from nekro_core.sandbox.work import FileChanges
 from tests.agent.bot import fence, running_bot
 from tests.agent.conftest import Shelf
 from tests.agent.pictures import PNG
+from tests.sandbox.named.memory_boxes import MemorySource
 
 LIN = ChatKey.parse("fake-private_lin")
+EARLY = TriggerSettings(debounce_s=0.2)
+"""Turns are made ready before they begin."""
 MEI = ChatKey.parse("fake-private_mei")
 
 
@@ -65,6 +70,32 @@ async def test_the_one_unused_longest_makes_room(folder: Path, boxes: Shelf) -> 
     await made.aclose()
 
 
+async def test_a_chat_that_only_got_words_has_no_box(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel(["Four.", fence("send_channel_message('4')"), "Five."])
+    async with running_bot(folder, boxes, model, trigger=EARLY) as bot:
+        assert await bot.ask("2+2?") == ["Four."]
+        assert bot.ports.boxes.warm == 0
+        assert await bot.ask("and in code?") == ["4"]
+        assert await bot.ask("2+3?", MEI) == ["Five."]
+        assert [named.owner for named in bot.ports.boxes.named.running] == [str(LIN)]
+
+
+async def test_a_plugin_that_looks_at_files_while_the_prompt_is_made_gets_uploads_too(
+    folder: Path,
+) -> None:
+    made = ChatBoxes(MemorySource(), folder, AgentSettings(), clock=Clock())
+    folder.mkdir()
+    (folder / "pic.png").write_bytes(PNG)
+    medium = Media(path=str(folder / "pic.png"), name="pic.png", mime="image/png", size=len(PNG))
+    files = BoxOnDemand(made, LIN)
+    files.media = (medium,)
+    assert made.warm == 0
+    assert await files.read_file(box_path(medium), limit=10**6) == PNG
+    await files.close()
+    assert made.warm == 1
+    await made.aclose()
+
+
 async def test_an_untouched_box_leaves_no_file(folder: Path, boxes: Shelf) -> None:
     made = ChatBoxes(boxes, folder, AgentSettings(), clock=Clock())
     kept = await made.open(LIN)
@@ -105,6 +136,9 @@ async def test_an_archive_that_is_none_harms_nobody(
     folder: Path, boxes: Shelf, archive: bytes
 ) -> None:
     class Source:
+        unavailable = ""
+        pool_bytes = 0
+
         async def take(self, image: str = "") -> Any:
             return TakenOver(await boxes.take(), archive)
 
