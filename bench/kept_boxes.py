@@ -21,6 +21,8 @@ BOXES = 40
 """In which one run each was; with fewer the interpreter's own file is shared by too few."""
 REST_S = 1.0
 """After a run's end: by then a box is to have given back what it will."""
+SETTLED_S = 3.0
+"""After the last message to the bot: by then the bound on all idle boxes is kept to."""
 CHATS = 100
 ROUNDS = 10
 TOKEN = "bench-token"
@@ -95,7 +97,7 @@ async def of_the_bot() -> list[Figure]:
                             await peer.say_in_group(60000 + group, 10001, said, at_me=True)
                         wanted = (number + 1) * CHATS
                         await peer.until(lambda: len(peer.sends) >= wanted, 120)  # noqa: B023
-                    await anyio.sleep(REST_S)
+                    await anyio.sleep(SETTLED_S)
                     launchers = [one for one in children(pid) if _name(one) == "bwrap"]
                     boxes = pss(each for one in launchers for each in below(one)) / 2**20
                     itself = pss([pid]) / 2**20

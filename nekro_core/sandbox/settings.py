@@ -83,7 +83,7 @@ class SandboxSettings(BaseModel):
     """Where the docker backend finds its engine; unset: as ``DOCKER_HOST`` and its kin say."""
     rest_seconds: float = Field(default=60.0, ge=0)
     """A box of the jail that was used and then waits so long starts its interpreter anew: 4 MB
-    instead of 6. The next run's code begins 9 ms after it came, instead of 4. 0: never."""
+    instead of 6. The next run's code begins 9 ms after it came, instead of 3. 0: never."""
     uid_start: int | None = None
     """Where the host is root, each box gets a user id from here on; unset: the highest that fit."""
     uid_count: int = Field(default=50_000, ge=1)
