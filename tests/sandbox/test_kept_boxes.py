@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.sandbox.box import Backend, Box
+from nekro_core.sandbox.box import Answer, Backend, Box, GuestCall, Raise
 from nekro_core.sandbox.jail import process_tree
 from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.pool import BoxPool
@@ -48,6 +48,17 @@ async def test_after_a_run_only_the_agent_is_left_at_under_8_mb(jail: Backend, b
     assert (await play(box, "print('again')")).output == "again\n"
 
 
+async def test_globals_that_are_dropped_leave_nothing_behind(jail: Backend, box: Box) -> None:
+    run = await box.start_run((), _refuse, keep_globals=True)
+    await run.feed("x = bytearray(b'x') * 40_000_000\n", 1)
+    assert (await run.finish()).globals_kept
+    await anyio.sleep(1)
+    assert len(inside(jail, box)) == 2  # the agent, and the interpreter that waits for the turn
+    box.drop_globals()
+    agent = await until_at_rest(jail, box)
+    assert process_tree.usage([agent]).memory_bytes < 7 * _MB
+
+
 async def test_a_command_s_helper_goes_with_it_and_stays_with_what_it_left(
     jail: Backend, box: Box
 ) -> None:
@@ -69,6 +80,10 @@ async def test_a_box_of_the_pool_keeps_what_it_has_ready_and_is_counted(jail: Ba
         (waiting,) = pool._ready
         assert len(inside(jail, waiting)) == 2
         assert 5 * _MB < pool.idle_bytes == waiting.idle_bytes < 25 * _MB
+
+
+async def _refuse(_: GuestCall) -> Answer:
+    return Raise("no tools here")
 
 
 def _pss(pid: int) -> int | None:

@@ -135,7 +135,7 @@ class Agent:
         import guest_rest
 
         runs = self.runs
-        if self.used and not self.slim:
+        if self.used:
             self.slim = True
             runs.dismiss_spare()
         runs.dismiss_steward()
@@ -172,6 +172,7 @@ class Agent:
                     self.runs.end(self.runs.current, text)
             elif kind == wire.DROP:
                 self.runs.drop_kept()
+                self.slim = True  # its turn is over: what would be forked now is not wanted soon
             elif kind == wire.FILE:
                 self._file(number, loads(text))
             elif kind == wire.WORK:
