@@ -136,6 +136,22 @@ class RunConformance:
         assert 'File "<reply>", line 7\n    y = = 2\n' in result.error
         assert "SyntaxError" in result.error
 
+    async def test_awaiting_tools_alone_imports_no_event_loop(self, used_box: Box) -> None:
+        code = """
+            import sys, types
+            print(await tool(1), [await tool(2) for _ in range(2)], "oicnysa"[::-1] in sys.modules)
+
+            @types.coroutine
+            def twice():
+                yield
+                yield
+                return "done"
+
+            print(await twice(), "oicnysa"[::-1] in sys.modules)
+        """
+        result = await play(used_box, code, tool="ok")
+        assert result.output == "ok ['ok', 'ok'] False\ndone False\n", result
+
     @pytest.mark.parametrize(
         "code",
         [
