@@ -41,8 +41,10 @@ async def test_a_machine_without_a_backend_says_why() -> None:
     reasons: list[str] = []
     settings = SandboxSettings(backend=BackendName.JAIL, interpreter="/no/such/python")
     async with BoxSupply.open(settings, clock=time.monotonic, report=reasons.append) as supply:
+        assert not supply.unavailable  # nobody knows yet
         with pytest.raises(BackendUnavailable):
             await supply.take("node:22")
+        assert supply.unavailable == reasons[0]
         with pytest.raises(BackendUnavailable):
             await supply.images()
     assert len(reasons) == 1
@@ -69,6 +71,7 @@ async def _first_refused_then_served(
         later.mkdir(mode=0o755)
         with anyio.fail_after(30):
             box = await _as_soon_as_there_is_one(supply)
+        assert not supply.unavailable
         assert (await play(box, "print('well')")).output == "well\n"
         await box.destroy()
 

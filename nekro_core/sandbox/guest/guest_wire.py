@@ -33,10 +33,9 @@ READY, CALL, DONE, RESULT, FILE_DONE, END, WORK_DONE, OPENED, ACCEPTED = range(1
 USED, STEWARD, PRINTED, ENDING, MEMORY = range(40, 45)
 """In their numbers: microseconds of a run's processor time, from an agent that meters its box, with
 the bytes of memory that this uses in the text; the process id inside of the steward, below which
-commands are, or 0 when it is gone; bytes that the run had printed when it made the CALL
-which comes next, said where they became more. ENDING has no number: its text says why the agent
-ends, and the box with it. MEMORY has the kilobytes that the box uses while nobody uses it, told half
-a second after the last use."""
+commands are, or 0 when it is gone; bytes that the run had printed when it made the CALL which comes
+next, said where they became more; 0, with a text that says why the agent ends, and the box with it;
+the kilobytes that the box uses while nobody uses it, told half a second after the last use."""
 # From either side: a relayed stream.
 DATA, CREDIT, CLOSE = range(32, 35)
 
