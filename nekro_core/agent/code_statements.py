@@ -30,28 +30,32 @@ _CODE_TOKEN = re.compile(
     | (?P<close>[)\]}])
     | (?P<colon>:)
     | (?P<fence>`{3,})
-    | (?P<word>\w++)
+    | (?P<word>\w+)
     | (?P<other>[^\s\w"'\#\\()\[\]{}:`]+|.)
     """,
     re.VERBOSE | re.DOTALL,
 )
 # What changes no state once a logical line has begun: names, numbers, operators and blanks.
-_PLAIN = re.compile(r"[^\"'#\\()\[\]{}:`\n]*+")
+_PLAIN = re.compile(r"[^\"'#\\()\[\]{}:`\n]*")
 _PREFIX = re.compile(r"\w*\Z")
-_STRING_REST = {
-    "'": re.compile(r"[^'\\\n]*+(?:\\.[^'\\\n]*+)*+", re.DOTALL),
-    '"': re.compile(r'[^"\\\n]*+(?:\\.[^"\\\n]*+)*+', re.DOTALL),
-    "'''": re.compile(r"(?:[^'\\]++|\\.|'(?!''))*+", re.DOTALL),
-    '"""': re.compile(r'(?:[^"\\]++|\\.|"(?!""))*+', re.DOTALL),
+# Where a string or its line may end, and escapes, which are passed over one at a time. Nothing in
+# these is repeated: a repeated group would keep a way back for each of its rounds, and possessive
+# ones CPython before 3.11.5 matches wrongly, Debian 12's too (gh-100061, gh-106052). With "|" and
+# no sets `re` knows the first characters to look for.
+_STRING_STOP = {
+    "'": re.compile(r"\\.|'|\n", re.DOTALL),
+    '"': re.compile(r'\\.|"|\n', re.DOTALL),
+    "'''": re.compile(r"\\.|'''", re.DOTALL),
+    '"""': re.compile(r'\\.|"""', re.DOTALL),
 }
-# Up to something that matters in the literal part of an f-string. A backslash never hides a brace.
-_FORMATTED_REST = {
-    "'": re.compile(r"(?:[^'\\\n{}]++|\\(?![{}]).|\\(?=[{}]))*+", re.DOTALL),
-    '"': re.compile(r'(?:[^"\\\n{}]++|\\(?![{}]).|\\(?=[{}]))*+', re.DOTALL),
-    "'''": re.compile(r"(?:[^'\\{}]++|\\(?![{}]).|\\(?=[{}])|'(?!''))*+", re.DOTALL),
-    '"""': re.compile(r'(?:[^"\\{}]++|\\(?![{}]).|\\(?=[{}])|"(?!""))*+', re.DOTALL),
+# The same in the literal part of an f-string. A backslash never hides a brace.
+_FORMATTED_STOP = {
+    "'": re.compile(r"\\[^{}]|'|\n|\{|\}"),
+    '"': re.compile(r'\\[^{}]|"|\n|\{|\}'),
+    "'''": re.compile(r"\\[^{}]|'''|\{|\}"),
+    '"""': re.compile(r'\\[^{}]|"""|\{|\}'),
 }
-_LINE_START = re.compile(r"[ \t\f]*+")
+_LINE_START = re.compile(r"[ \t\f]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,9 +245,7 @@ class StatementScanner:
 
     def _scan_string(self, text: str, position: int, top: _Open) -> int:
         self._used = len(self._lines)
-        found = _STRING_REST[top.quote].match(text, position)
-        assert found is not None
-        position = found.end()
+        position = _next_stop(_STRING_STOP[top.quote], text, position)
         if text.startswith(top.quote, position):
             self._open.pop()
             self._last = "s"
@@ -254,9 +256,7 @@ class StatementScanner:
 
     def _scan_formatted(self, text: str, position: int, top: _Open) -> int:
         self._used = len(self._lines)
-        found = _FORMATTED_REST[top.quote].match(text, position)
-        assert found is not None
-        position = found.end()
+        position = _next_stop(_FORMATTED_STOP[top.quote], text, position)
         if position >= len(text):
             return position
         if text.startswith(top.quote, position):
@@ -277,6 +277,15 @@ class StatementScanner:
         else:
             raise _Broken  # a single "}"
         return position + 1
+
+
+def _next_stop(stop: re.Pattern[str], text: str, position: int) -> int:
+    """Where the next match stands that is no escape, or where the text ends."""
+    while found := stop.search(text, position):
+        if text[found.start()] != "\\":
+            return found.start()
+        position = found.end()
+    return len(text)
 
 
 def _column_of(indentation: str) -> int:

@@ -1,13 +1,15 @@
 """What is nested too deeply for any reader is cut there, and all else is as it was."""
 
 import json
+import random
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nekro_core.mcp_servers.shallow import DEEPEST, INSTEAD, shallow
+from nekro_core.mcp_servers.shallow import _SIGN, DEEPEST, INSTEAD, shallow
 
 
 def nested(levels: int, inner: Any = None, kind: str = "list") -> Any:
@@ -41,3 +43,31 @@ def test_what_cannot_is_cut_and_its_neighbours_stay(kind: str, levels: int) -> N
 def test_broken_input_stays_broken_input(inner: bytes, levels: int) -> None:
     for text in (b"[" * levels + inner, b"[" * levels + inner + b"]" * levels):
         assert isinstance(shallow(text), bytes)
+
+
+def plain_signs(text: bytes) -> list[bytes]:
+    """What `_SIGN` finds, read one byte after the other."""
+    found, at = [], 0
+    while at < len(text):
+        size = 2 if text[at : at + 1] == b"\\" else 1
+        if at + size <= len(text) and text[at] in b'\\"[]{}':
+            found.append(text[at : at + size])
+        at += size
+    return found
+
+
+def test_signs_are_those_of_a_plain_reading() -> None:
+    dice = random.Random(12)
+    for _ in range(20_000):
+        text = bytes(dice.choices(b'a\n\xe9\\"[]{}', k=dice.randrange(30)))
+        assert _SIGN.findall(text) == plain_signs(text), text
+
+
+@pytest.mark.parametrize("inner", [b'\\"', b'"', b"\\", b"[", b'""'])
+def test_a_hostile_message_takes_linear_time(inner: bytes) -> None:
+    for begin in (b"", b'"'):
+        text = b"[" * 300 + begin + inner * (1_000_000 // len(inner))
+        began = time.process_time()
+        assert shallow(text) == text
+        # Measured at 0.2 s at most; it took 10 s for 64 kB, four times that for twice as much.
+        assert time.process_time() - began < 5
