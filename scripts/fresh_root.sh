@@ -1,27 +1,63 @@
 #!/bin/sh
-# A Debian 12 that nobody prepared, and this checkout cloned into it: `scripts/fresh_root.sh FOLDER [COMMAND]`.
-# Needs root, debootstrap and the machine's own package mirror. Without a COMMAND it runs `make run`.
-# pivot_root, not chroot: in a plain chroot the kernel refuses user namespaces.
+# A Debian 12 that nobody prepared, and what is committed of this checkout cloned into it:
+#   scripts/fresh_root.sh FOLDER [COMMAND]
+# Without a COMMAND both commands of the README run in it; ends with 0 if they went well. The root has
+# the packages of the release and none of the security archive, so the oldest Python of Debian 12 that
+# anybody still has. It is kept in FOLDER for the next time, the clone is not.
+# Needs root, git and debootstrap, and takes the machine's own package mirror, certificates and pip's
+# index and proxy with it. PORT=8080 keeps `make run` to a port; a free one is taken otherwise.
 set -eu
-root=$(mkdir -p "$1" && cd "$1" && pwd)
-here=$(cd "$(dirname "$0")/.." && pwd)
-command=${2:-make run}
-
-if [ ! -x "$root/usr/bin/git" ]; then
-    mirror=$(sed -n 's/^URIs: *//p; s/^deb [^ ]*\(http[^ ]*\).*/\1/p' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -n 1)
-    debootstrap --variant=minbase --include=ca-certificates bookworm "$root" "$mirror"
-    # This machine's trust and name service, so that the registries answer inside as they do outside.
-    cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
-    cp /etc/resolv.conf "$root/etc/resolv.conf"
-    chroot "$root" apt-get install -y --no-install-recommends git make python3-venv
+if [ $# -lt 1 ] || [ $# -gt 2 ]; then
+    echo "scripts/fresh_root.sh FOLDER [COMMAND]: the folder that the fresh Debian is, or will be, in" >&2
+    exit 2
 fi
-rm -rf "$root/root/nekro-core" && git clone --quiet "$here" "$root/root/nekro-core"
+if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
+    echo "A fresh Debian is made by root with debootstrap: apt-get install debootstrap" >&2
+    exit 2
+fi
+root=$(mkdir -p "$1" && cd "$1" && pwd -P)
+here=$(cd "$(dirname "$0")/.." && pwd -P)
+command=${2:-sh scripts/readme_commands.sh}
+ours="$root/.nekro-fresh"
 
+# One that was begun and not finished is made again; a folder with something else in it is not ours.
+if [ "$(cat "$ours" 2>/dev/null)" != ready ]; then
+    if [ ! -e "$ours" ] && [ -n "$(ls -A "$root")" ]; then
+        echo "$root holds something that is no fresh Debian of ours; name an empty folder" >&2
+        exit 2
+    fi
+    find "$root" -xdev -mindepth 1 -delete
+    echo begun >"$ours"
+    mirror=$(sed -n 's/^URIs: *//p; s/^deb [^ ]*\(http[^ ]*\).*/\1/p' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
+        grep '/debian/*$' | head -n 1)
+    debootstrap --variant=minbase --include=ca-certificates bookworm "$root" ${mirror:+"$mirror"}
+    # This machine's trust, so that the registries answer inside as they do outside.
+    cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
+    cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+    chroot "$root" apt-get install -y --no-install-recommends git make python3-venv
+    echo ready >"$ours"
+fi
+cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+rm -rf "$root/root/nekro-core" && git clone --quiet "$here" "$root/root/nekro-core"
+echo "In $root: python3.11 $(chroot "$root" dpkg-query -W -f '${Version}' python3.11)," \
+    "nekro-core $(git -C "$here" log -1 --format='%h %s')"
+[ -z "$(git -C "$here" status --porcelain)" ] || echo "What is not committed here is not in it."
+
+index=${PIP_INDEX_URL:-$(python3 -m pip config get global.index-url 2>/dev/null || true)}
+set -- "$root" "$command"
+# pivot_root, not chroot: in a plain chroot the kernel refuses user namespaces. The shell stays as the
+# first process, which has to clear away what others leave behind.
 exec env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM="${TERM:-dumb}" LANG=C.UTF-8 \
-    PIP_CERT=/etc/ssl/certs/ca-certificates.crt ${PORT:+PORT="$PORT"} \
-    unshare --mount --pid --fork sh -c '
-        mount --make-rprivate / && mount --bind "$1" "$1" && cd "$1" && mkdir -p old
-        mount --rbind /dev dev && mount -t tmpfs tmpfs tmp && mount -t sysfs sysfs sys
-        pivot_root . old && mount -t proc proc /proc && umount -l /old
-        cd /root/nekro-core && exec sh -c "$2"
-    ' sh "$root" "$command"
+    PORT="${PORT:-0}" PIP_CERT=/etc/ssl/certs/ca-certificates.crt ${index:+PIP_INDEX_URL="$index"} \
+    ${PIP_TRUSTED_HOST:+PIP_TRUSTED_HOST="$PIP_TRUSTED_HOST"} ${PIP_PROXY:+PIP_PROXY="$PIP_PROXY"} \
+    ${PIP_DEFAULT_TIMEOUT:+PIP_DEFAULT_TIMEOUT="$PIP_DEFAULT_TIMEOUT"} \
+    ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+    ${no_proxy:+no_proxy="$no_proxy"} ${ARGS:+ARGS="$ARGS"} \
+    unshare --mount --pid --fork --kill-child sh -c '
+        mount --make-rprivate / && mount --bind "$1" "$1" && cd "$1" && mkdir -p old || exit 2
+        mount --rbind /dev dev && mount -t tmpfs tmpfs dev/shm && mount -t tmpfs tmpfs tmp || exit 2
+        mount -t sysfs sysfs sys && pivot_root . old && mount -t proc proc /proc || exit 2
+        umount -l /old && cd /root/nekro-core || exit 2
+        sh -c "$2"
+        exit $?
+    ' sh "$@"
