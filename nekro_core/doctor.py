@@ -16,6 +16,7 @@ from pathlib import Path
 import anyio
 import httpx
 
+from nekro_core.agent.code_check import wrongly_cut
 from nekro_core.conduct import ConductBook
 from nekro_core.conduct.file import FILE_NAME as CONDUCT
 from nekro_core.delivery.accounts import FILE_NAME as ACCOUNTS
@@ -58,6 +59,7 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
         seen=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         remedy="the jail needs Linux; elsewhere the bot runs no code",
     )
+    yield code_stream()
     yield _disk(settings.nekro_data_dir)
     yield await _process(settings)
     yield await _database(settings)
@@ -72,6 +74,21 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
         yield finding
     for finding in _files_of_operators(settings.nekro_data_dir):
         yield finding
+
+
+def code_stream() -> Finding:
+    """Whether code is cut into statements rightly on this very Python, which may have faults."""
+    if wrong := wrongly_cut():
+        return Finding(
+            area="code",
+            ok=False,
+            seen=f"this Python cuts replies of the model wrongly, one of them is {wrong[0]!r}",
+            remedy="use another build of Python: bring the system's up to date, or name another: "
+            "make clean, then make run PYTHON=python3.12",
+        )
+    return Finding(
+        area="code", ok=True, seen="replies are cut into their statements as they should"
+    )
 
 
 def _files_of_operators(data: Path) -> Iterator[Finding]:

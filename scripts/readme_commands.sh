@@ -4,11 +4,13 @@
 set -u
 limit=${LIMIT:-1800} # seconds; packages and weights are 1.2 GB
 log=data/make-run.log
+# The printed link, opened as a browser does, which keeps the cookie that it is given.
 page='
-import json, urllib.request
-address = json.load(open("data/running.json"))["address"]
-with urllib.request.urlopen(address, timeout=10) as answer:
-    print(answer.status, answer.headers.get_content_type(), "at", address.partition("?")[0])
+import http.cookiejar, re, sys, urllib.request
+link = re.search(r"http://\S+token=\S+", open(sys.argv[1]).read()).group()
+jar = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
+with urllib.request.build_opener(jar).open(link, timeout=10) as answer:
+    print(answer.status, answer.headers.get_content_type(), "at", answer.url, len(answer.read()), "bytes")
 '
 
 began=$(date +%s)
@@ -22,7 +24,7 @@ gone_wrong() {
     echo "make run: $1"
     exit 1
 }
-while ! seen=$(python3 -c "$page" 2>/dev/null); do
+while ! seen=$(python3 -c "$page" "$log" 2>/dev/null); do
     kill -0 "$run" 2>/dev/null || gone_wrong "ended before its page answered"
     [ $(($(date +%s) - began)) -lt "$limit" ] || gone_wrong "its page did not answer within $limit s"
     sleep 1

@@ -41,6 +41,7 @@ async def test_a_healthy_machine(folder: Path, write_env) -> None:
         found = await findings(folder)
     assert [f for f in found.values() if f.ok is False] == []
     assert "Python" in found["system"].seen
+    assert "as they should" in found["code"].seen
     assert found["bot"].seen == "does not run; port 0 is free for it"
     assert found["database"].seen == "is made at the first start"
     assert "checks hold" in found["boxes"].seen
