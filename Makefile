@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 VENV   := .venv
+FRESH  := /tmp/nekro-fresh
 SYNAPSE := .venv-synapse
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
@@ -11,7 +12,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run chat doctor kit test long check format bench crash soak attack stdlib platforms synapse telegram-peer koishi clean
+.PHONY: help run chat doctor kit test test-python fresh long check format bench crash soak attack stdlib platforms synapse telegram-peer koishi clean
 
 help:
 	@echo "make run      start the bot; prints the address of its page"
@@ -26,6 +27,9 @@ help:
 	@echo "make soak     an hour of 50 messages a second in 500 chats (MINUTES=60)"
 	@echo "make crash    many kill -9 under load      make koishi   our OneBot peer against Koishi"
 	@echo "make stdlib   the code stream over every module of the standard library"
+	@echo "make test-python PYTHON=python3.13  the test suite on another Python, in .venv-3.13"
+	@echo "make fresh    make run and make test in a Debian 12 that nobody prepared, with its first"
+	@echo "              Python; needs root and debootstrap, 5 GB in FRESH=/tmp/nekro-fresh, half an hour"
 
 run: $(VENV)/.installed
 	@$(BIN)/nekro run
@@ -45,6 +49,16 @@ kit: $(VENV)/.installed-kit
 AT_ONCE := --dist loadfile --no-loadscope-reorder --numprocesses
 test: $(VENV)/.installed-dev
 	$(BIN)/pytest -m "not long" $(AT_ONCE) 3 $(ARGS)
+
+# An environment for each version, so that none is made anew when another one is tried.
+test-python:
+	@sh scripts/preflight.sh $(PYTHON)
+	@$(MAKE) --no-print-directory test \
+	    VENV=.venv-$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+
+# What is committed, not what lies here: somebody else gets no more than that.
+fresh:
+	@sh scripts/fresh_root.sh "$(FRESH)"
 
 long: $(VENV)/.installed-dev
 	@$(MAKE) --no-print-directory synapse || echo "Synapse cannot be had: what needs it is skipped"
@@ -99,7 +113,7 @@ koishi: $(VENV)/.installed-dev
 	$(BIN)/pytest tests/peers/koishi $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(SYNAPSE) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-3.* $(SYNAPSE) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # An environment remembers its own folder and its Python; one that was moved must be made again. Only
 # said here: what a person has in it is theirs to throw away.

@@ -19,15 +19,17 @@ root=$(mkdir -p "$1" && cd "$1" && pwd -P)
 here=$(cd "$(dirname "$0")/.." && pwd -P)
 command=${2:-sh scripts/readme_commands.sh}
 ours="$root/.nekro-fresh"
+if [ ! -e "$ours" ] && [ -n "$(ls -A "$root")" ]; then
+    echo "$root holds something that is no fresh Debian of ours; name an empty folder" >&2
+    exit 2
+fi
+# One at a time: held until the run is over, and closed for what runs inside.
+exec 9>>"$ours"
+flock --nonblock 9 || { echo "$root is in use by another run; name another folder" >&2; exit 2; }
 
-# One that was begun and not finished is made again; a folder with something else in it is not ours.
-if [ "$(cat "$ours" 2>/dev/null)" != ready ]; then
-    if [ ! -e "$ours" ] && [ -n "$(ls -A "$root")" ]; then
-        echo "$root holds something that is no fresh Debian of ours; name an empty folder" >&2
-        exit 2
-    fi
-    find "$root" -xdev -mindepth 1 -delete
-    echo begun >"$ours"
+# One that was begun and not finished is made again.
+if [ "$(cat "$ours")" != ready ]; then
+    find "$root" -xdev -mindepth 1 ! -path "$ours" -delete
     mirror=$(sed -n 's/^URIs: *//p; s/^deb [^ ]*\(http[^ ]*\).*/\1/p' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
         grep '/debian/*$' | head -n 1)
     debootstrap --variant=minbase --include=ca-certificates bookworm "$root" ${mirror:+"$mirror"}
@@ -54,6 +56,7 @@ exec env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM="${TERM:-dumb}" L
     ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
     ${no_proxy:+no_proxy="$no_proxy"} ${ARGS:+ARGS="$ARGS"} \
     unshare --mount --pid --fork --kill-child sh -c '
+        exec 9>&-
         mount --make-rprivate / && mount --bind "$1" "$1" && cd "$1" && mkdir -p old || exit 2
         mount --rbind /dev dev && mount -t tmpfs tmpfs dev/shm && mount -t tmpfs tmpfs tmp || exit 2
         mount -t sysfs sysfs sys && pivot_root . old && mount -t proc proc /proc || exit 2
