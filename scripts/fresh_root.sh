@@ -11,16 +11,16 @@ if [ $# -lt 1 ] || [ $# -gt 2 ]; then
     echo "scripts/fresh_root.sh FOLDER [COMMAND]: the folder that the fresh Debian is, or will be, in" >&2
     exit 2
 fi
-if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
-    echo "A fresh Debian is made by root with debootstrap: apt-get install debootstrap" >&2
-    exit 2
-fi
 root=$(mkdir -p "$1" && cd "$1" && pwd -P)
 here=$(cd "$(dirname "$0")/.." && pwd -P)
 command=${2:-sh scripts/readme_commands.sh}
 ours="$root/.nekro-fresh"
 if [ ! -e "$ours" ] && [ -n "$(ls -A "$root")" ]; then
     echo "$root holds something that is no fresh Debian of ours; name an empty folder" >&2
+    exit 2
+fi
+if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
+    echo "A fresh Debian is made by root with debootstrap: apt-get install debootstrap" >&2
     exit 2
 fi
 # One at a time: held until the run is over, and closed for what runs inside.

@@ -31,7 +31,7 @@ while ! seen=$(python3 -c "$page" "$log" 2>/dev/null); do
 done
 echo "make run: its page answered after $(($(date +%s) - began)) s: $seen"
 kill "$run"
-wait "$run"
+wait "$run" 2>/dev/null
 [ ! -e data/running.json ] || gone_wrong "did not end in good order when it was told to"
 
 began=$(date +%s)

@@ -83,3 +83,65 @@ def test_what_a_bare_machine_lacks_is_named_with_its_remedy(
     )
     assert says in ended.stderr
     assert bool(ended.returncode) == bool(says)
+
+
+def test_a_fresh_debian_is_made_in_no_folder_that_holds_something_else(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("a letter")
+    ended = script("fresh_root.sh", str(tmp_path), folder=tmp_path)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "holds something that is no fresh Debian of ours; name an empty folder" in ended.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["mine"]
+
+
+PAGE = """
+import http.server, os, pathlib, signal
+server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+note = pathlib.Path("data/running.json")
+note.write_text("")
+def end(*_):
+    note.unlink()
+    os._exit(0)
+signal.signal(signal.SIGTERM, end)
+print(f"    http://127.0.0.1:{server.server_port}/?token=abc", flush=True)
+server.serve_forever()
+"""
+
+
+@pytest.mark.parametrize(
+    ("run", "tests_end_with", "code", "says"),
+    [
+        ("page", 0, 0, ["its page answered after", "200 text/html", "make test: ended with 0"]),
+        ("page", 3, 3, ["its page answered after", "make test: ended with 3"]),
+        ("echo no venv; exit 1", 0, 1, ["no venv", "make run: ended before its page answered"]),
+        ("exec sleep 60", 0, 1, ["make run: its page did not answer within 2 s"]),
+        ("touch data/running.json; page", 0, 1, ["did not end in good order"]),
+    ],
+)
+def test_both_commands_of_the_readme_are_judged(
+    tmp_path: Path, run: str, tests_end_with: int, code: int, says: list[str]
+) -> None:
+    (tmp_path / "data").mkdir()
+    page = PAGE if not run.startswith("touch") else PAGE.replace("note.unlink()", "pass")
+    (tmp_path / "page.py").write_text(page)
+    begin = run.replace("page", f"exec {sys.executable} page.py")
+    (tmp_path / "make").write_text(f'#!/bin/sh\n[ "$1" = run ] || exit {tests_end_with}\n{begin}\n')
+    (tmp_path / "make").chmod(0o755)
+    limit = "2" if "sleep" in run else "60"
+    ended = script("readme_commands.sh", folder=tmp_path, LIMIT=limit)
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    assert all(each in ended.stdout for each in says), ended.stdout
+
+
+def script(
+    name: str, *arguments: str, folder: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """A script's end, with the folder's programs before all others."""
+    path = f"{folder}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["sh", SCRIPTS / name, *arguments],
+        cwd=folder,
+        env={**os.environ, "PATH": path, **environment},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
