@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 SINGLE = frozenset((codes.LITERAL, codes.NOT_LITERAL, codes.IN, codes.ANY, codes.CATEGORY))
 # What a pattern must have in it to be looked at, and what of it can be told from a part of one.
 HINT = re.compile(r"[*+?}]\+|\(\?>")
-PART = re.compile(r"\)(?:[*+?]|\{[\d,]*\})\+|\(\?>")
+PART = re.compile(r"(?<!\()\)(?:[*+?]|\{[\d,]*\})\+|\(\?>")
 
 
 def sources() -> Iterator[Path]:
@@ -64,7 +64,8 @@ def repeats_a_group(parsed: object) -> bool:
             return True
         if op is codes.POSSESSIVE_REPEAT:
             (inner, *others) = argument[2]
-            if others or inner[0] not in SINGLE:
+            nothing = inner[0] is codes.SUBPATTERN and not inner[1][-1]
+            if others or not (inner[0] in SINGLE or nothing):
                 return True
     return any(map(repeats_a_group, parsed))
 
@@ -94,6 +95,8 @@ def wrong_somewhere(text: str | bytes, flags: int) -> bool:
         (r're.compile(r"\(\+\)\+")', None),
         (r're.compile(r"\++(a)")', None),
         ('"""f(x)++ of C++"""', 1),
+        ('SAFE = "!$&\'()*+,;="  # in an address', None),
+        ('SAFE = "[!$&\'()*+,;="', None),
     ],
 )
 def test_a_group_that_is_repeated_possessively_is_found(source: str, line: int | None) -> None:
