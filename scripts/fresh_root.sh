@@ -5,7 +5,7 @@
 # the packages of the release and none of the security archive, so the oldest Python of Debian 12 that
 # anybody still has. It is kept in FOLDER for the next time, the clone is not.
 # Needs root, git and debootstrap, and takes the machine's own package mirror, certificates and pip's
-# index and proxy with it. PORT=8080 keeps `make run` to a port; a free one is taken otherwise.
+# index and proxy with it.
 set -eu
 if [ $# -lt 1 ] || [ $# -gt 2 ]; then
     echo "scripts/fresh_root.sh FOLDER [COMMAND]: the folder that the fresh Debian is, or will be, in" >&2
@@ -39,7 +39,9 @@ if [ "$(cat "$ours")" != ready ]; then
     chroot "$root" apt-get install -y --no-install-recommends git make python3-venv
     echo ready >"$ours"
 fi
+# What every installer writes and debootstrap does not.
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts"
 rm -rf "$root/root/nekro-core" && git clone --quiet "$here" "$root/root/nekro-core"
 echo "In $root: python3.11 $(chroot "$root" dpkg-query -W -f '${Version}' python3.11)," \
     "nekro-core $(git -C "$here" log -1 --format='%h %s')"
@@ -50,7 +52,7 @@ set -- "$root" "$command"
 # pivot_root, not chroot: in a plain chroot the kernel refuses user namespaces. The shell stays as the
 # first process, which has to clear away what others leave behind.
 exec env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM="${TERM:-dumb}" LANG=C.UTF-8 \
-    PORT="${PORT:-0}" PIP_CERT=/etc/ssl/certs/ca-certificates.crt ${index:+PIP_INDEX_URL="$index"} \
+    PIP_CERT=/etc/ssl/certs/ca-certificates.crt ${index:+PIP_INDEX_URL="$index"} \
     ${PIP_TRUSTED_HOST:+PIP_TRUSTED_HOST="$PIP_TRUSTED_HOST"} ${PIP_PROXY:+PIP_PROXY="$PIP_PROXY"} \
     ${PIP_DEFAULT_TIMEOUT:+PIP_DEFAULT_TIMEOUT="$PIP_DEFAULT_TIMEOUT"} \
     ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \

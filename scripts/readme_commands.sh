@@ -15,7 +15,7 @@ with urllib.request.build_opener(jar).open(link, timeout=10) as answer:
 
 began=$(date +%s)
 echo "make run ..."
-make run >"$log" 2>&1 &
+PORT=0 make run >"$log" 2>&1 & # a free port: another bot may run here
 run=$!
 gone_wrong() {
     kill "$run" 2>/dev/null
