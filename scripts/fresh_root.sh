@@ -7,6 +7,7 @@
 # Needs root, git and debootstrap, and takes the machine's own package mirror, certificates and pip's
 # index and proxy with it.
 set -eu
+unset TMPDIR TMP TEMP # folders of this machine, which are not there inside
 if [ $# -lt 1 ] || [ $# -gt 2 ]; then
     echo "scripts/fresh_root.sh FOLDER [COMMAND]: the folder that the fresh Debian is, or will be, in" >&2
     exit 2
@@ -15,6 +16,7 @@ root=$(mkdir -p "$1" && cd "$1" && pwd -P)
 here=$(cd "$(dirname "$0")/.." && pwd -P)
 command=${2:-sh scripts/readme_commands.sh}
 ours="$root/.nekro-fresh"
+case $root in *[[:space:]]*) echo "debootstrap takes no folder with a blank in its name: $root" >&2 && exit 2 ;; esac
 if [ ! -e "$ours" ] && [ -n "$(ls -A "$root")" ]; then
     echo "$root holds something that is no fresh Debian of ours; name an empty folder" >&2
     exit 2
@@ -36,7 +38,7 @@ if [ "$(cat "$ours")" != ready ]; then
     # This machine's trust, so that the registries answer inside as they do outside.
     cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
     cp -L /etc/resolv.conf "$root/etc/resolv.conf"
-    chroot "$root" apt-get install -y --no-install-recommends git make python3-venv
+    DEBIAN_FRONTEND=noninteractive chroot "$root" apt-get install -y --no-install-recommends git make python3-venv
     echo ready >"$ours"
 fi
 # What every installer writes and debootstrap does not.

@@ -91,6 +91,8 @@ def test_a_fresh_debian_is_made_in_no_folder_that_holds_something_else(tmp_path:
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "holds something that is no fresh Debian of ours; name an empty folder" in ended.stderr
     assert [each.name for each in tmp_path.iterdir()] == ["mine"]
+    blank = script("fresh_root.sh", str(tmp_path / "a b"), folder=tmp_path)
+    assert "debootstrap takes no folder with a blank in its name" in blank.stderr
 
 
 PAGE = """
