@@ -29,7 +29,7 @@ help:
 	@echo "make stdlib   the code stream over every module of the standard library"
 	@echo "make test-python PYTHON=python3.13  the test suite on another Python, in .venv-3.13"
 	@echo "make fresh    make run and make test in a Debian 12 that nobody prepared, with its first"
-	@echo "              Python; needs root and debootstrap, 5 GB in FRESH=/tmp/nekro-fresh, half an hour"
+	@echo "              Python; needs root and debootstrap, 2.5 GB in FRESH=/tmp/nekro-fresh"
 
 run: $(VENV)/.installed
 	@$(BIN)/nekro run
