@@ -27,6 +27,7 @@ while True:
 async def serve_echo(box: Box, port: int) -> None:
     """Start a server in the box that sends everything back, and ``|end`` at the end."""
     await box.write_file("echo.py", ECHO.encode())
+    await box.write_file(f"ready.{port}", b"")  # the shell may make it only after its command
     await box.execute(f"python3 -I -S echo.py {port} > ready.{port} 2>&1 &")
     while b"ready" not in await box.read_file(f"ready.{port}", limit=1000):
         await anyio.sleep(0.01)
