@@ -20,6 +20,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from nekro_core.child_processes import may_die
 from nekro_core.mcp_servers.configuration import ServerConfig
 from nekro_core.mcp_servers.shallow import shallow
 
@@ -48,6 +49,7 @@ async def child_process(
         cwd=server.cwd or None,
         start_new_session=True,
     )
+    may_die(process)
     incoming, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
     try:

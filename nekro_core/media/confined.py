@@ -13,6 +13,7 @@ import anyio
 from anyio.abc import Process
 
 import nekro_core
+from nekro_core.child_processes import may_die
 from nekro_core.media.answers import MOST_OUT, read_answer
 from nekro_core.media.confinement import MEMORY
 from nekro_core.media.errors import MediaError, Unusable
@@ -52,8 +53,10 @@ def environment() -> dict[str, str]:
 
 
 async def _exchange(module: str, question: bytes) -> bytes:
-    process = await anyio.open_process(
-        command(module), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment()
+    process = may_die(
+        await anyio.open_process(
+            command(module), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment()
+        )
     )
     try:
         async with anyio.create_task_group() as tasks:

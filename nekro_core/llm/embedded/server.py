@@ -12,6 +12,7 @@ import anyio
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from nekro_core.child_processes import may_die
 from nekro_core.held_folder import HeldFolder
 from nekro_core.llm.embedded.openmp import library_path
 from nekro_core.llm.embedded.settings import EmbeddedSettings
@@ -88,7 +89,7 @@ class ModelServer:
     async def _open(self, log: Path) -> Process:
         script = Path(__file__).with_name("serve.py")
         with log.open("wb") as errors:
-            return await anyio.open_process(
+            process = await anyio.open_process(
                 [sys.executable, "-P", str(script)],  # -P: nothing of our folder shadows a library
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -96,6 +97,7 @@ class ModelServer:
                 env=self._environment(),
                 start_new_session=True,  # Ctrl-C is for the bot, which then ends this in order
             )
+        return may_die(process)
 
     def _environment(self) -> dict[str, str]:
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
