@@ -151,7 +151,9 @@ class CommandConformance:
         with anyio.fail_after(30):
             result = await box.execute(command, timeout_s=2)
         assert (result.exit_code, result.timed_out, result.stdout.text) == (124, True, "x\n")
-        assert [await present(box, mark) for mark in ("1004", "1005", "1006")] == [0, 0, 0]
+        # Killed, they go when the kernel comes to it: 2 of 120 were still seen at load 28.
+        for mark in ("1004", "1005", "1006"):
+            assert await gone(box, mark)
 
     async def test_a_command_ends_with_whoever_waits_for_it(self, box: Box) -> None:
         with anyio.move_on_after(0.4):
