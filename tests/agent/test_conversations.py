@@ -19,7 +19,7 @@ from nekro_core.llm.model import (
     RequestRejected,
 )
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
-from nekro_core.sandbox.box import RunLimits
+from nekro_core.sandbox.box import Box, RunLimits
 from tests.agent.bot import GROUP, LIN, NoBoxes, fence, running_bot
 from tests.agent.conftest import Shelf
 from tests.delivery.fakes import FakeAdapter
@@ -201,6 +201,23 @@ async def test_without_a_backend_the_chat_is_told_and_the_model_is_not_paid(fold
         assert said.startswith("我")
         assert model.requests == []
         assert (await bot.last_turn()).stop == "no_backend"
+
+
+async def test_the_model_is_asked_before_a_box_is_made(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel([fence("send_channel_message('a')")])
+    asked: list[int] = []
+
+    class Source:
+        unavailable = ""
+        pool_bytes = 0
+
+        async def take(self, image: str = "") -> Box:
+            asked.append(len(model.requests))
+            return await boxes.take(image)
+
+    async with running_bot(folder, Source(), model) as bot:
+        assert await bot.ask("hi") == ["a"]
+    assert asked == [1]
 
 
 @pytest.mark.parametrize(
