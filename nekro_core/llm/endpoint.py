@@ -1,20 +1,20 @@
 """The HTTP side of an OpenAI-compatible model: one request, and the events of its response.
 
-Only `nekro_core.llm.openai_model` imports this, and only when the first request is made: the SDK
-takes a second of processor time to import.
+httpx2 alone: the openai SDK takes half a second of processor time to import, 40 MB of memory, and
+all that was used of it was this one request. See docs/decisions/0031.
 """
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
 import httpx2
-import openai
 
+from nekro_core import __version__
 from nekro_core.llm.attempt import Attempt, AttemptFailed
 from nekro_core.llm.events import Done, Event, StreamGarbled, parse_chunk, read_events
 from nekro_core.llm.failures import Redactor, describe, retry_after
@@ -32,6 +32,30 @@ _ONCE = httpx2.Limits(max_keepalive_connections=0)
 in 50 requests on a busy machine); a new one to a Unix socket costs nothing."""
 
 
+_LIMITS = httpx2.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=5.0)
+
+
+_UNREACHABLE = (httpx2.HTTPError, httpx2.InvalidURL)
+
+
+class _Declined(Exception):
+    """An answer whose status is an error. ``body`` is its JSON, what stands under ``error`` where
+    there is that, or its text."""
+
+    def __init__(self, response: httpx2.Response, text: bytes) -> None:
+        said = text.decode(errors="replace").strip()
+        try:
+            found = json.loads(said)
+        except (ValueError, RecursionError):
+            found = None
+        self.status = response.status_code
+        self.retry_after_s = retry_after(response.headers.get("retry-after"))
+        self.body = said if found is None else found
+        if isinstance(found, dict):
+            self.body = found.get("error", found)
+        super().__init__(said or f"status {self.status} without a word")
+
+
 class Endpoint:
     """Connections to one address, or to a Unix ``socket``."""
 
@@ -46,27 +70,25 @@ class Endpoint:
         self._redact = redact
         self._clock = clock
         self._host = urlsplit(settings.base_url).netloc
-        self._client = openai.AsyncOpenAI(
-            base_url=settings.base_url,
-            api_key=settings.api_key.get_secret_value() or "none",
-            max_retries=0,
+        self._address = f"{settings.base_url.rstrip('/')}/chat/completions"
+        self._client = httpx2.AsyncClient(
+            headers={
+                "Authorization": f"Bearer {settings.api_key.get_secret_value() or 'none'}",
+                "Accept": "application/json",
+                "User-Agent": f"nekro-core/{__version__}",
+            },
             # No proxy of the environment stands between us and a socket of our own.
-            http_client=(
-                httpx2.AsyncClient(
-                    transport=httpx2.AsyncHTTPTransport(uds=str(socket), limits=_ONCE)
-                )
-                if socket
-                else httpx2.AsyncClient(proxy=settings.proxy)
-                if settings.proxy
-                else None
-            ),
+            transport=httpx2.AsyncHTTPTransport(uds=str(socket), limits=_ONCE) if socket else None,
+            proxy=settings.proxy or None,
+            limits=_LIMITS,
+            follow_redirects=socket is None,
             # Times of a reply are kept below, where one deadline spans tries, thoughts and words.
             timeout=httpx2.Timeout(None, connect=settings.connect_s),
         )
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        await self._client.aclose()
 
     async def events(
         self, fields: dict[str, Any], attempt: Attempt, deadline: float
@@ -93,23 +115,21 @@ class Endpoint:
                     if event is None:
                         return
                     yield event
-        except (TimeoutError, openai.OpenAIError, httpx2.HTTPError, StreamGarbled) as error:
+        except (TimeoutError, _Declined, *_UNREACHABLE, StreamGarbled) as error:
             if attempt.reason or attempt.done:
                 return
             raise self._explain(error, attempt) from error
 
     async def _post(self, fields: dict[str, Any]) -> httpx2.Response:
-        """Send a request and give its response unread. ``chat.completions.create`` would first walk
-        through every message beside its annotations: 2 to 4 ms before anything leaves."""
-        response = await self._client.post(
-            "/chat/completions",
-            cast_to=httpx2.Response,
-            body=fields,
-            options={"security": {"bearer_auth": True}},
-            stream=True,
-            stream_cls=openai.AsyncStream[Any],
-        )
-        return cast(httpx2.Response, response)  # `stream` means unread; `cast_to` decides the type
+        """Send a request and give its response unread."""
+        request = self._client.build_request("POST", self._address, json=fields)
+        response = await self._client.send(request, stream=True)
+        if response.is_success:
+            return response
+        try:
+            raise _Declined(response, await _read_bounded(response.aiter_bytes()))
+        finally:
+            await response.aclose()
 
     def _patience(self, attempt: Attempt, begin_by: float, deadline: float) -> float:
         """Seconds for which the next event is awaited."""
@@ -123,20 +143,20 @@ class Endpoint:
 
     def _explain(self, error: Exception, attempt: Attempt) -> AttemptFailed:
         host = self._host
-        if isinstance(error, openai.APIStatusError):
+        if isinstance(error, _Declined):
             described, again = describe(
-                error.status_code,
+                error.status,
                 error.body,
-                error.message,
+                str(error),
                 self._redact,
-                retry_after_s=retry_after(error.response.headers.get("retry-after")),
+                retry_after_s=error.retry_after_s,
             )
             return AttemptFailed(described, again=again)
         if isinstance(error, StreamGarbled):
             what = f"{host} sent what is no reply: {self._redact(str(error))}"
         elif isinstance(error, TimeoutError):
             what = f"{host} was silent for too long"
-        elif isinstance(error, openai.APITimeoutError):
+        elif isinstance(error, httpx2.TimeoutException):
             what = f"no connection to {host} within {self._settings.connect_s:g} s"
         else:
             cause = error.__cause__ or error

@@ -1,12 +1,11 @@
 """Any model behind an OpenAI-compatible address."""
 
-import importlib
 import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
@@ -14,6 +13,7 @@ import anyio.to_thread
 
 from nekro_core.llm.attempt import Attempt, AttemptFailed
 from nekro_core.llm.dialect import Dialect, encode_request
+from nekro_core.llm.endpoint import Endpoint
 from nekro_core.llm.events import Cost, Done, Event, Failure, Refusal, Stopped, Thought, Words
 from nekro_core.llm.failures import Redactor, describe, status_of
 from nekro_core.llm.function_calls import CallPiece, TooManyCalls
@@ -32,9 +32,6 @@ from nekro_core.llm.model import (
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.llm.thinking import ThoughtFilter
 
-if TYPE_CHECKING:
-    from nekro_core.llm.endpoint import Endpoint
-
 _LONGEST_BACKOFF_S = 30.0
 """A provider that asks for more is better reported than waited for: a person is waiting too."""
 
@@ -43,7 +40,7 @@ _FILTER_REASONS = frozenset({"content_filter", "refusal", "safety", "sensitive"}
 
 
 class OpenAIChatModel:
-    """A `ChatModel` over HTTP, through the openai SDK.
+    """A `ChatModel` over HTTP.
 
     The last deltas of a reply are its calls, `Usage` and `Finished`. Where the provider sends no
     usage (or refuses the field that asks for it) it is estimated and marked. A reply that breaks
@@ -52,9 +49,8 @@ class OpenAIChatModel:
 
     Tries follow one another with backoff and jitter, as long as nothing of the reply, a thought
     included, has arrived: what has arrived was paid for. ``Retry-After`` is honoured up to 30 s;
-    beyond that `QuotaExceeded` says when to come back. The SDK's own retries are off, for they
-    would not know of our deadline. ``socket`` is a Unix socket to connect to, whatever the address
-    says. ``clock``, ``sleep`` and ``jitter`` are passed in for tests.
+    beyond that `QuotaExceeded` says when to come back. ``socket`` is a Unix socket to connect to,
+    whatever the address says. ``clock``, ``sleep`` and ``jitter`` are passed in for tests.
     """
 
     def __init__(
@@ -94,25 +90,20 @@ class OpenAIChatModel:
         return self._profile
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:  # noqa: ARG002
-        """Load the SDK. The provider keeps what it has read by itself."""
+        """Make the client. The provider keeps what it has read by itself."""
         await self.connect()
 
-    async def connect(self) -> "Endpoint":
-        """Load the SDK, where that has not happened: a second of work, done in a thread.
-
-        The first request does it; who has time before may.
+    async def connect(self) -> Endpoint:
+        """Make the client, where that has not happened: 0.1 s of work (certificates), done in a
+        thread. The first request does it; who has time before may.
         """
         if self._endpoint is not None:
             return self._endpoint
         async with self._lock:
             if self._endpoint is None:
-                module: Any = await anyio.to_thread.run_sync(
-                    importlib.import_module, "nekro_core.llm.endpoint"
+                self._endpoint = await anyio.to_thread.run_sync(
+                    Endpoint, self._settings, self._redact, self._socket, self._clock
                 )
-                endpoint: Endpoint = module.Endpoint(
-                    self._settings, self._redact, self._socket, self._clock
-                )
-                self._endpoint = endpoint
             return self._endpoint
 
     async def aclose(self) -> None:
@@ -163,7 +154,7 @@ class OpenAIChatModel:
         return float(max(asked, wished) + wished * self._jitter())
 
     async def _try(
-        self, endpoint: "Endpoint", request: ChatRequest, dialect: Dialect, deadline: float
+        self, endpoint: Endpoint, request: ChatRequest, dialect: Dialect, deadline: float
     ) -> AsyncGenerator[Delta, None]:
         attempt = Attempt(request)
         thoughts = ThoughtFilter()

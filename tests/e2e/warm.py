@@ -27,7 +27,7 @@ IMPORTED = (
     "nonebot.drivers.httpx",
     "nonebot.drivers.websockets",
     "nonebot.adapters.onebot.v11",
-    "openai.resources.chat.completions",
+    "nekro_core.llm.endpoint",
     "nicegui.ui",
     "tortoise.backends.asyncpg",
 )
