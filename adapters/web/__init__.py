@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import anyio
 from fastapi import FastAPI
@@ -16,7 +17,7 @@ from .door import Clock, Door
 from .entrance import entrance
 from .guard import PAGE, PLUGINS, WEBHOOKS, Guard
 from .http_api import http_api
-from .late_page import LatePage
+from .late_page import LatePage, import_page
 from .outbox_page import outbox_page
 from .plugins_page import plugins_page
 from .posting import Poster
@@ -39,7 +40,7 @@ def create(host: Host, driver: Driver) -> WebAdapter:
         )
     settings = _settings(host)
     closing = anyio.Event()
-    page = LatePage(host, settings.web_bot_name, closing)
+    page = LatePage(partial(import_page, host, settings.web_bot_name, closing), closing)
     app.include_router(outbox_page(host))  # the mount below takes every other address under /ui
     app.include_router(plugins_page(host))
     app.include_router(turns_page(host))

@@ -1,5 +1,11 @@
-"""The page, made once the bot answers: what it stands on takes a fourth of the whole start."""
+"""The page, made once the bot answers: what it stands on takes a fourth of the whole start.
 
+It begins when somebody wants to see it, else a while after the start: a platform brings what was
+said meanwhile in that moment, and importing in a thread takes the processor from the answer.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 
 import anyio
@@ -10,6 +16,20 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nekro_core.api.adapter import Host
 
+QUIET_S = 2.0
+"""From the start until the page is made though nobody came."""
+
+MakePage = Callable[[], Awaitable[AbstractAsyncContextManager[ASGIApp]]]
+
+
+async def import_page(
+    host: Host, bot_name: str, closing: anyio.Event
+) -> AbstractAsyncContextManager[ASGIApp]:
+    """The page, to be entered; what it stands on is imported in a thread."""
+    module = await anyio.to_thread.run_sync(import_module, ".page", __package__)
+    page: AbstractAsyncContextManager[ASGIApp] = module.open_page(host, bot_name, closing)
+    return page
+
 
 class LatePage:
     """An application whose visitors wait until the page behind it is there.
@@ -18,15 +38,17 @@ class LatePage:
     HTTP API go on.
     """
 
-    def __init__(self, host: Host, bot_name: str, closing: anyio.Event) -> None:
-        self._host = host
-        self._bot_name = bot_name
+    def __init__(self, make: MakePage, closing: anyio.Event, *, quiet_s: float = QUIET_S) -> None:
+        self._make = make
         self._closing = closing
+        self._quiet_s = quiet_s
         self._page: ASGIApp | None = None
+        self._wanted = anyio.Event()
         self._decided = anyio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the visitor on."""
+        self._wanted.set()
         await self._decided.wait()
         page = self._page or PlainTextResponse("There is no page; the bot's log says why.", 503)
         await page(scope, receive, send)
@@ -34,9 +56,10 @@ class LatePage:
     async def keep(self) -> None:
         """Make the page, and keep it until the adapter closes."""
         try:
-            module = await anyio.to_thread.run_sync(import_module, ".page", __package__)
-            opened = module.open_page(self._host, self._bot_name, self._closing)
-            async with opened as self._page:
+            await self._quiet_over()
+            if self._closing.is_set():
+                return
+            async with await self._make() as self._page:
                 self._decided.set()
                 await self._closing.wait()
         except Exception:  # noqa: BLE001 - of NiceGUI or what it imports: told, and the bot goes on
@@ -44,3 +67,15 @@ class LatePage:
         finally:
             self._page = None
             self._decided.set()
+
+    async def _quiet_over(self) -> None:
+        """Wait until somebody comes, the adapter closes, or the start is a while ago."""
+        with anyio.move_on_after(self._quiet_s):
+            async with anyio.create_task_group() as tasks:
+
+                async def end_with(event: anyio.Event) -> None:
+                    await event.wait()
+                    tasks.cancel_scope.cancel()
+
+                tasks.start_soon(end_with, self._wanted)
+                tasks.start_soon(end_with, self._closing)
