@@ -22,6 +22,8 @@ from nekro_core.plugin.tasks.kept import tell_of_cut_off
 from nekro_core.store import StoreUnavailable, Unanswered
 
 _AFTER_FAULT_S = 1.0
+_PREPARED_S = 0.5
+"""Longest wait for a model that is behind an address."""
 _TURN_ENDS_S = 10.0
 """How long a chat that is to begin anew waits for the turn that it stopped."""
 
@@ -102,13 +104,18 @@ class Sessions:
         # At last: the listeners hear of these lines by themselves.
         await tell_of_cut_off(store, self._ports.inbox)
 
-    def prepare(self) -> None:
+    async def prepare(self) -> None:
         """Begin to make the model ready, before the first person waits for it: its library loaded,
-        and the part read that all prompts of a language share."""
+        and the part read that all prompts of a language share. A model behind an address is ready
+        in 0.1 s, and is waited for; one of our own reads for half a minute."""
         assert self._tasks is not None, "enter the sessions first"
-        self._tasks.start_soon(self._prepare, name="preparation of the model")
+        ready = anyio.Event()
+        self._tasks.start_soon(self._prepare, ready, name="preparation of the model")
+        if not self._ports.model.profile.prefers_examples:
+            with anyio.move_on_after(_PREPARED_S):
+                await ready.wait()
 
-    async def _prepare(self) -> None:
+    async def _prepare(self, ready: anyio.Event) -> None:
         model, settings = self._ports.model, self._ports.settings
         likely: list[ChatRequest] = []
         if model.profile.prefers_examples:
@@ -122,6 +129,8 @@ class Sessions:
             logger.warning("the model is not ready: {}", error)
         except Exception:  # noqa: BLE001 (a library that does not load must not end the bot)
             logger.exception("the model cannot be made ready")
+        finally:
+            ready.set()
 
     def hear(self, record: Record, age_s: float) -> None:
         """Take note of a record that arrived so long ago; the inbox calls this."""

@@ -12,6 +12,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 
+import anyio
+
 from nekro_core.agent import Sessions, ToolDesk
 from nekro_core.app.answering import Answering
 from nekro_core.app.boxes import Boxes
@@ -29,6 +31,10 @@ from nekro_core.settings import Settings
 from nekro_core.store import DataFolderLock
 from nekro_core.timers import Timers
 
+_BOXES_S = 1.0
+"""Longest wait of a start for the first box. The check of the backend ends about when everything
+else is ready; whoever gets code in that moment would wait for it as well."""
+
 Report = Callable[[Progress], None]
 
 
@@ -43,12 +49,14 @@ class App:
         plugins: PluginRegistry,
         adapters: dict[str, Adapter],
         timers: Timers,
+        boxes: Boxes,
     ) -> None:
         self.host = host
         self.plugins = plugins
         self._sessions = sessions
         self._adapters = adapters
         self._timers = timers
+        self._boxes = boxes
         self._started: list[Adapter] = []
 
     @classmethod
@@ -135,6 +143,7 @@ class App:
                 plugins=extensions.plugins,
                 adapters=ways.adapters,
                 timers=ways.timers,
+                boxes=boxes,
             )
             stack.push_async_callback(app.close_adapters)
             yield app
@@ -148,13 +157,16 @@ class App:
         self._adapters[adapter.name] = adapter
 
     async def start(self) -> None:
-        """Let the platforms in, and take up what an earlier process left."""
+        """Let the platforms in, and take up what an earlier process left. What the first answer
+        needs is made ready before: a connection brings what was said meanwhile at once."""
+        await self._sessions.prepare()
+        with anyio.move_on_after(_BOXES_S):
+            await self._boxes.settled()
         await self._sessions.recover()
         for adapter in self._adapters.values():
             await adapter.start()
             self._started.append(adapter)
         self._timers.start()
-        self._sessions.prepare()
 
     async def close_adapters(self) -> None:
         """Let nobody in any more, and end what they keep open. May be called again."""

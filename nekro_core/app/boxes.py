@@ -1,6 +1,6 @@
 """Boxes for the bot's chats and plugins, with their way to the network."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +24,13 @@ CODE_BOX = "default"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boxes:
     """``of_chats`` are those in which replies' code runs, ``for_plugins`` those that plugins
-    make. ``network`` is what is fetched for the code of a chat, as its own box would."""
+    make. ``network`` is what is fetched for the code of a chat, as its own box would. ``settled``
+    waits until a box is ready, or it is known that there are none."""
 
     of_chats: ChatBoxes
     for_plugins: LetOutBoxes
     network: ChatNetwork
+    settled: Callable[[], Awaitable[None]]
 
     @classmethod
     @asynccontextmanager
@@ -73,6 +75,7 @@ class Boxes:
                     rules=lambda chat: rules.rules(str(chat), CODE_BOX),
                     spend=lambda chat: egress.budget(str(chat)).spend,
                 ),
+                settled=supply.settled,
             )
 
 

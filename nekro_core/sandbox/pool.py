@@ -45,6 +45,7 @@ class BoxPool:
         self._size = size
         self._ready: deque[Box] = deque()
         self._wanted = anyio.Event()
+        self._tried = anyio.Event()
         self._tasks: anyio.abc.TaskGroup | None = None
 
     @property
@@ -56,6 +57,10 @@ class BoxPool:
     def idle_bytes(self) -> int:
         """The memory of those that wait."""
         return sum(box.idle_bytes for box in self._ready if box.alive)
+
+    async def settled(self) -> None:
+        """Wait until the first box is ready, or could not be made."""
+        await self._tried.wait()
 
     async def take(self) -> Box:
         """A ready box, or a fresh one where none is. Raises `BackendUnavailable`."""
@@ -92,14 +97,17 @@ class BoxPool:
         while True:
             self._wanted = anyio.Event()
             if len(self._ready) >= self._size:
+                self._tried.set()
                 await self._wanted.wait()
                 # Making a box takes a processor for a while: first let the taken one get to work.
                 await anyio.sleep(_PAUSE_AFTER_TAKING_S)
                 continue
             try:
                 self._ready.append(await self._backend.create(self._spec))
+                self._tried.set()
                 pause = _FIRST_PAUSE_S
             except SandboxError as error:
+                self._tried.set()
                 _log.warning("no box for the pool, next try in %g s: %s", pause, error)
                 await anyio.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE_S)

@@ -84,6 +84,17 @@ class BoxSupply:
         """The memory of boxes that are ready and wait for somebody."""
         return self._pool.idle_bytes if self._pool is not None else 0
 
+    @property
+    def ready(self) -> int:
+        """How many boxes wait to be taken."""
+        return self._pool.ready if self._pool is not None else 0
+
+    async def settled(self) -> None:
+        """Wait until a box is ready, or it is known that there is none."""
+        await self._decided.wait()
+        if self._pool is not None:
+            await self._pool.settled()
+
     async def take(self, image: str = "") -> Box:
         """A box of one's own, of the default image or of another, for which nobody keeps ready
         ones. Raises `BackendUnavailable` and `ImageUnavailable`."""

@@ -46,6 +46,22 @@ async def test_a_request_is_made_ready_while_the_person_may_still_type(
         assert bot.said() == ["yes"]
 
 
+async def test_a_model_behind_an_address_is_ready_before_anybody_is_let_in(
+    folder: Path, boxes: Shelf
+) -> None:
+    class Slow(ScriptedModel):
+        prepared = False
+
+        async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
+            await anyio.sleep(0.05)
+            self.prepared = True
+
+    model = Slow([])
+    async with running_bot(folder, boxes, model) as bot:
+        await bot.sessions.prepare()
+        assert model.prepared
+
+
 async def test_a_model_that_cannot_be_made_ready_does_not_end_the_bot(
     folder: Path, boxes: Shelf
 ) -> None:
@@ -58,7 +74,7 @@ async def test_a_model_that_cannot_be_made_ready_does_not_end_the_bot(
 
     model = Unready([answer("yes")])
     async with running_bot(folder, boxes, model) as bot:
-        bot.sessions.prepare()
+        await bot.sessions.prepare()
         await until(lambda: model.prepared)
         assert await bot.ask("did it rain?") == ["yes"]
 

@@ -42,12 +42,26 @@ async def test_a_machine_without_a_backend_says_why() -> None:
     settings = SandboxSettings(backend=BackendName.JAIL, interpreter="/no/such/python")
     async with BoxSupply.open(settings, clock=time.monotonic, report=reasons.append) as supply:
         assert not supply.unavailable  # nobody knows yet
+        await supply.settled()
+        assert "/no/such/python" in supply.unavailable
         with pytest.raises(BackendUnavailable):
             await supply.take("node:22")
         assert supply.unavailable == reasons[0]
         with pytest.raises(BackendUnavailable):
             await supply.images()
     assert len(reasons) == 1
+
+
+async def test_a_supply_that_has_settled_has_a_box_ready() -> None:
+    settings = SandboxSettings(backend=BackendName.JAIL, pool_size=1)
+    async with BoxSupply.open(settings, clock=time.monotonic, report=pytest.fail) as supply:
+        await supply.settled()
+        assert supply.ready == 1
+        assert supply.refusal() == ""
+    none = SandboxSettings(backend=BackendName.JAIL, pool_size=0)
+    async with BoxSupply.open(none, clock=time.monotonic, report=pytest.fail) as supply:
+        with anyio.fail_after(20):
+            await supply.settled()
 
 
 async def test_a_machine_that_mends_itself_has_boxes_again() -> None:
