@@ -57,7 +57,7 @@ async def test_a_supply_that_has_settled_has_a_box_ready() -> None:
     async with BoxSupply.open(settings, clock=time.monotonic, report=pytest.fail) as supply:
         await supply.settled()
         assert supply.ready == 1
-        assert supply.refusal() == ""
+        assert supply.unavailable == ""
     none = SandboxSettings(backend=BackendName.JAIL, pool_size=0)
     async with BoxSupply.open(none, clock=time.monotonic, report=pytest.fail) as supply:
         with anyio.fail_after(20):
