@@ -1,21 +1,17 @@
 """The whole bot over loopback: a fake OneBot implementation on one side, a scripted model on the
 other. The floor is a bare NoneBot that echoes, through the same peer in the same run."""
 
-import asyncio
-import os
-import socket
 import sqlite3
-import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 
+from bench.bare_bot import bare, resident_mib
+from bench.bot_answers import figures_of_answers
 from bench.figure import Figure, percentiles
-from tests.e2e.bot_process import ROOT, BotProcess, running_bot
+from tests.e2e.bot_process import BotProcess, running_bot
 from tests.peers.onebot_v11 import OneBotPeer
 from tests.peers.scripted_model import Answer, Asked, ScriptedModelServer
 
@@ -60,9 +56,11 @@ class Clocked:
 async def figures() -> list[Figure]:
     """Everything that issue "First light" asks of the whole bot."""
     with tempfile.TemporaryDirectory() as folder:
-        bare_start, echo_ms, bare_rate, bare_mib = await _bare(Path(folder))
+        bare_start, echo_ms, bare_rate, bare_mib = await bare(Path(folder), ROUNDS, FLOOD)
     with tempfile.TemporaryDirectory() as folder:
-        return await _bot(Path(folder), bare_start, echo_ms, bare_rate, bare_mib)
+        found = await _bot(Path(folder), bare_start, echo_ms, bare_rate, bare_mib)
+    with tempfile.TemporaryDirectory() as folder:
+        return [*found, *await figures_of_answers(Path(folder), echo_ms)]
 
 
 async def _bot(
@@ -84,7 +82,7 @@ async def _bot(
         async with running_bot(folder, **settings) as bot:
             assert bot.process is not None
             await anyio.sleep(PAGE_S)
-            idle_mib = _resident_mib(bot.process.pid)
+            idle_mib = resident_mib(bot.process.pid)
             async with OneBotPeer("20002", TOKEN, bot.onebot_url) as peer:
                 await peer.wait_connected()
                 to_prompt, to_wire = await _rounds(peer, mind, [30003] * (ROUNDS + 1))
@@ -95,7 +93,7 @@ async def _bot(
                 for group in range(CHATS):
                     await peer.say_in_group(50000 + group, 10001, "hello")
                 await _stored(bot, ROUNDS + 1 + FIRST_TURNS + FLOOD + CHATS)
-                full_mib = _resident_mib(bot.process.pid)
+                full_mib = resident_mib(bot.process.pid)
             started = [bot.started_in]
             for _ in range(4):
                 await bot.stop()
@@ -103,11 +101,11 @@ async def _bot(
                 started.append(bot.started_in)
     echo = percentiles(echo_ms)[0]
     return [
-        _figure("message in -> prompt sent", "ms", to_prompt, echo, "bare echo", 5.0),
-        _figure("statement complete -> on the wire", "ms", to_wire, echo, "bare echo", 5.0),
-        _figure("the same, a chat's first turn: prompt", "ms", first_prompt, echo, "bare echo"),
-        _figure("the same, a chat's first turn: wire", "ms", first_wire, echo, "bare echo"),
-        _figure("start -> ready, without model", "s", started, bare_start, "bare NoneBot", 2.5),
+        Figure.of("message in -> prompt sent", "ms", to_prompt, echo, "bare echo", 5.0),
+        Figure.of("statement complete -> on the wire", "ms", to_wire, echo, "bare echo", 5.0),
+        Figure.of("the same, a chat's first turn: prompt", "ms", first_prompt, echo, "bare echo"),
+        Figure.of("the same, a chat's first turn: wire", "ms", first_wire, echo, "bare echo"),
+        Figure.of("start -> ready, without model", "s", started, bare_start, "bare NoneBot", 2.5),
         Figure(
             name="resident, idle", unit="MiB", p50=idle_mib, floor=bare_mib,
             floor_name="bare NoneBot", target=150.0,
@@ -165,71 +163,3 @@ def _count(bot: BotProcess) -> int:
         return int(connection.execute(query).fetchone()[0])
     finally:
         connection.close()
-
-
-async def _bare(folder: Path) -> tuple[float, list[float], float, float]:
-    async with _echo_bot(folder) as (url, started, pid), OneBotPeer("20002", None, url) as peer:
-        await peer.wait_connected()
-        mib = _resident_mib(pid)
-        echo_ms = []
-        for number in range(ROUNDS):
-            said = time.monotonic()
-            await peer.say_in_group(30003, 10001, f"question {number}")
-            echo_ms.append(((await peer.next_send()).at - said) * 1000)
-        began = time.perf_counter()
-        for number in range(FLOOD):
-            await peer.say_in_group(40000 + number % 50, 10001, f"small talk {number}")
-        await peer.until(lambda: len(peer.sends) >= ROUNDS + FLOOD, 60)
-        return started, echo_ms, FLOOD / (time.perf_counter() - began), mib
-
-
-@asynccontextmanager
-async def _echo_bot(folder: Path) -> AsyncIterator[tuple[str, float, int]]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    began = time.perf_counter()
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        str(ROOT / "bench" / "echo_bot.py"),
-        cwd=folder,
-        env={**os.environ, "PORT": str(port)},
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        with anyio.fail_after(30):
-            while True:
-                with anyio.move_on_after(1):
-                    try:
-                        stream = await anyio.connect_tcp("127.0.0.1", port)
-                    except OSError:
-                        await anyio.sleep(0.01)
-                    else:
-                        await stream.aclose()
-                        break
-        yield f"ws://127.0.0.1:{port}/onebot/v11/ws", time.perf_counter() - began, process.pid
-    finally:
-        process.terminate()
-        await process.wait()
-
-
-def _resident_mib(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise AssertionError(f"process {pid} has no resident memory")
-
-
-def _figure(
-    name: str,
-    unit: str,
-    samples: list[float],
-    floor: float,
-    floor_name: str,
-    target: float | None = None,
-) -> Figure:
-    p50, p99 = percentiles(samples)
-    return Figure(
-        name=name, unit=unit, p50=p50, p99=p99, floor=floor, floor_name=floor_name, target=target
-    )

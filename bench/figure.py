@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,28 @@ class Figure:
     floor_name: str = ""
     target: float | None = None
     more_is_better: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        unit: str,
+        samples: Sequence[float],
+        floor: float,
+        floor_name: str,
+        target: float | None = None,
+    ) -> Self:
+        """The p50 and p99 of samples."""
+        p50, p99 = percentiles(samples)
+        return cls(
+            name=name,
+            unit=unit,
+            p50=p50,
+            p99=p99,
+            floor=floor,
+            floor_name=floor_name,
+            target=target,
+        )
 
     @property
     def reached(self) -> bool | None:

@@ -1,0 +1,110 @@
+"""How soon the bot answers where it does not wait for the rest of what a person types.
+
+The slow end, chats that it has never seen, and the moment in which it has just connected.
+"""
+
+import itertools
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import anyio
+
+from bench.bare_bot import echo_bot
+from bench.figure import Figure, percentiles
+from tests.e2e.bot_process import running_bot
+from tests.peers.onebot_v11 import OneBotPeer
+from tests.peers.scripted_model import Answer, Asked, ScriptedModelServer, pieces
+
+ROUNDS = 200
+NEW_CHATS = 30
+STARTS = 5
+PAUSE_S = 0.15
+REST_S = 5.0
+"""After the start, when the page is made too."""
+TOKEN = "bench-token"
+
+
+class Asking:
+    """A model that sends one message in code, and notes when it was asked."""
+
+    def __init__(self) -> None:
+        self.asked_at: list[float] = []
+
+    def __call__(self, _asked: Asked) -> Answer:
+        self.asked_at.append(time.monotonic())
+        return Answer(chunks=pieces('```python\nsend_channel_message("hi")\n```'))
+
+
+async def figures_of_answers(folder: Path, echo_ms: list[float]) -> list[Figure]:
+    """What issue 10 asks of the slow end. ``echo_ms`` are the bare echo's of this run."""
+    first_echo = statistics.median([await _first_echo() for _ in range(3)])
+    mind = Asking()
+    async with ScriptedModelServer(mind) as model:
+        settings = {
+            "NEKRO_LLM__BASE_URL": model.base_url,
+            "NEKRO_LLM__MODEL": "scripted",
+            "NEKRO_TRIGGER__DEBOUNCE_S": "0",
+            "NEKRO_TRIGGER__BURST_TURNS": "0",
+            "NEKRO_TRIGGER__HOUR_TURNS": "0",
+            "NEKRO_DELIVERY__SENDS_PER_WINDOW": "100000",
+            "ONEBOT_ACCESS_TOKEN": TOKEN,
+            "LOG_LEVEL": "WARNING",
+        }
+        ids = itertools.count(1).__next__
+        async with running_bot(folder, **settings) as bot:
+            await anyio.sleep(REST_S)
+            async with OneBotPeer("20002", TOKEN, bot.onebot_url) as peer:
+                peer.account.ids = ids
+                await peer.wait_connected()
+                to_model, _ = await _rounds(peer, mind, [30003] * (ROUNDS + 1))
+                new = [31000 + number for number in range(NEW_CHATS + 1)]
+                _, to_reply = await _rounds(peer, mind, new)
+            first = []
+            for number in range(STARTS):
+                await bot.stop()
+                await bot.start()
+                async with OneBotPeer("20002", TOKEN, bot.onebot_url) as peer:
+                    peer.account.ids = ids
+                    await peer.wait_connected()
+                    first.append((await _ask(peer, mind, 32000 + number))[1])
+    p50, p99 = percentiles(echo_ms)
+    return [
+        Figure(
+            name="no debounce: message in -> prompt sent, p99", unit="ms",
+            p50=percentiles(to_model)[1], floor=p99, floor_name="bare echo, p99", target=15.0,
+        ),
+        Figure.of("no debounce: reply in a new chat", "ms", to_reply, p50, "bare echo", 12.0),
+        Figure.of(
+            "first reply right after connecting", "ms", first, first_echo,
+            "bare echo, right after connecting", 80.0,
+        ),
+    ]  # fmt: skip
+
+
+async def _rounds(
+    peer: OneBotPeer, mind: Asking, groups: list[int]
+) -> tuple[list[float], list[float]]:
+    """Milliseconds to the prompt and to the reply of a question to each group, but the first."""
+    found = []
+    for group in groups:
+        found.append(await _ask(peer, mind, group))
+        await anyio.sleep(PAUSE_S)
+    return [model for model, _ in found[1:]], [reply for _, reply in found[1:]]
+
+
+async def _ask(peer: OneBotPeer, mind: Asking, group: int) -> tuple[float, float]:
+    before, said = len(mind.asked_at), time.monotonic()
+    await peer.say_in_group(group, 10001, "a question", at_me=True)
+    sent = await peer.next_send()
+    return (mind.asked_at[before] - said) * 1000, (sent.at - said) * 1000
+
+
+async def _first_echo() -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        async with echo_bot(Path(folder)) as (url, _, _), OneBotPeer("20002", None, url) as peer:
+            await peer.wait_connected()
+            said = time.monotonic()
+            await peer.say_in_group(30003, 10001, "a question")
+            return ((await peer.next_send()).at - said) * 1000
