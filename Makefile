@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV   := .venv
 FRESH  := /tmp/nekro-fresh
 SYNAPSE := .venv-synapse
+ASTRBOT := .venv-astrbot
+LANGBOT := .venv-langbot
+PYTHON312 ?= python3.12
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
@@ -12,7 +15,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run chat doctor kit test test-python fresh long check format bench crash soak attack stdlib platforms synapse telegram-peer koishi clean
+.PHONY: help run chat doctor kit test test-python fresh long check format bench crash soak peers attack stdlib platforms synapse telegram-peer koishi clean
 
 help:
 	@echo "make run      start the bot; prints the address of its page"
@@ -23,6 +26,7 @@ help:
 	@echo "make long     the rest: containers, every attack, a broken world, whole programs, the real model"
 	@echo "make check    format, lint, types, import contracts"
 	@echo "make bench    speed and memory beside their physical floor"
+	@echo "make peers    the same questions to this bot, AstrBot and LangBot; half an hour, 2.5 GB of disk"
 	@echo "make attack   every attack on boxes, long: reported, fuzzed, 1,000 boxes made and destroyed"
 	@echo "make soak     an hour of 50 messages a second in 500 chats (MINUTES=60)"
 	@echo "make crash    many kill -9 under load      make koishi   our OneBot peer against Koishi"
@@ -87,6 +91,10 @@ MINUTES := 60
 soak: $(VENV)/.installed-dev
 	$(BIN)/python -m bench.soak --minutes $(MINUTES) $(ARGS)
 
+# Never in CI. ARGS="--runs 1 --only AstrBot" is quicker; on a busy machine no figure means anything.
+peers: $(VENV)/.installed-dev $(ASTRBOT)/.installed $(LANGBOT)/.installed
+	$(BIN)/python -m bench.peers $(ARGS)
+
 stdlib: $(VENV)/.installed-dev
 	STDLIB_SEED=all $(BIN)/pytest tests/agent/test_code_stream.py $(ARGS)
 
@@ -113,7 +121,7 @@ koishi: $(VENV)/.installed-dev
 	$(BIN)/pytest tests/peers/koishi $(ARGS)
 
 clean:
-	rm -rf $(VENV) .venv-3.* $(SYNAPSE) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-3.* $(SYNAPSE) $(ASTRBOT) $(LANGBOT) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # An environment remembers its own folder and its Python; one that was moved must be made again. Only
 # said here: what a person has in it is theirs to throw away.
@@ -148,4 +156,17 @@ $(SYNAPSE)/.installed:
 	@echo "Installing Synapse for the tests of Matrix (about 240 MB, once) ..."
 	@$(PYTHON) -m venv $(SYNAPSE)
 	@$(SYNAPSE)/bin/python -m pip --disable-pip-version-check install --quiet "matrix-synapse>=1.163,<2"
+	@touch $@
+
+# Programs under the AGPL and the Apache licence, beside which ours is run: nothing of them is ours.
+$(ASTRBOT)/.installed:
+	@echo "Installing AstrBot, for a comparison (once; it wants Python 3.12 or later: PYTHON312=...) ..."
+	@$(PYTHON312) -m venv $(ASTRBOT)
+	@$(ASTRBOT)/bin/python -m pip --disable-pip-version-check install --quiet "astrbot==4.29.1"
+	@touch $@
+
+$(LANGBOT)/.installed:
+	@echo "Installing LangBot, for a comparison (once) ..."
+	@$(PYTHON) -m venv $(LANGBOT)
+	@$(LANGBOT)/bin/python -m pip --disable-pip-version-check install --quiet "langbot==4.10.11"
 	@touch $@
