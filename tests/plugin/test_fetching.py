@@ -18,7 +18,7 @@ from nekro_core.plugin.builtin import builtin_folder
 from nekro_core.plugin.fetching import ChatNetwork, PluginFetcher, PluginMedia
 from nekro_core.plugin.message import download_from_url
 from nekro_core.sandbox.egress import Rules
-from nekro_core.tools.outcome import Failed, Outcome, RichObservation
+from nekro_core.tools.outcome import Failed, Outcome, RichObservation, ToolFailure
 from nekro_core.tools.tool import ToolKind
 from tests.plugin.world import GROUP, World
 from tests.tools.make import tool_of
@@ -93,7 +93,7 @@ async def follow(_ctx: AgentCtx, url: str) -> str:
     async with scope(_ctx):
         found = await fetch_data(url).settled()
         if found.error is not None:
-            raise ValueError(str(found.error))
+            raise ToolFailure(str(found.error))
         return str(found.result)
 
 
