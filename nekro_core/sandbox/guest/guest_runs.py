@@ -60,11 +60,13 @@ class Runs:
         self._meter = meter
         self._confinement = confinement
         self._next_tick = 0.0
-        self._file_count = 0
+        self._file_count: int | None = None
+        """Of the last look, since a run began."""
 
     def start(self, number: int, text: bytes, described: bytes, then: bytearray) -> None:
         """Start the next run; ``then`` are frames for it that came with this."""
         settings = loads(text)
+        self._file_count = None  # files that are there already are not its own
         same = number & wire.SAME_FUNCTIONS
         self.promised = False
         run = self._take_kept() if settings.get("keep") else None
@@ -125,7 +127,7 @@ class Runs:
             return
         self.reap_orphans()
         self._bound_files()
-        self._next_tick = now + (_SOON_S if self._file_count > _FILES // 2 else TICK_S)
+        self._next_tick = now + (_SOON_S if (self._file_count or 0) > _FILES // 2 else TICK_S)
         if self._meter is not None:
             self._measure(self._meter)
 
@@ -134,13 +136,13 @@ class Runs:
         import guest_files
 
         before, self._file_count = self._file_count, guest_files.count()
-        if self._file_count <= _FILES or self._file_count <= before:
-            return
-        if self.current:
-            self.end(self.current, _ended("out_of_memory", f"the code made over {_FILES} files"))
-        if self.steward:
-            self.end_commands(f"it was stopped: the box has over {_FILES} files")
-        self._file_count = guest_files.count()  # with what was made until they were gone
+        if before is not None and self._file_count > max(before, _FILES):
+            if self.current:
+                told = f"the code made over {_FILES} files"
+                self.end(self.current, _ended("out_of_memory", told))
+            if self.steward:
+                self.end_commands(f"it was stopped: the box has over {_FILES} files")
+            self._file_count = guest_files.count()  # with what was made until they were gone
         if self._file_count > _MOST_FILES:
             raise TooManyFiles
 
