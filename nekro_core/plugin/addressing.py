@@ -18,7 +18,9 @@ def find_person(records: Sequence[Record], wanted: str, asker: Mention) -> Menti
     ``asker``, or an id that stands in somebody's message. Raises `ToolFailure`."""
     people = _people(records)
     people.setdefault(asker.user_id, asker.name)
-    wanted = wanted.strip().removeprefix("@").strip()
+    wanted = wanted.strip()
+    if wanted not in people:  # ids of some platforms begin with the sign
+        wanted = wanted.removeprefix("@").strip()
     if wanted and wanted in people:
         return Mention(wanted, people[wanted])
     named = [each for each, name in people.items() if name.casefold() == wanted.casefold() and name]
@@ -38,10 +40,11 @@ def find_person(records: Sequence[Record], wanted: str, asker: Mention) -> Menti
 def find_message(records: Sequence[Record], wanted: str, asking: str) -> str:
     """The id of this message of the records (oldest first), or of the one that is ``asking``.
     Raises `ToolFailure`."""
-    wanted = wanted.strip().removeprefix("#").strip()
+    wanted = wanted.strip()
     known = {record.message_id: record for record in records if record.message_id}
-    if wanted and (wanted in known or wanted == asking):
-        return wanted
+    for each in (wanted, wanted.removeprefix("#").strip()):
+        if each and (each in known or each == asking):
+            return each
     newest = ", ".join(
         f"{_cut(message_id)} ({_quoted(plain_text(record.segments))})"
         for message_id, record in [*known.items()][-_LISTED:]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from PIL import Image
 
@@ -85,6 +86,16 @@ async def test_mentions_and_replies(world: World, tools: ToolSet) -> None:
     assert first == (Reply("77"), Mention("10001", "Lin"), Text(" hi"))
     people = (Mention("10001", "Lin"), Mention("10003", "Kei"), Mention("4711"))
     assert second == (Reply("75"), *people, Text(" hi"))
+
+
+async def test_ids_that_begin_with_a_sign(world: World, tools: ToolSet) -> None:
+    world.journal.records += [
+        said(78, "@lin:example.org", "Lin", Text("hi")),
+        msgspec.structs.replace(said(79, "1", "Mei", Text("hi")), message_id="#79"),
+    ]
+    await run(world, tools, "send_channel_message", "hi", "@lin:example.org", "#79")
+    ((_, segments, _),) = world.outgoing.sent
+    assert segments == (Reply("#79"), Mention("@lin:example.org", "Lin"), Text(" hi"))
 
 
 @pytest.mark.parametrize(
