@@ -88,15 +88,15 @@ class LimitConformance:
         assert (await play(box, "print('still here')")).output == "still here\n"
 
     async def test_it_tells_what_it_uses_while_nobody_uses_it(self, box: Box) -> None:
-        await play(box, "open('kept', 'wb').write(b'x' * 24_000_000)")
+        await play(box, "open('kept', 'wb').write(b'x' * 12_000_000)")
         with anyio.fail_after(10):
-            while box.idle_bytes < 29_000_000:
+            while box.idle_bytes < 17_000_000:
                 await anyio.sleep(0.05)
         with_file = box.idle_bytes
-        assert with_file < 61_000_000, with_file
+        assert with_file < 49_000_000, with_file
         await box.execute("rm kept")
         with anyio.fail_after(10):
-            while box.idle_bytes > with_file - 20_000_000:
+            while box.idle_bytes > with_file - 8_000_000:
                 await anyio.sleep(0.05)
         await box.execute("python3 -c 'import time; x = b\"x\" * 60_000_000; time.sleep(60)' &")
         with anyio.fail_after(15):  # it is looked at every five seconds
