@@ -30,6 +30,41 @@ async def cell(
     return await run.finish()
 
 
+_SPY = dedent(
+    """
+    import os, time
+
+    def mem(pid):
+        spans = [line.split() for line in open(f"/proc/{pid}/maps")]
+        file = os.open(f"/proc/{pid}/mem", os.O_RDWR)
+        for span in spans:
+            low, high = (int(number, 16) for number in span[0].split("-"))
+            if "rw" in span[1]:
+                found = os.pread(file, high - low, low).find(b"MARKERMARKER")
+                if found >= 0:
+                    os.pwrite(file, b"SPOILT", low + found)
+
+    ways = {
+        "maps": lambda pid: open(f"/proc/{pid}/maps").read(),
+        "mem": mem,
+        "fd": lambda pid: open(f"/proc/{pid}/fd/1", "w").close(),
+    }
+    seen = open("seen", "w", buffering=1)
+    while True:
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            for name, way in ways.items():
+                try:
+                    way(pid)
+                    said = "done"
+                except OSError as error:
+                    said = type(error).__name__
+                seen.write(f"{pid} {name}: {said}\\n")
+        time.sleep(0.1)
+    """
+).encode()
+"""Tries to look into, and to change, every process of its box."""
+
+
 class GlobalsConformance:
     """Needs the fixture ``box`` (fresh)."""
 
@@ -165,6 +200,21 @@ child = subprocess.Popen(["sleep", "1012"])
         bomb = await cell(box, "import os\nwhile True:\n    os.fork()", RunLimits(seconds=2))
         assert bomb.stop is not StopReason.FINISHED
         assert (await cell(box, "print('well')")).output == "well\n"
+
+    async def test_a_process_of_an_earlier_turn_does_not_reach_into_a_run(self, box: Box) -> None:
+        """A run calls functions with the rights of who asked; what somebody else's command left in
+        the background has none."""
+        await box.write_file("/home/user/spy.py", _SPY)
+        await box.execute("nohup python3 -IS spy.py >/dev/null 2>&1 &")
+        box.drop_globals()
+        code = "import os, time\npid, x = os.getpid(), 'MAR' + 'KER'\n"
+        code += "y = bytearray(x.encode() * 2)\ntime.sleep(1)\nprint(pid, y.decode())"
+        for keep in (True, False):
+            pid, left = (await cell(box, code, keep=keep)).output.split()
+            assert left == "MARKERMARKER"
+            seen = (await box.execute("cat seen")).stdout.text.split("\n")
+            tried = {line.partition(" ")[2] for line in seen if line.startswith(f"{pid} ")}
+            assert tried == {"maps: PermissionError", "mem: PermissionError", "fd: PermissionError"}
 
     async def test_globals_that_are_dropped_are_gone(self, box: Box) -> None:
         await cell(box, "x = 1")

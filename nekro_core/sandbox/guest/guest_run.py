@@ -165,7 +165,9 @@ def _become_run(channel: _socket.socket, output: int, known: tuple[bytes, Any]) 
     number = fcntl.fcntl(channel.fileno(), fcntl.F_DUPFD_CLOEXEC, 4)  # it may be 3 itself
     os.dup2(number, 3, inheritable=False)
     os.closerange(4, 1024)
-    guest_guard.set_dumpable(True)
+    # Not dumpable, as the agent: this process calls functions with the rights of who asked, and a
+    # command that another turn left in the background has the same user id.
+    guest_guard.set_dumpable(False)
     guest_code.become_run(wire.Channel(3, 3), known)
 
 
