@@ -167,10 +167,12 @@ def _texts(given: Any) -> Iterator[str]:
     match given:
         case str():
             yield given
+        case bytes() | bytearray():
+            yield given.decode("utf-8", "replace")
         case dict():
             for key, value in given.items():
                 yield from _texts(key)
                 yield from _texts(value)
-        case list() | tuple():
+        case list() | tuple() | set() | frozenset():
             for each in given:
                 yield from _texts(each)

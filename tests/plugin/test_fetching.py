@@ -3,10 +3,14 @@
 No test has an internet: a host that may be reached is one whose address is asked for.
 """
 
+import html
+import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -212,3 +216,50 @@ async def test_the_built_in_tools_say_what_to_do(
             assert isinstance(outcome, Failed)
             assert f"{name}: this chat's code has no network" in outcome.message
     assert network.asked == []
+
+
+async def read_bytes(_ctx: AgentCtx, url: Any) -> str:
+    """Read it, however it is written."""
+    (text,) = url if isinstance(url, set | frozenset) else [url]
+    return str(await _ctx.fs.fetch(text.decode() if isinstance(text, bytes) else text))
+
+
+@pytest.mark.parametrize("given", [URL.encode(), {URL}, frozenset({URL.encode()})], ids=repr)
+async def test_an_address_in_any_kind_of_value_is_the_codes(
+    world: World, network: Network, given: Any
+) -> None:
+    assert "no network" in await called(world, read_bytes, given)
+    assert network.asked == []
+
+
+async def read_cleaned(_ctx: AgentCtx, url: str) -> str:
+    """Read it, as people's addresses are often cleaned first."""
+    cleaned = re.sub("[\u00ad\u200b\u2060]", "", html.unescape(unquote(unquote(url))))
+    cleaned = cleaned.replace("\u3002", ".").lower()
+    return str(await _ctx.fs.fetch(cleaned))
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["pictures%2Eexample", "pictures%252Eexample", "pic\u00adtures.example", "pic\u200btures.example",
+     "pictures&#46;example", "picture&#x73;.example", "PICTURES\u3002example"],
+)  # fmt: skip
+async def test_an_address_that_the_plugin_cleans_is_the_codes(
+    world: World, network: Network, host: str
+) -> None:
+    told = await called(world, read_cleaned, f"http://{host}/cat.png")
+    assert network.asked == [], told
+
+
+async def test_looking_for_a_host_takes_no_time_to_speak_of(
+    world: World, network: Network
+) -> None:
+    given = [URL, "a" + "\u0300\u0316" * 30_000]
+    began = time.process_time()
+
+    async def first(_ctx: AgentCtx, urls: list[str]) -> str:
+        """Read it."""
+        return str(await _ctx.fs.fetch(urls[0]))
+
+    assert "no network" in await called(world, first, given)
+    assert time.process_time() - began < 0.5
