@@ -1,6 +1,6 @@
 """Turns, their steps, and what a dead process left undone."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Generator
 from typing import Any
 
@@ -129,11 +129,12 @@ class Turns:
         rows = await self._database.read(f"{_SELECT} WHERE running_chat IS NOT NULL ORDER BY id")
         return [_turn(row) for row in rows]
 
-    async def unanswered(self, *, since: float, limit_per_chat: int = 100) -> list[Unanswered]:
+    async def unanswered(self, *, since: float, limit_per_person: int = 100) -> list[Unanswered]:
         """What people said (platform's time ``since`` or later) that no turn of their own has seen
         and nobody marked as handled, system lines that wait for the agent too; those that tell of a
         timer however old they are. An interrupted turn counts: it may be taken up, and then sees
-        it, or be closed."""
+        it, or be closed. Of each person in each chat the newest ``limit_per_person``: whoever
+        writes much drops nobody else's question."""
         columns = ", ".join(f"m.{column}" for column in INSERT.columns)
         rows = await self._database.read(
             f"SELECT {columns}, c.handled_seq FROM messages m "
@@ -156,9 +157,11 @@ class Turns:
         )
         handled: dict[str, int] = {}
         records: defaultdict[str, list[Record]] = defaultdict(list)
+        taken: Counter[tuple[str, str]] = Counter()
         for row in rows:
-            chat = row["chat_key"]
-            if len(records[chat]) < limit_per_chat:
+            chat, person = row["chat_key"], (row["chat_key"], row["user_id"])
+            taken[person] += 1
+            if taken[person] <= limit_per_person:
                 handled[chat] = row["handled_seq"]
                 records[chat].append(record_of(row))
         return [

@@ -162,8 +162,15 @@ async def test_what_another_person_asked_is_not_dealt_with_by_a_turn(store: Stor
 
 async def test_the_newest_of_many_unanswered(store: Store) -> None:
     said = [await say(store, str(number)) for number in range(10)]
-    (found,) = await store.turns.unanswered(since=0, limit_per_chat=3)
+    (found,) = await store.turns.unanswered(since=0, limit_per_person=3)
     assert found.records == tuple(said[-3:])
+
+
+async def test_one_persons_flood_drops_no_other_persons_question(store: Store) -> None:
+    hers = await say(store, "hers", sender=Sender("99999"))
+    flood = [await say(store, str(number), sender=Sender("10001")) for number in range(10)]
+    (found,) = await store.turns.unanswered(since=0, limit_per_person=3)
+    assert found.records == (hers, *flood[-3:])
 
 
 async def test_steps_and_what_they_cost(store: Store) -> None:
