@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from unicodedata import category, normalize
 
 from nekro_core.agent.transcript import LINE_END, shortened, shown
 from nekro_core.llm.model import AudioPart, ImagePart
@@ -35,6 +36,11 @@ _LEAST_LINE = 80
 _LEAST_QUOTE = 20
 """The same of what is quoted."""
 _OURS = re.compile(rf"\s*(?:{'|'.join(OWN_MARKS)})\b", re.IGNORECASE)
+_BRACKET = re.compile(r"[\[\uff3b\ufe47]")
+"""Whatever counts as our bracket."""
+_LOOKED_AT = 1000
+"""Characters at the beginning of a line that is looked at more closely."""
+_NOT_SEEN = ("Cf", "Cc", "Mn", "Me")
 _WORDS = re.compile(r"[\w>+]")
 """What stands before a mark on a line that does not begin with it, whatever cannot be seen."""
 
@@ -90,13 +96,20 @@ def unlike_ours(text: str) -> str:
     """Text that is shown as it stands, of a plugin for example, which may tell what people wrote:
     its lines that look like ours stand behind the mark of what is not. Kept, since a prompt's list
     of functions stays the same: 20,000 characters take a millisecond."""
-    if "[" not in text:
+    if not _BRACKET.search(text):
         return text
     lines = LINE_END.sub("\n", text).split("\n")
     return "\n".join(f"> {line}" if _is_like_ours(line) else line for line in lines)
 
 
 def _is_like_ours(line: str) -> bool:
+    if not _BRACKET.search(line):
+        return False
+    if not line.isascii():
+        # What cannot be seen may stand between the letters, and letters may be wide ones. Marks
+        # of ours are short, and normalizing takes the square of a run of combining marks.
+        seen = "".join(each for each in line[:_LOOKED_AT] if category(each) not in _NOT_SEEN)
+        line = normalize("NFKC", seen)
     head, found, rest = line.partition("[")
     return bool(found) and not _WORDS.search(head) and _OURS.match(rest) is not None
 
