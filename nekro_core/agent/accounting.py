@@ -178,6 +178,10 @@ class TurnBook:
         """What one run sent."""
         return await self._store.deliveries.of_run(run_id)
 
-    async def end(self, stop: str, waiting_seq: int | None = None) -> None:
+    async def end(
+        self, stop: str, waiting_seq: int | None = None, *, only_asked: bool = False
+    ) -> None:
         """The turn is over; see `Turns.end`."""
-        await self._store.turns.end(await self.turn_id(), stop=stop, waiting_seq=waiting_seq)
+        await self._store.turns.end(
+            await self.turn_id(), stop=stop, waiting_seq=waiting_seq, only_asked=only_asked
+        )

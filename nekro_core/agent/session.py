@@ -429,15 +429,16 @@ class Session:
 
     async def _close_turn(self, task: Task, book: TurnBook, stop: str) -> None:
         asker, through = task.asks.sender.user_id, max(book.through_seq, task.asks.seq)
-        if stop == "recalled" and not await self._was_heard(book):
-            asker, through = "", task.asks.seq  # The rest of what its person asked still waits.
+        only_asked = stop == "recalled" and not await self._was_heard(book)
+        if only_asked:  # `take_back` dropped it; the rest of what its person asked still waits.
+            through = task.asks.seq - 1
         self._backlog.drop(asker, through, stopped_at=self._stopped_at or 0)
         oldest = self._backlog.oldest(through + 1)
         self._forced = {seq for seq in self._forced if seq >= oldest}
         self._passed = {seq for seq in self._passed if seq >= oldest}
         if await book.is_begun():
             waiting = self._backlog.oldest_waiting(asker)
-            await self._store.written(partial(book.end, stop, waiting))
+            await self._store.written(partial(book.end, stop, waiting, only_asked=only_asked))
             if stop == "internal" and not await self._store.written(book.sent):
                 await say(self._ports, self.chat_key, [task.asks], "turn.internal")
         level = "INFO" if stop in _AS_IT_SHOULD else "WARNING"

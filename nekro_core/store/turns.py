@@ -101,9 +101,17 @@ class Turns:
             raise StoreError(f"turn {turn_id} does not run: there is nothing to resume")
         return _turn(rows[0])
 
-    async def end(self, turn_id: int, *, stop: str, waiting_seq: int | None = None) -> None:
+    async def end(
+        self,
+        turn_id: int,
+        *,
+        stop: str,
+        waiting_seq: int | None = None,
+        only_asked: bool = False,
+    ) -> None:
         """The turn is over, and what it has seen is dealt with. ``stop`` says why. From
-        ``waiting_seq`` on that is only what its own person said: others wait for an answer."""
+        ``waiting_seq`` on that is only what its own person said: others wait for an answer. With
+        ``only_asked`` it is the record that woke it alone: the rest still waits."""
         most = _NOTHING_WAITS if waiting_seq is None else waiting_seq - 1
         through = (
             "(SELECT CASE WHEN through_seq < ? THEN through_seq ELSE ? END FROM turns WHERE id = ?)"
@@ -117,7 +125,8 @@ class Turns:
         )
         await self._database.write(
             Statement(
-                "UPDATE turns SET running_chat = NULL, stop = ?, ended = ? "
+                "UPDATE turns SET running_chat = NULL, stop = ?, ended = ?, through_seq = "
+                f"{'trigger_seq' if only_asked else 'through_seq'} "
                 "WHERE id = ? AND running_chat IS NOT NULL",
                 (stop, self._clock(), turn_id),
             ),
