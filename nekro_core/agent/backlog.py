@@ -1,5 +1,6 @@
 """What was heard in a chat and is not dealt with: who waits for an answer, and since when."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from nekro_core.agent.trigger import Heard
@@ -7,6 +8,15 @@ from nekro_core.chat import Record
 
 MOST_HEARD = 1000
 """Records kept in mind between turns; a flood beyond it is still in the store and the history."""
+
+
+def _make_room(heard: list[Heard]) -> None:
+    """Where there are too many, drop the oldest of whoever said most: a flood is one person's, and
+    drops nobody else's question."""
+    while len(heard) > MOST_HEARD:
+        ((most, _),) = Counter(each.record.sender.user_id for each in heard).most_common(1)
+        place = next(n for n, each in enumerate(heard) if each.record.sender.user_id == most)
+        del heard[place]
 
 
 class Backlog:
@@ -29,7 +39,7 @@ class Backlog:
         if heard.record.seq in self._taken_back:
             return
         self.fresh.append(heard)
-        del self.fresh[:-MOST_HEARD]
+        _make_room(self.fresh)
 
     def take_fresh(self) -> list[Heard]:
         """What is to be looked at now."""
@@ -41,7 +51,7 @@ class Backlog:
         if heard.record.seq in self._taken_back:
             return
         self.heard.append(heard)
-        del self.heard[:-MOST_HEARD]
+        _make_room(self.heard)
 
     def take_back(self, seq: int) -> None:
         """Somebody took this record back: nobody answers it, also where it is yet to come."""

@@ -37,6 +37,9 @@ MOST_HITS = 10
 _MODULE = "discovery"
 _FOUND_CHARS = 60_000
 """Of what was found before, told with every prompt: about 15,000 tokens."""
+_MOST_QUERY = 1000
+"""Characters of a query. Normalizing takes the square of a run of combining marks: 60,000 held all
+chats up for 8 s."""
 _NAMED = 40
 """Plugins that an answer names where nothing fits."""
 
@@ -142,6 +145,10 @@ class Discovery:
     ) -> Sequence[NamedTool]:
         if not query.strip():
             raise ToolFailure("query is empty: say in a few words what is wanted")
+        if len(query) > _MOST_QUERY:
+            raise ToolFailure(
+                f"a query of {len(query)} characters: at most {_MOST_QUERY}, a few words"
+            )
         index = await anyio.to_thread.run_sync(partial(tools.once, index_of))
         near = await self._nearness.of(query, index.sentences) if self._nearness else ()
         hits = [hit.named for hit in index.search(query, max(1, min(limit, MOST_HITS)), near)]

@@ -1,6 +1,7 @@
 """Deferred tools: a line in the prompt, found when they are wanted, and kept for the chat."""
 
 import json
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -117,6 +118,19 @@ async def test_nothing_fits_and_nothing_is_asked(folder: Path, boxes: Shelf) -> 
     shown = text_of(model.requests[1])
     assert "nothing fits 'zzqqx'; try other words. These have functions: chat" in shown
     assert "query is empty" in shown
+
+
+async def test_a_search_holds_nobody_up(folder: Path, boxes: Shelf) -> None:
+    code = (
+        "query = 'a' + '\\u0300\\u0316' * 30_000\n"
+        "try:\n    print(tool_search(query))\nexcept ToolError as error:\n    print(error)"
+    )
+    model = ScriptedModel([fence(code), "sorry"])
+    async with running_bot(folder, boxes, model, tools=TOOLS) as bot:
+        began = time.process_time()
+        assert await bot.ask("hi") == ["sorry"]
+        assert time.process_time() - began < 3
+    assert "a query of 60001 characters: at most 1000" in text_of(model.requests[1])
 
 
 async def test_without_deferred_tools_there_is_no_search(folder: Path, boxes: Shelf) -> None:

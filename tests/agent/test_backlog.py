@@ -1,0 +1,34 @@
+"""What was heard and is not dealt with, where somebody writes more than can be kept in mind."""
+
+from collections.abc import Callable
+
+import pytest
+
+from nekro_core.agent.backlog import MOST_HEARD, Backlog
+from nekro_core.agent.trigger import Heard
+from nekro_core.chat import Author, DeliveryState, Record, Segment, Sender, Text
+from tests.agent.bot import GROUP
+
+
+def said(seq: int, user: str) -> Heard:
+    words: tuple[Segment, ...] = (Text(str(seq)),)
+    record = Record(
+        seq=seq, chat_key=GROUP, message_id=str(seq), author=Author.PERSON,
+        sender=Sender(user), segments=words, time=float(seq), to_bot=True,
+        state=DeliveryState.SENT,
+    )  # fmt: skip
+    return Heard(record, float(seq))
+
+
+@pytest.mark.parametrize("way", [Backlog.hear, Backlog.keep])
+def test_who_floods_the_chat_drops_no_one_elses_question(
+    way: Callable[[Backlog, Heard], None],
+) -> None:
+    backlog = Backlog(lambda record: record.sender.user_id != "10002")
+    way(backlog, said(1, "99999"))
+    for seq in range(2, 2 * MOST_HEARD):
+        way(backlog, said(seq, "10001"))
+    kept = [each.record.seq for each in (*backlog.fresh, *backlog.heard)]
+    assert len(kept) == MOST_HEARD
+    assert kept[0] == 1, "hers still waits"
+    assert kept[1:] == [*range(MOST_HEARD + 1, 2 * MOST_HEARD)], "of his the newest"
