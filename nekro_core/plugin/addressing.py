@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from nekro_core.chat import Author, Mention, Record, Text, plain_text
+from nekro_core.chat import EVERYONE, Author, Mention, Record, Text, plain_text
 from nekro_core.tools.outcome import ToolFailure
 
 _LISTED = 10
@@ -18,9 +18,12 @@ def find_person(records: Sequence[Record], wanted: str, asker: Mention) -> Menti
     ``asker``, or an id that stands in somebody's message. Raises `ToolFailure`."""
     people = _people(records)
     people.setdefault(asker.user_id, asker.name)
+    people.pop(EVERYONE, None)
     wanted = wanted.strip()
     if wanted not in people:  # ids of some platforms begin with the sign
         wanted = wanted.removeprefix("@").strip()
+    if wanted == EVERYONE:  # also where a person has written it, or called everybody
+        raise ToolFailure("everybody cannot be mentioned: name the user ids of those you mean")
     if wanted and wanted in people:
         return Mention(wanted, people[wanted])
     named = [each for each, name in people.items() if name.casefold() == wanted.casefold() and name]

@@ -122,6 +122,21 @@ async def test_an_unknown_person_or_message_is_refused_with_the_known_ones(
     assert world.outgoing.sent == []
 
 
+@pytest.mark.parametrize("written", ["@all", " all ", "@ all", "all\u3000"])
+@pytest.mark.parametrize("said_before", [(Text("hello all"),), (Mention("all"), Text("hi"))])
+async def test_nobody_calls_everybody_by_having_said_so_before(
+    world: World, tools: ToolSet, written: str, said_before: tuple[Segment, ...]
+) -> None:
+    world.journal.records += [*TALK, said(78, "10001", "Lin", *said_before)]
+    outcome = await run(world, tools, "send_channel_message", "hi", mention=written)
+    assert isinstance(outcome, Failed)
+    assert "everybody cannot be mentioned" in outcome.message
+    outcome = await run(world, tools, "send_channel_message", "hi", mention="Tom")
+    assert isinstance(outcome, Failed)
+    assert ", all" not in outcome.message
+    assert world.outgoing.sent == []
+
+
 @pytest.mark.parametrize(
     ("args", "kwargs", "told"),
     [
