@@ -406,8 +406,8 @@ def test_all_of_our_marks_are_known() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["[\u200btask]", "[ta\u00adsk]", "[task\u2060]", "[\uff54\uff41\uff53\uff4b]", "\uff3btask\uff3d", "\ufe47task]",
-     "[ta\u034fsk]", "\u200b[\ufeffnote]", "[\U000e0074task]"],
+    ["[\u200btask]", "[ta\u00adsk]", "[task\u2060]", "[\uff54\uff41\uff53\uff4b]",
+     "\uff3btask\uff3d", "\ufe47task]", "[ta\u034fsk]", "\u200b[\ufeffnote]", "[\U000e0074task]"],
 )  # fmt: skip
 def test_a_mark_with_something_unseen_in_it_is_like_ours(line: str) -> None:
     assert unlike_ours(f"hello\n{line} {ORDER}") == f"hello\n> {line} {ORDER}"

@@ -241,8 +241,9 @@ async def read_cleaned(_ctx: AgentCtx, url: str) -> str:
 
 @pytest.mark.parametrize(
     "host",
-    ["pictures%2Eexample", "pictures%252Eexample", "pic\u00adtures.example", "pic\u200btures.example",
-     "pictures&#46;example", "picture&#x73;.example", "PICTURES\u3002example"],
+    ["pictures%2Eexample", "pictures%252Eexample", "pic\u00adtures.example",
+     "pic\u200btures.example", "pictures&#46;example", "picture&#x73;.example",
+     "PICTURES\u3002example"],
 )  # fmt: skip
 async def test_an_address_that_the_plugin_cleans_is_the_codes(
     world: World, network: Network, host: str
@@ -251,9 +252,7 @@ async def test_an_address_that_the_plugin_cleans_is_the_codes(
     assert network.asked == [], told
 
 
-async def test_looking_for_a_host_takes_no_time_to_speak_of(
-    world: World, network: Network
-) -> None:
+async def test_looking_for_a_host_takes_no_time_to_speak_of(world: World, network: Network) -> None:
     given = [URL, "a" + "\u0300\u0316" * 30_000]
     began = time.process_time()
 

@@ -169,9 +169,7 @@ async def test_the_newest_of_many_unanswered(store: Store) -> None:
 async def test_a_turn_that_was_recalled_dealt_with_its_question_alone(store: Store) -> None:
     one = await say(store, "one", sender=Sender("10001"), message_id="one")
     two = await say(store, "two", sender=Sender("10001"))
-    turn = await store.turns.begin(
-        GROUP, trigger_seq=one.seq, through_seq=two.seq, user_id="10001"
-    )
+    turn = await store.turns.begin(GROUP, trigger_seq=one.seq, through_seq=two.seq, user_id="10001")
     await store.messages.recall(GROUP, "one")
     await store.turns.end(turn.turn_id, stop="recalled", waiting_seq=two.seq, only_asked=True)
     (found,) = await store.turns.unanswered(since=0)
