@@ -10,6 +10,7 @@ import anyio
 import anyio.abc
 
 from nekro_core.sandbox.box import Backend, Box, BoxSpec, SandboxError
+from nekro_core.sandbox.total_memory import memory_told
 
 _log = logging.getLogger(__name__)
 
@@ -24,12 +25,7 @@ _LONGEST_PAUSE_S = 60.0
 
 def fitting_size(meminfo: Path = Path("/proc/meminfo")) -> int:
     """How many ready boxes suit the memory that this machine has free now: one to four."""
-    try:
-        lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
-        available = int(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, ValueError, KeyError):
-        return 1
-    return max(1, min(_MOST, available // _MEMORY_FOR_ONE))
+    return max(1, min(_MOST, memory_told("MemAvailable", meminfo) // _MEMORY_FOR_ONE))
 
 
 class BoxPool:
