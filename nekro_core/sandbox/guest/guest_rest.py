@@ -1,8 +1,8 @@
 """What a box uses while nobody uses it, and giving it back.
 
 Half a second after its last use a box has no process but the agent's. After a longer time the agent
-starts itself anew and is half as large again: its process, limits, filter and descriptors stay as
-they are.
+starts itself anew, which takes a third of its memory away: its process, limits, filter and
+descriptors stay as they are.
 """
 
 from __future__ import annotations
@@ -10,18 +10,13 @@ from __future__ import annotations
 import os
 import sys
 
+import guest_wire as wire
 from guest_lean import dumps, suppress
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
     import socket
     from typing import Any
-
-    import guest_wire as wire
-
-
-_FOLDERS = ("/home/user", "/tmp", "/dev/shm")
-"""Files there are memory: each is a tmpfs."""
 
 
 def used_kb() -> int:
@@ -33,7 +28,7 @@ def used_kb() -> int:
             with suppress(OSError, ValueError, IndexError):
                 used += _of_process(f"/proc/{name}")
     disk = os.stat("/").st_dev
-    for device, path in {os.stat(path).st_dev: path for path in _FOLDERS}.items():
+    for device, path in {os.stat(path).st_dev: path for path in wire.FOLDERS}.items():
         if device != disk:
             told = os.statvfs(path)
             used += (told.f_blocks - told.f_bfree) * told.f_frsize // 1024

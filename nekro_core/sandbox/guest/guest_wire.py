@@ -63,6 +63,9 @@ UNLIMITED = 0xFFFFFFFF
 OPEN_FILES = 512
 """Descriptors that a process of a box may have."""
 
+FOLDERS = ("/home/user", "/tmp", "/dev/shm")
+"""Where code of a box may make files. Each is a tmpfs, so that its files are memory."""
+
 Frame = tuple[int, int, bytes, bytes]
 
 

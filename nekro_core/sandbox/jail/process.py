@@ -15,11 +15,10 @@ import anyio
 
 from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.guest import guest_sockets
+from nekro_core.sandbox.guest.guest_wire import FOLDERS
 from nekro_core.sandbox.jail import process_tree
 from nekro_core.sandbox.jail.cgroups import CGroup
 from nekro_core.sandbox.jail.interpreter import Identity
-
-_FOLDERS = ("/home/user", "/tmp", "/dev/shm")  # noqa: S108 - the box's own
 
 _FILE = 1024
 """Bytes of a file's entry and inode."""
@@ -131,7 +130,7 @@ class JailProcesses:
     def files_bytes(self) -> int:
         """What its files take: they lie in memory, and each costs the kernel something besides."""
         found = 0
-        for folder in _FOLDERS:
+        for folder in FOLDERS:
             with contextlib.suppress(OSError):
                 seen = os.statvfs(f"/proc/{self._inner}/root{folder}")
                 found += (seen.f_blocks - seen.f_bfree) * seen.f_frsize
