@@ -97,10 +97,8 @@ class Watchdog:
             still_so = (box.run, box.steward_pid) == (run, steward)
             if still_so and sum(used) + sum(in_kernel) > bound:
                 _end_greedier(box, used[0] + in_kernel[0], used[1] + in_kernel[1])
-        before, box.used_bytes = (
-            box.used_bytes,
-            sum(used) + sum(in_kernel) + processes.files_bytes(),
-        )
+        before = box.used_bytes
+        box.used_bytes = sum(used) + sum(in_kernel) + processes.files_bytes()
         self._fast = self._fast or box.used_bytes - before > _MARGIN
         if busy:
             self._last[box.box_id] = by_run.processor_s
