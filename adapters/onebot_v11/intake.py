@@ -181,7 +181,7 @@ class Intake:
         return self._lanes.reading(key, read, ahead=needs_lookups(message))
 
     async def _hear(
-        self, connection: Connection, key: ChatKey, come: "Come", *, unsure: bool
+        self, connection: Connection, key: ChatKey, come: Come, *, unsure: bool
     ) -> None:
         if unsure or self._cut.get(key) is connection:
             self._behind.setdefault(key, []).append(come)
@@ -189,7 +189,7 @@ class Intake:
         await self._catch_up(connection, key)
         await self._handle(connection, key, come)
 
-    async def _handle(self, connection: Connection, key: ChatKey, come: "Come") -> None:
+    async def _handle(self, connection: Connection, key: ChatKey, come: Come) -> None:
         event = come.event
         if event.get("post_type") == "message":
             await self._accept_message(connection, key, come)
@@ -199,7 +199,7 @@ class Intake:
             await self._accept_notice(connection, key, event)
 
     async def _accept_message(
-        self, connection: Connection, key: ChatKey, come: "Come", *, from_history: bool = False
+        self, connection: Connection, key: ChatKey, come: Come, *, from_history: bool = False
     ) -> None:
         if come.reading is None:
             return

@@ -30,7 +30,8 @@ to be missing. The chat's next messages wait meanwhile, and are read meanwhile."
 HISTORY_S = 30.0
 """The same for all that was missed in one chat."""
 AT_ONCE = 4
-"""Media of one message."""
+"""Media of one message that wait for the chat's places: behind a message with twenty, the next ones
+get theirs in between."""
 MEDIA_PER_MESSAGE = 20
 """QQ lets a person send 20 pictures at once; more only come in a bundle, or from an attacker."""
 BUNDLE_MESSAGES = 100

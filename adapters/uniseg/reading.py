@@ -39,7 +39,8 @@ MESSAGE_S = 15.0
 """Seconds from a message's arrival for all its media; what is not there by then is said to be
 missing. The chat's next messages wait meanwhile, and are read meanwhile."""
 AT_ONCE = 4
-"""Media of one message."""
+"""Media of one message that wait for the chat's places: behind a message with twenty, the next ones
+get theirs in between."""
 QUOTED_LENGTH = 500
 """Characters kept of a message that was replied to."""
 SUMMARY_LENGTH = 200
