@@ -9,12 +9,12 @@ import anyio
 from loguru import logger
 
 from nekro_core.agent.plain_text import value_text
-from nekro_core.agent.run_calls import RunCalls, model_part
+from nekro_core.agent.run_calls import RunCalls, SendsOfCall, model_part
 from nekro_core.agent.send_order import SendOrder
 from nekro_core.agent.transcript import shortened, visible
 from nekro_core.llm.model import FunctionCall, Part, TextPart
 from nekro_core.plugin.context import AgentCtx
-from nekro_core.plugin.services import BoxFiles
+from nekro_core.plugin.services import BoxFiles, Outgoing
 from nekro_core.sandbox.box import SandboxError
 from nekro_core.tools.media import indexed_text, shown_media
 from nekro_core.tools.outcome import (
@@ -87,9 +87,7 @@ class NativeCalls:
             try:
                 async with slots:
                     begun.add(position)
-                    services = replace(self._ctx.services, outgoing=order.of(position))
-                    ctx = replace(self._ctx, services=services)
-                    answers[position] = await self._answer(position, call, ctx, order)
+                    answers[position] = await self._answer(position, call, order.of(position))
             finally:
                 order.over(position)
 
@@ -103,17 +101,16 @@ class NativeCalls:
                     self._calls.not_made(position, call.name, call.arguments, NOT_BEGUN)
         return [answers[position] for position in range(len(made))]
 
-    async def _answer(
-        self, position: int, call: FunctionCall, ctx: AgentCtx, order: SendOrder
-    ) -> Answered:
+    async def _answer(self, position: int, call: FunctionCall, outgoing: Outgoing) -> Answered:
         if call.problem:
             written = {"arguments": call.written}
             self._calls.not_made(position, call.name, written, call.problem)
             return _error(call, f"this call was not carried out: {call.problem}")
-        name = self._name_of(call.name)
+        name, sends = self._name_of(call.name), SendsOfCall(outgoing)
+        ctx = replace(self._ctx, services=replace(self._ctx.services, outgoing=sends))
         outcome = await self._calls.outcome(name, (), dict(call.arguments), ctx, position)
         answered = await self._told(position, call, outcome)
-        return replace(answered, ends=_ends(outcome, sent=order.sent(position)))
+        return replace(answered, ends=_ends(outcome, sent=sends.left))
 
     async def _told(self, position: int, call: FunctionCall, outcome: Outcome) -> Answered:
         media: tuple[Part, ...] = ()

@@ -54,19 +54,20 @@ def _nowhere(_: Sequence[ToolCall]) -> None:
     return None
 
 
-class CountedSends:
-    """A way out (`Outgoing`) that counts the messages which left, or may have."""
+class SendsOfCall:
+    """The way out (`Outgoing`) of one call: others run beside it, and send what is not its own."""
 
     def __init__(self, outgoing: Outgoing) -> None:
         self._outgoing = outgoing
-        self.count = 0
+        self.left = False
+        """Whether a message of it left, or may have."""
 
     async def send(
         self, chat_key: ChatKey, segments: Sequence[Segment], *, run_id: str = ""
     ) -> tuple[Receipt, ...]:
         """See `Outgoing.send`."""
         receipts = await self._outgoing.send(chat_key, segments, run_id=run_id)
-        self.count += any(receipt.state.left for receipt in receipts)
+        self.left = self.left or any(receipt.state.left for receipt in receipts)
         return receipts
 
 
@@ -89,8 +90,7 @@ class RunCalls:
         self._kept = 0
         self._due: asyncio.TimerHandle | None = None
         self._tools = tools
-        self._sends = CountedSends(ctx.services.outgoing)
-        self._ctx = replace(ctx, services=replace(ctx.services, outgoing=self._sends))
+        self._ctx = ctx
         self._note = note
         self._clock = clock
         self._wall = wall
@@ -102,9 +102,11 @@ class RunCalls:
     async def answer(self, call: GuestCall) -> Answer:
         """See `nekro_core.sandbox.box.CallHandler`. What the code prints before a call that sent
         something needs no further step: such an answer is a checkpoint."""
-        before = self._sends.count
-        outcome = await self.outcome(call.name, call.args, call.kwargs)
-        sent = self._sends.count > before
+        services = self._ctx.services
+        sends = SendsOfCall(services.outgoing)
+        ctx = replace(self._ctx, services=replace(services, outgoing=sends))
+        outcome = await self.outcome(call.name, call.args, call.kwargs, ctx)
+        sent = sends.left
         match outcome:
             case Returned(value):
                 return Value(value, checkpoint=sent)

@@ -20,15 +20,10 @@ class SendOrder:
         self._outgoing = outgoing
         self._patience_s = patience_s
         self._passed = [anyio.Event() for _ in range(calls)]
-        self._left: set[int] = set()
 
     def of(self, position: int) -> Outgoing:
         """The way out of one call."""
         return _Ordered(self, position)
-
-    def sent(self, position: int) -> bool:
-        """Whether a message of that call left, or may have."""
-        return position in self._left
 
     def over(self, position: int) -> None:
         """That call sends nothing more."""
@@ -43,10 +38,7 @@ class SendOrder:
                 for earlier in self._passed[:position]:
                     await earlier.wait()
         try:
-            receipts = await self._outgoing.send(chat_key, segments, run_id=run_id)
-            if any(receipt.state.left for receipt in receipts):
-                self._left.add(position)
-            return receipts
+            return await self._outgoing.send(chat_key, segments, run_id=run_id)
         finally:
             self._passed[position].set()
 

@@ -1,13 +1,20 @@
 """What is kept of a run's calls."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import anyio
 import pytest
 
 from nekro_core.agent.run_calls import RunCalls
-from nekro_core.sandbox.box import GuestCall, Raise
-from nekro_core.tools.names import ToolSet
+from nekro_core.chat import ChatKey, DeliveryState, Receipt, Segment, Text
+from nekro_core.plugin import AgentCtx
+from nekro_core.sandbox.box import Answer, GuestCall, Raise, Value
+from nekro_core.tools.describe import describe
+from nekro_core.tools.names import ToolSet, tool_set
+from nekro_core.tools.tool import ToolKind
 from tests.agent.test_native_parts import context
 
 LARGE = "a" * 1_000_000
@@ -38,3 +45,46 @@ async def test_of_arguments_only_so_much_as_people_read(
     if kept is not None:
         assert made.arguments == kept
         json.loads(made.arguments)
+
+
+class Sent:
+    """A way out by which all that is sent arrives."""
+
+    async def send(
+        self, _chat: ChatKey, _segments: Sequence[Segment], *, run_id: str = ""
+    ) -> tuple[Receipt, ...]:
+        return (Receipt(state=DeliveryState.SENT),)
+
+
+async def test_a_call_is_not_taken_to_have_sent_what_another_one_sent_meanwhile() -> None:
+    """Its value, and what was printed before it, would be shown to nobody."""
+    go_on = anyio.Event()
+
+    async def look(_ctx: AgentCtx) -> str:
+        """Look something up."""
+        await go_on.wait()
+        return "found"
+
+    async def say(_ctx: AgentCtx) -> None:
+        """Say something."""
+        await _ctx.send((Text("one moment"),))
+
+    tools = []
+    for handler, name in ((look, "look"), (say, "say")):
+        tool = describe(handler, ToolKind.TOOL, name=name, module="m", owner="o").tool
+        assert tool is not None
+        tools.append(tool)
+    ctx = context()
+    ctx = replace(ctx, services=replace(ctx.services, outgoing=Sent()))
+    calls = RunCalls(tool_set(tools), ctx, note=None, clock=float, wall=float)  # type: ignore[arg-type]
+    answers: dict[str, Answer] = {}
+
+    async def call(name: str) -> None:
+        answers[name] = await calls.answer(GuestCall(name=name, args=(), kwargs={}))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(call, "look")
+        await anyio.wait_all_tasks_blocked()
+        await call("say")
+        go_on.set()
+    assert answers == {"look": Value("found"), "say": Value(None, checkpoint=True)}
