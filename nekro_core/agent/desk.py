@@ -137,7 +137,7 @@ class ToolDesk:
 
         calls = RunCalls(tools, ctx, note=note, clock=ports.clock, wall=ports.wall)
         chars = ports.settings.turn.result_chars
-        native = NativeCalls(calls, ctx, lambda _: tool, at_once=1, result_chars=chars)
+        native = NativeCalls(calls, lambda _: tool, at_once=1, result_chars=chars)
         try:
             (answered,) = await native.carry_out([call])
         finally:

@@ -13,7 +13,6 @@ from nekro_core.agent.run_calls import RunCalls, SendsOfCall, model_part
 from nekro_core.agent.send_order import SendOrder
 from nekro_core.agent.transcript import shortened, visible
 from nekro_core.llm.model import FunctionCall, Part, TextPart
-from nekro_core.plugin.context import AgentCtx
 from nekro_core.plugin.services import BoxFiles, Outgoing
 from nekro_core.sandbox.box import SandboxError
 from nekro_core.tools.media import indexed_text, shown_media
@@ -63,14 +62,12 @@ class NativeCalls:
     def __init__(
         self,
         calls: RunCalls,
-        ctx: AgentCtx,
         name_of: Callable[[str], str],
         *,
         at_once: int,
         result_chars: int,
     ) -> None:
         self._calls = calls
-        self._ctx = ctx
         self._name_of = name_of
         self._at_once = at_once
         self._result_chars = result_chars
@@ -80,7 +77,7 @@ class NativeCalls:
         and all calls are among `RunCalls.made` all the same."""
         answers: dict[int, Answered] = {}
         begun: set[int] = set()
-        order = SendOrder(self._ctx.services.outgoing, len(made))
+        order = SendOrder(self._calls.ctx.services.outgoing, len(made))
         slots = anyio.CapacityLimiter(self._at_once)
 
         async def one(position: int, call: FunctionCall) -> None:
@@ -107,7 +104,7 @@ class NativeCalls:
             self._calls.not_made(position, call.name, written, call.problem)
             return _error(call, f"this call was not carried out: {call.problem}")
         name, sends = self._name_of(call.name), SendsOfCall(outgoing)
-        ctx = replace(self._ctx, services=replace(self._ctx.services, outgoing=sends))
+        ctx = replace(self._calls.ctx, services=replace(self._calls.ctx.services, outgoing=sends))
         outcome = await self._calls.outcome(name, (), dict(call.arguments), ctx, position)
         answered = await self._told(position, call, outcome)
         return replace(answered, ends=_ends(outcome, sent=sends.left))
@@ -153,11 +150,11 @@ class NativeCalls:
         return Answered(call=call, text=f"{len(data)} bytes, kept in {path}")
 
     def _stem(self, position: int) -> str:
-        return f"{self._ctx.run_id[:8]}-{position + 1}"
+        return f"{self._calls.ctx.run_id[:8]}-{position + 1}"
 
     async def _keep(self, name: str, data: bytes) -> str:
         """Write a file into the box, where there is one. Its path, or nothing."""
-        box: BoxFiles | None = self._ctx.box
+        box: BoxFiles | None = self._calls.ctx.box
         if box is None:
             return ""
         path = f"{RESULTS}/{name}"

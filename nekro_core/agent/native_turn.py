@@ -90,7 +90,6 @@ class NativeTurn(Turn):
         await self._files.put_uploads(self._known.media)
         native = NativeCalls(
             calls,
-            asking.ctx,
             lambda name: (
                 asking.tools.name_of(functions.names[name]) if name in functions.names else name
             ),

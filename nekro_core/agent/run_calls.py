@@ -90,7 +90,8 @@ class RunCalls:
         self._kept = 0
         self._due: asyncio.TimerHandle | None = None
         self._tools = tools
-        self._ctx = ctx
+        self.ctx = ctx
+        """What tools are called with, but for each call's own way out."""
         self._note = note
         self._clock = clock
         self._wall = wall
@@ -102,16 +103,16 @@ class RunCalls:
     async def answer(self, call: GuestCall) -> Answer:
         """See `nekro_core.sandbox.box.CallHandler`. What the code prints before a call that sent
         something needs no further step: such an answer is a checkpoint."""
-        services = self._ctx.services
+        services = self.ctx.services
         sends = SendsOfCall(services.outgoing)
-        ctx = replace(self._ctx, services=replace(services, outgoing=sends))
+        ctx = replace(self.ctx, services=replace(services, outgoing=sends))
         outcome = await self.outcome(call.name, call.args, call.kwargs, ctx)
         sent = sends.left
         match outcome:
             case Returned(value):
                 return Value(value, checkpoint=sent)
             case ReturnedMedia(text, media):
-                index = f"{self._ctx.run_id[:8]}_{len(self.made)}"
+                index = f"{self.ctx.run_id[:8]}_{len(self.made)}"
                 shown = tuple(map(model_part, shown_media(media, index)))
                 self.observed.append((call.name, shown))
                 return Value(indexed_text(text, media, index), checkpoint=sent)
@@ -161,7 +162,7 @@ class RunCalls:
                 close = ", ".join(self._tools.close_to(name))
                 told = f"there is no function {name!r}" + (f"; there is {close}" if close else "")
                 return Failed(told)
-            outcome = await call_tool(tool, ctx or self._ctx, args, kwargs)
+            outcome = await call_tool(tool, ctx or self.ctx, args, kwargs)
             told = outcome.message if isinstance(outcome, Failed) else "ok"
             if isinstance(outcome, Recorded):
                 await self._note(outcome.text)

@@ -210,7 +210,7 @@ async def test_whenever_it_is_stopped_each_call_is_written_down_once(
     calls = RunCalls(
         tool_set([described.tool]), ctx, note=note, clock=lambda: 0.0, wall=lambda: 0.0
     )
-    native = NativeCalls(calls, ctx, lambda name: name, at_once=at_once, result_chars=1000)
+    native = NativeCalls(calls, lambda name: name, at_once=at_once, result_chars=1000)
     made = [FunctionCall(call_id=str(n), name="work", arguments={"steps": n}) for n in range(7)]
     answered = []
 

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 
 from nekro_core.agent import AgentSettings, TurnSettings
+from nekro_core.agent.limits import Limits
 from nekro_core.chat import Author, File, Media, plain_text
 from nekro_core.llm.model import (
     ChatRequest,
@@ -516,3 +517,20 @@ async def test_what_no_encoder_takes_ends_nothing(folder: Path, boxes: Shelf) ->
         assert (await bot.ask("echo"))[-1].endswith("Done.")
         assert (await bot.last_turn()).stop == "finished"
     assert "\\u200b" in results_of(model.requests[1])["1"]
+
+
+async def test_what_a_tool_asks_of_a_model_counts_against_the_turn(
+    folder: Path, boxes: Shelf
+) -> None:
+    meters: list[object] = []
+
+    async def think(_ctx: AgentCtx) -> str:
+        """Ask another model."""
+        meters.append(_ctx.meter)
+        return "thought"
+
+    model = ScriptedModel([calls(call("think", "c1")), "Done."])
+    async with running_bot(folder, boxes, model, tools=[think], settings=TOOLS_MODE) as bot:
+        assert await bot.ask("think") == ["Done."]
+    (meter,) = meters
+    assert isinstance(meter, Limits)
