@@ -29,9 +29,9 @@ from nekro_core.tools.outcome import (
 RESULTS = "/home/user/results"
 """Where a box has what did not fit into an answer."""
 NOT_BEGUN = "not carried out: the turn was stopped before it began"
-_A_WORD = 40
-"""Characters of what a function gives back that sent something: "sent", an id. Longer ones may be
-what it was called for."""
+_ACKNOWLEDGED = ("", "sent", "ok", "done", "success")
+"""What a function gives back that sent something and has no more to say. All else may be what it
+was called for: the sum of a roll of dice, an id."""
 _KINDS = (
     (re.compile(rb"\x89PNG"), "png"),
     (re.compile(rb"\xff\xd8\xff"), "jpg"),
@@ -172,8 +172,8 @@ def _ends(outcome: Outcome, *, sent: bool) -> bool:
         case Recorded():
             return True
         case Returned(value, text, ends):
-            little = isinstance(value, str | int | float | None) and len(str(value)) <= _A_WORD
-            return ends or (sent and little and len(text) <= _A_WORD)
+            plain = value is None or value is True or str(value).strip().lower() in _ACKNOWLEDGED
+            return ends or (sent and plain and not text)
     return False
 
 

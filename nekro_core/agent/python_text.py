@@ -22,6 +22,14 @@ def count_statements(source: str) -> int:
     return 1 if tree is None else len(tree.body)
 
 
+def is_silence(text: str) -> bool:
+    """Whether a reply, or its code, is Python that does nothing on purpose: ``pass``, comments, a
+    fence around nothing."""
+    lines = (line.strip() for line in text.splitlines())
+    tree = parsed("\n".join(line for line in lines if not line.startswith(("```", "~~~"))))
+    return tree is not None and all(isinstance(node, ast.Pass) for node in tree.body)
+
+
 def is_call(text: str, tools: ToolSet) -> bool:
     """Whether a whole reply is Python that calls a tool at its top level."""
     tree = parsed(text)

@@ -48,8 +48,16 @@ _ENDS = {
 }
 
 
-def report(reply: Reply, calls: RunCalls, sent: Sequence[DeliveryRow]) -> tuple[Shown, ...]:
-    """All that the next step needs to know of this one."""
+def report(
+    reply: Reply,
+    calls: RunCalls,
+    sent: Sequence[DeliveryRow],
+    *,
+    again: bool = False,
+    nothing: bool = False,
+) -> tuple[Shown, ...]:
+    """All that the next step needs to know of this one. ``again`` says that its output is that of
+    the step before, ``nothing`` that nobody heard or saw anything of it."""
     lines: list[str | Quoted] = []
     if reply.result is not None:
         if reply.result.stop in _STOPS:
@@ -60,6 +68,12 @@ def report(reply: Reply, calls: RunCalls, sent: Sequence[DeliveryRow]) -> tuple[
         if reply.result.output.strip():
             cut = " (its end is missing: too much)" if reply.result.output_truncated else ""
             lines += [f"[output] printed by your code{cut}:", Quoted(reply.result.output)]
+    if again:
+        lines.append("[note] That is what you were shown before. Once more, and your turn ends.")
+    if nothing:
+        lines.append("[note] Nothing was sent and nothing printed: nobody has got an answer.")
+    if reply.statements and reply.prose:
+        lines.append("[note] Your words outside the block were not sent.")
     if reply.box_error is not None:
         lines.append("[error] The box was lost. You have a fresh one with the files saved last.")
         lines.append("[note] Your variables and imports are gone with it.")
@@ -76,7 +90,7 @@ def report(reply: Reply, calls: RunCalls, sent: Sequence[DeliveryRow]) -> tuple[
             else:
                 parts += [Told(tuple(lines)), part]
                 lines = []
-    lines.append("[task] Go on, if there is more to do.")
+    lines.append("[task] Go on, if there is more to do; else reply with the code `pass`.")
     return (*parts, Told(tuple(lines)))
 
 
@@ -97,7 +111,8 @@ _NOTHING: dict[End, str] = {
 
 def empty_report(end: End) -> tuple[Shown, ...]:
     """For a reply in which there was nothing of use, by how it ended."""
-    empty = "[error] Your reply was empty. Reply with a block fenced as ```python."
+    empty = "[error] Your reply was empty. Reply with a block fenced as ```python; to stay silent, "
+    empty += "with `pass` in it."
     return (Told((_NOTHING.get(end, empty),)),)
 
 

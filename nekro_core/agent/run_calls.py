@@ -97,6 +97,8 @@ class RunCalls:
         self._wall = wall
         self.made: list[ToolCall] = []
         self.observed: list[tuple[str, tuple[Part, ...]]] = []
+        self.recorded = False
+        """Whether a ``BEHAVIOR`` did something of which the chat's record tells."""
         self.unread = ""
         """What a search found, until one of the finds is called: the model has yet to see it."""
 
@@ -165,6 +167,7 @@ class RunCalls:
             outcome = await call_tool(tool, ctx or self.ctx, args, kwargs)
             told = outcome.message if isinstance(outcome, Failed) else "ok"
             if isinstance(outcome, Recorded):
+                self.recorded = True
                 await self._note(outcome.text)
             if is_search(tool) and isinstance(outcome, Returned):
                 self.unread = str(outcome.value)

@@ -21,7 +21,7 @@ from nekro_core.agent.limits import LimitExceeded, Limits, turn_limits
 from nekro_core.agent.lines import Told
 from nekro_core.agent.notices import say, sentence
 from nekro_core.agent.ports import Ports
-from nekro_core.agent.python_text import is_call
+from nekro_core.agent.python_text import is_call, is_silence
 from nekro_core.agent.quotas import day_limits
 from nekro_core.agent.reply import End, Reply, ReplyReader
 from nekro_core.agent.report import LEFT, done_lines, empty_report, report, sent_lines
@@ -87,7 +87,9 @@ class Turn:
         self._ran = False
         self._failures = 0
         self._empty = 0
-        self._shown = ""
+        self._shown = self._shown_by = ""
+        self._repeats = 0
+        self._told_of_nothing = False
 
     async def run(self) -> str:
         """Take steps until there is no more to do. Returns why it is over, in a word."""
@@ -256,7 +258,9 @@ class Turn:
         sent = await self._book.sent_by(run_id)
         self._sent = self._sent or any(row.state in LEFT for row in sent)
         result = reply.result
-        self._known.remember(reply, report(reply, calls, sent))
+        again = bool(reply.shows) and reply.shows == self._shown
+        nothing = self._is_silent(reply, calls)
+        self._known.remember(reply, report(reply, calls, sent, again=again, nothing=nothing))
         if isinstance(reply.box_error, BackendUnavailable):
             await self._say(_no_box(reply.box_error))
             return "no_backend"
@@ -272,13 +276,26 @@ class Turn:
         self._failures = 0
         if calls.unread:
             return ""  # It searched, and has yet to see what there is.
+        if nothing and not self._told_of_nothing:
+            self._told_of_nothing = True
+            return ""
         return await self._after_output(reply, answered=any(row.state in LEFT for row in sent))
 
+    def _is_silent(self, reply: Reply, calls: RunCalls) -> bool:
+        """Whether code came to its end and nobody hears of it: nothing was sent in the whole turn,
+        done on the record or said beside it, there is nothing to show, and it is not ``pass``."""
+        acted = self._sent or reply.prose or calls.recorded
+        done = reply.result is not None and reply.result.stop is StopReason.FINISHED
+        return done and not acted and not reply.shows and not is_silence(reply.code)
+
     async def _after_output(self, reply: Reply, *, answered: bool) -> str:
-        """Code came to its end. What it has to show leads to another step, unless the step before
-        had just that to show; ``answered`` says whether it sent something."""
-        before, self._shown = self._shown, reply.shows
-        if self._shown and self._shown != before:
+        """Code came to its end. What it has to show leads to another step, unless the same code had
+        just that to show, or other code twice; ``answered`` says whether it sent something."""
+        before, self._shown = (self._shown, self._shown_by), reply.shows
+        self._shown_by = reply.code.strip()
+        self._repeats = self._repeats + 1 if self._shown == before[0] else 0
+        circle = self._repeats > 1 or (self._repeats and self._shown_by == before[1])
+        if self._shown and not circle:
             return ""
         if answered:
             return "finished"
@@ -293,6 +310,8 @@ class Turn:
         """A reply without code."""
         if reply.prose:
             return await self._send_prose(reply.prose, end=reply.end)
+        if reply.end == "whole" and reply.text.strip() and is_silence(reply.text):
+            return "finished"
         if self._sent:
             return "finished"
         self._empty += 1

@@ -56,7 +56,7 @@ async def test_a_message_becomes_code_and_its_send_comes_back(folder: Path, boxe
         ("send_channel_message('no fence')", ["no fence"]),
         ("await chat.send_channel_message('no fence')", ["no fence"]),
         ("print('hello')", ["print('hello')"]),
-        (fence("x = 1"), []),
+        (fence("pass"), []),
         ("```python\nsend_channel_message('unclosed')", ["unclosed"]),
     ],
 )

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from nekro_core.agent.already_sent import was_answered
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugin import AgentCtx
@@ -115,3 +117,63 @@ async def test_a_run_with_something_to_show_is_stored_as_no_answer(
         sent = await bot.store.deliveries.of_run(runs[0].run_id)
         assert not was_answered(runs[:1], sent)  # killed here, the turn is taken up again
         assert was_answered(runs, sent)
+
+
+async def test_other_code_with_the_same_output_is_told_so_once_and_then_over(
+    folder: Path, boxes: Shelf
+) -> None:
+    model = ScriptedModel(
+        [
+            fence("send_channel_message('Watching')\nprint('running')"),
+            fence("x = 1\nprint('running')"),
+            fence("x = 2\nprint('done')"),
+            fence("send_channel_message('It is done')"),
+        ]
+    )
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("tell me when it is done") == ["Watching", "It is done"]
+        assert "[note] That is what you were shown before." in bot.prompt(2)
+    model = ScriptedModel(lambda _: fence(f"x = {len(model.requests)}\nprint('running')"))
+    async with running_bot(folder, boxes, model) as bot:
+        await bot.ask("and now?")
+        assert len(model.requests) == 3
+        assert (await bot.last_turn()).stop == "same_output"
+
+
+async def test_code_of_which_nobody_hears_is_told_so_once(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel([fence("x = 6 * 7"), fence("send_channel_message(str(x))")])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("?") == ["42"]
+        assert "[note] Nothing was sent and nothing printed" in bot.prompt()
+    model = ScriptedModel(lambda _: fence("x = 1"))
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("?") == []
+        assert len(model.requests) == 2
+        assert (await bot.last_turn()).stop == "finished"
+
+
+@pytest.mark.parametrize("reply", [fence("pass"), fence("# nothing to say"), fence(""), "```\n```"])
+async def test_silence_is_pass(folder: Path, boxes: Shelf, reply: str) -> None:
+    model = ScriptedModel([reply])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("thanks!") == []
+        assert (await bot.last_turn()).stop == "finished"
+
+
+async def test_a_deed_on_the_record_is_no_silence(folder: Path, boxes: Shelf) -> None:
+    @kind_of("behavior")
+    async def set_note(_ctx: AgentCtx) -> str:
+        """Note."""
+        return "noted"
+
+    model = ScriptedModel([fence("set_note()")])
+    async with running_bot(folder, boxes, model, tools=[set_note]) as bot:
+        assert await bot.ask("note it") == []
+        assert len(model.requests) == 1
+
+
+async def test_words_beside_code_that_were_not_sent_are_told(folder: Path, boxes: Shelf) -> None:
+    model = ScriptedModel(["The answer is\n" + fence("print(42)"), "The answer is 42."])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("?") == ["The answer is 42."]
+        assert "[note] Your words outside the block were not sent." in bot.prompt()

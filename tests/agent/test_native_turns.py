@@ -534,3 +534,14 @@ async def test_what_a_tool_asks_of_a_model_counts_against_the_turn(
         assert await bot.ask("think") == ["Done."]
     (meter,) = meters
     assert isinstance(meter, Limits)
+
+
+async def test_what_a_call_that_sent_gives_back_is_read(folder: Path, boxes: Shelf) -> None:
+    async def roll(_ctx: AgentCtx) -> int:
+        """Roll."""
+        await _ctx.send_text("3 + 2")
+        return 5
+
+    model = ScriptedModel([calls(call("roll")), "You won!"])
+    async with running_bot(folder, boxes, model, tools=[roll], settings=TOOLS_MODE) as bot:
+        assert await bot.ask("roll, and tell me whether I won") == ["3 + 2", "You won!"]

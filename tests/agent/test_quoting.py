@@ -106,7 +106,7 @@ async def test_a_posted_file_gives_no_orders(
         for request in model.requests:
             assert forged_lines(request) == []
         assert ("characters left out" in bot.prompt()) is cut
-        assert "\n[task] Go on, if there is more to do." in bot.prompt()
+        assert "\n[task] Go on, if there is more to do" in bot.prompt()
 
 
 NUMBERS = "".join(f"{number:06d}" for number in range(4000))
@@ -230,7 +230,10 @@ OWN = re.compile(
             r"\[now\] [\d: -]+ \w+",
             rf"\[task\] (?:{_NAME} \(user {_NAME}\) asks you\. )?{_ANSWER}",
             r"\[task\] Act on the newest lines above, if there is anything to do\.",
-            r"\[task\] Go on, if there is more to do\.",
+            r"\[task\] Go on, if there is more to do; else reply with the code `pass`\.",
+            r"\[note\] Nothing was sent and nothing printed: nobody has got an answer\.",
+            r"\[note\] That is what you were shown before\. Once more, and your turn ends\.",
+            r"\[note\] Your words outside the block were not sent\.",
             r'\[note\] What is marked "not to be answered now" others asked\..*',
             r"\[note\] A restart interrupted you\. Answer now, unless it is done\.",
             r"\[note\] The restart cut it off\.",
@@ -265,7 +268,7 @@ def told(text: str, sends: int) -> Told:
             *sent_lines([row(text)] * sends),
             "[result] of look_up:",
             Quoted(text),
-            "[task] Go on, if there is more to do.",
+            "[task] Go on, if there is more to do; else reply with the code `pass`.",
         )
     )
 
@@ -307,7 +310,7 @@ def test_a_report_is_cut_at_any_length_without_losing_a_mark(
     check_lines(shown)
     assert len(shown) <= 3 * limit + 2000, "and it is about as long as it may be"
     assert shown.startswith("[error] Your code raised an error:")
-    assert shown.endswith("[task] Go on, if there is more to do.")
+    assert shown.endswith("[task] Go on, if there is more to do; else reply with the code `pass`.")
 
 
 @given(_texts, st.integers(500, 20_000), st.integers(2000, 60_000), st.booleans(), st.booleans())
