@@ -29,15 +29,17 @@ def names_of_the_host() -> list[str]:
 
 
 READ_ALL = """
-import glob
+import glob, subprocess
 names = {names}
+MAY_BE_EMPTY = ("/proc/1/cmdline", "/proc/1/mountinfo")
 places = ["/proc/self/mountinfo", "/proc/1/mountinfo", "/proc/self/mounts", "/proc/self/mountstats",
     "/proc/1/cmdline", "/proc/self/environ", "/etc/passwd"]
 for root in ("/run", "/opt", "/app"):
     places += glob.glob(root + "/**/*.pyc", recursive=True)
 for place in places:
-    with open(place, "rb") as file:
-        text = file.read()
+    text = subprocess.run(["cat", place], capture_output=True).stdout  # a run is not dumpable
+    if not text and place not in MAY_BE_EMPTY:
+        print("NOT READ:", place)
     for name in names:
         if name.encode() + b"/" in text:
             print("NOT HELD:", place, name)
