@@ -23,10 +23,11 @@ def count_statements(source: str) -> int:
 
 
 def is_silence(text: str) -> bool:
-    """Whether a reply, or its code, is Python that does nothing on purpose: ``pass``, comments, a
-    fence around nothing."""
+    """Whether a reply, or its code, is Python that does nothing on purpose: ``pass`` or comments.
+    A fence around nothing is an accident."""
     lines = (line.strip() for line in text.splitlines())
-    tree = parsed("\n".join(line for line in lines if not line.startswith(("```", "~~~"))))
+    code = "\n".join(line for line in lines if not line.startswith(("```", "~~~")))
+    tree = parsed(code) if code.strip() else None
     return tree is not None and all(isinstance(node, ast.Pass) for node in tree.body)
 
 
