@@ -36,6 +36,7 @@ pass through a few frames. Code that catches them is killed then."""
 
 _ERROR_LIMIT = 16_000
 
+_STARVED = "the code used more memory than its box has"
 _STARVES_S = 0.02
 """No run uses up a box's memory sooner; asking costs a file that is read."""
 
@@ -168,8 +169,10 @@ class AgentRun:
 
     def lost(self, reason: str) -> None:
         """The box is gone."""
-        ended = self._stopping or _Ended(StopReason.DIED, f"the box was lost: {reason}")
-        self._end(ended, b"")
+        ended = _Ended(StopReason.DIED, f"the box was lost: {reason}")
+        if self._starved():  # the kernel took the agent with the run
+            ended = _Ended(StopReason.OUT_OF_MEMORY, f"{_STARVED}: it was lost")
+        self._end(self._stopping or ended, b"")
 
     def _call(self, number: int, text: bytes, body: bytes) -> None:
         self._call_count += 1
@@ -269,7 +272,7 @@ class AgentRun:
         if flags & wire.SAID_BY_RUN and ended.stop not in said_by_run:
             ended = _Ended(StopReason.PROTOCOL_ERROR, "the run claimed an end that is not its own")
         if ended.stop is StopReason.DIED and self._starved():
-            ended = _Ended(StopReason.OUT_OF_MEMORY, "the code used more memory than its box has")
+            ended = _Ended(StopReason.OUT_OF_MEMORY, _STARVED)
         if ended.stop is StopReason.TOO_MANY_CALLS:
             ended.error = f"the code made more than {self._limits.calls} tool calls and was stopped"
         truncated, kept = bool(flags & wire.TRUNCATED), bool(flags & wire.KEPT)
