@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from tests.house.tree import Function, Module, Tree
+from tests.house.tree import Function, Module, Tree, loads
 
 LARGE = frozenset(
     f"nekro_core/{room}"
@@ -64,7 +64,7 @@ def arrows(tree: Tree) -> Iterator[Arrow]:
 def _spans(module: Module) -> tuple[list[range], list[range]]:
     """The lines that only type checkers read, and those inside functions."""
     types, functions = [], []
-    for node in ast.walk(module.ast):
+    for node in module.nodes:
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             types += [range(each.lineno, (each.end_lineno or 0) + 1) for each in node.body]
         elif isinstance(node, Function):
@@ -74,7 +74,7 @@ def _spans(module: Module) -> tuple[list[range], list[range]]:
 
 def _wanted(module: Module, tree: Tree) -> Iterator[tuple[ast.expr | ast.stmt, str, str]]:
     """Node, module and name of each import of something that is in the tree."""
-    for node in ast.walk(module.ast):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if (wanted := _beside(module, alias.name, tree)) in tree.modules:
@@ -93,7 +93,7 @@ def _wanted(module: Module, tree: Tree) -> Iterator[tuple[ast.expr | ast.stmt, s
             # A package that names itself reads its own files: those are no imports.
             if wanted in tree.modules and not f"{module.name}.".startswith(f"{wanted}."):
                 yield node, wanted, name
-        elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node):
+        elif isinstance(node, ast.Call) and loads(node):
             yield from _computed(module, node, tree)
 
 

@@ -20,10 +20,15 @@ class Named:
     name: str
     kind: str
     path: str
-    line: int = 1
+    line: int = 0
+
+    @property
+    def where(self) -> str:
+        """``path:line``, or the path alone of a module or package."""
+        return f"{self.path}:{self.line}" if self.line else self.path
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.kind} {self.name}"
+        return f"{self.where}: {self.kind} {self.name}"
 
 
 def named(tree: Tree) -> Iterator[Named]:

@@ -37,6 +37,15 @@ def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
                     yield from statements(inner.body if isinstance(inner, ast.ExceptHandler) else [inner])
 
 
+def loads(call: ast.Call) -> bool:
+    """Whether a call imports, or looks for, a module by a name that is a string.
+
+    ``import_module("x")``, ``find_spec("x")``, and ``run(import_module, "x")``.
+    """
+    names = (getattr(each, "attr", getattr(each, "id", "")) for each in (call.func, *call.args))
+    return not {"import_module", "find_spec", "__import__"}.isdisjoint(names)
+
+
 class Module:
     """One file."""
 
@@ -47,6 +56,11 @@ class Module:
         self.is_package = path.name == "__init__.py"
         parts = path.parent.parts if self.is_package else path.with_suffix("").parts
         self.name = ".".join(parts)
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Every node of the file, found once."""
+        return list(ast.walk(self.ast))
 
     @property
     def package(self) -> str:

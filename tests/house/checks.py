@@ -1,0 +1,176 @@
+"""Every check of the house: what does not hold, as a count and as lines for a reader."""
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tests.house import docs, errors, imports, layout, names, packages
+from tests.house.tree import Tree
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one check found."""
+
+    count: int
+    lines: tuple[str, ...]
+
+
+class House:
+    """One checkout of the project, read once for all checks.
+
+    Args:
+        root: The folder with ``pyproject.toml``.
+        justified: Table by table, what stays for a reason: see ``justified.toml``.
+    """
+
+    def __init__(self, root: Path, justified: Mapping[str, Mapping[str, str]] | None = None) -> None:
+        self.root = root
+        self.tree = Tree(root)
+        self.justified = read_justified() if justified is None else justified
+
+    @cached_property
+    def arrows(self) -> list[imports.Arrow]:
+        """Every import of one of our modules."""
+        return list(imports.arrows(self.tree))
+
+    @cached_property
+    def api(self) -> list[docs.Documented]:
+        """The public API, definition by definition."""
+        return docs.public_api(self.tree)
+
+    @cached_property
+    def shared_class_names(self) -> Mapping[str, list[names.Named]]:
+        """Public names of more than one class."""
+        return names.shared_class_names(self.tree)
+
+    def kept(self, table: str) -> Mapping[str, str]:
+        """One table of ``justified.toml``."""
+        return self.justified.get(table, {})
+
+
+def read_justified() -> Mapping[str, Mapping[str, str]]:
+    """The tables of ``justified.toml``."""
+    return tomllib.loads((HERE / "justified.toml").read_text("utf-8"))
+
+
+def files_in_circles(house: House) -> Outcome:
+    """Files in an import circle of more than two."""
+    edges = imports.between_files(house.tree, house.arrows)
+    return _circles(imports.circles(edges, more_than=2))
+
+
+def rooms_in_circles(house: House) -> Outcome:
+    """Rooms that import each other in a circle."""
+    edges = imports.between_rooms(house.tree, house.arrows)
+    return _circles(imports.circles(edges, more_than=1))
+
+
+def sub_rooms_in_circles(house: House) -> Outcome:
+    """The same within large rooms; loose files alone are `files_in_circles`'s."""
+    edges = imports.between_sub_rooms(house.tree, house.arrows)
+    found = imports.circles(edges, more_than=1)
+    return _circles(each for each in found if not all(node.endswith(".py") for node in each.nodes))
+
+
+def _circles(found: Iterable[imports.Circle]) -> Outcome:
+    circles = tuple(found)
+    return Outcome(sum(len(each.nodes) for each in circles), tuple(map(str, circles)))
+
+
+def shared_class_names(house: House) -> Outcome:
+    """Public classes whose name another class has, too, beyond the first of each name."""
+    shared = {
+        name: classes
+        for name, classes in house.shared_class_names.items()
+        if name not in house.kept("class_names")
+    }
+    return Outcome(
+        sum(len(classes) - 1 for classes in shared.values()),
+        tuple(f"{name}: {', '.join(each.where for each in shared[name])}" for name in shared),
+    )
+
+
+def old_names(house: House) -> Outcome:
+    """Public classes, modules, packages, functions and methods with a name that was given up."""
+    return _listed(
+        f"{one} has an old name; it is now: {old.now}"
+        for one, old in names.old_names_borne(house.tree, names.old_names())
+    )
+
+
+def wrong_hops(house: House) -> Outcome:
+    """Functions that ARCHITECTURE.md names and that are not there."""
+    return _listed(layout.wrong_hops(house.tree, house.root))
+
+
+def loose_files(house: House) -> Outcome:
+    """Files right in `nekro_core`."""
+    return _listed(layout.loose_files(house.root))
+
+
+def undeclared_packages(house: House) -> Outcome:
+    """Distributions that are imported and not declared."""
+    return _but(packages.undeclared(house.tree), house.kept("undeclared"))
+
+
+def packages_not_imported(house: House) -> Outcome:
+    """Distributions that are declared and not imported."""
+    return _but(packages.not_imported(house.tree), house.kept("not_imported"))
+
+
+def undocumented_api(house: House) -> Outcome:
+    """Functions and classes of the public API whose docstrings lack something."""
+    return _listed(str(each) for each in house.api if each.lacks)
+
+
+def errors_without_root(house: House) -> Outcome:
+    """Error classes of `nekro_core`, the topmost of each family, that do not derive from the root."""
+    return _but(errors.without_root(house.tree), house.kept("errors"))
+
+
+def _listed(lines: Iterable[str]) -> Outcome:
+    found = tuple(lines)
+    return Outcome(len(found), found)
+
+
+def _but(found: Mapping[str, str], kept: Mapping[str, str]) -> Outcome:
+    return _listed(line for name, line in found.items() if name not in kept)
+
+
+CHECKS: Mapping[str, Callable[[House], Outcome]] = {
+    check.__name__: check
+    for check in (
+        files_in_circles,
+        rooms_in_circles,
+        sub_rooms_in_circles,
+        shared_class_names,
+        old_names,
+        wrong_hops,
+        loose_files,
+        undeclared_packages,
+        packages_not_imported,
+        undocumented_api,
+        errors_without_root,
+    )
+}
+
+
+def stale_reasons(house: House) -> list[str]:
+    """Entries of ``justified.toml`` that no check would name any more."""
+    named = {
+        "class_names": house.shared_class_names,
+        "errors": errors.without_root(house.tree),
+        "undeclared": packages.undeclared(house.tree),
+        "not_imported": packages.not_imported(house.tree),
+    }
+    return [
+        f"[{table}] {name}"
+        for table, entries in house.justified.items()
+        for name in entries
+        if name not in named.get(table, {})
+    ]

@@ -1,0 +1,61 @@
+"""The layout: no loose files, and hops of a message that are where ARCHITECTURE.md says."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.house.tree import Definition, Tree, statements
+
+LOOSE = frozenset(("__init__.py", "__main__.py", "py.typed"))
+API = (
+    "adapter chat content core i18n llm message plugin reactive recurring_timer schemas secrets signal "
+    "speech timer turn_log vectors"
+).split()
+"""The module paths of `nekro_core.api` that adapters and plugins import."""
+PAGES = ("ARCHITECTURE.md", "docs/ARCHITECTURE.md")
+HOP = re.compile(r"`([\w./-]+\.py): ([A-Za-z_][\w.]*)(?:\(\))?`")
+FEWEST_HOPS = 8
+"""A message comes and is answered in about twelve; a page with fewer does not tell its way."""
+
+
+def loose_files(root: Path) -> list[str]:
+    """Files right in `nekro_core` that belong into a room."""
+    found = (path for path in (root / "nekro_core").iterdir() if path.is_file())
+    return [f"nekro_core/{path.name}" for path in sorted(found) if path.name not in LOOSE]
+
+
+def wrong_hops(tree: Tree, root: Path) -> list[str]:
+    """Functions that ARCHITECTURE.md names and that are not there."""
+    pages = [root / page for page in PAGES if (root / page).is_file()]
+    if not pages:
+        return ["ARCHITECTURE.md is not there"]
+    found = []
+    for page in pages:
+        text = page.read_text("utf-8")
+        hops = [(match, 1 + text.count("\n", 0, match.start())) for match in HOP.finditer(text)]
+        if len(hops) < FEWEST_HOPS:
+            found.append(f"{page.name} names {len(hops)} functions, of at least {FEWEST_HOPS} hops")
+        by_path = {module.path: module for module in tree}
+        for hop, line in hops:
+            path, name = hop.groups()
+            where = f"{page.name}:{line}: "
+            if path not in by_path:
+                found.append(f"{where}{path} is not there")
+            elif not _defines(by_path[path].ast.body, name.split(".")):
+                found.append(f"{where}{path} has no {name}")
+    return found
+
+
+def _defines(body: list[ast.stmt], names: list[str]) -> bool:
+    here = (each for each in statements(body) if isinstance(each, Definition))
+    return any(
+        each.name == names[0] and (not names[1:] or _defines(each.body, names[1:])) for each in here
+    )
+
+
+def missing_api(tree: Tree) -> Iterator[str]:
+    """Module paths of `nekro_core.api` that have no file."""
+    for name in API:
+        if f"nekro_core.api.{name}" not in tree.modules:
+            yield f"nekro_core.api.{name} is not there"

