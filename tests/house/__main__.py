@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         unpack(given.base, ROOT, Path(folder))
         base = measured(House(Path(folder)))
-    print(f"  {given.base:>9} {'now':>9}", *report(now, base), sep="\n")
+    print(f"{given.base[:8]:>9}{'now':>9}", *report(now, base), sep="\n")
     print("\nnew since then", *new_findings(now, base), sep="\n  ")
     return 0
 

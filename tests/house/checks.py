@@ -28,7 +28,9 @@ class House:
         justified: Table by table, what stays for a reason: see ``justified.toml``.
     """
 
-    def __init__(self, root: Path, justified: Mapping[str, Mapping[str, str]] | None = None) -> None:
+    def __init__(
+        self, root: Path, justified: Mapping[str, Mapping[str, str]] | None = None
+    ) -> None:
         self.root = root
         self.tree = Tree(root)
         self.justified = read_justified() if justified is None else justified
@@ -129,7 +131,7 @@ def undocumented_api(house: House) -> Outcome:
 
 
 def errors_without_root(house: House) -> Outcome:
-    """Error classes of `nekro_core`, the topmost of each family, that do not derive from the root."""
+    """Error classes of `nekro_core` outside the root's family, the topmost of each other family."""
     return _but(errors.without_root(house.tree), house.kept("errors"))
 
 

@@ -8,9 +8,19 @@ from dataclasses import dataclass
 
 from tests.house.tree import Definition, Function, Module, Place, Tree, statements
 
-SECTION = re.compile(r"^(Args|Attributes|Returns|Yields|Raises):[ \t]*\n((?:[ \t]+\S.*(?:\n|$)|\s*\n)+)", re.M)
+SECTION = re.compile(
+    r"^(Args|Attributes|Returns|Yields|Raises):[ \t]*\n((?:[ \t]+\S.*(?:\n|$)|\s*\n)+)",
+    re.MULTILINE,
+)
 ENTRY = re.compile(r"\*{0,2}(\w+)(?: \([^)]*\))?:")
-ITERATORS = ("Iterator", "AsyncIterator", "Generator", "AsyncGenerator", "Iterable", "AsyncIterable")
+ITERATORS = (
+    "Iterator",
+    "AsyncIterator",
+    "Generator",
+    "AsyncGenerator",
+    "Iterable",
+    "AsyncIterable",
+)
 DATA_BASES = ("Struct", "BaseModel", "ConfigBase", "NamedTuple", "TypedDict")
 NO_DATA = ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag", "Protocol")
 
@@ -27,7 +37,9 @@ class Documented:
         return f"{self.where}: {self.name}: {', '.join(self.lacks)}"
 
 
-def public_api(tree: Tree, packages: tuple[str, ...] = ("nekro_core.api", "nekro_core.testing")) -> list[Documented]:
+def public_api(
+    tree: Tree, packages: tuple[str, ...] = ("nekro_core.api", "nekro_core.testing")
+) -> list[Documented]:
     """Everything that an ``__all__`` of these packages leads to, each definition once."""
     found: dict[tuple[str, int], Documented] = {}
     for module in tree:
@@ -76,7 +88,10 @@ def _definitions(tree: Tree, place: Place) -> Iterator[tuple[Documented, tuple[s
     if isinstance(node, Function):
         yield _judged(module, node, node.name, _function_lacks(node)), (module.path, node.lineno)
     elif isinstance(node, ast.ClassDef):
-        yield _judged(module, node, node.name, _class_lacks(tree, place)), (module.path, node.lineno)
+        yield (
+            _judged(module, node, node.name, _class_lacks(tree, place)),
+            (module.path, node.lineno),
+        )
         line = _line_of_descent(tree, place)
         seen: set[str] = set()
         for at, (owner, each) in enumerate(line):
@@ -85,9 +100,9 @@ def _definitions(tree: Tree, place: Place) -> Iterator[tuple[Documented, tuple[s
                     continue
                 if method.name in seen or _decorated(method, "overload") or _is_setter(method):
                     continue
-                seen.add(method.name)
                 if _described_above(method, line[at + 1 :]):
                     continue
+                seen.add(method.name)
                 name = f"{each.name}.{method.name}"
                 lacks = _function_lacks(method, is_method=not _decorated(method, "staticmethod"))
                 yield _judged(owner, method, name, lacks), (owner.path, method.lineno)
@@ -115,7 +130,7 @@ def _line_of_descent(tree: Tree, place: Place) -> list[tuple[Module, ast.ClassDe
 
 
 def _described_above(method: Function, above: list[tuple[Module, ast.ClassDef]]) -> bool:
-    """Whether a method without a text of its own has its base's, which is judged where it stands."""
+    """Whether a method without a text has its base's, which is judged where it stands."""
     return not ast.get_docstring(method) and any(
         isinstance(each, Function) and each.name == method.name and ast.get_docstring(each)
         for _, base in above
@@ -140,8 +155,14 @@ def _function_lacks(node: Function, *, is_method: bool = False) -> list[str]:
     if not text:
         return ["a docstring"]
     there = sections(text)
-    lacks = _missing("Args", _parameters(node, is_method=is_method), described(there.get("Args", "")))
-    if not _is_property(node) and not _returns_nothing(node) and not there.keys() & _wanted_return(node):
+    lacks = _missing(
+        "Args", _parameters(node, is_method=is_method), described(there.get("Args", ""))
+    )
+    if (
+        not _is_property(node)
+        and not _returns_nothing(node)
+        and not there.keys() & _wanted_return(node)
+    ):
         lacks.append("Returns")
     if _raises(node) and "Raises" not in there:
         lacks.append("Raises")
@@ -196,7 +217,9 @@ def _undescribed_fields(node: ast.ClassDef) -> list[str]:
     found = []
     for each, below in zip(node.body, [*node.body[1:], None], strict=True):
         match each:
-            case ast.AnnAssign(target=ast.Name(id=name), annotation=kind) if not name.startswith("_"):
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=kind) if not name.startswith(
+                "_"
+            ):
                 if "ClassVar" not in ast.unparse(kind) and not _is_text(below):
                     found.append(name)
             case _:
@@ -255,11 +278,11 @@ def _wanted_return(node: Function) -> set[str]:
 
 def _raises(node: Function) -> bool:
     """Whether the function's own body raises an error by name; ``raise`` alone passes one on."""
-    for each in _own(node):
-        if isinstance(each, ast.Raise) and each.exc is not None:
-            if _last_name(each.exc) != "NotImplementedError":
-                return True
-    return False
+    return any(
+        each.exc is not None and _last_name(each.exc) != "NotImplementedError"
+        for each in _own(node)
+        if isinstance(each, ast.Raise)
+    )
 
 
 def _own(node: Function) -> Iterator[ast.AST]:

@@ -4,11 +4,9 @@ import ast
 import builtins
 from collections.abc import Iterator
 
-from tests.house.tree import Module, Place, Tree
+from tests.house.tree import GUEST, Module, Place, Tree
 
 ROOT = "NekroError"
-GUEST = "nekro_core/sandbox/guest/"
-"""Runs inside a box, without the package, so that it cannot have the root."""
 ERROR_NAMES = ("Error", "Exception", "Warning", "Interrupt", "Exit")
 """How the names of other packages' error classes end."""
 
@@ -28,7 +26,9 @@ def without_root(tree: Tree) -> dict[str, str]:
         for node in module.nodes:
             if isinstance(node, ast.ClassDef) and _is_topmost(tree, Place(module, node)):
                 bases = ", ".join(map(ast.unparse, node.bases))
-                found[f"{module.path}: {node.name}"] = f"{module.path}:{node.lineno}: {node.name}({bases})"
+                found[f"{module.path}: {node.name}"] = (
+                    f"{module.path}:{node.lineno}: {node.name}({bases})"
+                )
     return found
 
 

@@ -11,11 +11,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from tests.house.tree import Function, Module, Tree, loads
+from tests.house.tree import GUEST, Function, Module, Tree, loads
 
 LARGE = frozenset(
     f"nekro_core/{room}"
-    for room in ("plugins", "plugin", "agent", "delivery", "sandbox", "compat", "app", "cli", "tools")
+    for room in (
+        "plugins",
+        "plugin",
+        "agent",
+        "delivery",
+        "sandbox",
+        "compat",
+        "app",
+        "cli",
+        "tools",
+    )
 )
 """Rooms whose second folders are rooms, too; a file that lies directly in one is its own."""
 Edges = Mapping[tuple[str, str], list["Arrow"]]
@@ -89,6 +99,8 @@ def _wanted(module: Module, tree: Tree) -> Iterator[tuple[ast.expr | ast.stmt, s
                 elif wanted in tree.modules:
                     yield node, wanted, alias.name
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
+            if module.path.startswith(GUEST):
+                continue  # the name of a class in a pickle
             wanted, _, name = node.value.partition(":")
             # A package that names itself reads its own files: those are no imports.
             if wanted in tree.modules and not f"{module.name}.".startswith(f"{wanted}."):
@@ -100,7 +112,11 @@ def _wanted(module: Module, tree: Tree) -> Iterator[tuple[ast.expr | ast.stmt, s
 def _beside(module: Module, wanted: str, tree: Tree) -> str:
     """Where a file lies beside its importer and is started as a script, its name has no package."""
     beside = f"{module.package}.{wanted}"
-    return beside if "." not in wanted and beside in tree.modules and wanted not in tree.modules else wanted
+    return (
+        beside
+        if "." not in wanted and beside in tree.modules and wanted not in tree.modules
+        else wanted
+    )
 
 
 def _computed(module: Module, call: ast.Call, tree: Tree) -> Iterator[tuple[ast.expr, str, str]]:
@@ -143,13 +159,17 @@ def between_sub_rooms(tree: Tree, found: Iterable[Arrow]) -> Edges:
         tree,
         found,
         sub_room,
-        lambda module: module.only_re_exports and room(module.path) in LARGE
-        and module.name.count(".") == 1,
+        lambda module: (
+            module.only_re_exports and room(module.path) in LARGE and module.name.count(".") == 1
+        ),
     )
 
 
 def _edges(
-    tree: Tree, found: Iterable[Arrow], node: Callable[[str], str], is_face: Callable[[Module], bool]
+    tree: Tree,
+    found: Iterable[Arrow],
+    node: Callable[[str], str],
+    is_face: Callable[[Module], bool],
 ) -> Edges:
     edges: defaultdict[tuple[str, str], list[Arrow]] = defaultdict(list)
     for arrow in found:
@@ -226,8 +246,8 @@ def _components(after: Mapping[str, set[str]]) -> Iterator[list[str]]:
 def _closing(nodes: list[str], edges: Edges) -> list[Arrow]:
     """The arrows that run up when the nodes stand in the best order that was found.
 
-    A node moves to where the fewest arrows run up (an arrow weighs as many imports as it has), until
-    none moves: a good order, not surely the best.
+    A node moves to where the fewest imports run up, until none moves: a good order, not surely the
+    best.
     """
     inside = set(nodes)
     weights = Counter(
@@ -256,6 +276,4 @@ def _closing(nodes: list[str], edges: Edges) -> list[Arrow]:
                 rest.insert(costs.index(best_cost), node)
                 order, moved = rest, True
     at = {node: index for index, node in enumerate(order)}
-    return [
-        arrow for pair in sorted(weights) if at[pair[0]] > at[pair[1]] for arrow in edges[pair]
-    ]
+    return [arrow for pair in sorted(weights) if at[pair[0]] > at[pair[1]] for arrow in edges[pair]]

@@ -9,9 +9,9 @@ from tests.house.tree import Definition, Tree, statements
 
 LOOSE = frozenset(("__init__.py", "__main__.py", "py.typed"))
 API = (
-    "adapter chat content core i18n llm message plugin reactive recurring_timer schemas secrets signal "
-    "speech timer turn_log vectors"
-).split()
+    *("adapter", "chat", "content", "core", "i18n", "llm", "message", "plugin", "reactive"),
+    *("recurring_timer", "schemas", "secrets", "signal", "speech", "timer", "turn_log", "vectors"),
+)
 """The module paths of `nekro_core.api` that adapters and plugins import."""
 PAGES = ("ARCHITECTURE.md", "docs/ARCHITECTURE.md")
 HOP = re.compile(r"`([\w./-]+\.py): ([A-Za-z_][\w.]*)(?:\(\))?`")

@@ -7,18 +7,25 @@ import subprocess
 import tarfile
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from tests.house.checks import CHECKS, House, Outcome
 from tests.house.ratchet import without_lines
-from tests.house.tree import Definition, Function, Module
+from tests.house.tree import Function, Module
 
 SHORT = 60
 """Lines below which a file may be one function instead of one idea."""
 NO_CODE = frozenset(
-    (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    (
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    )
 )
 
 
@@ -49,14 +56,17 @@ class Measures:
 
 
 def lines_of(module: Module) -> Lines:
-    """How many lines a file has, with and without its docstrings, comments and blank lines."""
+    """How many lines a file has, with and without its docstrings, comments and blank lines.
+
+    A text below a field is a docstring, too.
+    """
     in_docstrings: set[int] = set()
     for node in module.nodes:
-        if isinstance(node, ast.Module | Definition) and node.body:
-            first = node.body[0]
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-                if isinstance(first.value.value, str):
-                    in_docstrings |= set(range(first.lineno, (first.end_lineno or 0) + 1))
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
+                in_docstrings |= set(range(node.lineno, (node.end_lineno or 0) + 1))
+            case _:
+                pass
     code: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
         if token.type not in NO_CODE:
@@ -78,7 +88,8 @@ def measured(house: House) -> Measures:
     rooms: defaultdict[str, Lines] = defaultdict(Lines)
     for path, lines in files.items():
         parts = PurePosixPath(path).parts
-        rooms["/".join(parts[:2]) if len(parts) > 2 else f"{parts[0]} (loose files)"] += lines
+        if lines.all:
+            rooms["/".join(parts[:2]) if len(parts) > 2 else f"{parts[0]} (loose files)"] += lines
         rooms[f"= {parts[0]}"] += lines
     documented = sum(not each.lacks for each in house.api)
     return Measures(
@@ -94,7 +105,7 @@ def measured(house: House) -> Measures:
             "of them fully documented": documented,
             "public class names that several classes bear": len(house.shared_class_names),
         },
-        rooms=dict(sorted(rooms.items(), key=lambda each: (each[0].startswith("="), each[0]))),
+        rooms=dict(rooms),
         outcomes={name: check(house) for name, check in CHECKS.items()},
     )
 
@@ -108,25 +119,24 @@ def unpack(commit: str, repository: Path, into: Path) -> None:
         archive.extractall(into, filter="data")
 
 
-def report(now: Measures, base: Measures | None = None) -> Iterable[str]:
-    """The lines of a report; where there is a base, its figures come first in each line."""
-    yield from _table("", {name: figure for name, figure in now.figures.items()}, base and base.figures)
+def report(now: Measures, base: Measures | None = None) -> Iterator[str]:
+    """The lines of a report; where there is a base, its figures stand before ours."""
+    yield from _table(now.figures, base and base.figures)
+    yield "\nchecks: how much does not hold"
     counts = {name: outcome.count for name, outcome in now.outcomes.items()}
-    earlier = base and {name: outcome.count for name, outcome in base.outcomes.items()}
-    yield from _table("checks: what they find", counts, earlier)
-    for kind in ("code", "without_docstrings", "all"):
-        yield from _table(
-            {
-                "code": "lines of code, without docstrings, comments and blank lines",
-                "without_docstrings": "lines without docstrings",
-                "all": "lines",
-            }[kind],
-            {room: getattr(lines, kind) for room, lines in now.rooms.items()},
-            base and {room: getattr(lines, kind) for room, lines in base.rooms.items()},
-        )
+    yield from _table(counts, base and {name: each.count for name, each in base.outcomes.items()})
+    yield "\nlines of code (no docstrings, comments, blank lines) | without docstrings | all"
+    every = base.rooms if base else {}
+    for room in sorted({*now.rooms, *every}, key=lambda room: (room.startswith("="), room)):
+        here, there = now.rooms.get(room, Lines()), every.get(room, Lines())
+        columns = [
+            _figures(getattr(here, kind), getattr(there, kind) if base else None)
+            for kind in ("code", "without_docstrings", "all")
+        ]
+        yield f"{' |'.join(columns)}  {room}"
 
 
-def new_findings(now: Measures, base: Measures) -> Iterable[str]:
+def new_findings(now: Measures, base: Measures) -> Iterator[str]:
     """What a check finds now and did not find in the base, wherever in its file it stood."""
     for name, outcome in now.outcomes.items():
         known = Counter(map(without_lines, base.outcomes[name].lines))
@@ -137,18 +147,13 @@ def new_findings(now: Measures, base: Measures) -> Iterable[str]:
                 yield f"{name}: {line}"
 
 
-def _table(
-    title: str, now: Mapping[str, float], base: Mapping[str, float] | None
-) -> Iterable[str]:
-    if title:
-        yield f"\n{title}"
-    names = [*now, *(name for name in base or () if name not in now)]
-    names.sort(key=lambda name: name.startswith("="))
-    for name in names:
-        here = now.get(name, 0)
-        if base is None:
-            yield f"  {here:>9,g}  {name}".replace(",g", "")
-        else:
-            there = base.get(name, 0)
-            change = f"{here - there:+,.6g}" if here != there else ""
-            yield f"  {there:>9,.9g} {here:>9,.9g} {change:>8}  {name}"
+def _table(now: Mapping[str, float], base: Mapping[str, float] | None) -> Iterator[str]:
+    for name, figure in now.items():
+        yield f"{_figures(figure, base.get(name, 0) if base is not None else None)}  {name}"
+
+
+def _figures(here: float, there: float | None) -> str:
+    if there is None:
+        return f"{here:>9,.9g}"
+    change = f"{here - there:+,.9g}" if here != there else ""
+    return f"{there:>9,.9g}{here:>9,.9g}{change:>8}"

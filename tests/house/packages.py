@@ -70,9 +70,7 @@ def owners(module: str) -> frozenset[str]:
         for size in range(len(parts), 1, -1):
             start = "/".join(parts[:size])
             with_it = [
-                name
-                for name in names
-                if {f"{start}.py", f"{start}/__init__.py"} & _files(name)
+                name for name in names if {f"{start}.py", f"{start}/__init__.py"} & _files(name)
             ]
             if with_it:
                 names = with_it

@@ -44,12 +44,16 @@ def test_three_files_that_import_each_other_are_a_circle(tmp_path: Path) -> None
 
 
 def test_two_files_are_no_circle(tmp_path: Path) -> None:
-    here = tree(tmp_path, a__one="from nekro_core.a import two", a__two="from nekro_core.a import one")
+    here = tree(
+        tmp_path, a__one="from nekro_core.a import two", a__two="from nekro_core.a import one"
+    )
     assert files_in_circles(here) == []
 
 
 def test_an_import_for_types_closes_a_circle(tmp_path: Path) -> None:
-    for_types = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from nekro_core.a.one import X\n"
+    for_types = (
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from nekro_core.a.one import X\n"
+    )
     here = tree(
         tmp_path,
         a__one="from nekro_core.a import two",
@@ -90,7 +94,8 @@ def test_a_module_named_by_a_string_closes_a_circle(tmp_path: Path) -> None:
 def test_an_f_string_may_mean_every_module_of_its_package(tmp_path: Path) -> None:
     here = tree(
         tmp_path,
-        a__choose='from importlib import import_module\nimport_module(f".kinds.{name}", __package__)',
+        a__choose="from importlib import import_module\n"
+        'import_module(f".kinds.{name}", __package__)',
         a__kinds__one="",
         a__kinds__two="",
     )
@@ -100,6 +105,11 @@ def test_an_f_string_may_mean_every_module_of_its_package(tmp_path: Path) -> Non
 
 def test_a_package_that_names_itself_reads_its_own_files(tmp_path: Path) -> None:
     here = tree(tmp_path, a__one='from importlib.resources import files\nfiles("nekro_core.a")')
+    assert not list(imports.arrows(here))
+
+
+def test_what_runs_in_a_box_names_our_modules_without_importing_them(tmp_path: Path) -> None:
+    here = tree(tmp_path, sandbox__guest__a='HANDED = "nekro_core.sandbox.b"', sandbox__b="")
     assert not list(imports.arrows(here))
 
 
@@ -152,7 +162,8 @@ def test_rooms_are_in_a_circle_though_no_two_of_their_files_are(tmp_path: Path) 
 def test_large_rooms_have_sub_rooms_and_loose_files(tmp_path: Path) -> None:
     here = tree(
         tmp_path,
-        agent__turn__one="from nekro_core.agent.session import one\nfrom nekro_core.agent import values",
+        agent__turn__one="from nekro_core.agent.session import one\n"
+        "from nekro_core.agent import values",
         agent__session__one="",
         agent__session__two="from nekro_core.agent.turn import two",
         agent__turn__two="",

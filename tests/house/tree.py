@@ -1,4 +1,4 @@
-"""The files of `nekro_core`, `adapters` and `plugins`, parsed once, without importing any of them."""
+"""The files of `nekro_core`, `adapters` and `plugins`, parsed once and never imported."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -7,13 +7,15 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 TOPS = ("nekro_core", "adapters", "plugins")
+GUEST = "nekro_core/sandbox/guest/"
+"""What runs inside a box, where the rest of the package is not: it imports nothing of it."""
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A name that an import binds: ``name`` of ``module``, or the module itself where it is empty."""
+    """A name that an import binds: ``name`` of ``module``, or the module where it is empty."""
 
     module: str
     name: str = ""
@@ -21,7 +23,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a name is defined: the module, and the node; no node where the module itself is meant."""
+    """Where a name is defined: the module, and the node; without a node it is the module."""
 
     module: "Module"
     node: ast.AST | None
@@ -34,7 +36,9 @@ def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
         for field in ("body", "orelse", "handlers", "finalbody"):
             if isinstance(each, ast.If | ast.Try | ast.With):
                 for inner in getattr(each, field, ()):
-                    yield from statements(inner.body if isinstance(inner, ast.ExceptHandler) else [inner])
+                    yield from statements(
+                        inner.body if isinstance(inner, ast.ExceptHandler) else [inner]
+                    )
 
 
 def loads(call: ast.Call) -> bool:
@@ -123,7 +127,14 @@ class Module:
             return False
         for each in statements(self.ast.body):
             match each:
-                case ast.Import() | ast.ImportFrom() | ast.If() | ast.Try() | ast.Raise() | ast.Pass():
+                case (
+                    ast.Import()
+                    | ast.ImportFrom()
+                    | ast.If()
+                    | ast.Try()
+                    | ast.Raise()
+                    | ast.Pass()
+                ):
                     pass
                 case ast.Expr(value=ast.Constant()):
                     pass
@@ -152,7 +163,9 @@ class Tree:
     def __iter__(self) -> Iterator[Module]:
         return iter(self.modules.values())
 
-    def find(self, module: str, name: str, seen: frozenset[tuple[str, str]] = frozenset()) -> Place | None:
+    def find(
+        self, module: str, name: str, seen: frozenset[tuple[str, str]] = frozenset()
+    ) -> Place | None:
         """Where ``name`` of ``module`` is defined, past every re-export and alias.
 
         Returns:
