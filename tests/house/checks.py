@@ -110,6 +110,11 @@ def wrong_hops(house: House) -> Outcome:
     return _listed(layout.wrong_hops(house.tree, house.root))
 
 
+def missing_paths(house: House) -> Outcome:
+    """Files and folders that ARCHITECTURE.md names and that are not there."""
+    return _listed(layout.missing_paths(house.root))
+
+
 def loose_files(house: House) -> Outcome:
     """Files right in `nekro_core`."""
     return _listed(layout.loose_files(house.root))
@@ -153,6 +158,7 @@ CHECKS: Mapping[str, Callable[[House], Outcome]] = {
         shared_class_names,
         old_names,
         wrong_hops,
+        missing_paths,
         loose_files,
         undeclared_packages,
         packages_not_imported,

@@ -15,6 +15,8 @@ API = (
 """The module paths of `nekro_core.api` that adapters and plugins import."""
 PAGES = ("ARCHITECTURE.md", "docs/ARCHITECTURE.md")
 HOP = re.compile(r"`([\w./-]+\.py): ([A-Za-z_][\w.]*)(?:\(\))?`")
+PATH = re.compile(r"`((?:nekro_core|adapters|plugins|tests)/[\w./-]+)(?=[`:])")
+"""A file or folder, perhaps with a name in it; one with capitals (`adapters/NAME/`) is no real one."""
 FEWEST_HOPS = 8
 """A message comes and is answered in about twelve; a page with fewer does not tell its way."""
 
@@ -27,10 +29,8 @@ def loose_files(root: Path) -> list[str]:
 
 def wrong_hops(tree: Tree, root: Path) -> list[str]:
     """Functions that ARCHITECTURE.md names and that are not there."""
-    pages = [root / page for page in PAGES if (root / page).is_file()]
-    if not pages:
-        return ["ARCHITECTURE.md is not there"]
-    found = []
+    pages = _pages(root)
+    found = [] if pages else ["ARCHITECTURE.md is not there"]
     for page in pages:
         text = page.read_text("utf-8")
         hops = [(match, 1 + text.count("\n", 0, match.start())) for match in HOP.finditer(text)]
@@ -42,9 +42,27 @@ def wrong_hops(tree: Tree, root: Path) -> list[str]:
             where = f"{page.name}:{line}: "
             if path not in by_path:
                 found.append(f"{where}{path} is not there")
-            elif not _defines(by_path[path].ast.body, name.split(".")):
+            elif name not in by_path[path].bindings and not _defines(
+                by_path[path].ast.body, name.split(".")
+            ):
                 found.append(f"{where}{path} has no {name}")
     return found
+
+
+def missing_paths(root: Path) -> list[str]:
+    """Files and folders that ARCHITECTURE.md names and that are not there, nor in `nekro_core`."""
+    return [
+        f"{page.name}:{number}: {path} is not there"
+        for page in _pages(root)
+        for number, line in enumerate(page.read_text("utf-8").splitlines(), start=1)
+        for path in PATH.findall(line)
+        if path == path.lower()
+        and not any((start / path).exists() for start in (root, root / "nekro_core"))
+    ]
+
+
+def _pages(root: Path) -> list[Path]:
+    return [root / page for page in PAGES if (root / page).is_file()]
 
 
 def _defines(body: list[ast.stmt], names: list[str]) -> bool:

@@ -217,19 +217,40 @@ def test_functions_that_the_page_names_are_looked_for(tmp_path: Path) -> None:
             "nekro_core/agent/turn.py": (
                 "class Turn:\n    async def run(self): ...\n"
                 "    class Step:\n        def ask(self): ...\n"
-                "if x:\n    def wake(): ..."
+                "if x:\n    def wake(): ...\nKind = int"
             )
         },
     )
     assert layout.wrong_hops(here, tmp_path) == ["ARCHITECTURE.md is not there"]
-    good = ["Turn.run", "Turn.run()", "Turn", "Turn.Step.ask", "wake"]
+    good = ["Turn.run", "Turn.run()", "Turn", "Turn.Step.ask", "wake", "Kind"]
     hops = [f"`nekro_core/agent/turn.py: {name}`" for name in good]
-    bad = ["`nekro_core/agent/turn.py: Turn.ask`", "`nekro_core/gone.py: f`", "`turn.py`, `a: b`"]
+    bad = [
+        "`nekro_core/agent/turn.py: Turn.ask`",
+        "`nekro_core/gone.py: f`",
+        "`turn.py`, `a: b`, `tests/`",
+    ]
     (tmp_path / "ARCHITECTURE.md").write_text("\n".join([*hops, *bad]))
     assert layout.wrong_hops(here, tmp_path) == [
-        "ARCHITECTURE.md names 7 functions, of at least 8 hops",
-        "ARCHITECTURE.md:6: nekro_core/agent/turn.py has no Turn.ask",
-        "ARCHITECTURE.md:7: nekro_core/gone.py is not there",
+        "ARCHITECTURE.md:7: nekro_core/agent/turn.py has no Turn.ask",
+        "ARCHITECTURE.md:8: nekro_core/gone.py is not there",
+    ]
+    (tmp_path / "ARCHITECTURE.md").write_text("\n".join(hops))
+    assert layout.wrong_hops(here, tmp_path) == [
+        "ARCHITECTURE.md names 6 functions, of at least 8 hops"
+    ]
+
+
+def test_files_and_folders_that_the_page_names_are_looked_for(tmp_path: Path) -> None:
+    written(tmp_path, {"nekro_core/agent/turn.py": "", "nekro_core/plugins/host/a.py": ""})
+    assert layout.missing_paths(tmp_path) == []
+    (tmp_path / "ARCHITECTURE.md").write_text(
+        "`nekro_core/agent/`, `nekro_core/agent/turn.py: Turn`, `turn.py`, `adapters/NAME/`,\n"
+        "`plugins/host/`\n"
+        "`nekro_core/agent/turns.py: Turn` or `adapters/x/`"
+    )
+    assert layout.missing_paths(tmp_path) == [
+        "ARCHITECTURE.md:3: nekro_core/agent/turns.py is not there",
+        "ARCHITECTURE.md:3: adapters/x/ is not there",
     ]
 
 
