@@ -16,7 +16,7 @@ API = (
 PAGES = ("ARCHITECTURE.md", "docs/ARCHITECTURE.md")
 HOP = re.compile(r"`([\w./-]+\.py): ([A-Za-z_][\w.]*)(?:\(\))?`")
 PATH = re.compile(r"`((?:nekro_core|adapters|plugins|tests)/[\w./-]+)(?=[`:])")
-"""A file or folder, perhaps with a name in it; one with capitals (`adapters/NAME/`) is no real one."""
+"""A file or folder, perhaps with a name in it; `adapters/NAME/` has capitals and is no real one."""
 FEWEST_HOPS = 8
 """A message comes and is answered in about twelve; a page with fewer does not tell its way."""
 

@@ -8,7 +8,7 @@ import tarfile
 import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from tests.house.checks import CHECKS, House, Outcome
@@ -46,13 +46,18 @@ class Lines:
         )
 
 
-@dataclass
+@dataclass(frozen=True)
 class Measures:
     """The measures of one checkout."""
 
-    figures: dict[str, float] = field(default_factory=dict)
-    rooms: dict[str, Lines] = field(default_factory=dict)
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    figures: dict[str, float]
+    rooms: dict[str, Lines]
+    outcomes: dict[str, Outcome]
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """How much each check finds."""
+        return {name: outcome.count for name, outcome in self.outcomes.items()}
 
 
 def lines_of(module: Module) -> Lines:
@@ -121,10 +126,9 @@ def unpack(commit: str, repository: Path, into: Path) -> None:
 
 def report(now: Measures, base: Measures | None = None) -> Iterator[str]:
     """The lines of a report; where there is a base, its figures stand before ours."""
-    yield from _table(now.figures, base and base.figures)
+    yield from _table(now.figures, base.figures if base else None)
     yield "\nchecks: how much does not hold"
-    counts = {name: outcome.count for name, outcome in now.outcomes.items()}
-    yield from _table(counts, base and {name: each.count for name, each in base.outcomes.items()})
+    yield from _table(now.counts, base.counts if base else None)
     yield "\nlines of code (no docstrings, comments, blank lines) | without docstrings | all"
     every = base.rooms if base else {}
     for room in sorted({*now.rooms, *every}, key=lambda room: (room.startswith("="), room)):

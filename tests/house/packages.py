@@ -27,6 +27,8 @@ def imported(tree: Tree) -> Iterator[tuple[str, str]]:
     )
     for path, nodes in (*((module.path, module.nodes) for module in tree), *examples):
         for node in nodes:
+            if not isinstance(node, ast.Import | ast.ImportFrom | ast.Call):
+                continue
             for name in _named_by(node):
                 top = name.partition(".")[0]
                 ours = top in (*TOPS, "examples") or top.startswith("guest_")
@@ -34,12 +36,13 @@ def imported(tree: Tree) -> Iterator[tuple[str, str]]:
                     yield name, f"{path}:{node.lineno}"
 
 
-def _named_by(node: ast.AST) -> Iterator[str]:
+def _named_by(node: ast.Import | ast.ImportFrom | ast.Call) -> Iterator[str]:
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        yield from (f"{node.module}.{alias.name}" for alias in node.names)
-    elif isinstance(node, ast.Call) and loads(node):
+    elif isinstance(node, ast.ImportFrom):
+        if node.module and not node.level:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    elif loads(node):
         for each in node.args:
             if isinstance(each, ast.Constant) and re.match(r"[A-Za-z_]", str(each.value)):
                 yield str(each.value)

@@ -10,7 +10,8 @@ FILE = HERE / "not_yet.toml"
 HEAD = """\
 # How much each check may still find. A change that mends something lowers its count here:
 #   python -m tests.house --lower
-# A count never rises, and a check that finds nothing more leaves this list.
+# A count never rises, and a check that finds nothing more leaves this list. Where two branches
+# lowered one count, take either side and run it again.
 """
 
 

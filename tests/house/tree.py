@@ -118,7 +118,7 @@ class Module:
         value = self.bindings.get("__all__")
         if not isinstance(value, ast.List | ast.Tuple):
             return None
-        return [each.value for each in value.elts if isinstance(each, ast.Constant)]
+        return [str(each.value) for each in value.elts if isinstance(each, ast.Constant)]
 
     @cached_property
     def only_re_exports(self) -> bool:
