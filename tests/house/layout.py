@@ -2,7 +2,6 @@
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from tests.house.tree import Definition, Tree, statements
@@ -70,10 +69,3 @@ def _defines(body: list[ast.stmt], names: list[str]) -> bool:
     return any(
         each.name == names[0] and (not names[1:] or _defines(each.body, names[1:])) for each in here
     )
-
-
-def missing_api(tree: Tree) -> Iterator[str]:
-    """Module paths of `nekro_core.api` that have no file."""
-    for name in API:
-        if f"nekro_core.api.{name}" not in tree.modules:
-            yield f"nekro_core.api.{name} is not there"
