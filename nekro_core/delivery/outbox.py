@@ -183,7 +183,7 @@ class Outbox:
         more than one platform call.
 
         An edit has no row: to make it again does no harm, so nothing of it must be known after a
-        crash (docs/decisions/0009-edits.md). Raises `StoreUnavailable`.
+        crash (docs/decisions/0009-message-edits.md). Raises `StoreUnavailable`.
         """
         adapter = self._caller.adapter(chat_key)
         pieces = self._caller.pieces(chat_key, tuple(segments))
