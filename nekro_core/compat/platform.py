@@ -105,6 +105,6 @@ def bot_of(account: str) -> Any:
     if found is None:
         raise ToolFailure(
             f"no OneBot account {account or 'at all'} is connected: start its client, see "
-            "docs/running.md"
+            '"Connect QQ through NapCat" in README.md'
         )
     return found
