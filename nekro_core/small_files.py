@@ -6,11 +6,19 @@ from pathlib import Path
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Put a file in the place of the one that is there; its folder is made where it is missing.
+    """Replace the content of a file in one step.
 
-    Whoever reads meanwhile, and whoever comes after a process that was killed, finds the old one or
-    the new one, never half of one. (It is not synced: after a power cut it may be the old one, or
-    empty.) Both file and folder are for their owner alone. Raises `OSError`.
+    A reader sees the old content or the new one, never a part of it. This also holds if the process
+    is killed while it writes. The file is not synced: after a power cut it can have the old
+    content or be empty. Only the owner can read the file, and its folder if this call makes it.
+
+    Args:
+        path: The file. Missing folders are made. The new content is first written to a second file
+            in the same folder.
+        data: The new content, whole.
+
+    Raises:
+        OSError: The file cannot be written, for example because the disk is full.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fresh = path.with_name(f".{path.name}.new")
