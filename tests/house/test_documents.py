@@ -1,0 +1,205 @@
+"""The documents of the repository agree with each other and with the code."""
+
+import inspect
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from nekro_core.api import adapter
+
+ROOT = Path(__file__).parents[2]
+DECISIONS = ROOT / "docs/decisions"
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+FORMS = ROOT / ".github/ISSUE_TEMPLATE"
+NOT_OURS = {"node_modules", "data", "dist", "__pycache__"}
+"""Folders that are not committed, besides those whose name begins with a dot."""
+
+_FENCED = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\]\(([^()\s]+)\)")
+_CODE = re.compile(r"`([^`\n]+)`")
+_HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
+_MADE = re.compile(r"^make ([a-z][a-z-]*)", re.MULTILINE)
+
+
+def committed(*suffixes: str) -> Iterator[Path]:
+    """Files of the repository that end so. Asks no git: a copy of the repository has none."""
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [
+            each
+            for each in folders
+            if each not in NOT_OURS and (not each.startswith(".") or each == ".github")
+        ]
+        yield from (Path(folder) / each for each in files if each.endswith(suffixes))
+
+
+PAGES = sorted(committed(".md"))
+DECISION_FILES = sorted(DECISIONS.glob("[0-9]*.md"))
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link to a heading of this page may name, as GitHub makes it from the heading."""
+    found: set[str] = set()
+    for heading in _HEADING.findall(_FENCED.sub("", page.read_text("utf-8"))):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        base = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        count = 0
+        anchor = base
+        while anchor in found:
+            count += 1
+            anchor = f"{base}-{count}"
+        found.add(anchor)
+    return found
+
+
+def links(page: Path) -> list[str]:
+    prose = _CODE.sub("", _FENCED.sub("", page.read_text("utf-8")))
+    return [each for each in _LINK.findall(prose) if not re.match(r"[a-z]+:", each)]
+
+
+def blocks(page: Path, kind: str) -> list[str]:
+    return [text for _, each, text in _FENCED.findall(page.read_text("utf-8")) if each == kind]
+
+
+def make_targets() -> dict[str, str]:
+    """The targets of the Makefile and their commands."""
+    text = (ROOT / "Makefile").read_text("utf-8")
+    rules = re.findall(r"^([a-z][a-z-]*):(?!=).*\n((?:\t.*\n)*)", text, re.MULTILINE)
+    return dict(rules)
+
+
+def test_the_pages_that_a_newcomer_looks_for_are_there() -> None:
+    names = {name(page) for page in PAGES}
+    assert {
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "docs/README.md",
+        "docs/decisions/README.md",
+        ".github/PULL_REQUEST_TEMPLATE.md",
+    } <= names
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_to_files_and_headings_lead_somewhere(page: Path) -> None:
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{name(page)} links to {link}, which does not exist"
+        if anchor:
+            assert anchor in anchors(target), f"{name(page)} links to {link}: no such heading"
+
+
+def test_pages_that_the_code_names_exist() -> None:
+    """Comments and docstrings name pages by path, and decisions by path or by number."""
+    numbers = {each.name[:4] for each in DECISION_FILES}
+    for source in committed(".py", ".toml", ".md", "Makefile", ".sh"):
+        text = source.read_text("utf-8")
+        for path in re.findall(r"\bdocs/(?:[\w-]+/)*[\w.-]+\.md\b", text):
+            assert (ROOT / path).exists(), f"{name(source)} names {path}, which does not exist"
+        for number in re.findall(r"\bdecisions/(\d{4})\b", text):
+            assert number in numbers, f"{name(source)} names decision {number}"
+
+
+def test_each_decision_is_in_the_index_once_by_its_first_line() -> None:
+    entries = re.findall(
+        r"^- \[(\d{4})\]\(([\w.-]+)\) (.+)$",
+        (DECISIONS / "README.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    indexed = sorted((number, path, sentence) for number, path, sentence in entries)
+    assert indexed == [
+        (each.name[:4], each.name, each.read_text("utf-8").splitlines()[0].removeprefix("# "))
+        for each in DECISION_FILES
+    ]
+
+
+def test_the_numbers_of_decisions_are_theirs_alone() -> None:
+    numbers = [int(each.name[:4]) for each in DECISION_FILES]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_each_page_of_docs_is_in_their_index_in_every_language() -> None:
+    indexed = [each.partition("#")[0] for each in links(ROOT / "docs/README.md")]
+    pages = {each.name for each in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert pages == {each for each in indexed if "/" not in each}
+    for folder in ("decisions", "wire"):
+        assert any(each.startswith(f"{folder}/") for each in indexed)
+
+
+@pytest.mark.parametrize("readme", ["README.md", "README.zh.md", "README.ja.md"])
+def test_readers_of_the_readme_find_the_way_on(readme: str) -> None:
+    targets = {each.partition("#")[0] for each in links(ROOT / readme)}
+    assert {"CONTRIBUTING.md", "CHANGELOG.md", "docs/README.md"} <= targets
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "README.md", "README.zh.md", "README.ja.md"])
+def test_each_make_target_that_is_named_exists(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    code = _CODE.findall(_FENCED.sub("", text)) + [each[2] for each in _FENCED.findall(text)]
+    named = {target for each in code for target in _MADE.findall(each)}
+    assert {"check" if page == "CONTRIBUTING.md" else "run"} <= named
+    assert named <= set(make_targets())
+
+
+def test_pre_commit_runs_what_make_check_runs() -> None:
+    configuration = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))
+    (repository,) = configuration["repos"]
+    assert repository["repo"] == "local"
+    hooks = repository["hooks"]
+    commands = [each.replace("$(BIN)", ".venv/bin") for each in make_targets()["check"].split("\n")]
+    assert [each["entry"] for each in hooks] == [each.strip() for each in commands if each]
+    assert all(shlex.split(each["entry"])[0].startswith(".venv/bin/") for each in hooks)
+    assert not any(each["pass_filenames"] for each in hooks)
+
+
+def test_the_example_of_style_is_the_code_as_it_is() -> None:
+    """An example that has changed in the code is copied again, or another one is chosen."""
+    (example,) = [each for each in blocks(CONTRIBUTING, "python") if "def write_whole" in each]
+    assert example == inspect.getsource(adapter.write_whole)
+
+
+def test_the_example_of_a_comment_stands_in_the_code() -> None:
+    (example,) = [each for each in blocks(CONTRIBUTING, "python") if "WITHIN" in each]
+    sources = (ROOT / "nekro_core").rglob("*.py")
+    assert any(example in each.read_text("utf-8") for each in sources), example
+
+
+def test_an_old_name_warns_as_the_policy_shows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (example,) = [each for each in blocks(CONTRIBUTING, "python") if "DeprecationWarning" in each]
+    (tmp_path / "example_of_renaming.py").write_text(example)
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        with pytest.warns(DeprecationWarning, match="is called NewName since") as warned:
+            from example_of_renaming import NewName, OldName  # noqa: PLC0415
+        assert OldName is NewName
+        assert [each.filename for each in warned] == [__file__]
+        with pytest.raises(ImportError, match="Nobody"):
+            from example_of_renaming import Nobody  # noqa: F401, PLC0415
+    finally:
+        sys.modules.pop("example_of_renaming", None)
+
+
+@pytest.mark.parametrize("form", ["bug", "plugin", "feature"])
+def test_forms_of_issues_have_what_github_asks_for(form: str) -> None:
+    content = yaml.safe_load((FORMS / f"{form}.yml").read_text("utf-8"))
+    assert set(content) <= {"name", "description", "title", "labels", "body"}
+    assert content["name"]
+    assert content["description"]
+    asked = [each for each in content["body"] if each["type"] != "markdown"]
+    ids = [each["id"] for each in asked]
+    assert len(set(ids)) == len(ids) > 0
+    for each in content["body"]:
+        assert each["type"] in {"markdown", "textarea", "input", "dropdown", "checkboxes"}
+        assert each["attributes"].get("value") or each["attributes"].get("label")
