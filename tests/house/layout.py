@@ -12,7 +12,7 @@ API = (
     *("recurring_timer", "schemas", "secrets", "signal", "speech", "timer", "turn_log", "vectors"),
 )
 """The module paths of `nekro_core.api` that adapters and plugins import."""
-PAGES = ("ARCHITECTURE.md", "docs/ARCHITECTURE.md")
+PAGES = ("ARCHITECTURE.md",)
 HOP = re.compile(r"`([\w./-]+\.py): ([A-Za-z_][\w.]*)(?:\(\))?`")
 PATH = re.compile(r"`((?:nekro_core|adapters|plugins|tests)/[\w./-]+)(?=[`:])")
 """A file or folder, perhaps with a name in it; `adapters/NAME/` has capitals and is no real one."""

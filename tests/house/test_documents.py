@@ -81,6 +81,7 @@ def test_the_pages_that_a_newcomer_looks_for_are_there() -> None:
     names = {name(page) for page in PAGES}
     assert {
         "README.md",
+        "ARCHITECTURE.md",
         "CONTRIBUTING.md",
         "CHANGELOG.md",
         "docs/README.md",
@@ -139,7 +140,7 @@ def test_each_page_of_docs_is_in_their_index_in_every_language() -> None:
 @pytest.mark.parametrize("readme", ["README.md", "README.zh.md", "README.ja.md"])
 def test_readers_of_the_readme_find_the_way_on(readme: str) -> None:
     targets = {each.partition("#")[0] for each in links(ROOT / readme)}
-    assert {"CONTRIBUTING.md", "CHANGELOG.md", "docs/README.md"} <= targets
+    assert {"ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/README.md"} <= targets
 
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "README.md", "README.zh.md", "README.ja.md"])
