@@ -94,12 +94,19 @@ async def serving(app: FastAPI, *proxies: str) -> AsyncIterator[str]:
     """The application on a free port of loopback, behind these proxies, where there are any."""
     options = WebServerSettings(trusted_proxies=proxies).options()
     server = QuietServer(uvicorn.Config(app, port=0, log_level="error", lifespan="off", **options))
+
+    async def serve() -> None:
+        # Cancelled by a test that fails it would leave its socket open, and the next test would
+        # fail for that.
+        with anyio.CancelScope(shield=True):
+            await server.serve()
+
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(server.serve)
-        while not server.started:
-            await anyio.sleep(0.005)
-        port = server.servers[0].sockets[0].getsockname()[1]
+        tasks.start_soon(serve)
         try:
+            while not server.started:
+                await anyio.sleep(0.005)
+            port = server.servers[0].sockets[0].getsockname()[1]
             yield f"http://127.0.0.1:{port}"
         finally:
             server.should_exit = True
