@@ -15,6 +15,10 @@ MOST_IN_ALL = 64 * 1024 * 1024
 """Of all that are here now; over it, the largest goes."""
 BODY_S = 30.0
 """Longest that one may take to come."""
+LINGER_S = 5.0
+"""Longest that the rest of a refused body is read and thrown away, and `MOST_BYTES` at most. Who
+closes with something unread resets the connection, and the sender may lose the refusal with it (RFC
+9112, section 9.6)."""
 
 
 @dataclass(eq=False, slots=True)
@@ -53,7 +57,9 @@ class OtherBodies:
         if visit.cancelled_caught and not answered:
             error = {"code": "body", "message": f"expected a body of {MOST_BYTES} bytes at most"}
             refusal = JSONResponse({"error": error}, 413, {"Connection": "close"})
-            await refusal(scope, receive, send)
+            await refusal(scope, receive, _left_open(send))
+            await _read_on(receive)
+            await send({"type": "http.response.body"})  # the connection is closed now
 
     def _counting(self, coming: _Coming, receive: Receive) -> Receive:
         async def receiving() -> Message:
@@ -78,6 +84,28 @@ class OtherBodies:
     def _refuse(self, coming: _Coming) -> None:
         self._here.discard(coming)
         coming.visit.cancel()
+
+
+def _left_open(send: Send) -> Send:
+    """The same, without the word that the answer ends here."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            message = {**message, "more_body": True}
+        await send(message)
+
+    return sending
+
+
+async def _read_on(receive: Receive) -> None:
+    """Throw away what still comes of a refused body, within bounds."""
+    left = MOST_BYTES
+    with anyio.move_on_after(LINGER_S):
+        while left > 0:
+            message = await receive()
+            left -= len(message.get("body") or b"")
+            if not message.get("more_body", False):
+                return
 
 
 def _has_body(scope: Scope) -> bool:
