@@ -8,6 +8,7 @@ plugin's code: that ends a loop of Python's, and a wait (``time.sleep``, a socke
 Code that holds Python's lock for all that time keeps that thread from looking as well. A clock of
 the system's, of the time that the process computes, sends a second signal then. A regular
 expression gone wild looks for signals now and then, so it is ended too; other code in C is not.
+Whoever is broken off without having been named is named then.
 """
 
 import asyncio
@@ -92,6 +93,8 @@ class _Watch:
         self._limit_s = limit_s
         self._every_s = limit_s / _LOOKS
         self._beaten = time.monotonic()
+        self._told_of = 0.0
+        """The beat since which the loop stands, of the incident that is logged; 0 for none."""
         self._sent_for = 0.0
         """The beat since which the loop stands that was to be broken off."""
 
@@ -106,7 +109,7 @@ class _Watch:
 
     def look(self) -> None:
         """Look at it, in the thread."""
-        told_of = broken_at = 0.0
+        broken_at = 0.0
         looks = 0
         seen = before = time.monotonic()
         while not self.ended.wait(self._every_s):
@@ -115,11 +118,15 @@ class _Watch:
             punctual = now - before < 2 * self._every_s
             looks = looks + 1 if beaten == seen and punctual else 0
             seen, before = beaten, now
-            if told_of and beaten != told_of:
+            told_of = self._told_of
+            if told_of and beaten > told_of:
                 logger.warning("the event loop goes on after {:.1f} s", beaten - told_of)
-                told_of = 0.0
-            elif not told_of and looks > _LOOKS and self._tell(now - beaten, looks):
-                told_of = beaten
+                self._told_of = told_of = 0.0
+            elif not told_of and looks > _LOOKS:
+                # Documented, and the only way.
+                frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001
+                self._tell(frame, beaten, now - beaten, looks)
+                told_of = self._told_of
             if told_of and self.break_s and now - max(broken_at, told_of) > self.break_s:
                 broken_at = now
                 self._send(beaten)
@@ -144,7 +151,10 @@ class _Watch:
     def _break(self, frame: FrameType | None) -> None:
         if not (plugin := plugin_at_work(frame)):
             return
-        seconds = time.monotonic() - self._beaten
+        beaten = self._beaten
+        seconds = time.monotonic() - beaten
+        if self._told_of != beaten:  # The thread that looks had no time, or was kept from looking.
+            self._tell(frame, beaten, seconds, _LOOKS)
         logger.error("plugin {} is broken off, it blocked the loop for {:.1f} s", plugin, seconds)
         raise LoopBlocked(f"it blocked the event loop for {seconds:.1f} s and was broken off")
 
@@ -154,15 +164,16 @@ class _Watch:
             self._sent_for = beaten
             signal.pthread_kill(self._thread_id, _SIGNAL)
 
-    def _tell(self, seconds: float, looks: int) -> bool:
-        frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 (documented, the only way)
+    def _tell(self, frame: FrameType | None, beaten: float, seconds: float, looks: int) -> None:
+        """Log who blocks the loop, which stands in ``frame``, if anybody does."""
         idle = asyncio.current_task(self._loop) is None and not plugin_at_work(frame)
         if frame is None or idle:
-            return False  # It waits for events: nobody's code runs.
+            return  # It waits for events: nobody's code runs.
         stack = [*_outwards(frame)]
         who = _who(stack)
         if not who and looks <= _LOOKS * _OWN_PATIENCE:
-            return False
+            return
+        self._told_of = beaten
         logger.error(
             "{} has blocked the event loop for {:.1f} s, and with it every chat. Await what waits, "
             "and compute in a thread (anyio.to_thread.run_sync). It stands in:\n{}",
@@ -170,7 +181,6 @@ class _Watch:
             seconds,
             "\n".join(f"  {_place(each)}" for each in reversed(stack[:_SHOWN])),
         )
-        return True
 
 
 def _outwards(frame: FrameType | None) -> Iterator[FrameType]:

@@ -66,7 +66,11 @@ async def test_a_regular_expression_gone_wild_is_broken_off_though_nobody_else_c
             assert isinstance(outcome, Failed)
             assert "block failed with LoopBlocked: it blocked the event loop for" in outcome.message
             assert isinstance(await called(registry, world, "fine"), Returned)
-    assert any("plugin local/a is broken off" in line for line in lines)
+    named, broken_off = lines[:2]
+    assert named.startswith("ann.a's block (")
+    assert "has blocked the event loop for" in named
+    assert "a.py:20 in block" in named
+    assert broken_off.startswith("plugin local/a is broken off, it blocked the loop for ")
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
 
 
