@@ -22,7 +22,7 @@ from nekro_core.tools.tool import Tool, Visibility
 from tests.agent.bot import GROUP, LIN, fence, kind_of, running_bot, text_of, tools_of
 from tests.agent.conftest import Shelf
 from tests.agent.native import NOTHING, TOOLS_MODE, call, calls, results_of, say
-from tests.tools.test_discovery import known_tools
+from tests.tools.searches import known_tools
 
 DEFERRED = {"visibility": Visibility.DEFERRED}
 

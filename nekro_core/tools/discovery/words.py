@@ -37,14 +37,9 @@ def folded(text: str) -> str:
     return _HUMP.sub(" ", plain).lower().translate(_simplified())
 
 
-def words(plain: str) -> list[str]:
-    """The stems of the English words of a folded text, in their order. What says nothing, such as
-    "the", is left out."""
-    return [each for each in all_words(plain) if not says_nothing(each)]
-
-
 def all_words(plain: str) -> list[str]:
-    """The same with what says nothing: in a phrase it does."""
+    """The stems of the English words of a folded text, in their order, and those words as they are
+    that say nothing alone, such as "the": in a phrase they do."""
     return [word if word in _STOP else stem(word) for word in _WORD.findall(plain)]
 
 

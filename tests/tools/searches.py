@@ -1,0 +1,77 @@
+"""Searches that people made up, each with the tool that it wants, and the tools they are made over.
+
+The tools (discovery_tools.toml) and the queries (discovery_queries.toml) are by different hands,
+the queries older than the ranking. Later sets were committed before they were run;
+docs/decisions/0018 and 0028 tell what each came to before anybody had read its misses. The seventh
+brings tools of its own, which are searched among all the others.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from nekro_core.tools.names import ToolSet, tool_set
+from nekro_core.tools.tool import Tool, ToolKind
+
+_HERE = Path(__file__).parent
+SETS = ("", "_second", "_third", "_fourth", "_fifth", "_sixth", "_seventh")
+"""By the ends of their files' names."""
+_WITH_MORE_TOOLS = "_seventh"
+Search = tuple[str, str]
+"""What is searched for, and the tool."""
+
+
+def a_tool(name: str, description: str, module: str = "some") -> Tool:
+    """A tool of which only the texts matter."""
+    return Tool(
+        name=name,
+        python_name=name,
+        module=module,
+        owner=f"ann.{module}",
+        kind=ToolKind.TOOL,
+        handler=_nothing,
+        description=description,
+        summary=description,
+    )
+
+
+def known_tools(searched: str = "") -> ToolSet:
+    """The tools over which a set of searches is made."""
+    names = ["discovery_tools"]
+    if searched == _WITH_MORE_TOOLS:
+        names.append(f"discovery_tools{searched}")
+    plugins = [plugin for name in names for plugin in _read(name).items()]
+    return tool_set(
+        a_tool(name, description, module)
+        for module, tools in plugins
+        for name, description in tools.items()
+    )
+
+
+def searches(searched: str) -> list[Search]:
+    """The searches of one set."""
+    return [(each["text"], each["tool"]) for each in _read(f"discovery_queries{searched}")["query"]]
+
+
+def tuning_searches() -> list[Search]:
+    """What the weights were tuned on: by the hand that wrote the tools and the lexicon."""
+    return _lines("discovery_tuning")
+
+
+def searches_for_names() -> list[Search]:
+    """Names in katakana, over the tools of the seventh set."""
+    return _lines("discovery_names")
+
+
+async def _nothing(_ctx: Any) -> None:
+    """Nothing."""
+
+
+def _lines(name: str) -> list[Search]:
+    lines = (_HERE / f"{name}.tsv").read_text("utf-8").splitlines()
+    cases = [line.split("\t") for line in lines if not line.startswith("#")]
+    return [(query, tool) for query, tool in cases]
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((_HERE / f"{name}.toml").read_text("utf-8"))
