@@ -7,6 +7,6 @@ if __name__ == "__main__":
     # What is imported stays; looking through it for garbage takes half a second of the start. The
     # gateway switches it on again once the bot answers.
     gc.disable()
-    from nekro_core.gateway import run
+    from nekro_core.app.server import run
 
     sys.exit(run())

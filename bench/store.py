@@ -20,7 +20,11 @@ from nekro_core.chat import (
     Sender,
     Text,
 )
-from nekro_core.delivery import Broadcast, Capabilities, DeliverySettings, Inbox, Outbox
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.adapter import Capabilities
+from nekro_core.delivery.inbound.inbox import Inbox
+from nekro_core.delivery.outbound.outbox import Outbox
+from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.store import Store
 from nekro_core.store.database import Value
 from nekro_core.store.messages import INSERT, Messages

@@ -20,8 +20,7 @@ from nekro_core.delivery.adapter import (
     Editing,
     Shown,
 )
-from nekro_core.delivery.arrival import Lanes, Reading, accept_patiently
-from nekro_core.delivery.confirm import judged
+from nekro_core.delivery.adapter_tasks import Serving
 from nekro_core.delivery.errors import CannotDo
 from nekro_core.delivery.host import (
     OPEN_STATES,
@@ -37,10 +36,11 @@ from nekro_core.delivery.host import (
     ToolDesk,
     Working,
 )
-from nekro_core.delivery.serving import Serving
+from nekro_core.delivery.outbound.match_delivery import judged
 from nekro_core.media.limits import PictureLimits, PictureType, VoiceFormat, VoiceLimits
-from nekro_core.small_files import write_whole
 from nekro_core.store import DeliveryRow, StoreUnavailable
+from nekro_core.system.atomic_files import write_whole
+from nekro_core.system.keyed_queue import Lanes, Reading, accept_patiently
 from nekro_core.tools.offer import ToolAnswer
 
 

@@ -1,5 +1,5 @@
 """Texts in several languages."""
 
-from nekro_core.plugin.i18n import I18nDict, SupportedLang, get_text, i18n_text
+from nekro_core.chat.catalogue.languages import I18nDict, SupportedLang, get_text, i18n_text
 
 __all__ = ["I18nDict", "SupportedLang", "get_text", "i18n_text"]

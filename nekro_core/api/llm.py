@@ -1,5 +1,14 @@
 """Language models: asked for an answer, or for the vector of a text."""
 
+from nekro_core.compat.nekro_agent.models.functions import (
+    OpenAIResponse,
+    gen_openai_chat_response,
+    gen_openai_embeddings,
+    get_model_group_info,
+    model_groups,
+)
+from nekro_core.compat.nekro_agent.models.groups import ModelConfigGroup, ModelGroups
+from nekro_core.compat.nekro_agent.models.messages import ContentSegment, OpenAIChatMessage
 from nekro_core.llm.model import (
     KeyRejected,
     ModelError,
@@ -9,15 +18,6 @@ from nekro_core.llm.model import (
     ReplyBroken,
     RequestRejected,
 )
-from nekro_core.plugin.models.asking import (
-    OpenAIResponse,
-    gen_openai_chat_response,
-    gen_openai_embeddings,
-    get_model_group_info,
-    model_groups,
-)
-from nekro_core.plugin.models.groups import ModelConfigGroup, ModelGroups
-from nekro_core.plugin.models.messages import ContentSegment, OpenAIChatMessage
 
 __all__ = [
     "ContentSegment",

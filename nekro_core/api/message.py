@@ -1,6 +1,6 @@
 """Sending as plain functions."""
 
-from nekro_core.plugin.message import (
+from nekro_core.compat.nekro_agent.message_functions import (
     ChatMessage,
     download_from_url,
     push_system,

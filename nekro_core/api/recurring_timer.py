@@ -1,6 +1,6 @@
 """Timers that wake a chat's agent again and again."""
 
-from nekro_core.plugin.recurring_timers import (
+from nekro_core.plugins.timers.recurring_functions import (
     RecurringTimerJob,
     create_cron_job,
     delete_job,

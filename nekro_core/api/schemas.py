@@ -1,13 +1,11 @@
 """What a handler is given, and the pieces of messages."""
 
-from nekro_core.plugin.agent_segments import (
+from nekro_core.compat.nekro_agent.agent_segments import (
     AgentMessageSegment,
     AgentMessageSegmentType,
     MessageContent,
 )
-from nekro_core.plugin.context import AgentCtx
-from nekro_core.plugin.files import BoxFileSystem
-from nekro_core.plugin.heard_segments import (
+from nekro_core.compat.nekro_agent.legacy_segments import (
     ChatMessageSegment,
     ChatMessageSegmentAt,
     ChatMessageSegmentFile,
@@ -18,7 +16,9 @@ from nekro_core.plugin.heard_segments import (
     ChatMessageSegmentType,
     ChatType,
 )
-from nekro_core.plugin.web.values import WebhookRequest
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.files import BoxFileSystem
+from nekro_core.plugins.authoring.web import WebhookRequest
 
 __all__ = [
     "AgentCtx",

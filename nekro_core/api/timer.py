@@ -1,6 +1,6 @@
 """Timers that wake a chat's agent once."""
 
-from nekro_core.plugin.timers import (
+from nekro_core.plugins.timers.functions import (
     TimerTask,
     clear_timer,
     clear_timers,

@@ -1,9 +1,9 @@
 """A vector store, behind the names of Qdrant's client; ``models`` are what it is told and gives."""
 
-from nekro_core.plugin.vectors import QdrantConfig, get_qdrant_client, get_qdrant_config
-from nekro_core.vectors import models
-from nekro_core.vectors.client import AsyncQdrantClient
-from nekro_core.vectors.errors import BadVector, NoCollection, VectorError
+from nekro_core.compat.qdrant import models
+from nekro_core.compat.qdrant.client import AsyncQdrantClient
+from nekro_core.compat.qdrant.functions import QdrantConfig, get_qdrant_client, get_qdrant_config
+from nekro_core.store.vector_errors import BadVector, NoCollection, VectorError
 
 __all__ = [
     "AsyncQdrantClient",

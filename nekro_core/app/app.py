@@ -2,7 +2,7 @@
 
 Nothing else builds a room's objects: the ways in and out first, then boxes, then plugins with all
 that they use, then the sessions that answer. NoneBot and the web server are not here
-(`nekro_core.gateway` has them), so a test opens an `App` of its own in a temporary folder, several
+(`nekro_core.app.server` has them), so a test opens an `App` of its own in a temporary folder, several
 in one process.
 """
 
@@ -14,20 +14,24 @@ from typing import Any, Self
 
 import anyio
 
-from nekro_core.agent import Sessions, ToolDesk
-from nekro_core.app.answering import Answering
+from nekro_core.agent.session.sessions import Sessions
+from nekro_core.agent.turn.tool_service import ToolDesk
+from nekro_core.app.adapter_host import LocalHost
+from nekro_core.app.agent_runtime import Answering
 from nekro_core.app.boxes import Boxes
 from nekro_core.app.extensions import Extensions
-from nekro_core.app.ways import Ways
+from nekro_core.app.message_io import Ways
+from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
-from nekro_core.delivery import AccountBook, Adapter, LocalHost
+from nekro_core.delivery.accounts import AccountBook
+from nekro_core.delivery.adapter import Adapter
 from nekro_core.llm.embedded import EmbeddedModel, Progress
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
-from nekro_core.plugin import PluginRegistry, loop_watched
-from nekro_core.plugin.moving import settle
+from nekro_core.plugins.host.isolation.blocked_loop import loop_watched
+from nekro_core.plugins.host.moving_files import settle
+from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.sandbox.preview import Preview
-from nekro_core.settings import Settings
 from nekro_core.store import DataFolderLock
 from nekro_core.timers import Timers
 

@@ -8,14 +8,14 @@ from typing import Self
 
 from loguru import logger
 
-from nekro_core.agent import ChatBoxes
-from nekro_core.plugin.fetching import ChatNetwork
+from nekro_core.agent.turn.boxes import ChatBoxes
+from nekro_core.app.settings import Settings
+from nekro_core.plugins.authoring.chat_network import ChatNetwork
 from nekro_core.sandbox.egress import Egress, EgressLimits, box_environment
 from nekro_core.sandbox.egress.overrides import OverridesFile
 from nekro_core.sandbox.egress.source import LetOutBoxes
 from nekro_core.sandbox.preview import Preview
 from nekro_core.sandbox.supply import BoxSupply, owner_of
-from nekro_core.settings import Settings
 
 CODE_BOX = "default"
 """The name of the box in which a chat's code runs."""

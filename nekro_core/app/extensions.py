@@ -9,30 +9,32 @@ from pathlib import Path
 from typing import Any, Self
 
 from nekro_core.app.boxes import Boxes
-from nekro_core.app.ways import Ways
+from nekro_core.app.message_io import Ways
+from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
-from nekro_core.compat import Host as OlderHost
-from nekro_core.compat import hosted, provided_names
+from nekro_core.compat.maibot import MaiBotHost, MaiBotPorts
+from nekro_core.compat.nekro_agent.host import Host as OlderHost
+from nekro_core.compat.nekro_agent.host import hosted
+from nekro_core.compat.nekro_agent.imports import provided_names
+from nekro_core.compat.qdrant.home import VectorHome
 from nekro_core.llm.model import ChatModel
-from nekro_core.maibot import MaiBotHost, MaiBotPorts
-from nekro_core.mcp_servers import McpServers
-from nekro_core.plugin import PluginRegistry, Services
-from nekro_core.plugin.commands.access import CommandPermission, standing
-from nekro_core.plugin.commands.book import CommandBook
-from nekro_core.plugin.commands.command import Command, CommandFamily
-from nekro_core.plugin.fetching import PluginFetcher, PluginMedia
-from nekro_core.plugin.models.endpoints import PluginModels
-from nekro_core.plugin.models.metered import Ledger
-from nekro_core.plugin.tasks.kept import KeptTasks
-from nekro_core.plugin.tasks.runner import TaskRunner
-from nekro_core.plugin.web.pages import PluginPages
-from nekro_core.plugin.web.values import PluginRouter, Webhook
-from nekro_core.plugin.web.webhooks import Webhooks
-from nekro_core.settings import Settings
+from nekro_core.plugins.authoring.chat_network import PluginFetcher, PluginMedia
+from nekro_core.plugins.authoring.commands import Command, CommandFamily
+from nekro_core.plugins.authoring.services import Services
+from nekro_core.plugins.authoring.web import PluginRouter, Webhook
+from nekro_core.plugins.commands.book import CommandBook
+from nekro_core.plugins.host.registry import PluginRegistry
+from nekro_core.plugins.models.endpoints import PluginModels
+from nekro_core.plugins.models.metered import Ledger
+from nekro_core.plugins.tasks.interrupted import KeptTasks
+from nekro_core.plugins.tasks.runner import TaskRunner
+from nekro_core.plugins.web.pages import PluginPages
+from nekro_core.plugins.web.webhooks import Webhooks
+from nekro_core.policy.permissions import CommandPermission, standing
 from nekro_core.speech.choose import open_speaker
 from nekro_core.store import Store
-from nekro_core.store.secrets import kept_secret
-from nekro_core.vectors.home import VectorHome
+from nekro_core.system.secrets import kept_secret
+from nekro_core.tools.mcp_client import McpServers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,9 +20,9 @@ import msgspec
 from loguru import logger
 
 from nekro_core.chat import ChatKeyError
-from nekro_core.own_tasks import own_tasks
-from nekro_core.small_files import FollowedFile, write_whole
 from nekro_core.store import Conflict, Store, StoreError
+from nekro_core.system.atomic_files import FollowedFile, write_whole
+from nekro_core.system.background_tasks import own_tasks
 
 FILE_NAME = "accounts.toml"
 LIST_NAME = "accounts.list.json"

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from nekro_core.chat import ChatKey, ChatMessage, DeliveryState, Media, Record, RunRecord, Segments
-from nekro_core.delivery.asgi import WebApplication
 from nekro_core.store import DeliveryRow, LoggedTurn, Step, Usage
+from nekro_core.system.asgi import WebApplication
 from nekro_core.tools.offer import OfferedTool, ToolAnswer
 
 
@@ -81,7 +81,7 @@ class ToolDesk(Protocol):
 
 class OutboxActions(Protocol):
     """What an operator sees of the messages that go out, and may do about them
-    (`nekro_core.delivery.outbox_desk.OutboxDesk`)."""
+    (`nekro_core.delivery.outbound.admin.OutboxDesk`)."""
 
     async def listed(
         self,

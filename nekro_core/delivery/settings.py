@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from nekro_core.delivery.reach import PrivateHost
+from nekro_core.delivery.media.fetch_policy import PrivateHost
 
 
 class MediaSettings(BaseModel):

@@ -13,10 +13,10 @@ import anyio
 from anyio.abc import Process
 
 import nekro_core
-from nekro_core.child_processes import may_die
 from nekro_core.media.answers import MOST_OUT, read_answer
-from nekro_core.media.confinement import MEMORY
 from nekro_core.media.errors import MediaError, Unusable
+from nekro_core.system.child_processes import may_die
+from nekro_core.system.confinement.child import MEMORY
 
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from nekro_core.media.confinement import (
+from nekro_core.system.confinement.child import (
     MEMORY,
     Answer,
     answered,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nekro_core.media.confined import run_confined
-from nekro_core.media.confinement import Answer, serve_once
+from nekro_core.system.confinement.child import Answer, serve_once
 
 _FILE = "/etc/passwd"
 

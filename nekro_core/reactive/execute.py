@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 
-from nekro_core.plugin.services import BoxSource
+from nekro_core.plugins.authoring.services import BoxSource
 from nekro_core.reactive.cells import AsyncCell, Load, after_input
 from nekro_core.reactive.errors import CommandTimeout, OutputMissing, ReactiveError
 from nekro_core.reactive.fetch import understood

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from nekro_core.plugin.services import BoxSource
+from nekro_core.plugins.authoring.services import BoxSource
 from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.named import BoxRecord, KeeperLimits, NamedBoxes, OwnedBoxes
 from nekro_core.sandbox.named.storage import Saved

@@ -16,9 +16,9 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from nekro_core.llm.model import ChatModel
-from nekro_core.plugin.context import AgentCtx
-from nekro_core.plugin.fetching import fetching_for
-from nekro_core.plugin.services import BoxSource, Fetching
+from nekro_core.plugins.authoring.chat_network import fetching_for
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.services import BoxSource, Fetching
 from nekro_core.reactive.errors import NoScope
 from nekro_core.reactive.home import Home
 from nekro_core.sandbox.tools import SandboxPool

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nekro_core.speech.speaker import EngineUnavailable
-from nekro_core.workers.worker import Worker, WorkerLost
+from nekro_core.system.workers.worker import Worker, WorkerLost
 
 
 class EngineWorker(Worker):

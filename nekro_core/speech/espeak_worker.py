@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nekro_core.speech.japanese import to_kana
-from nekro_core.workers.loop import Answer, serve
+from nekro_core.system.workers.loop import Answer, serve
 
 _SYNCHRONOUS = 2  # AUDIO_OUTPUT_SYNCHRONOUS: samples come to the callback, within the call
 _DO_NOT_EXIT = 0x8000  # espeakINITIALIZE_DONT_EXIT: report a failure instead of ending us

@@ -4,7 +4,7 @@ import importlib
 from functools import lru_cache
 from typing import Any
 
-from nekro_core.workers.loop import Answer, serve
+from nekro_core.system.workers.loop import Answer, serve
 
 
 def main() -> None:

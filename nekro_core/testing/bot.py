@@ -10,16 +10,17 @@ from typing import Any, Self
 
 import anyio
 
-from nekro_core.agent import TriggerSettings
+from nekro_core.agent.settings import TriggerSettings
 from nekro_core.app import App
+from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey, ChatMessage, Sender, Text, plain_text
 from nekro_core.delivery.host import Activity, Working
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
-from nekro_core.packages import NeedsUnreadable, PackageShelf
-from nekro_core.packages.needs import needs_of
-from nekro_core.plugin import PluginInfo, PluginState, call
-from nekro_core.plugin.plugin import NekroPlugin
-from nekro_core.settings import Settings
+from nekro_core.plugins.authoring.plugin import NekroPlugin
+from nekro_core.plugins.host.listing import PluginInfo, PluginState
+from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.packages import NeedsUnreadable, PackageShelf
+from nekro_core.plugins.packages.needs import needs_of
 from nekro_core.testing.clock import FakeClock
 from nekro_core.testing.link import link_plugin
 from nekro_core.testing.platform import ACCOUNT, NAME, Sent, TestPlatform
@@ -72,7 +73,7 @@ class Bot:
     ) -> AsyncIterator[Self]:
         """Start a bot with its data in a folder, and the plugin (file or folder) among its own.
 
-        ``settings`` are fields of `nekro_core.settings.Settings`; ``.env`` is not read. Raises
+        ``settings`` are fields of `nekro_core.app.settings.Settings`; ``.env`` is not read. Raises
         `PluginNotLoaded`.
         """
         item = link_plugin(plugin, data_dir) if plugin else ""

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nekro_core.plugin.registry import LOCAL_FOLDER
+from nekro_core.plugins.host.registry import LOCAL_FOLDER
 
 
 class NoPlugin(LookupError):

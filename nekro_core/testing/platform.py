@@ -22,7 +22,7 @@ from nekro_core.chat import (
     Voice,
     plain_text,
 )
-from nekro_core.delivery import Capabilities
+from nekro_core.delivery.adapter import Capabilities
 
 NAME = "test"
 ACCOUNT = "bot"

@@ -5,7 +5,7 @@ from heapq import heappop, heappush
 import anyio
 
 from nekro_core.store import Statement, Store, StoreError, TimerRow
-from nekro_core.timers.telling import ACTIVE, OVER
+from nekro_core.timers.due import ACTIVE, OVER
 
 
 class TimerRows:

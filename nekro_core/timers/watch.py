@@ -15,8 +15,8 @@ from loguru import logger
 
 from nekro_core.chat import ChatKey
 from nekro_core.store import Statement, Store, StoreUnavailable, TimerRow
+from nekro_core.timers.due import RECURRING, after_telling, mended, sentence
 from nekro_core.timers.rows import TimerRows
-from nekro_core.timers.telling import RECURRING, after_telling, mended, sentence
 
 _AT_ONCE = 64
 """Timers told of at one time: they share a commit."""

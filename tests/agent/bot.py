@@ -10,30 +10,33 @@ from typing import Any
 
 import anyio
 
-from nekro_core.agent import (
-    AgentSettings,
-    ChatBoxes,
-    ChatJournal,
-    Manners,
-    Pictures,
-    Ports,
-    Sessions,
-    TriggerSettings,
-)
-from nekro_core.agent.boxes import BoxSource
-from nekro_core.agent.erased_marks import ErasedMarks
-from nekro_core.agent.erasing import Erasing
-from nekro_core.catalogue import Catalogue
+from nekro_core.agent.erasure.erasure import Erasing
+from nekro_core.agent.erasure.marks import ErasedMarks
+from nekro_core.agent.prompt.pictures import Pictures
+from nekro_core.agent.session.sessions import Sessions
+from nekro_core.agent.settings import AgentSettings, TriggerSettings
+from nekro_core.agent.turn.boxes import BoxSource, ChatBoxes
+from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey, Record, plain_text
-from nekro_core.conduct import ConductFile
-from nekro_core.delivery import Broadcast, Inbox, MediaStore, Outbox, Working
-from nekro_core.delivery.hearing import Hearing
+from nekro_core.chat.catalogue import Catalogue
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.host import Working
+from nekro_core.delivery.inbound.inbox import Inbox
+from nekro_core.delivery.inbound.journal import ChatJournal
+from nekro_core.delivery.inbound.voice_transcriber import Hearing
+from nekro_core.delivery.media.store import MediaStore
+from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
 from nekro_core.media.converter import Converter
-from nekro_core.plugin import AgentCtx, MsgSignal, PromptInjection, Services
-from nekro_core.plugin.commands.access import Access, CommandSettings
-from nekro_core.plugin.commands.book import CommandBook
-from nekro_core.plugin.commands.desk import CommandDesk
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.services import Services
+from nekro_core.plugins.authoring.signal import MsgSignal
+from nekro_core.plugins.commands.book import CommandBook
+from nekro_core.plugins.commands.desk import CommandDesk
+from nekro_core.plugins.host.hooks import PromptInjection
+from nekro_core.policy import ConductFile
+from nekro_core.policy.permissions import Access, CommandSettings
+from nekro_core.policy.resolver import Manners
 from nekro_core.sandbox.box import BackendUnavailable, Box, RunLimits
 from nekro_core.speech.settings import TranscriberSettings
 from nekro_core.speech.transcriber import Transcriber

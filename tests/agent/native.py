@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from nekro_core.agent import AgentSettings
+from nekro_core.agent.settings import AgentSettings
 from nekro_core.llm.model import ChatRequest, FunctionCall, TextPart
 from nekro_core.llm.scripted import Scripted
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from nekro_core.agent.already_sent import OutgoingOnce
+from nekro_core.agent.turn.already_sent import OutgoingOnce
 from nekro_core.chat import ChatKey, DeliveryState, Image, Media, Mention, Receipt, Segment, Text
 from nekro_core.store import DeliveryRow
 

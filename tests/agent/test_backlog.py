@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from nekro_core.agent.backlog import MOST_HEARD, Backlog
-from nekro_core.agent.trigger import Heard
+from nekro_core.agent.session.backlog import MOST_HEARD, Backlog
+from nekro_core.agent.session.trigger import Heard
 from nekro_core.chat import Author, DeliveryState, Record, Segment, Sender, Text
 from tests.agent.bot import GROUP
 

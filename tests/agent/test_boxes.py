@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from nekro_core.agent import AgentSettings, TriggerSettings
-from nekro_core.agent.box_on_demand import BoxOnDemand
-from nekro_core.agent.boxes import ChatBoxes
-from nekro_core.agent.transcript import box_path
+from nekro_core.agent.prompt.transcript import box_path
+from nekro_core.agent.settings import AgentSettings, TriggerSettings
+from nekro_core.agent.turn.box_on_demand import BoxOnDemand
+from nekro_core.agent.turn.boxes import ChatBoxes
 from nekro_core.chat import ChatKey, Image, Media, Text
 from nekro_core.llm.model import ImagePart
 from nekro_core.llm.scripted import ScriptedModel

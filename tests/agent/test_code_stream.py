@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nekro_core.agent.code_statements import Statement
-from nekro_core.agent.code_stream import CodeStream, Event, Prose
+from nekro_core.agent.turn.code_statements import Statement
+from nekro_core.agent.turn.code_stream import CodeStream, Event, Prose
 
 STDLIB = Path(sysconfig.get_paths()["stdlib"])
 CONTINUING = ("else", "elif", "except", "finally")

@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 
 from nekro_core.llm.scripted import ScriptedModel
-from nekro_core.plugin.commands.command import Command, CommandExecutionContext
+from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
 from tests.agent.bot import GROUP, LIN, LONG, Bot, fence, running_bot
 from tests.agent.conftest import Shelf
 from tests.agent.test_sessions import answer, until

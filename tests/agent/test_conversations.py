@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from nekro_core.agent import AgentSettings
+from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import Author, DeliveryState, File, Receipt
 from nekro_core.llm.model import (
     KeyRejected,

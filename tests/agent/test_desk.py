@@ -6,11 +6,10 @@ from typing import Any
 import aiosqlite
 import anyio
 
-from nekro_core.agent import ToolDesk
-from nekro_core.agent.desk import NOWHERE
+from nekro_core.agent.turn.tool_service import NOWHERE, ToolDesk
 from nekro_core.chat import Author
 from nekro_core.llm.scripted import ScriptedModel
-from nekro_core.plugin import AgentCtx
+from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.tools.content import ImageContent, TextContent
 from tests.agent.bot import LIN, kind_of, running_bot
 from tests.agent.conftest import Shelf

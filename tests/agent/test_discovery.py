@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.agent import Discovery, ToolDesk
-from nekro_core.agent.discovery import more_functions_text, more_text
-from nekro_core.agent.run_calls import tools_text
+from nekro_core.agent.prompt.discovery import Discovery, more_functions_text, more_text
+from nekro_core.agent.turn.run_calls import tools_text
+from nekro_core.agent.turn.tool_service import ToolDesk
 from nekro_core.chat import ChatKey
-from nekro_core.kit.tokens import token_counter
+from nekro_core.cli.plugin_kit.tokens import token_counter
 from nekro_core.llm.model import ModelProfile
 from nekro_core.llm.scripted import ScriptedModel
-from nekro_core.plugin import AgentCtx, PromptInjection
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.host.hooks import PromptInjection
 from nekro_core.store import Store
 from nekro_core.tools.names import NamedTool, ToolSet, tool_set
 from nekro_core.tools.tool import Tool, Visibility

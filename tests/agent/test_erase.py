@@ -6,7 +6,7 @@ import anyio
 
 from nekro_core.chat import ChatKey, Image, Mention, Text
 from nekro_core.llm.scripted import ScriptedModel
-from nekro_core.plugin.commands.access import CommandSettings
+from nekro_core.policy.permissions import CommandSettings
 from nekro_core.store import Person, Traces
 from tests.agent.bot import GROUP, Bot, running_bot
 from tests.agent.conftest import Shelf

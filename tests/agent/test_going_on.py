@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.agent.already_sent import was_answered
+from nekro_core.agent.turn.already_sent import was_answered
 from nekro_core.llm.scripted import ScriptedModel
-from nekro_core.plugin import AgentCtx
+from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.sandbox.box import RunLimits
 from tests.agent.bot import fence, kind_of, running_bot
 from tests.agent.conftest import Shelf

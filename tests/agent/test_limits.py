@@ -2,7 +2,8 @@
 
 import pytest
 
-from nekro_core.agent.limits import (
+from nekro_core.llm.model import Price, Usage
+from nekro_core.policy.limits import (
     LimitExceeded,
     Limits,
     MoneyLimit,
@@ -11,7 +12,6 @@ from nekro_core.agent.limits import (
     TokenLimit,
     TurnsLimit,
 )
-from nekro_core.llm.model import Price, Usage
 
 SPENT = Usage(prompt_tokens=70, completion_tokens=30)
 

@@ -11,15 +11,16 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from nekro_core.agent.functions import functions_of
-from nekro_core.agent.native_calls import NativeCalls
-from nekro_core.agent.native_reply import calls_text
-from nekro_core.agent.plain_text import value_text
-from nekro_core.agent.run_calls import RunCalls
-from nekro_core.agent.send_order import SendOrder
+from nekro_core.agent.prompt.functions import functions_of
+from nekro_core.agent.turn.native_calls import NativeCalls
+from nekro_core.agent.turn.native_reply import calls_text
+from nekro_core.agent.turn.plain_text import value_text
+from nekro_core.agent.turn.run_calls import RunCalls
+from nekro_core.agent.turn.send_order import SendOrder
 from nekro_core.chat import ChatKey, Receipt, Text, plain_text
 from nekro_core.llm.model import FunctionCall
-from nekro_core.plugin import AgentCtx, Services
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.services import Services
 from nekro_core.tools.describe import describe
 from nekro_core.tools.names import tool_set
 from nekro_core.tools.tool import Tool, ToolKind, Visibility

@@ -7,8 +7,7 @@ from typing import Any
 
 import anyio
 
-from nekro_core.agent import AgentSettings, TurnSettings
-from nekro_core.agent.limits import Limits
+from nekro_core.agent.settings import AgentSettings, TurnSettings
 from nekro_core.chat import Author, File, Media, plain_text
 from nekro_core.llm.model import (
     ChatRequest,
@@ -18,7 +17,8 @@ from nekro_core.llm.model import (
     ReplyBroken,
 )
 from nekro_core.llm.scripted import Scripted, ScriptedModel, ScriptedReply
-from nekro_core.plugin import AgentCtx
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.policy.limits import Limits
 from tests.agent.bot import GROUP, LIN, Bot, NoBoxes, fence, kind_of, running_bot, text_of
 from tests.agent.conftest import Shelf
 from tests.agent.native import NOTHING, TOOLS_MODE, call, calls, results_of, say

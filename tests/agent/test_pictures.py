@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import ExifTags, Image
 
-from nekro_core.agent.pictures import Pictures
+from nekro_core.agent.prompt.pictures import Pictures
 from nekro_core.media.converter import Converter
 from tests.agent.pictures import png
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nekro_core.agent import code_statements as scanner
+from nekro_core.agent.turn import code_statements as scanner
 
 LETTERS = "a_1é +\n\t\f\\'\"`{}()[]:#"
 ROUNDS = 20_000

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nekro_core.agent.lines import Quoted, Told
-from nekro_core.agent.prompt import DoneStep, View, build_prompt
-from nekro_core.agent.rules import system_text
+from nekro_core.agent.prompt.prompt import DoneStep, View, build_prompt
+from nekro_core.agent.prompt.quoting import Quoted, Told
+from nekro_core.agent.prompt.rules import system_text
+from nekro_core.agent.prompt.transcript import shortened, transcript, visible
 from nekro_core.agent.settings import PromptSettings
-from nekro_core.agent.transcript import shortened, transcript, visible
 from nekro_core.chat import (
     Author,
     ChatKey,

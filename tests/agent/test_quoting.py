@@ -11,12 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import nekro_core.agent
-from nekro_core.agent import AgentSettings
-from nekro_core.agent.lines import OWN_MARKS, Quoted, Told, unlike_ours
-from nekro_core.agent.native_calls import Answered
-from nekro_core.agent.prompt import DoneStep, View, build_prompt
-from nekro_core.agent.report import done_lines, sent_lines
-from nekro_core.agent.settings import PromptSettings
+from nekro_core.agent.prompt.prompt import DoneStep, View, build_prompt
+from nekro_core.agent.prompt.quoting import OWN_MARKS, Quoted, Told, unlike_ours
+from nekro_core.agent.settings import AgentSettings, PromptSettings
+from nekro_core.agent.turn.native_calls import Answered
+from nekro_core.agent.turn.report import done_lines, sent_lines
 from nekro_core.chat import (
     Author,
     DeliveryState,
@@ -34,7 +33,8 @@ from nekro_core.chat import (
 )
 from nekro_core.llm.model import ChatRequest, ImagePart, ModelProfile, TextPart
 from nekro_core.llm.scripted import ScriptedModel
-from nekro_core.plugin import AgentCtx, PromptInjection
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.host.hooks import PromptInjection
 from nekro_core.store import DeliveryRow, ToolCall
 from nekro_core.tools.outcome import ToolFailure
 from tests.agent.bot import answer, fence, kind_of, running_bot, text_of, until

@@ -9,10 +9,10 @@ import anyio
 import pytest
 
 from nekro_core.chat import Text
-from nekro_core.delivery import Shown
+from nekro_core.delivery.adapter import Shown
 from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel
-from nekro_core.plugin import AgentCtx
+from nekro_core.plugins.authoring.context import AgentCtx
 from tests.agent.bot import LIN, fence, running_bot, text_of
 from tests.agent.conftest import Shelf
 from tests.delivery.fakes import message

@@ -8,9 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
-from nekro_core.agent.run_calls import RunCalls
+from nekro_core.agent.turn.run_calls import RunCalls
 from nekro_core.chat import ChatKey, DeliveryState, Receipt, Segment, Text
-from nekro_core.plugin import AgentCtx
+from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.sandbox.box import Answer, GuestCall, Raise, Value
 from nekro_core.tools.describe import describe
 from nekro_core.tools.names import ToolSet, tool_set

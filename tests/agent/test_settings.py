@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from nekro_core.agent import AgentSettings
+from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import ChatKey
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from nekro_core.agent.lines import Told
-from nekro_core.agent.small_prompt import (
+from nekro_core.agent.prompt.quoting import Told
+from nekro_core.agent.prompt.small_prompt import (
     MAX_EXCHANGES,
     MAX_SAID,
     PastStep,

@@ -8,9 +8,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.delivery import Working
+from nekro_core.delivery.host import Working
 from nekro_core.llm.scripted import ScriptedModel
-from nekro_core.plugin import AgentCtx
+from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.store import StoreSettings
 from tests.agent.bot import LIN, LONG, Bot, fence, running_bot
 from tests.agent.conftest import Shelf

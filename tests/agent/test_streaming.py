@@ -5,11 +5,11 @@ from pathlib import Path
 
 import anyio
 
-from nekro_core.agent import AgentSettings
+from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import Delivery, DeliveryState, Receipt, plain_text
 from nekro_core.llm.model import ReplyBroken
 from nekro_core.llm.scripted import Scripted, ScriptedModel
-from nekro_core.plugin import AgentCtx
+from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.sandbox.box import RunLimits
 from tests.agent.bot import GROUP, fence, kind_of, running_bot
 from tests.agent.conftest import Shelf

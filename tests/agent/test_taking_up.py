@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.agent import TriggerSettings
+from nekro_core.agent.settings import TriggerSettings
 from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, plain_text
 from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel

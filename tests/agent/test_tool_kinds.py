@@ -9,7 +9,7 @@ import pytest
 from nekro_core.chat import Author, plain_text
 from nekro_core.llm.model import ImagePart, ModelProfile, TextPart
 from nekro_core.llm.scripted import ScriptedModel
-from nekro_core.plugin import AgentCtx
+from nekro_core.plugins.authoring.context import AgentCtx
 from tests.agent.bot import fence, kind_of, running_bot, text_of
 from tests.agent.conftest import Shelf
 from tests.agent.pictures import PNG_URL

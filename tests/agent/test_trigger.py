@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nekro_core.agent.session.trigger import Answer, Heard, Silent, Wait, called, decide, reason
 from nekro_core.agent.settings import TriggerSettings
-from nekro_core.agent.trigger import Answer, Heard, Silent, Wait, called, decide, reason
 from nekro_core.chat import (
     Author,
     ChatKey,

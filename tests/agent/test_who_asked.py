@@ -8,12 +8,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.agent import AgentSettings, TriggerSettings
+from nekro_core.agent.settings import AgentSettings, TriggerSettings
 from nekro_core.chat import ChatKey
 from nekro_core.llm.model import ChatRequest, ModelProfile, TextPart
 from nekro_core.llm.scripted import Scripted, ScriptedModel, ScriptedReply
-from nekro_core.plugin import AgentCtx, MsgSignal
-from nekro_core.plugin.commands.access import CommandSettings
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.signal import MsgSignal
+from nekro_core.policy.permissions import CommandSettings
 from nekro_core.store import Person, TimerRow
 from tests.agent.bot import GROUP, LIN, LONG, Bot, answer, fence, running_bot, text_of, until
 from tests.agent.conftest import Shelf

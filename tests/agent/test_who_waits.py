@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from nekro_core.agent import TriggerSettings
+from nekro_core.agent.settings import TriggerSettings
 from nekro_core.chat import Text
 from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply

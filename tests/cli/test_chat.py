@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 import anyio
 import pytest
 
-from nekro_core.place import kept_note
-from nekro_core.settings import Settings
+from nekro_core.app.instance import kept_note
+from nekro_core.app.settings import Settings
+from nekro_core.cli.chat import talk
 from nekro_core.store import DataFolderLock
-from nekro_core.terminal import talk
 from tests.cli.nekro import nekro, nekro_meanwhile
 from tests.e2e.bot_process import BotProcess, running_bot
 from tests.peers.scripted_model import Asked, ScriptedModelServer

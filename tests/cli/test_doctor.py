@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.doctor import Finding, examine
-from nekro_core.place import kept_note
-from nekro_core.settings import Settings
+from nekro_core.app.instance import kept_note
+from nekro_core.app.settings import Settings
+from nekro_core.cli.doctor import Finding, examine
 from nekro_core.store import DataFolderLock
 from tests.cli.nekro import nekro_meanwhile
 from tests.peers.listener import TranscriptionServer

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core import outbox_command
+from nekro_core.app.instance import kept_note
 from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Text
-from nekro_core.delivery import Broadcast, Outbox
-from nekro_core.place import kept_note
+from nekro_core.cli import outbox
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.store import DataFolderLock, Store
 from tests.adapters.web.running import web
 from tests.delivery.fakes import FakeAdapter
@@ -36,7 +37,7 @@ async def lost(folder: Path) -> str:
 
 async def said(capsys: pytest.CaptureFixture[str], action: str, **options: object) -> str:
     known = {"states": "", "chat": "", "limit": 50, "id": ""} | options
-    status = await outbox_command.run(Namespace(action=action, **known))
+    status = await outbox.run(Namespace(action=action, **known))
     out = capsys.readouterr()
     assert bool(status) == bool(out.err)
     return out.out + out.err

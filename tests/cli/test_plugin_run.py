@@ -13,7 +13,7 @@ from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
 
 from tests.peers.scripted_model import ScriptedModelServer
-from tests.plugin.world import plugin_source
+from tests.plugins.world import plugin_source
 
 pytestmark = [pytest.mark.jail, pytest.mark.long]
 LONG_S = 60.0

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from nekro_core.app.instance import PortTaken, listen
+from nekro_core.app.settings import Settings
 from nekro_core.cli import main
-from nekro_core.place import PortTaken, listen
-from nekro_core.settings import Settings
 from nekro_core.store import DataFolderLock, Store
 from tests.cli.nekro import Ended, nekro
 

@@ -23,7 +23,7 @@ from nekro_core.chat import (
     Text,
     Voice,
 )
-from nekro_core.delivery import Adapter, Confirming, Doubt, Editing
+from nekro_core.delivery.adapter import Adapter, Confirming, Doubt, Editing
 
 
 class AdapterHarness(Protocol):

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from nekro_core.chat import ChatKey
-from nekro_core.delivery import Broadcast, DeliverySettings, Inbox, Outbox
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.inbound.inbox import Inbox
+from nekro_core.delivery.outbound.outbox import Outbox
+from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.media.converter import Converter
 from nekro_core.store import Store
 

@@ -20,7 +20,7 @@ from nekro_core.chat import (
     Text,
     Voice,
 )
-from nekro_core.delivery import Capabilities
+from nekro_core.delivery.adapter import Capabilities
 
 Behaviour = Callable[[Delivery], Awaitable[Receipt]]
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from nekro_core.chat import ChatKey
-from nekro_core.delivery import AccountBook, Broadcast, Inbox
-from nekro_core.delivery.accounts import read_list, read_names, write_name
+from nekro_core.delivery.accounts import AccountBook, read_list, read_names, write_name
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.store import Conflict, Store
 from tests.delivery.fakes import message
 

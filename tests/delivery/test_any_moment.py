@@ -11,7 +11,10 @@ import anyio
 import pytest
 
 from nekro_core.chat import DeliveryState, Receipt, Text
-from nekro_core.delivery import Broadcast, Doubt, Inbox, Outbox, Shown
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.adapter import Doubt, Shown
+from nekro_core.delivery.inbound.inbox import Inbox
+from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.store import Store
 
 from .conftest import GROUP, QUICK, Clock

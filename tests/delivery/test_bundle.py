@@ -20,9 +20,9 @@ from nekro_core.chat import (
     every_segment,
     plain_text,
 )
-from nekro_core.delivery import BundleLimits, Capabilities
-from nekro_core.delivery.bundle import unbundled
-from nekro_core.delivery.split import split
+from nekro_core.delivery.adapter import BundleLimits, Capabilities
+from nekro_core.delivery.outbound.bundle import unbundled
+from nekro_core.delivery.outbound.split import split
 
 INLINE = frozenset({Text, Mention, Reply, Image})
 WORDS = Capabilities(inline=INLINE, alone=frozenset({Voice, File}), text_length=40)

@@ -15,8 +15,8 @@ from nekro_core.chat import (
     Text,
     Unknown,
 )
-from nekro_core.delivery import Doubt, Shown
-from nekro_core.delivery.confirm import judged
+from nekro_core.delivery.adapter import Doubt, Shown
+from nekro_core.delivery.outbound.match_delivery import judged
 
 from .conftest import GROUP
 

@@ -15,7 +15,9 @@ from nekro_core.chat import (
     Text,
     plain_text,
 )
-from nekro_core.delivery import Broadcast, Outbox, Recorded
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.host import Recorded
+from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.store import Store
 
 from .adapter_conformance import AdapterConformance

@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 
 from nekro_core.chat import ChatKey, File, Image, Media, Segment, Text, Video, Voice
-from nekro_core.delivery import Broadcast, Capabilities, MediaStore, Outbox
-from nekro_core.delivery.fitting import Fitting, format_of
-from nekro_core.delivery.links import MediaLinks
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.adapter import Capabilities
+from nekro_core.delivery.media.fitting import Fitting, format_of
+from nekro_core.delivery.media.links import MediaLinks
+from nekro_core.delivery.media.store import MediaStore
+from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.media.converter import Converter, Picture, Sound
 from nekro_core.media.errors import CodecMissing, Unusable
 from nekro_core.media.limits import PictureLimits, VoiceFormat, VoiceLimits

@@ -8,9 +8,11 @@ import anyio
 import pytest
 
 from nekro_core.chat import Record, Text, Voice
-from nekro_core.delivery import Broadcast, Inbox, MediaStore
-from nekro_core.delivery.hearing import Hearing
+from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.host import Recorded
+from nekro_core.delivery.inbound.inbox import Inbox
+from nekro_core.delivery.inbound.voice_transcriber import Hearing
+from nekro_core.delivery.media.store import MediaStore
 from nekro_core.media.converter import Converter
 from nekro_core.speech.settings import TranscriberSettings
 from nekro_core.store import Store

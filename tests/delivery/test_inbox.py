@@ -20,7 +20,9 @@ from nekro_core.chat import (
     Text,
     Unknown,
 )
-from nekro_core.delivery import Broadcast, Inbox, Recorded
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.host import Recorded
+from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.store import Store
 
 from .conftest import GROUP, OTHER

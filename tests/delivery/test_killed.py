@@ -8,7 +8,8 @@ from pathlib import Path
 import anyio
 
 from nekro_core.chat import DeliveryState, Text
-from nekro_core.delivery import Broadcast, Outbox
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.store import Store
 
 from .conftest import GROUP, QUICK, Clock

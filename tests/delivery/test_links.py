@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from nekro_core.chat import Media
-from nekro_core.delivery import MediaStore
-from nekro_core.delivery.links import MediaLinks
+from nekro_core.delivery.media.links import MediaLinks
+from nekro_core.delivery.media.store import MediaStore
 
 from .conftest import GROUP, OTHER, Clock
 

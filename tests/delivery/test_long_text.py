@@ -22,9 +22,13 @@ from nekro_core.chat import (
     Text,
     plain_text,
 )
-from nekro_core.delivery import Broadcast, Capabilities, DeliverySettings, MediaStore, Outbox
-from nekro_core.delivery.long_text import shortened
-from nekro_core.delivery.split import split
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.adapter import Capabilities
+from nekro_core.delivery.media.store import MediaStore
+from nekro_core.delivery.outbound.long_text import shortened
+from nekro_core.delivery.outbound.outbox import Outbox
+from nekro_core.delivery.outbound.split import split
+from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.store import Store
 
 from .conftest import GROUP, QUICK, Clock

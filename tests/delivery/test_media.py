@@ -15,13 +15,14 @@ import pytest
 from PIL import Image
 
 from nekro_core.chat import ChatKey, Media
-from nekro_core.delivery import Expected, MediaSettings, MediaStore
 from nekro_core.delivery.errors import NotFetched
-from nekro_core.delivery.fetch import Fetcher
-from nekro_core.delivery.media import safe_name
-from nekro_core.delivery.reach import PlatformReach
-from nekro_core.delivery.sniff import sniff
+from nekro_core.delivery.host import Expected
+from nekro_core.delivery.media.fetch import Fetcher
+from nekro_core.delivery.media.fetch_policy import PlatformReach
+from nekro_core.delivery.media.store import MediaStore, safe_name
+from nekro_core.delivery.settings import MediaSettings
 from nekro_core.media.converter import Converter
+from nekro_core.media.sniff import sniff
 
 from .conftest import GROUP, OTHER
 

@@ -19,16 +19,13 @@ from nekro_core.chat import (
     Text,
     Voice,
 )
-from nekro_core.delivery import (
-    Broadcast,
-    DeliverySettings,
-    Inbox,
-    MediaStore,
-    NothingToSend,
-    Outbox,
-    Recorded,
-    TooManySends,
-)
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.errors import NothingToSend, TooManySends
+from nekro_core.delivery.host import Recorded
+from nekro_core.delivery.inbound.inbox import Inbox
+from nekro_core.delivery.media.store import MediaStore
+from nekro_core.delivery.outbound.outbox import Outbox
+from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.store import DeliveryRow, Store
 
 from .conftest import GROUP, OTHER, QUICK, Clock

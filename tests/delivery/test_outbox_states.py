@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nekro_core.chat import Delivery, DeliveryState, Receipt, Text
-from nekro_core.delivery import Broadcast, Outbox
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.store import Store
 
 from .conftest import GROUP, QUICK, Clock

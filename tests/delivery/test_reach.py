@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import pytest
 from pydantic import ValidationError
 
-from nekro_core.delivery import Fetcher, MediaSettings, NotFetched
-from nekro_core.delivery.reach import ChatReach, PlatformReach, Reach
+from nekro_core.delivery.errors import NotFetched
+from nekro_core.delivery.media.fetch import Fetcher
+from nekro_core.delivery.media.fetch_policy import ChatReach, PlatformReach, Reach
+from nekro_core.delivery.settings import MediaSettings
 from nekro_core.sandbox.egress import Rules
 from nekro_core.sandbox.egress.budget import OverBudget
 from tests.peers.visited import Visited, own_address, visited

@@ -3,9 +3,9 @@
 import anyio
 import pytest
 
-from nekro_core.delivery.arrival import FEW, READ_AHEAD, Lanes
-from nekro_core.delivery.lookups import AT_ONCE, PER_LANE, Lookups
-from nekro_core.delivery.shares import Shares
+from nekro_core.system.dns import AT_ONCE, PER_LANE, Lookups
+from nekro_core.system.keyed_limiter import Shares
+from nekro_core.system.keyed_queue import FEW, READ_AHEAD, Lanes
 
 
 class Reader:

@@ -9,8 +9,11 @@ import anyio
 import pytest
 
 from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Text
-from nekro_core.delivery import Broadcast, Doubt, Inbox, Outbox, Shown
-from nekro_core.delivery.confirm import judged
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.adapter import Doubt, Shown
+from nekro_core.delivery.inbound.inbox import Inbox
+from nekro_core.delivery.outbound.match_delivery import judged
+from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.store import Store
 
 from .conftest import GROUP, OTHER, QUICK, Clock

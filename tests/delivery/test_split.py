@@ -18,7 +18,7 @@ from nekro_core.chat import (
     plain_text,
 )
 from nekro_core.delivery.adapter import Capabilities
-from nekro_core.delivery.split import Piece, split
+from nekro_core.delivery.outbound.split import Piece, split
 
 CAN = Capabilities(
     inline=frozenset({Text, Mention, Reply, Image}),

@@ -8,7 +8,8 @@ import anyio
 import pytest
 
 from nekro_core.chat import Delivery, DeliveryState, Receipt, Text
-from nekro_core.delivery import Broadcast, Outbox
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.store import Store, StoreSettings, StoreUnavailable
 
 from .conftest import GROUP, QUICK, Clock

@@ -6,8 +6,12 @@ from pathlib import Path
 import pytest
 
 from nekro_core.chat import Author, ChatKey, Delivery, DeliveryState, Receipt, Record, Text
-from nekro_core.delivery import Broadcast, Inbox, MediaSettings, MediaStore, Outbox
-from nekro_core.delivery.tidying import DAY_S, Tidying
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.inbound.inbox import Inbox
+from nekro_core.delivery.media.store import MediaStore
+from nekro_core.delivery.outbound.outbox import Outbox
+from nekro_core.delivery.retention import DAY_S, Tidying
+from nekro_core.delivery.settings import MediaSettings
 from nekro_core.store import KeepSettings, ModelUse, Step, Store, TimerRow, ToolCall
 from nekro_core.store.retention import KEPT_PER_CHAT
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from nekro_core.agent.small_prompt import small_tools
+from nekro_core.agent.prompt.small_prompt import small_tools
 from tests.e2e.embedded_eval import builtin_tools, judge, read_prompts
 
 PROMPTS = read_prompts("all")

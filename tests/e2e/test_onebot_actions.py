@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.compat.maibot.plant import plant
 from tests.e2e.whole_bot import WholeBot, whole_bot
-from tests.maibot.plant import plant
 from tests.peers.onebot_v11.answers import Failed
 
 pytestmark = pytest.mark.long

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from nekro_core.plugin import read_list
+from nekro_core.plugins.host.switches import read_list
 from tests.e2e.whole_bot import LONG_S, WELL, WholeBot, whole_bot
 
 pytestmark = pytest.mark.long

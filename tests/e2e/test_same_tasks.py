@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from tests.agent.native import unmarked
+from tests.cli.mcp_server.clients import over_http
 from tests.e2e.bot_process import BotProcess, running_bot
 from tests.e2e.whole_bot import LONG_S, fence
-from tests.mcp.clients import over_http
 from tests.peers.scripted_model import Answer, Asked, Call, Reply, ScriptedModelServer
 
 pytestmark = [pytest.mark.jail, pytest.mark.long]

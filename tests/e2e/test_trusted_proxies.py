@@ -9,8 +9,8 @@ import pytest
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from adapters.web.door import MAX_FAILURES
-from nekro_core.settings import Settings, SettingsError
-from nekro_core.web_server import WebServerSettings
+from nekro_core.app.settings import Settings, SettingsError
+from nekro_core.app.web_server_settings import WebServerSettings
 from tests.adapters.web.running import NO_TLS
 from tests.e2e.bot_process import BotProcess, running_bot
 

@@ -22,7 +22,7 @@ from tests.faults import steps
 
 ROOT = Path(__file__).parents[2]
 IMPORTED = (
-    "nekro_core.gateway",
+    "nekro_core.app.server",
     "nonebot.drivers.fastapi",
     "nonebot.drivers.httpx",
     "nonebot.drivers.websockets",

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from nekro_core.media import confinement
-from nekro_core.media.confinement import Answer, serve_once
+from nekro_core.system.confinement import child
+from nekro_core.system.confinement.child import Answer, serve_once
 
 _C = ctypes.CDLL(None, use_errno=True)
 _PTRACE_TRACEME = 0
@@ -98,7 +98,7 @@ class Prying:
 
     def confine(self, **limits: int) -> None:
         off = dict.fromkeys(self._request.get("without", ()), False)
-        confinement.confine(**limits, **off)
+        child.confine(**limits, **off)
 
     def pry(self, _: bytes) -> Answer:
         if deeds := self._request.get("deeds"):

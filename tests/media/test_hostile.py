@@ -14,7 +14,7 @@ from nekro_core.media.converter import Converter
 from nekro_core.media.errors import MediaError, Unusable
 from nekro_core.media.limits import PictureLimits
 from nekro_core.media.self_check import within_reach
-from nekro_core.system_calls import MACHINES
+from nekro_core.system.confinement.bpf import MACHINES
 from tests.media.pictures import drawn, moving
 from tests.media.sounds import amr_wide, encoded, silk, wav
 

@@ -7,11 +7,11 @@ import av
 import pysilk
 import pytest
 
-from nekro_core.delivery.sniff import HEAD, sniff
 from nekro_core.media.converter import LONGEST_VOICE_S, VOICE_TYPES, Converter
 from nekro_core.media.errors import CodecMissing, Unusable
 from nekro_core.media.limits import VoiceFormat
 from nekro_core.media.plain_wav import plain_wav_seconds
+from nekro_core.media.sniff import HEAD, sniff
 from nekro_core.media.sound_worker import Sounds, _load
 from tests.media.sounds import (
     RATE,

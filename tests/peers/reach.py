@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from nekro_core.addresses import Address
+from nekro_core.system.addresses import Address
 
 
 class Anywhere:
-    """A `nekro_core.delivery.reach.Reach` that allows everything."""
+    """A `nekro_core.delivery.media.fetch_policy.Reach` that allows everything."""
 
     def may_look_up(self, host: str, port: int) -> None:
         """Any name."""

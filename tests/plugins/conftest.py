@@ -1,38 +1,12 @@
-"""What the tests of the built-in plugins share."""
+"""What the tests of plugins share."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from nekro_core.plugin.builtin import builtin_folder
-from nekro_core.plugin.calls import call
-from nekro_core.speech.espeak import EspeakSpeaker
-from nekro_core.tools.outcome import Outcome
-from tests.plugin.world import GROUP, World
-
-Call = Callable[..., Awaitable[Outcome]]
+from tests.plugins.world import World
 
 
 @pytest.fixture
-async def world(tmp_path: Path):
-    world = World(tmp_path)
-    speaker = EspeakSpeaker()
-    world.services = replace(world.services, speaker=speaker)
-    yield world
-    await speaker.aclose()
-
-
-@pytest.fixture
-async def run(world: World):
-    """Calls a tool by its name, as the code of a reply does."""
-    async with world.bot(builtin=builtin_folder("plugins")) as registry:
-
-        async def run(name: str, *args: Any, **kwargs: Any) -> Outcome:
-            tool = registry.tools_for(GROUP).resolve(name)
-            assert tool is not None, f"no tool {name}"
-            return await call(tool, world.ctx(), args, kwargs)
-
-        yield run
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)

@@ -18,7 +18,7 @@ from examples.repl import Shell
 from examples.repository import Summary, repository
 from nekro_core.api.reactive import Resources, cell, scope, settled
 from tests.peers.listening import LoopbackServer, read_request
-from tests.plugin.world import World
+from tests.plugins.world import World
 from tests.reactive.conftest import Source
 
 pytestmark = pytest.mark.jail

@@ -17,7 +17,8 @@ from nekro_core.api.reactive import (
     fetch_data,
     scope,
 )
-from nekro_core.delivery import Fetcher, MediaSettings
+from nekro_core.delivery.media.fetch import Fetcher
+from nekro_core.delivery.settings import MediaSettings
 from tests.peers.listening import LoopbackServer, read_request
 from tests.peers.reach import Anywhere
 

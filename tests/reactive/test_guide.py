@@ -12,13 +12,13 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from nekro_core.api import reactive
 from nekro_core.api.reactive import Resources, scope
-from nekro_core.delivery import Fetcher
+from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.llm.model import ChatRequest, FunctionCall
 from nekro_core.llm.scripted import Scripted, ScriptedModel
-from nekro_core.plugin import call
+from nekro_core.plugins.host.tool_calls import call
 from nekro_core.tools.outcome import Failed, Returned
 from tests.peers.listening import LoopbackServer, read_request
-from tests.plugin.world import GROUP, World
+from tests.plugins.world import GROUP, World
 from tests.reactive.conftest import Source
 
 pytestmark = pytest.mark.jail

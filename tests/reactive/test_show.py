@@ -7,15 +7,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.agent.already_sent import OutgoingOnce
+from nekro_core.agent.turn.already_sent import OutgoingOnce
 from nekro_core.api.reactive import Resources, cell, computed, load, scope
 from nekro_core.chat import ChatKey, Text, plain_text
-from nekro_core.delivery import Broadcast, DeliverySettings, Outbox
-from nekro_core.plugin import AgentCtx
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.outbound.outbox import Outbox
+from nekro_core.delivery.settings import DeliverySettings
+from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.store import Store
 from tests.delivery.fakes import FakeAdapter
 from tests.delivery.test_edits import EditingAdapter
-from tests.plugin.world import World
+from tests.plugins.world import World
 
 GROUP = ChatKey.parse("fake-group_1")
 

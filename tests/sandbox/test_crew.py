@@ -6,7 +6,7 @@ from contextvars import ContextVar, copy_context
 import anyio
 import pytest
 
-from nekro_core.sandbox.crew import Crew
+from nekro_core.sandbox.link.worker_pool import Crew
 
 SAID: ContextVar[str] = ContextVar("said", default="nothing")
 

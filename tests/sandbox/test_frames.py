@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nekro_core.sandbox.agent_box import AgentBox
 from nekro_core.sandbox.box import (
     Box,
     BoxConnectionError,
@@ -26,9 +25,10 @@ from nekro_core.sandbox.box import (
     SandboxError,
     StopReason,
 )
-from nekro_core.sandbox.channel import Channel
-from nekro_core.sandbox.crew import Crew
 from nekro_core.sandbox.guest import guest_wire as wire
+from nekro_core.sandbox.link.box_connection import AgentBox
+from nekro_core.sandbox.link.channel import Channel
+from nekro_core.sandbox.link.worker_pool import Crew
 from tests.sandbox.play import QUICK, Tools, play
 
 KINDS = [*range(30), 32, 33, 34, 40, 41, 99, 0xFFFFFFFF]

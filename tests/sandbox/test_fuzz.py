@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nekro_core.sandbox.agent_box import AgentBox
 from nekro_core.sandbox.box import BoxSpec, GuestFunction
-from nekro_core.sandbox.channel import Channel
-from nekro_core.sandbox.crew import Crew
 from nekro_core.sandbox.guest import guest_wire as wire
+from nekro_core.sandbox.link.box_connection import AgentBox
+from nekro_core.sandbox.link.channel import Channel
+from nekro_core.sandbox.link.worker_pool import Crew
 from tests.sandbox.attacks.fuzz import EXAMPLES, TARGETS
 from tests.sandbox.play import Tools
 

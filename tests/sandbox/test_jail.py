@@ -10,9 +10,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.sandbox.agent_box import AgentBox
 from nekro_core.sandbox.box import Backend, BackendUnavailable, Box, RunLimits, StopReason
 from nekro_core.sandbox.jail.backend import JailBackend
+from nekro_core.sandbox.link.box_connection import AgentBox
 from nekro_core.sandbox.settings import SandboxSettings
 from tests.sandbox.conformance import BackendConformance
 from tests.sandbox.conformance_streams import StreamConformance

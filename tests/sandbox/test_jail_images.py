@@ -6,11 +6,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.held_folder import HeldFolder
 from nekro_core.sandbox.box import Backend, Box, BoxSpec
 from nekro_core.sandbox.jail.interpreter import Identity, Interpreter
 from nekro_core.sandbox.jail.runtime_folder import RuntimeFolder, open_runtime_folder
 from nekro_core.sandbox.jail.templates import Template, make_reachable
+from nekro_core.system.locked_temp_folder import HeldFolder
 from tests.sandbox.play import play
 
 

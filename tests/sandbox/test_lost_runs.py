@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from nekro_core.sandbox.agent_run import AgentRun
 from nekro_core.sandbox.box import RunLimits, StopReason
+from nekro_core.sandbox.link.box_run import AgentRun
 from tests.sandbox.play import Tools
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.sandbox.jail import allowed_calls, seccomp
-from nekro_core.sandbox.jail.allowed_calls import allowed_numbers
+from nekro_core.system.confinement import jail_allowed_calls, jail_filter
+from nekro_core.system.confinement.jail_allowed_calls import allowed_numbers
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000
 DENY, NONE = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
@@ -17,12 +17,12 @@ NO_FAMILY = 0x00050000 | errno.EAFNOSUPPORT
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "i386": 0x40000003, "arm": 0x40000028}
 INSTRUCTION = struct.Struct("HBBI")
 
-machines = pytest.mark.parametrize("machine", seccomp.MACHINES)
+machines = pytest.mark.parametrize("machine", jail_filter.MACHINES)
 
 
 @cache
 def instructions(machine: str, *, watches: bool = True) -> list[tuple[int, int, int, int]]:
-    return list(INSTRUCTION.iter_unpack(seccomp.build_filter(machine, watches=watches)))
+    return list(INSTRUCTION.iter_unpack(jail_filter.build_filter(machine, watches=watches)))
 
 
 def judged(
@@ -123,10 +123,15 @@ def test_the_numbers_are_the_kernels(machine: str) -> None:
     if not HEADERS[machine].is_file():
         pytest.skip("the kernel's headers are not installed (Debian: linux-libc-dev)")
     found = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", HEADERS[machine].read_text()))
-    column = 1 + seccomp.MACHINES.index(machine)
-    rows = [row.split() for row in (allowed_calls._ALLOWED + allowed_calls._WATCHES).split(", ")]
+    column = 1 + jail_filter.MACHINES.index(machine)
+    rows = [
+        row.split()
+        for row in (jail_allowed_calls._ALLOWED + jail_allowed_calls._WATCHES).split(", ")
+    ]
     known = {row[0]: row[column] for row in rows if row}
-    known |= {row[0]: str(row[column]) for row in seccomp._NOT_PERMITTED if row[column] is not None}
+    known |= {
+        row[0]: str(row[column]) for row in jail_filter._NOT_PERMITTED if row[column] is not None
+    }
     wrong = {
         name: (number, found.get({"newfstatat": "fstatat"}.get(name, name), found.get(name)))
         for name, number in known.items()

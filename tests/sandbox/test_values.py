@@ -11,12 +11,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nekro_core.sandbox import calls, guest
+from nekro_core.sandbox import guest
 from nekro_core.sandbox.box import GuestCall
-from nekro_core.sandbox.calls import BadCall, decode_call
 from nekro_core.sandbox.guest import guest_wire as wire
-from nekro_core.sandbox.handover import HandoverError, dump
-from nekro_core.sandbox.jail import remedies, seccomp
+from nekro_core.sandbox.jail import remedies
+from nekro_core.sandbox.link import calls
+from nekro_core.sandbox.link.calls import BadCall, decode_call
+from nekro_core.sandbox.link.handover import HandoverError, dump
+from nekro_core.system.confinement import jail_filter
 
 
 @pytest.fixture(scope="module")
@@ -132,9 +134,9 @@ def test_modules_of_a_template_go_as_they_are() -> None:
     assert pickle.loads(dump(value, frozenset({"nekro_core"}))) == value
 
 
-@pytest.mark.parametrize("machine", seccomp.MACHINES)
+@pytest.mark.parametrize("machine", jail_filter.MACHINES)
 def test_every_jump_of_the_filter_lands_inside_it(machine: str) -> None:
-    program = seccomp.build_filter(machine)
+    program = jail_filter.build_filter(machine)
     count = len(program) // 8
     assert len(program) % 8 == 0
     assert 70 < count < 256

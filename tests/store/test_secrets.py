@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nekro_core.store import Store, StoreUnavailable
-from nekro_core.store.secrets import ComparedSecret, kept_secret, secret_file
+from nekro_core.system.secrets import ComparedSecret, kept_secret, secret_file
 
 
 def test_made_once_and_kept(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from nekro_core.api.plugin import ToolFailure
 from nekro_core.testing import BEGINNING, Bot, FakeClock, PluginNotLoaded
-from tests.plugin.world import HEADER
+from tests.plugins.world import HEADER
 
 DICE = (
     HEADER.format(name="cup", author="ann")

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from nekro_core.chat import ChatKey
 from nekro_core.store import TimerRow
+from nekro_core.timers.due import after_telling, mended, schedule_of, sentence
 from nekro_core.timers.schedule import Schedule
-from nekro_core.timers.telling import after_telling, mended, schedule_of, sentence
 
 GROUP = ChatKey.parse("onebot_v11-group_30003")
 BEGIN = 1_795_000_000.0

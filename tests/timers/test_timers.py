@@ -9,7 +9,8 @@ import anyio
 import pytest
 
 from nekro_core.chat import ChatKey, plain_text
-from nekro_core.delivery import Broadcast, Inbox
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.store import Statement, Store, StoreUnavailable
 from nekro_core.timers import Schedule, TimerRefused, Timers, TimerSettings
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nekro_core.plugin import AgentCtx
+from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.tools.examples import example_code, script_language, worked_examples
 from nekro_core.tools.stub import stub
 from tests.tools.make import tool_of

@@ -12,11 +12,11 @@ import anyio
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from nekro_core.child_processes import may_die
-from nekro_core.held_folder import HeldFolder
 from nekro_core.llm.embedded.openmp import library_path
 from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.model import ModelUnreachable
+from nekro_core.system.child_processes import may_die
+from nekro_core.system.locked_temp_folder import HeldFolder
 
 SLOTS = 3
 """Prompts that stay read at the same time: one for each language of the examples."""

@@ -11,8 +11,8 @@ import anyio.abc
 from nekro_core.sandbox.box import Box, BoxSpec, Check, SandboxError, SelfCheck
 from nekro_core.sandbox.check import check_box
 from nekro_core.sandbox.docker import remedies
-from nekro_core.sandbox.docker.doors import shares_machine
 from nekro_core.sandbox.docker.engine import Engine
+from nekro_core.sandbox.docker.fd_passing import shares_machine
 from nekro_core.sandbox.docker.images import Images
 from nekro_core.sandbox.docker.launch import Launcher
 from nekro_core.sandbox.docker.orphans import box_labels, remove_orphans

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from nekro_core.sandbox.box import BoxSpec
-from nekro_core.sandbox.buffer_filter import build_buffer_filter
 from nekro_core.sandbox.docker import boot
-from nekro_core.sandbox.docker.doors import INSIDE
+from nekro_core.sandbox.docker.fd_passing import INSIDE
 from nekro_core.sandbox.docker.images import GuestImage
 from nekro_core.sandbox.docker.users import BoxUsers
+from nekro_core.system.confinement.buffer_filter import build_buffer_filter
 
 _MIB = 1024 * 1024
 _ENVIRONMENT = {

@@ -10,22 +10,22 @@ from pathlib import Path
 import anyio
 import anyio.abc
 
-from nekro_core.sandbox.agent_box import AgentBox
 from nekro_core.sandbox.box import BackendUnavailable, BoxSpec
-from nekro_core.sandbox.channel import Channel
-from nekro_core.sandbox.crew import Crew
-from nekro_core.sandbox.docker import boot, doors
+from nekro_core.sandbox.docker import boot, fd_passing
 from nekro_core.sandbox.docker.container import box_limits, container_config
-from nekro_core.sandbox.docker.doors import Doors, DoorWay
 from nekro_core.sandbox.docker.engine import Engine
+from nekro_core.sandbox.docker.fd_passing import Doors, DoorWay
 from nekro_core.sandbox.docker.images import GuestImage
 from nekro_core.sandbox.docker.running import ContainerProcesses, Ender, start
 from nekro_core.sandbox.docker.stream import AttachedStream, open_stream
 from nekro_core.sandbox.docker.uploads import ContainerUploads
 from nekro_core.sandbox.docker.users import BoxUsers, UserPairs
-from nekro_core.sandbox.jail import seccomp
+from nekro_core.sandbox.link.box_connection import AgentBox
+from nekro_core.sandbox.link.channel import Channel
+from nekro_core.sandbox.link.worker_pool import Crew
 from nekro_core.sandbox.total_memory import TotalMemory
 from nekro_core.sandbox.uploads import BoxUploads, UploadsRoom
+from nekro_core.system.confinement import jail_filter
 
 _log = logging.getLogger(__name__)
 
@@ -88,11 +88,11 @@ class Launcher:
             self._doors.close()
             self._doors = None
 
-    async def _launch(self, image: GuestImage, spec: BoxSpec, doors: Doors | None) -> AgentBox:
+    async def _launch(self, image: GuestImage, spec: BoxSpec, fd_passing: Doors | None) -> AgentBox:
         users = self._users.take()
         box_id = secrets.token_hex(8)
         held = BoxUploads(spec.disk_bytes, self._uploads)
-        way = doors.make(box_id) if doors is not None else None
+        way = fd_passing.make(box_id) if fd_passing is not None else None
 
         def free() -> None:
             self.boxes.pop(box_id, None)
@@ -169,7 +169,7 @@ class Launcher:
         users: BoxUsers,
     ) -> None:
         """Send the agent in, and let it through its door, before anything strange is there."""
-        stream.send(boot.begin(doors.ADDRESS if way is not None else ""))
+        stream.send(boot.begin(fd_passing.ADDRESS if way is not None else ""))
         if way is not None:
             door = await _arrival(way, box, None if self._engine.facts.remapped else users.code)
             if door is None:
@@ -205,9 +205,9 @@ def _open_doors(wanted: Path | None) -> Doors | None:
 
 def _filter_for(engine: Engine) -> bytes:
     facts = engine.facts
-    if facts.system != "linux" or facts.machine not in seccomp.MACHINES:
+    if facts.system != "linux" or facts.machine not in jail_filter.MACHINES:
         raise BackendUnavailable(
-            f"boxes need an engine of Linux on {' or '.join(seccomp.MACHINES)}, "
+            f"boxes need an engine of Linux on {' or '.join(jail_filter.MACHINES)}, "
             f"not {facts.system} on {facts.machine}"
         )
-    return seccomp.build_filter(facts.machine)
+    return jail_filter.build_filter(facts.machine)

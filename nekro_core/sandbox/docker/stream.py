@@ -11,8 +11,8 @@ import struct
 from collections.abc import Callable
 from typing import cast
 
-from nekro_core.sandbox.channel import Channel
 from nekro_core.sandbox.guest.guest_wire import ProtocolError
+from nekro_core.sandbox.link.channel import Channel
 
 STDOUT, STDERR = 1, 2
 

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 import anyio
 from anyio.abc import ByteStream
 
-from nekro_core.addresses import Address, is_of_this_machine, is_public
 from nekro_core.sandbox.egress.rules import Destination, NotAllowed, Rule
+from nekro_core.system.addresses import Address, is_of_this_machine, is_public
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
 """Gives the addresses of a name. Raises `OSError`."""

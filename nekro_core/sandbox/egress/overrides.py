@@ -19,7 +19,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from nekro_core.sandbox.egress.rules import Rules
-from nekro_core.small_files import FollowedFile
+from nekro_core.system.atomic_files import FollowedFile
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from anyio.abc import ByteStream
 
 from nekro_core.sandbox.egress.dial import Unreachable
 from nekro_core.sandbox.egress.relay import GONE, READ_BYTES, Idle
-from nekro_core.sandbox.end_to_end import end_to_end
+from nekro_core.sandbox.hop_headers import end_to_end
 
 HEAD_BYTES = 32 * 1024
 

@@ -8,7 +8,7 @@ from typing import Self
 
 import idna
 
-from nekro_core.addresses import Address
+from nekro_core.system.addresses import Address
 
 DEFAULT_PORTS = frozenset({80, 443})
 

@@ -56,6 +56,6 @@ def main() -> None:
     ready = {"python": ".".join(map(str, sys.version_info[:3])), "door": door is not None}
     host.send(wire.READY, 1, dumps(ready).encode())
     # The host makes ready what it has to while the larger part of the agent is imported.
-    import guest_agent
+    import guest_supervisor
 
-    guest_agent.serve(limits, host, door, score)
+    guest_supervisor.serve(limits, host, door, score)

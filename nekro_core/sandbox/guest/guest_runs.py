@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import guest_guard
     import guest_meter
-    from guest_steward import Steward
+    from guest_executor import Steward
 
 TICK_S = 0.2
 _SOON_S = 0.02

@@ -205,7 +205,7 @@ def _make_loader() -> Any:
 
     class Loader(Unpickler):
         def find_class(self, module: str, name: str) -> Any:
-            if module == "nekro_core.sandbox.handover" and name == "make_view":
+            if module == "nekro_core.sandbox.link.handover" and name == "make_view":
                 return make_view
             home = module
             while True:

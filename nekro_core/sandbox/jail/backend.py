@@ -13,7 +13,6 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from nekro_core.sandbox.agent_box import AgentBox
 from nekro_core.sandbox.box import (
     BackendUnavailable,
     Box,
@@ -22,10 +21,7 @@ from nekro_core.sandbox.box import (
     ImageUnavailable,
     SelfCheck,
 )
-from nekro_core.sandbox.buffer_filter import build_buffer_filter
-from nekro_core.sandbox.channel import Channel
 from nekro_core.sandbox.check import check_box
-from nekro_core.sandbox.crew import Crew
 from nekro_core.sandbox.jail import process_tree, remedies
 from nekro_core.sandbox.jail.cgroups import CGroups
 from nekro_core.sandbox.jail.command import AGENT, View, box_arguments
@@ -37,9 +33,13 @@ from nekro_core.sandbox.jail.templates import Template
 from nekro_core.sandbox.jail.uploads import UploadsFolder
 from nekro_core.sandbox.jail.user_ids import UserIds
 from nekro_core.sandbox.jail.watchdog import Watchdog
+from nekro_core.sandbox.link.box_connection import AgentBox
+from nekro_core.sandbox.link.channel import Channel
+from nekro_core.sandbox.link.worker_pool import Crew
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.sandbox.total_memory import TotalMemory, half_of_machine
 from nekro_core.sandbox.uploads import BoxUploads
+from nekro_core.system.confinement.buffer_filter import build_buffer_filter
 
 _log = logging.getLogger(__name__)
 

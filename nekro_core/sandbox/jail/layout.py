@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nekro_core.sandbox.box import BackendUnavailable
-from nekro_core.sandbox.jail import seccomp
 from nekro_core.sandbox.jail.cgroup_trees import find_hierarchies
 from nekro_core.sandbox.jail.cgroups import CGroups
 from nekro_core.sandbox.jail.interpreter import (
@@ -28,6 +27,7 @@ from nekro_core.sandbox.jail.runtime_folder import (
 from nekro_core.sandbox.jail.templates import Template, find_templates, make_reachable
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.sandbox.uploads import UploadsRoom
+from nekro_core.system.confinement import jail_filter
 
 _log = logging.getLogger(__name__)
 
@@ -84,9 +84,9 @@ def lay_out(settings: SandboxSettings, identity: Identity, together: int = 0) ->
     Blocks for half a second. Raises `BackendUnavailable`.
     """
     machine = os.uname().machine
-    if sys.platform != "linux" or machine not in seccomp.MACHINES:
+    if sys.platform != "linux" or machine not in jail_filter.MACHINES:
         raise BackendUnavailable(
-            f"the jail needs Linux on {' or '.join(seccomp.MACHINES)}, "
+            f"the jail needs Linux on {' or '.join(jail_filter.MACHINES)}, "
             f"not {sys.platform} on {machine}"
         )
     search = find_interpreter(settings.interpreter, identity)
@@ -108,7 +108,7 @@ def lay_out(settings: SandboxSettings, identity: Identity, together: int = 0) ->
         dropper=find_dropper(identity),
         launcher=launcher,
         # An ordinary user's boxes have its user id, and would use up its share of inotify.
-        filter=seccomp.build_filter(machine, watches=is_root()),
+        filter=jail_filter.build_filter(machine, watches=is_root()),
         templates=find_templates(search.found, identity, pip=settings.has_pip),
         # What else lies there, the system's own sockets in /run among it, must find room too.
         uploads=UploadsRoom(min(settings.uploads_bytes, shutil.disk_usage(folder.path).free // 4)),

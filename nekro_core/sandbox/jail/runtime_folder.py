@@ -17,10 +17,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from nekro_core.held_folder import HeldFolder, neutral_parents
 from nekro_core.sandbox import guest
 from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.jail.interpreter import Interpreter
+from nekro_core.system.locked_temp_folder import HeldFolder, neutral_parents
 
 _PREFIX = "nekro-boxes-"
 _USERS = "user:x:1000:1000::/home/user:/bin/sh\n"

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 import anyio
 import anyio.to_thread
 
-from nekro_core.sandbox.agent_box import AgentBox
 from nekro_core.sandbox.box import StopReason
 from nekro_core.sandbox.guest.guest_wire import OPEN_FILES
 from nekro_core.sandbox.jail import process_tree
 from nekro_core.sandbox.jail.process import JailProcesses
+from nekro_core.sandbox.link.box_connection import AgentBox
 from nekro_core.sandbox.total_memory import LOOK_S, TotalMemory
 
 _MARGIN = 32 * 1024 * 1024

@@ -12,7 +12,7 @@ from websockets.http11 import Response
 from websockets.protocol import Event, State
 from websockets.uri import WebSocketURI
 
-from nekro_core.sandbox.end_to_end import Header
+from nekro_core.sandbox.hop_headers import Header
 from nekro_core.sandbox.preview import headers
 from nekro_core.sandbox.preview.problems import Problem
 from nekro_core.sandbox.preview.visit import Visit

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from nekro_core.sandbox.end_to_end import Header, end_to_end
+from nekro_core.sandbox.hop_headers import Header, end_to_end
 
 OURS = b"nekro_"
 """How every cookie of the bot's begins. None reaches a box, whatever name it was set for."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from loguru import logger
 
-from nekro_core.workers.worker import Worker, WorkerLost
+from nekro_core.system.workers.worker import Worker, WorkerLost
 
 _TIMEOUT_S = 60.0
 """Of a search, the first of which also starts the process and reads every tool: three seconds of a
@@ -33,7 +33,9 @@ class SentenceVectors:
 
     def __init__(self, timeout_s: float = _TIMEOUT_S) -> None:
         self._worker = Worker(
-            "nekro_core.workers.nearness", timeout_s=timeout_s, environment=_ONE_THREAD
+            "nekro_core.tools.discovery.encoder_worker",
+            timeout_s=timeout_s,
+            environment=_ONE_THREAD,
         )
         self._losses = 0
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from adapters.mail.threads import Thread, ThreadStore
+from nekro_core.app.erasure import _MAIL_THREADS, _from_mail
 from nekro_core.chat import ChatKey
 from nekro_core.chat.redact import Forgotten
-from nekro_core.erasers import _MAIL_THREADS, _from_mail
 from nekro_core.store import Person, Traces
 
 

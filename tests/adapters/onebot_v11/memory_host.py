@@ -12,7 +12,7 @@ import anyio
 
 from nekro_core.api.adapter import Activity, Expected
 from nekro_core.api.chat import ChatKey, ChatMessage, Media, Record, RunRecord, Segments
-from nekro_core.delivery.links import MediaLinks
+from nekro_core.delivery.media.links import MediaLinks
 
 
 class MemoryMedia:

@@ -10,8 +10,8 @@ from nonebot.drivers import Request
 from adapters.onebot_v11.gateway import _reached_at
 from adapters.onebot_v11.outgoing import INLINE_BYTES
 from nekro_core.api.chat import DeliveryState, File, Media, Text, Video, Voice
-from nekro_core.delivery import MediaStore
-from nekro_core.delivery.links import MOUNTED
+from nekro_core.delivery.media.links import MOUNTED
+from nekro_core.delivery.media.store import MediaStore
 from tests.adapters.onebot_v11.running import FRIEND, GROUP, Bot, bot_with_peer
 from tests.peers.onebot_v11 import Abort, Failed, OneBotPeer
 

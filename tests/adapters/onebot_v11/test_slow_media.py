@@ -7,8 +7,10 @@ import anyio
 import pytest
 
 from nekro_core.api.chat import Image, plain_text
-from nekro_core.delivery import Fetcher, MediaSettings, MediaStore
-from nekro_core.delivery.reach import PlatformReach
+from nekro_core.delivery.media.fetch import Fetcher
+from nekro_core.delivery.media.fetch_policy import PlatformReach
+from nekro_core.delivery.media.store import MediaStore
+from nekro_core.delivery.settings import MediaSettings
 from tests.adapters.onebot_v11.running import GROUP, Bot
 from tests.peers.onebot_v11 import OneBotPeer, image, text
 from tests.peers.silent_files import SilentFiles

@@ -15,7 +15,7 @@ from tests.adapters.uniseg.stock import Recorder, as_nonebots
 ROOT = Path(__file__).parents[3]
 UNPAID = """
 import sys
-from nekro_core.plugin.builtin import load_adapter
+from nekro_core.plugins.host.builtin import load_adapter
 for name in ("uniseg", "mail", "matrix"):
     assert not load_adapter(name).factories({})
 assert not load_adapter("uniseg").factories({"nekro_platforms": ("mail", "matrix")})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nekro_core.settings import Settings, adapter_settings
+from nekro_core.app.settings import Settings, adapter_settings
 
 
 def test_lists_are_read_as_in_the_files(monkeypatch: pytest.MonkeyPatch) -> None:

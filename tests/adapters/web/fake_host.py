@@ -41,8 +41,8 @@ from nekro_core.api.chat import (
     Text,
     Voice,
 )
-from nekro_core.plugin.web.pages import PluginPages
-from nekro_core.plugin.web.webhooks import Webhooks
+from nekro_core.plugins.web.pages import PluginPages
+from nekro_core.plugins.web.webhooks import Webhooks
 
 VOICE_S = 2.0
 SIGNATURES = {

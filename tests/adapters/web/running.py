@@ -19,7 +19,7 @@ from fastapi import FastAPI
 
 from adapters.web import WebAdapter, add_api
 from adapters.web.settings import WebSettings
-from nekro_core.web_server import WebServerSettings
+from nekro_core.app.web_server_settings import WebServerSettings
 from tests.adapters.web.fake_host import FakeHost
 
 SERVE = Path(__file__).with_name("serve.py")

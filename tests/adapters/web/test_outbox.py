@@ -14,7 +14,8 @@ from adapters.web.outbox_api import add_outbox
 from adapters.web.outbox_page import outbox_page
 from adapters.web.refusal import Route
 from nekro_core.chat import Delivery, DeliveryState, Receipt, Text
-from nekro_core.delivery import Broadcast, Outbox
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.store import Store
 from tests.delivery.conftest import GROUP, QUICK
 from tests.delivery.fakes import FakeAdapter

@@ -13,11 +13,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.held_folder import HeldFolder
 from nekro_core.llm.embedded import EmbeddedModel, EmbeddedSettings, ensure_weights
 from nekro_core.llm.embedded.server import SLOTS
 from nekro_core.llm.grammar import call_grammar
 from nekro_core.llm.model import ChatModel, Finished, ModelUnreachable, TextDelta, Usage
+from nekro_core.system.locked_temp_folder import HeldFolder
 from tests.llm.conformance import ChatModelConformance, ask, listen, words_of
 from tests.llm.test_grammar import a_parameter, a_tool
 

@@ -10,19 +10,22 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from nekro_core.addresses import Address
 from nekro_core.chat import ChatKey
-from nekro_core.delivery import Fetcher, MediaSettings, MediaStore
-from nekro_core.delivery.reach import Reach
-from nekro_core.plugin import PluginRegistry, call
-from nekro_core.plugin.builtin import builtin_folder
-from nekro_core.plugin.fetching import ChatNetwork, PluginMedia
+from nekro_core.delivery.media.fetch import Fetcher
+from nekro_core.delivery.media.fetch_policy import Reach
+from nekro_core.delivery.media.store import MediaStore
+from nekro_core.delivery.settings import MediaSettings
+from nekro_core.plugins.authoring.chat_network import ChatNetwork, PluginMedia
+from nekro_core.plugins.host.builtin import builtin_folder
+from nekro_core.plugins.host.registry import PluginRegistry
+from nekro_core.plugins.host.tool_calls import call
 from nekro_core.sandbox.box import Answer, GuestCall, Raise, Value
 from nekro_core.sandbox.egress import Rules
+from nekro_core.system.addresses import Address
 from nekro_core.tools.outcome import Failed
 from tests.peers.reach import Anywhere
 from tests.peers.visited import own_address, visited
-from tests.plugin.world import GROUP, World
+from tests.plugins.world import GROUP, World
 from tests.sandbox.attacks.attack import PRELUDE, Attack, GotThrough, Ground, Without, judge
 from tests.sandbox.play import Tools
 

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nekro_core.sandbox.calls import BadCall, decode_call
-from nekro_core.sandbox.channel import Channel
 from nekro_core.sandbox.guest import guest_wire as wire
+from nekro_core.sandbox.link.calls import BadCall, decode_call
+from nekro_core.sandbox.link.channel import Channel
 from nekro_core.sandbox.tools.inputs import read_input
 from nekro_core.sandbox.tools.result import ToolError
 

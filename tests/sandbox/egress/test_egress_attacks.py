@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nekro_core.addresses import is_of_this_machine
 from nekro_core.sandbox.egress import NotAllowed, Rules
 from nekro_core.sandbox.egress.dial import Dialer
 from nekro_core.sandbox.egress.rules import Destination, Rule
+from nekro_core.system.addresses import is_of_this_machine
 from tests.sandbox.egress.world import PUBLIC, World, echo, world
 from tests.sandbox.preview.world import says, status
 

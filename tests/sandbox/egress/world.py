@@ -11,10 +11,10 @@ import anyio
 from anyio.abc import ByteStream, SocketStream
 from anyio.streams.stapled import MultiListener
 
-from nekro_core.addresses import Address
 from nekro_core.sandbox.egress import Egress, EgressLimits, Rules
 from nekro_core.sandbox.egress.dial import Dialer
 from nekro_core.sandbox.work import Listener
+from nekro_core.system.addresses import Address
 from tests.sandbox.preview.world import Speak
 
 PUBLIC = "93.184.215.14"

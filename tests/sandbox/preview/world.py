@@ -12,8 +12,8 @@ from anyio.abc import ByteStream
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.utils import ClientDisconnected
 
-from nekro_core.bounded_http import BoundedHttp
-from nekro_core.catalogue import Catalogue
+from nekro_core.app.http_limits import BoundedHttp
+from nekro_core.chat.catalogue import Catalogue
 from nekro_core.sandbox.box import BoxConnectionError, BoxLost
 from nekro_core.sandbox.preview import Preview, PreviewSettings, TargetState
 from nekro_core.sandbox.preview.front import PreviewFront

@@ -26,7 +26,9 @@ from nekro_core.api.chat import (
     Video,
     Voice,
 )
-from nekro_core.delivery import Broadcast, DeliverySettings, Outbox
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.outbound.outbox import Outbox
+from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.store import Store
 from tests.adapters.uniseg.stock import Bench, bench
 from tests.adapters.uniseg.telegram.running import ACCOUNT, GROUP, GROUP_ID, running

@@ -1,0 +1,1 @@
+"""The chat commands that the agent itself answers: status, policy, erasure."""

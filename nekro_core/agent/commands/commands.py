@@ -1,0 +1,70 @@
+"""The commands that every bot has and that are the agent's; ``/help`` is the book's own."""
+
+from typing import Protocol
+
+from nekro_core.agent.commands.describe import described
+from nekro_core.agent.commands.erase_command import erase_command
+from nekro_core.agent.commands.policy_commands import chat_commands
+from nekro_core.agent.commands.status_commands import status_commands
+from nekro_core.agent.erasure.erasure import Erasing
+from nekro_core.agent.turn.ports import Ports
+from nekro_core.chat import ChatKey, Record
+from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
+from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
+from nekro_core.policy.permissions import CommandPermission
+
+
+class Stoppable(Protocol):
+    """The sessions, as far as commands go."""
+
+    def hear_stop(self, record: Record) -> None:
+        """Somebody wants the chat's turn to stop."""
+
+    async def stop(self, chat_key: ChatKey) -> bool:
+        """Stop the chat's turn; False where none runs."""
+
+    def working(self, chat_key: ChatKey) -> bool:
+        """Whether one runs."""
+
+    async def rested(self, chat_key: ChatKey) -> None:
+        """Wait until none runs."""
+
+    def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
+        """Drop what a person said and nobody has answered."""
+
+    async def begin_anew(self, chat_key: ChatKey, before: int = 0) -> None:
+        """Forget the chat's past, what was asked before that record too. Raises `OSError` and
+        `StoreError`."""
+
+
+def own_commands(
+    sessions: Stoppable, ports: Ports, erasing: Erasing | None = None
+) -> tuple[Command, ...]:
+    """To be put into the book of commands. Without ``erasing`` there is no ``/erase``."""
+    catalogue = ports.catalogue
+
+    async def stop(context: CommandExecutionContext) -> None:
+        assert context.record is not None
+        # What became of it the session says: it may be for another bot of the group.
+        sessions.hear_stop(context.record)
+
+    async def reset(context: CommandExecutionContext) -> CommandResponse:
+        asked = context.record
+        await sessions.begin_anew(ChatKey.parse(context.chat_key), asked.seq if asked else 0)
+        return CmdCtl.success(catalogue.say("own.reset.done", context.lang))
+
+    commands = (
+        Command(name="stop", handler=stop, **described(catalogue, "stop")),
+        Command(
+            name="reset",
+            handler=reset,
+            # Of a chat of many the past is not one member's to throw away.
+            permission=CommandPermission.CHAT_ADMIN,
+            **described(catalogue, "reset"),
+        ),
+        *chat_commands(ports, sessions.stop),
+        *status_commands(ports, sessions.rested),
+    )
+    if erasing is None:
+        return commands
+    return (*commands, erase_command(ports, erasing, sessions))

@@ -1,0 +1,129 @@
+"""``/erase``: a person is forgotten, at their own word or an operator's."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+from math import ceil
+from typing import Annotated, Literal, Protocol
+
+from loguru import logger
+
+from nekro_core.agent.commands.describe import described
+from nekro_core.agent.erasure.erasure import Erasing
+from nekro_core.agent.turn.ports import Ports
+from nekro_core.chat import ChatKey
+from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
+from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
+from nekro_core.plugins.commands.arguments import Arg
+from nekro_core.policy.limits import DAY_S
+from nekro_core.policy.permissions import CommandPermission
+from nekro_core.store import Person
+
+_ME = "me"
+_AGAIN_S = 600.0
+"""A member may ask for it so often: the database is written anew each time, and everybody waits.
+Where a quota is set, once in its `DAY_S`: what was used of it is forgotten too."""
+_MOST_KNOWN = 1000
+
+
+class Forgetting(Protocol):
+    """The sessions, as far as this goes."""
+
+    async def stop(self, chat_key: ChatKey) -> bool:
+        """Stop the chat's turn."""
+
+    def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
+        """Drop what a person said and nobody has answered."""
+
+
+def erase_command(ports: Ports, erasing: Erasing, sessions: Forgetting) -> Command:
+    """The command. Said once it tells what there is; with ``sure`` behind it, it is done."""
+    say = ports.catalogue.say
+    done_at: dict[int, float] = {}  # without the id: whoever is erased is nowhere
+
+    def waits_s(person: Person, chat_key: ChatKey) -> float:
+        done = done_at.get(hash((person.adapter, person.user_id)))
+        if done is None:
+            return 0.0
+        manners = ports.manners
+        quotas = (
+            *manners.conduct.book.quotas(),
+            manners.person_quota(chat_key, person.user_id),
+            manners.of(chat_key).chat_quota,
+        )
+        bounded = any(value for quota in quotas for _, value in quota)
+        return max(done + (DAY_S if bounded else _AGAIN_S) - ports.clock(), 0.0)
+
+    def note(person: Person) -> None:
+        done_at[hash((person.adapter, person.user_id))] = ports.clock()
+        if len(done_at) > _MOST_KNOWN:
+            del done_at[next(iter(done_at))]
+
+    async def plan(person: Person, lang: str) -> CommandResponse:
+        traces = await erasing.look(person)
+        boxes = {*traces.private, *traces.worked, *(chat for chat, _ in traces.media)}
+        return CmdCtl.message(
+            say(
+                "own.erase.plan",
+                lang,
+                messages=traces.messages,
+                chats=len(traces.chats),
+                turns=traces.turns,
+                files=len({medium.path for _, medium in traces.media}),
+                boxes=len(boxes),
+            )
+        )
+
+    async def erase(
+        context: CommandExecutionContext,
+        who: Annotated[str, Arg(positional=True)] = _ME,
+        sure: Annotated[Literal["", "sure"], Arg(positional=True)] = "",
+    ) -> AsyncIterator[CommandResponse]:
+        lang, record = context.lang, context.record
+        assert record is not None
+        user_id = context.user_id if who == _ME else who
+        if user_id != context.user_id and not context.is_super_user:
+            yield CmdCtl.failed(say("own.erase.not_allowed", lang))
+            return
+        if not user_id:
+            yield CmdCtl.failed(say("command.nobody", lang))
+            return
+        chat_key = ChatKey.parse(context.chat_key)
+        person = erasing.person(chat_key, user_id)
+        if not sure:
+            yield await plan(person, lang)
+            return
+        if not context.is_super_user and (wait := waits_s(person, chat_key)):
+            yield CmdCtl.failed(say("own.erase.lately", lang, minutes=ceil(wait / 60)))
+            return
+        ctx = context.ctx
+        assert ctx is not None
+        done = await erasing.erase(
+            person,
+            stop=sessions.stop,
+            drop=sessions.forget_person,
+            plugins=partial(ports.plugins.on_user_erase, ctx, person.adapter, user_id),
+        )
+        note(person)
+        answer = say(
+            "own.erase.done",
+            lang,
+            messages=done.messages,
+            chats=done.chats,
+            turns=done.turns,
+            files=done.files,
+            boxes=done.boxes,
+            others=done.others + done.elsewhere,
+        )
+        if left := len(done.left):
+            answer = f"{answer}\n{say('own.erase.left', lang, count=left)}"
+        yield CmdCtl.success(answer)
+        # The answer has been sent. That it was, and the line that asked for it, go as well.
+        await erasing.finish(person, record.seq)
+        logger.info("a person was erased: {} messages, {} chats", done.messages, done.chats)
+
+    return Command(
+        name="erase",
+        handler=erase,
+        permission=CommandPermission.USER,
+        **described(ports.catalogue, "erase"),
+    )

@@ -1,0 +1,122 @@
+"""How the bot behaves in a chat, changed from there: on, off, observe, persona, permit."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Literal
+
+from loguru import logger
+
+from nekro_core.agent.commands.describe import described
+from nekro_core.agent.prompt.transcript import shortened
+from nekro_core.agent.turn.ports import Ports
+from nekro_core.chat import ChatKey
+from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
+from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
+from nekro_core.plugins.commands.arguments import Arg
+from nekro_core.policy import ConductRefused, State, bare_chat
+from nekro_core.policy.command_names import folded
+from nekro_core.policy.permissions import CommandPermission
+
+_SHOWN = 1500
+_DEFAULT = "default"
+"""What a person writes to leave it to the account and the settings again."""
+
+Put = Callable[[CommandExecutionContext, str, object | None], Awaitable[str]]
+Wanted = Literal["public", "user", "chat_admin", "advanced", "super_user", "off", "default"]
+
+
+def chat_commands(
+    ports: Ports, stop: Callable[[ChatKey], Awaitable[object]]
+) -> tuple[Command, ...]:
+    """The commands. ``stop`` ends the chat's turn. Their word is written into the file of the
+    bot's conduct, so it lasts."""
+    conduct, say = ports.manners.conduct, ports.catalogue.say
+
+    async def put(context: CommandExecutionContext, field: str, value: object | None) -> str:
+        """Why it cannot be written; empty where it was."""
+        chat = bare_chat(ChatKey.parse(context.chat_key))
+        try:
+            await conduct.put(("chats", str(chat)), field, value)
+        except (ConductRefused, OSError) as error:
+            logger.error("{}: {} cannot be written: {}", chat, field, error)
+            return say("command.not_kept", context.lang)
+        logger.info("{}: {} is set by {}", chat, field, context.user_id)
+        return ""
+
+    def switch(state: State) -> Command:
+        async def turn(context: CommandExecutionContext) -> CommandResponse:
+            chat = ChatKey.parse(context.chat_key)
+            was = conduct.state(chat)
+            if fault := await put(context, "state", state.value):
+                return CmdCtl.failed(fault)
+            if state is not State.ON:
+                await stop(chat)
+            elif was is not State.ON and context.record is not None:
+                # What was said meanwhile is history, also after a restart.
+                await ports.store.chats.mark_handled(chat, context.record.seq)
+            return CmdCtl.success(say(f"own.{state.value}.done", context.lang))
+
+        return Command(
+            name=state.value,
+            handler=turn,
+            permission=CommandPermission.CHAT_ADMIN,
+            **described(ports.catalogue, state.value),
+        )
+
+    async def persona(
+        context: CommandExecutionContext,
+        text: Annotated[str, Arg(positional=True, greedy=True)] = "",
+    ) -> CommandResponse:
+        chat, text = ChatKey.parse(context.chat_key), text.strip()
+        if not text:
+            now = shortened(ports.manners.of(chat).persona, _SHOWN)
+            key = "own.persona.now" if now else "own.persona.none"
+            return CmdCtl.message(say(key, context.lang, persona=now))
+        back = folded(text) == _DEFAULT
+        if fault := await put(context, "persona", None if back else text):
+            return CmdCtl.failed(fault)
+        key = "own.persona.back" if back else "own.persona.done"
+        return CmdCtl.success(say(key, context.lang))
+
+    return (
+        *map(switch, State),
+        Command(
+            name="persona",
+            handler=persona,
+            # It is part of what the model is told by its operator, not by people of the chat.
+            permission=CommandPermission.ADVANCED,
+            **described(ports.catalogue, "persona"),
+        ),
+        _permit_command(ports, put),
+    )
+
+
+def _permit_command(ports: Ports, put: Put) -> Command:
+    conduct, say = ports.manners.conduct, ports.catalogue.say
+
+    async def permit(
+        context: CommandExecutionContext,
+        command: Annotated[str, Arg(positional=True)],
+        who: Annotated[Wanted, Arg(positional=True)],
+    ) -> CommandResponse:
+        found = ports.commands.book.find(command.replace(" ", "."), context.adapter_key)
+        if not found:
+            return CmdCtl.failed(say("command.help.unknown", context.lang, name=command[:40]))
+        chat, name = bare_chat(ChatKey.parse(context.chat_key)), found[0].command.name
+        table = conduct.book.chats.get(str(chat))
+        rules: dict[str, str] = {
+            known: rule
+            for known, rule in (table.commands if table else {}).items()
+            if folded(known) not in found[0].known_as()
+        }
+        if who != _DEFAULT:
+            rules[found[0].long_name if found[0].plugin else name] = who
+        if fault := await put(context, "commands", rules or None):
+            return CmdCtl.failed(fault)
+        return CmdCtl.success(say("own.permit.done", context.lang, name=name, who=who))
+
+    return Command(
+        name="permit",
+        handler=permit,
+        permission=CommandPermission.SUPER_USER,
+        **described(ports.catalogue, "permit"),
+    )

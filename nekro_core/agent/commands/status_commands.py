@@ -1,0 +1,163 @@
+"""What the bot does and may use here: status, quota."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+import anyio
+from loguru import logger
+
+from nekro_core import __version__
+from nekro_core.agent.commands.describe import described
+from nekro_core.agent.turn.ports import Ports
+from nekro_core.chat import ChatKey, DeliveryState
+from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
+from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
+from nekro_core.plugins.commands.arguments import Arg
+from nekro_core.policy import ConductRefused, Quota, bare_chat
+from nekro_core.policy.limits import total
+from nekro_core.policy.permissions import CommandPermission
+from nekro_core.policy.quotas import Account, quota_of_bot, quota_of_chat, quota_of_person
+
+_CHAT, _EACH = "chat", "each"
+_WAITING = (DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.UNKNOWN)
+_MOST_WAITING = 1000
+_ENDS_S = 1.0
+"""Behind an answer its turn still has a moment to do: to people it is over, and is waited for."""
+
+
+def status_commands(
+    ports: Ports, rested: Callable[[ChatKey], Awaitable[None]]
+) -> tuple[Command, ...]:
+    """The commands. ``rested`` returns once no turn of the chat runs."""
+    say, began = ports.catalogue.say, ports.clock()
+    conduct = ports.manners.conduct
+
+    async def status(context: CommandExecutionContext) -> CommandResponse:
+        chat, lang = ChatKey.parse(context.chat_key), context.lang
+        manner = ports.manners.of(chat)
+        with anyio.move_on_after(_ENDS_S) as working:
+            await rested(chat)
+        waiting = await ports.outbox.desk.listed(_WAITING, chat_key=chat, limit=_MOST_WAITING)
+        used = (await quota_of_chat(ports, chat)).used
+        lines = [
+            say(
+                "own.status.bot",
+                lang,
+                name=manner.names[0] if manner.names else "nekro-core",
+                version=__version__,
+                hours=f"{(ports.clock() - began) / 3600:.1f}",
+            ),
+            say(f"own.status.{manner.state.value}", lang),
+            say("own.status.works" if working.cancelled_caught else "own.status.rests", lang),
+            say("own.status.model", lang, model=manner.model.profile.name, mode=manner.mode),
+            say("own.status.used", lang, turns=used.turns, tokens=total(used)),
+        ]
+        if waiting:
+            lines.append(say("own.status.waiting", lang, count=len(waiting)))
+        return CmdCtl.message("\n".join(lines))
+
+    def told(account: Account, lang: str) -> str:
+        used, quota = account.used, account.quota
+        parts = [
+            say(f"own.quota.{kind}", lang, used=_number(spent), most=_most(most))
+            for kind, spent, most in (
+                ("turns", used.turns, quota.turns),
+                ("tokens", total(used), quota.tokens),
+                ("money", used.cost, quota.money),
+            )
+            if most or spent or kind != "money"
+        ]
+        return f"{say(f'own.quota.of_{account.whose}', lang)} {', '.join(parts)}"
+
+    async def show(context: CommandExecutionContext, chat: ChatKey, of: str) -> CommandResponse:
+        person = of if of and context.is_super_user else context.user_id
+        accounts = []
+        if person and of != _CHAT:
+            accounts.append(await quota_of_person(ports, chat, person))
+        if of in ("", _CHAT):
+            accounts.append(await quota_of_chat(ports, chat))
+        if not of and context.is_super_user:
+            accounts.append(await quota_of_bot(ports))
+        lines = [told(account, context.lang) for account in accounts]
+        return CmdCtl.message("\n".join([*lines, *_how_to_change(ports, context)]))
+
+    async def quota(
+        context: CommandExecutionContext,
+        of: Annotated[str, Arg(positional=True)] = "",
+        turns: str = "",
+        tokens: str = "",
+        money: str = "",
+    ) -> CommandResponse:
+        chat, lang = bare_chat(ChatKey.parse(context.chat_key)), context.lang
+        given = {"turns": turns, "tokens": tokens, "money": money}
+        wanted = {name: text for name, text in given.items() if text}
+        if not wanted:
+            return await show(context, ChatKey.parse(context.chat_key), of)
+        if not context.is_super_user:
+            return CmdCtl.failed(say("own.quota.not_allowed", lang))
+        try:
+            changed = {name: _limit(name, text) for name, text in wanted.items()}
+        except ValueError:
+            return CmdCtl.failed(say("own.quota.no_number", lang))
+        if not of:
+            return CmdCtl.failed(say("own.quota.whose", lang))
+        table, field, before = _place(ports, context, chat, of)
+        after = {**before.model_dump(exclude_none=True), **changed}
+        kept = {name: value for name, value in after.items() if value is not None}
+        try:
+            await conduct.put(table, field, kept or None)
+        except (ConductRefused, OSError) as error:
+            logger.error("a quota of {} cannot be written: {}", chat, error)
+            return CmdCtl.failed(say("command.not_kept", lang))
+        return CmdCtl.success(say("own.quota.done", lang))
+
+    return (
+        Command(
+            name="status",
+            handler=status,
+            permission=CommandPermission.USER,
+            **described(ports.catalogue, "status"),
+        ),
+        Command(
+            name="quota",
+            handler=quota,
+            permission=CommandPermission.USER,
+            **described(ports.catalogue, "quota"),
+        ),
+    )
+
+
+def _how_to_change(ports: Ports, context: CommandExecutionContext) -> list[str]:
+    return [ports.catalogue.say("own.quota.change", context.lang)] * context.is_super_user
+
+
+def _place(
+    ports: Ports, context: CommandExecutionContext, chat: ChatKey, of: str
+) -> tuple[tuple[str, str], str, Quota]:
+    """The table and field of the file that a quota stands in, and what it says now."""
+    book = ports.manners.conduct.book
+    if of in (_CHAT, _EACH):
+        field = "chat_quota" if of == _CHAT else "person_quota"
+        known = book.chats.get(str(chat))
+        return ("chats", str(chat)), field, getattr(known, field) if known else Quota()
+    person = f"{context.adapter_key}:{of}"
+    said = book.people.get(person)
+    return ("people", person), "quota", said.quota if said else Quota()
+
+
+def _limit(name: str, text: str) -> Any:
+    """A number, or None for what is left to others again. Raises `ValueError`."""
+    if text.casefold() == "default":
+        return None
+    number: float = float(text) if name == "money" else int(text)
+    if not 0 <= number < float("inf"):
+        raise ValueError(text)
+    return number
+
+
+def _number(value: float) -> str:
+    return str(value) if value == int(value) else f"{value:.4g}"
+
+
+def _most(value: float | None) -> str:
+    return _number(value) if value else "∞"

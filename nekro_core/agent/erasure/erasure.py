@@ -1,0 +1,209 @@
+"""Forgetting a person, everywhere: in the database, in files, in boxes, in memory.
+
+Whoever keeps something of people elsewhere gives the bot an `Eraser`. What was said before is not
+fetched again from a platform's history either: see `ErasedMarks`.
+"""
+
+import shutil
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+from loguru import logger
+
+from nekro_core.agent.erasure.marks import ErasedMarks
+from nekro_core.agent.turn.ports import Ports
+from nekro_core.chat import ChatKey, Record
+from nekro_core.chat.redact import SHORTEST, Forgotten
+from nekro_core.delivery.errors import CannotDo
+from nekro_core.delivery.media.store import MediaStore
+from nekro_core.policy import ConductRefused
+from nekro_core.sandbox.box import SandboxError
+from nekro_core.store import Person, StoreError, Traces
+from nekro_core.store.traces import media_in
+
+Eraser = Callable[[Person, Traces, Forgotten], Awaitable[int]]
+"""Forgets the person somewhere; how many things were touched. Raises `OSError` and `StoreError`."""
+
+_LARGEST = 64 * 1024 * 1024
+"""Bytes of a file that is looked into for an id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erased:
+    """What was done, in numbers. ``left`` are things that the operator must look after."""
+
+    messages: int
+    turns: int
+    files: int
+    chats: int
+    boxes: int
+    others: int
+    elsewhere: int
+    left: tuple[str, ...]
+
+
+class Erasing:
+    """Made once for a bot. ``stop`` ends what runs in a chat, ``drop`` takes what a person said out
+    of what its agent has in mind. ``data`` is the data folder."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        marks: ErasedMarks,
+        *,
+        media: MediaStore,
+        data: Path,
+        erasers: Sequence[Eraser] = (),
+    ) -> None:
+        self._ports = ports
+        self._marks = marks
+        self._media = media
+        self._data = data
+        self._erasers = tuple(erasers)
+        self._one = anyio.Lock()
+
+    @property
+    def marks(self) -> ErasedMarks:
+        """Who was erased, and when."""
+        return self._marks
+
+    def person(self, chat_key: ChatKey, user_id: str) -> Person:
+        """The person of this id on the platform of a chat."""
+        accounts = self._ports.store.accounts
+        adapter = accounts.adapter_of(chat_key.instance)
+        instances = {*accounts.instances(adapter).values(), chat_key.instance}
+        return Person(adapter=adapter, user_id=user_id, instances=tuple(sorted(instances)))
+
+    async def look(self, person: Person) -> Traces:
+        """What there is of them. Raises `StoreError`."""
+        return await self._ports.store.erasing.look(person)
+
+    async def erase(
+        self,
+        person: Person,
+        *,
+        stop: Callable[[ChatKey], Awaitable[object]],
+        drop: Callable[[ChatKey, str], None],
+        plugins: Callable[[], Awaitable[tuple[int, list[str]]]],
+    ) -> Erased:
+        """Forget them. ``plugins`` has the plugins do so, and says how many things went and what is
+        left. May be done again where it was cut off. Raises `StoreError`; what is in the
+        way elsewhere is told in `Erased.left`."""
+        async with self._one:
+            self._marks.add(person.adapter, person.user_id)
+            for chat_key in (await self.look(person)).chats:
+                await stop(chat_key)
+                drop(chat_key, person.user_id)
+            traces = await self.look(person)
+            forgotten = Forgotten(
+                person.ids | {str(key) for key in traces.private}, traces.message_ids
+            )
+            left: list[str] = []
+            await self._let_go(traces, forgotten)
+            others = await self._ports.store.erasing.erase(person, traces)
+            files = await self._of_files(traces, left)
+            boxes = await self._of_boxes(traces, left)
+            elsewhere = 0
+            for eraser in self._erasers:
+                try:
+                    elsewhere += await eraser(person, traces, forgotten)
+                except (OSError, StoreError, ConductRefused) as error:
+                    left.append(str(error))
+            gone, failed = await plugins()
+            elsewhere += gone
+            left += failed
+            left += await anyio.to_thread.run_sync(self._look_into_files, person)
+            await self._ports.store.erasing.scrub()
+            for each in left:
+                # The operator's to do; whom it is about is not in the log.
+                logger.warning("erasing a person: this is left to do by hand: {}", each)
+            return Erased(
+                messages=traces.messages,
+                turns=traces.turns,
+                files=files,
+                chats=len(traces.chats),
+                boxes=boxes,
+                others=others,
+                elsewhere=elsewhere,
+                left=tuple(left),
+            )
+
+    async def forget_files(self, record: Record) -> None:
+        """Delete what came with a message that is in no history."""
+        for medium in media_in(record.segments):
+            still_used = self._ports.store.erasing.still_used
+            try:
+                if not await still_used(record.chat_key, medium):
+                    await self._media.forget(record.chat_key, medium.path)
+            except (OSError, StoreError) as error:
+                logger.error("{}: a file stays: {}", record.chat_key, error)
+
+    async def finish(self, person: Person, command: int) -> None:
+        """Forget the command that asked for it, and that it was answered, once it was. Raises
+        `StoreError`."""
+        async with self._one:
+            store = self._ports.store
+            await store.erasing.forget_record(command)
+            await store.erasing.erase(person, await self.look(person))
+            await store.erasing.scrub(anew=False)
+
+    async def _let_go(self, traces: Traces, forgotten: Forgotten) -> None:
+        """Nothing of theirs is sent or told of any more."""
+        for delivery_id in traces.waiting:
+            try:
+                await self._ports.outbox.desk.drop(delivery_id)
+            except CannotDo as error:
+                logger.info("erasing a person: {}", error)
+        if (timers := self._ports.timers) is not None:
+            for chat_key, timer_id in traces.timers:
+                await timers.forget(chat_key, timer_id)
+            await timers.reword(forgotten.text)
+
+    async def _of_files(self, traces: Traces, left: list[str]) -> int:
+        gone, store = 0, self._ports.store
+        for chat_key, medium in dict.fromkeys(
+            (chat_key, medium) for chat_key, medium in traces.media
+        ):
+            if not await store.erasing.still_used(chat_key, medium):
+                try:
+                    gone += await self._media.forget(chat_key, medium.path)
+                except OSError as error:
+                    left.append(f"{medium.path}: {error.strerror}")
+        for chat_key in traces.private:
+            try:
+                await self._media.forget_chat(chat_key)
+            except OSError as error:
+                left.append(f"{error.filename}: {error.strerror}")
+        return gone
+
+    async def _of_boxes(self, traces: Traces, left: list[str]) -> int:
+        """Nobody knows whose the files in a chat's boxes are: where code ran for the person, or
+        where files of theirs were put into a box, the boxes go, as by ``/reset``."""
+        chats = {*traces.private, *traces.worked, *(chat_key for chat_key, _ in traces.media)}
+        for chat_key in chats:
+            try:
+                await self._ports.boxes.destroy(chat_key)
+                copies = self._data / "plugin_files" / chat_key.file_name
+                if copies.exists():
+                    await anyio.to_thread.run_sync(shutil.rmtree, copies)
+            except (OSError, SandboxError) as error:
+                left.append(f"boxes of {chat_key}: {error}")
+        return len(chats)
+
+    def _look_into_files(self, person: Person) -> list[str]:
+        """Files of plugins' own that name the id: what they mean only their author knows."""
+        if len(person.user_id) < SHORTEST:
+            return []
+        found, wanted = [], person.user_id.encode()
+        for folder in ("plugin_data", "existing_plugins"):
+            for path in sorted((self._data / folder).rglob("*")):
+                try:
+                    if path.is_file() and path.stat().st_size <= _LARGEST:
+                        named = wanted in path.read_bytes() or person.user_id in path.name
+                        found += [f"{path}: a plugin's own file names the id"] if named else []
+                except OSError as error:
+                    found.append(f"{path}: cannot be read: {error.strerror}")
+        return found

@@ -1,0 +1,65 @@
+"""Who was erased, and when: what they said before is not taken in again.
+
+An account that comes back asks its platform for what it missed, and would bring back what was
+erased a minute ago. Only a digest is kept, made with a secret of this bot, and for a month.
+"""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from loguru import logger
+
+from nekro_core.system.atomic_files import write_whole
+
+KEPT_S = 30 * 86_400.0
+"""No platform's history is asked for what is older."""
+FILE_NAME = "erased.json"
+
+
+class ErasedMarks:
+    """A small file, and the same in memory. ``secret`` is asked for when there is something to
+    mark. Without a path it is kept in memory alone."""
+
+    def __init__(
+        self, path: Path | None, secret: Callable[[], str], wall: Callable[[], float]
+    ) -> None:
+        self._path = path
+        self._secret = cache(secret)
+        self._wall = wall
+        self._marks = self._read()
+
+    def add(self, adapter: str, user_id: str) -> None:
+        """This person is erased now. Raises `OSError`."""
+        now = self._wall()
+        self._marks = {each: at for each, at in self._marks.items() if at > now - KEPT_S}
+        self._marks[self._digest(adapter, user_id)] = now
+        self._write()
+
+    def covers(self, adapter: str, user_id: str, said: float) -> bool:
+        """Whether what this person said then was erased."""
+        if not self._marks:
+            return False
+        return said <= self._marks.get(self._digest(adapter, user_id), 0.0)
+
+    def _digest(self, adapter: str, user_id: str) -> str:
+        text = f"{adapter}:{user_id}".encode(errors="replace")
+        return hmac.new(self._secret().encode(), text, hashlib.sha256).hexdigest()
+
+    def _read(self) -> dict[str, float]:
+        if self._path is None or not self._path.exists():
+            return {}
+        try:
+            found = json.loads(self._path.read_text())
+            return {str(each): float(at) for each, at in found.items()}
+        except (OSError, ValueError, AttributeError) as error:
+            logger.error("{} cannot be read: {}", self._path, error)
+            return {}
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        write_whole(self._path, json.dumps(self._marks).encode())

@@ -1,0 +1,236 @@
+"""Tools that a prompt does not show in full: how the model hears of them, and what it has found.
+
+A prompt has a line for each deferred tool, and one for each plugin that sleeps. `tool_search` finds
+them; what was found stays with the chat, and what was found longest ago makes room.
+"""
+
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import anyio.to_thread
+
+from nekro_core.agent.prompt.found_tools import FoundTools
+from nekro_core.agent.prompt.functions import Functions, functions_of
+from nekro_core.agent.turn.run_calls import tool_text
+from nekro_core.chat import ChatKey
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.services import PluginDataKeeper
+from nekro_core.tools.describe import describe
+from nekro_core.tools.discovery import (
+    SEARCH,
+    SEARCH_OWNER,
+    Nearness,
+    deferred_lines,
+    index_of,
+    shelf_of,
+)
+from nekro_core.tools.names import NamedTool, ToolSet
+from nekro_core.tools.outcome import ToolFailure
+from nekro_core.tools.stub import doc
+from nekro_core.tools.tool import Tool, ToolKind
+
+MOST_HITS = 10
+"""Of one search: more of them would be a list, and no answer."""
+_MODULE = "discovery"
+_FOUND_CHARS = 60_000
+"""Of what was found before, told with every prompt: about 15,000 tokens."""
+_MOST_QUERY = 1000
+"""Characters of a query. Normalizing takes the square of a run of combining marks: 60,000 held all
+chats up for 8 s."""
+_NAMED = 40
+"""Plugins that an answer names where nothing fits."""
+
+
+class Discovery:
+    """One for a bot. ``most_found`` tools, or sleeping plugins, are kept for each chat, with a
+    ``keeper`` over restarts too. Without ``nearness`` words alone decide what fits."""
+
+    def __init__(
+        self,
+        most_found: int = 16,
+        keeper: PluginDataKeeper | None = None,
+        nearness: Nearness | None = None,
+    ) -> None:
+        self._found = FoundTools(most_found, keeper)
+        self._nearness = nearness
+
+    async def recall(self, chat_key: ChatKey, tools: ToolSet) -> None:
+        """Learn what the chat found before this bot was started, where there is anything to find.
+        Ask before a prompt is written."""
+        if tools.once(shelf_of).deferred:
+            await self._found.recall(chat_key)
+
+    def searchable(self, tools: ToolSet, *, natively: bool = False) -> ToolSet:
+        """The set with `tool_search`, where it has anything to find. ``natively`` it answers with
+        functions for a model that calls them."""
+        if not tools.once(shelf_of).deferred:
+            return tools
+        return tools.once(self._for_calls if natively else self._for_code)
+
+    def found(self, chat_key: ChatKey, tools: ToolSet) -> tuple[NamedTool, ...]:
+        """What was found in this chat and is still there, found longest ago first. Of a sleeping
+        plugin all its tools."""
+        keys = self._found.of(chat_key)
+        if not keys:
+            return ()
+        shelf = tools.once(shelf_of)
+        by_key: dict[tuple[str, str], tuple[NamedTool, ...]] = {
+            (each.tool.owner, each.tool.python_name): (each,) for each in shelf.single
+        }
+        by_key |= {(owner, ""): awake for owner, awake in shelf.asleep.items()}
+        found = [each for key in keys for each in by_key.get(key, ())]
+        sizes = itertools.accumulate(_size(each.tool) for each in reversed(found))
+        fitting = sum(1 for size in sizes if size <= _FOUND_CHARS)
+        return tuple(found[len(found) - fitting :])
+
+    def asleep(self, chat_key: ChatKey, tools: ToolSet) -> frozenset[str]:
+        """The keys of the plugins that sleep in this chat."""
+        awake = {owner for owner, name in self._found.of(chat_key) if not name}
+        return frozenset(tools.once(shelf_of).asleep) - awake
+
+    def functions(self, chat_key: ChatKey, tools: ToolSet) -> Functions:
+        """What a model that calls natively is offered now."""
+        functions = tools.once(functions_of)
+        found = self.found(chat_key, tools)
+        return functions.with_tools(each.tool for each in found) if found else functions
+
+    async def forget(self, chat_key: ChatKey) -> None:
+        """The chat begins anew. Raises `StoreError`."""
+        await self._found.forget(chat_key)
+
+    def _for_code(self, tools: ToolSet) -> ToolSet:
+        return self._with_search(tools, natively=False)
+
+    def _for_calls(self, tools: ToolSet) -> ToolSet:
+        return self._with_search(tools, natively=True)
+
+    def _with_search(self, tools: ToolSet, *, natively: bool) -> ToolSet:
+        async def tool_search(_ctx: AgentCtx, query: str, limit: int = 5) -> str:
+            """Find functions that are not shown in full, by what they should do or by name.
+
+            Args:
+                query: What is wanted, in a few words of any language.
+                limit: How many at most, up to 10.
+
+            Returns:
+                How to call those that fit best; they are yours from then on.
+
+            Example:
+                # User: what will the weather be like in Paris
+                tool_search(query="weather forecast")
+
+                # User: 帮我查一下快递到哪了
+                tool_search(query="快递 查询")
+
+                # User: この文章を英語に翻訳して
+                tool_search(query="翻訳 英語")
+            """
+            hits = await self._search(_ctx.chat, tools, query, limit)
+            return _as_functions(hits, searchable) if natively else _as_stubs(hits)
+
+        kind, owner = ToolKind.TOOL, SEARCH_OWNER
+        described = describe(tool_search, kind, name=SEARCH, module=_MODULE, owner=owner)
+        assert described.tool is not None, described.problems
+        tool = _fitted(described.tool, tools)
+        names = (SEARCH,) if tools.resolve(SEARCH) is None else ()
+        search = NamedTool(tool, (*names, f"{_MODULE}.{SEARCH}"))
+        searchable = ToolSet((*tools.named, search), tools.clashes)
+        return searchable
+
+    async def _search(
+        self, chat_key: ChatKey, tools: ToolSet, query: str, limit: int
+    ) -> Sequence[NamedTool]:
+        if not query.strip():
+            raise ToolFailure("query is empty: say in a few words what is wanted")
+        if len(query) > _MOST_QUERY:
+            raise ToolFailure(
+                f"a query of {len(query)} characters: at most {_MOST_QUERY}, a few words"
+            )
+        index = await anyio.to_thread.run_sync(partial(tools.once, index_of))
+        near = await self._nearness.of(query, index.sentences) if self._nearness else ()
+        hits = [hit.named for hit in index.search(query, max(1, min(limit, MOST_HITS)), near)]
+        if not hits:
+            there = tools.once(shelf_of).modules
+            named = ", ".join(there[:_NAMED])
+            raise ToolFailure(
+                f"nothing fits {query[:200]!r}; try other words. These have functions: {named}"
+            )
+        # The best hit is the newest, for it is what the model will most likely call again.
+        keys = [
+            (hit.tool.owner, "" if hit.tool.sleep_brief else hit.tool.python_name) for hit in hits
+        ]
+        await self._found.add(chat_key, reversed(keys))
+        return hits
+
+
+def more_text(tools: ToolSet) -> str:
+    """The lines about deferred tools for a model that writes code; use it with `ToolSet.once`."""
+    return _more([(each.name, each) for each in tools.once(shelf_of).single], tools)
+
+
+def more_functions_text(tools: ToolSet) -> str:
+    """The same for a model that calls functions."""
+    functions = tools.once(functions_of)
+    return _more(
+        [(functions.name_of(each.tool), each) for each in tools.once(shelf_of).single], tools
+    )
+
+
+def found_text(found: Sequence[NamedTool]) -> str:
+    """Tools that were found before, in full."""
+    if not found:
+        return ""
+    return "\n\n".join(["Found by tool_search before:", *map(tool_text, found)])
+
+
+def _more(single: Sequence[tuple[str, NamedTool]], tools: ToolSet) -> str:
+    lines = deferred_lines(single)
+    for sleeping in tools.once(shelf_of).asleep.values():
+        tool = sleeping[0].tool
+        brief = " ".join(tool.sleep_brief.split())
+        count = f"{len(sleeping)} function{'s'[: len(sleeping) > 1]}"
+        lines.append(f"{tool.module}: {_short(brief)} ({count})")
+    if not lines:
+        return ""
+    return "\n".join(["More functions; before you call one, tool_search shows how:", *lines])
+
+
+def _short(brief: str, most: int = 80) -> str:
+    return brief if len(brief) <= most else f"{brief[: most - 1]}…"
+
+
+def _fitted(tool: Tool, tools: ToolSet) -> Tool:
+    """The search, offered to whom and where there is something to find."""
+    deferred = [each.tool for each in tools.once(shelf_of).deferred]
+    return replace(
+        tool,
+        needs_chat=all(each.needs_chat for each in deferred),
+        for_small_models=any(each.for_small_models for each in deferred),
+    )
+
+
+def _size(tool: Tool) -> int:
+    return len(doc(tool)) + sum(len(repr(each.schema)) for each in tool.parameters)
+
+
+def _as_stubs(hits: Sequence[NamedTool]) -> str:
+    return "\n\n".join(["You can call these now:", *map(tool_text, hits)])
+
+
+def _as_functions(hits: Sequence[NamedTool], tools: ToolSet) -> str:
+    functions = tools.once(functions_of)
+    shown = []
+    for each in hits:
+        function = functions.function_of(each.tool)
+        shown.append(
+            {
+                "name": function.name,
+                "description": function.description,
+                "parameters": function.parameters,
+            }
+        )
+    told = "These are among your functions from your next reply on:"
+    return "\n".join([told, *(json.dumps(each, ensure_ascii=False) for each in shown)])

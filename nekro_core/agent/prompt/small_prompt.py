@@ -1,0 +1,243 @@
+"""The short prompt for a small model: stubs, worked examples, the last exchanges, then now.
+
+A model of half a billion parameters does not follow instructions; it continues patterns. So the
+prompt is a conversation in which people say things and the bot answers with calls, taken from the
+tools' own documentation, and it ends where the next call is due. The order serves the prompt
+cache of the model's server: up to the last example it is the same for all chats of one language,
+and only then comes what changes.
+"""
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from nekro_core.agent.prompt.quoting import Told, unlike_ours
+from nekro_core.chat import Author, Mention, Record, Reply, Text, Voice, plain_text
+from nekro_core.llm.grammar import call_grammar
+from nekro_core.llm.model import ChatRequest, PromptMessage
+from nekro_core.tools.discovery import SEARCH, is_search, shelf_of
+from nekro_core.tools.examples import script_language
+from nekro_core.tools.names import NamedTool, ToolSet
+from nekro_core.tools.stub import signature_text
+from nekro_core.tools.tool import Example, Tool, ToolKind, Visibility
+
+MAX_REPLY_TOKENS = 1100
+"""Room for all that the grammar allows, so that no reply is cut inside a string: a token a
+character for the usual model, up to 2.5 for a smaller one that knows no Chinese."""
+MAX_CALLS = 2
+"""Calls of one reply. What people ask of such a model takes one."""
+MAX_EXCHANGES = 5
+"""Past exchanges shown: more of them pull a small model towards repeating itself."""
+ANCHOR_EVERY = 3
+"""Every which exchange, on average, the shown past may begin with."""
+MAX_SAID = 600
+"""Characters of one message that are shown; the middle of a longer one is left out."""
+MAX_PERSONA = 300
+"""Characters of the persona that are shown."""
+MAX_MORE = 600
+"""Characters of the names of plugins whose functions have to be searched for."""
+MAX_ROW = 3
+"""Messages in a row by one person that are taken as one."""
+
+_FIRST_LANGUAGE = "en"
+_LANGUAGES = (_FIRST_LANGUAGE, "zh", "ja")
+_TASK = "You are a chat bot. Answer each message by calling Python functions:"
+
+
+@dataclass(frozen=True, slots=True)
+class PastStep:
+    """A step of the turn at hand: the code that ran, and what the next step must know of it."""
+
+    code: str
+    observation: Told
+
+
+def small_prompt(
+    tools: ToolSet,
+    history: Sequence[Record],
+    *,
+    persona: str = "",
+    language: str = "",
+    codes: Mapping[str, str] | None = None,
+    steps: Sequence[PastStep] = (),
+) -> ChatRequest:
+    """The request that asks a small model for its next step. The same input, the same request.
+
+    ``history`` is what the store has of the chat, oldest first, ending with what is to be
+    answered; only the last few exchanges of it are used. ``codes`` maps run ids to the code that
+    ran, so that the bot's past answers are shown as the calls that they were. The examples are in
+    the language of the newest message; ``language`` (``en``, ``zh``, ``ja``) decides for one
+    without any letters. Raises `ValueError` where none of the tools suits a small model.
+    """
+    offered = small_tools(tools)
+    *past, now = _exchanges(history, codes or {})
+    if any(map(str.isalpha, now.said)) or not language:
+        language = script_language(now.said)
+    messages = [PromptMessage.of("system", _system(offered, persona, tools))]
+    for example in _examples(offered, language):
+        messages += _turn(example.says, example.code)
+    for exchange in _anchored(past):
+        messages += _turn(exchange.said, exchange.answered)
+    messages.append(PromptMessage.of("user", now.said))
+    for step in steps:
+        messages.append(PromptMessage.of("assistant", step.code))
+        messages.append(PromptMessage.of("user", step.observation.text(MAX_SAID)))
+    return ChatRequest(
+        messages=tuple(messages),
+        max_tokens=MAX_REPLY_TOKENS,
+        temperature=0.0,
+        grammar=call_grammar(offered, max_calls=MAX_CALLS),
+        cache_key=language,
+    )
+
+
+def beginnings(tools: ToolSet, *, persona: str = "", language: str = "") -> list[ChatRequest]:
+    """Requests that are how every prompt of each language begins, the given language first.
+
+    Reading them once fills the model's cache before a person waits. Empty where no tool suits.
+    """
+    if not small_tools(tools):
+        return []
+    order = dict.fromkeys((language or _FIRST_LANGUAGE, *_LANGUAGES))
+    return [small_prompt(tools, (), persona=persona, language=each) for each in order]
+
+
+def small_tools(tools: ToolSet) -> list[NamedTool]:
+    """The tools that a small model is offered, each with the parameters that it can use.
+
+    A plugin that documents some of its tools with worked examples says by that which of them suit
+    a small model; of a plugin without any, all do, unless it says that none does. Of a tool with
+    examples the model is shown the parameters that are required or that an example uses. Pictures
+    are not for one that is blind.
+    """
+    visible = [
+        each
+        for each in tools.named
+        if each.tool.visibility is Visibility.VISIBLE and each.tool.for_small_models
+    ]
+    taught = {each.tool.owner for each in visible if each.tool.examples}
+    return [
+        NamedTool(_with_used_parameters(each.tool), each.names)
+        for each in visible
+        if (each.tool.examples or each.tool.owner not in taught)
+        and each.tool.kind is not ToolKind.MULTIMODAL_AGENT
+    ]
+
+
+def with_found(tools: ToolSet, found: Sequence[NamedTool]) -> ToolSet:
+    """The set with what was searched for among the visible tools."""
+    if not found:
+        return tools
+    wanted = {id(each) for each in found}
+    return ToolSet(
+        tuple(
+            NamedTool(replace(each.tool, visibility=Visibility.VISIBLE), each.names)
+            if id(each) in wanted
+            else each
+            for each in tools.named
+        ),
+        tools.clashes,
+    )
+
+
+def _with_used_parameters(tool: Tool) -> Tool:
+    if not tool.examples:
+        return tool
+    code = "\n".join(example.code for example in tool.examples)
+    used = [each for each in tool.parameters if each.required or f"{each.name}=" in code]
+    return replace(tool, parameters=tuple(used))
+
+
+def _system(offered: Sequence[NamedTool], persona: str, tools: ToolSet) -> str:
+    stubs = (f"{signature_text(each.tool, each.name)}  # {each.tool.summary}" for each in offered)
+    shown = " ".join(persona.split())[:MAX_PERSONA]
+    more = ", ".join(tools.once(shelf_of).modules)[:MAX_MORE]
+    searches = any(is_search(each.tool) for each in offered)
+    told = f"# {SEARCH} finds more, of: {more}" if searches else ""
+    return "\n".join(filter(None, [shown, _TASK, *stubs, told]))
+
+
+def _examples(tools: Sequence[NamedTool], language: str) -> Iterator[Example]:
+    """Those in the person's language, of a tool without any the English: one of each in turn."""
+    columns = []
+    for named in tools:
+        by_language: dict[str, list[Example]] = {}
+        for example in named.tool.examples:
+            by_language.setdefault(example.language, []).append(example)
+        columns.append(by_language.get(language) or by_language.get(_FIRST_LANGUAGE, []))
+    for row in zip_longest(*columns):
+        yield from (example for example in row if example)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    seq: int
+    said: str
+    answered: str
+
+
+def _exchanges(history: Sequence[Record], codes: Mapping[str, str]) -> list[_Exchange]:
+    """What was said and answered, oldest first; the last one is what the turn is about.
+
+    What the bot did not answer is left out: in a busy group it is most of the talk. Messages in a
+    row by one person are one. An answer whose code is not known ends a row and teaches nothing.
+    """
+    found: list[_Exchange] = []
+    row: list[Record] = []
+    answers: dict[str, str] = {}
+    for record in history:
+        if record.recalled or (record.author is Author.SYSTEM and not record.to_bot):
+            continue
+        if record.author is Author.BOT:
+            answers[record.run_id] = codes.get(record.run_id, "")
+            continue
+        if answers or (row and row[-1].sender.user_id != record.sender.user_id):
+            found.append(
+                _Exchange(
+                    row[-1].seq if row else 0, _said(row), "\n".join(filter(None, answers.values()))
+                )
+            )
+            row, answers = [], {}
+        row.append(record)
+    found = [exchange for exchange in found if exchange.said and exchange.answered]
+    return [*found, _Exchange(0, _said(row), "")]
+
+
+def _anchored(past: Sequence[_Exchange]) -> Sequence[_Exchange]:
+    """The last few exchanges, beginning at one that stays the first for a while.
+
+    A window that slides by one each time would change its beginning, and all of it would have to
+    be read again. Which exchange may be the first is decided by its own number, hashed, because
+    numbers of one chat are often all even.
+    """
+    recent = past[-MAX_EXCHANGES:]
+    for place, exchange in reversed(list(enumerate(recent))):
+        if zlib.crc32(str(exchange.seq).encode()) % ANCHOR_EVERY == 0:
+            return recent[place:]
+    return recent
+
+
+def _said(row: Sequence[Record]) -> str:
+    texts = (_words(record) for record in row[-MAX_ROW:])
+    return unlike_ours(_shortened("\n".join(filter(None, texts))))
+
+
+def _words(record: Record) -> str:
+    """The words of a message without whom it addresses: that it is the bot is why it is here."""
+    segments = [
+        Text(each.text) if isinstance(each, Voice) and each.text else each
+        for each in record.segments
+        if not isinstance(each, Mention | Reply)
+    ]
+    return " ".join(plain_text(segments).split())
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= MAX_SAID:
+        return text
+    return f"{text[: MAX_SAID // 2]} [...] {text[-MAX_SAID // 2 :]}"
+
+
+def _turn(said: str, answered: str) -> tuple[PromptMessage, PromptMessage]:
+    return PromptMessage.of("user", said), PromptMessage.of("assistant", answered)

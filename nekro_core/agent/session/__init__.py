@@ -1,0 +1,1 @@
+"""The live agent of one chat: triggers, waiting messages, turns one after another."""

@@ -1,0 +1,288 @@
+"""All chats that are awake, and the tasks that they live in."""
+
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+from loguru import logger
+
+from nekro_core.agent.commands.commands import own_commands
+from nekro_core.agent.erasure.erasure import Erasing
+from nekro_core.agent.prompt.small_prompt import beginnings
+from nekro_core.agent.session.session import Session
+from nekro_core.agent.session.turn_slots import Places
+from nekro_core.agent.turn.ports import Ports
+from nekro_core.chat import ChatKey, ChatKind, Record
+from nekro_core.delivery.host import Working
+from nekro_core.llm.model import ChatRequest, ModelError
+from nekro_core.plugins.tasks.interrupted import tell_of_cut_off
+from nekro_core.policy import State
+from nekro_core.policy.cooldown import Damper, Rest
+from nekro_core.store import StoreUnavailable, Unanswered
+
+_AFTER_FAULT_S = 1.0
+_PREPARED_S = 0.5
+"""Longest wait for a model that is behind an address."""
+_TURN_ENDS_S = 10.0
+"""How long a chat that is to begin anew waits for the turn that it stopped."""
+
+
+class Sessions:
+    """Hears every record of the inbox and answers where it should. An async context manager.
+
+    At most one session a chat; a session is forgotten when its chat is silent. Turns of all chats
+    share ``settings.concurrent_turns`` slots. Leaving stops all turns where they are; they stay
+    open in the store, and `recover` of the next process takes them up.
+    """
+
+    def __init__(self, ports: Ports, erasing: Erasing | None = None) -> None:
+        self._ports = ports
+        self._erasing = erasing
+        self._sessions: dict[ChatKey, Session] = {}
+        settings = ports.settings
+        self._places = Places(settings.concurrent_turns, settings.longest_queue_s)
+        self._damper = Damper(ports.trigger, ports.clock)
+        self._commands = Damper(ports.trigger, ports.clock)
+        self._tasks: TaskGroup | None = None
+
+    async def __aenter__(self) -> Self:
+        self._tasks = await anyio.create_task_group().__aenter__()
+        self._tasks.start_soon(self._ports.boxes.watch, name="sleep of idle boxes")
+        self._tasks.start_soon(self._ports.manners.conduct.follow, name="a look at conduct.toml")
+        book = self._ports.commands.book
+        self._ports.inbox.keep_only(self._keeps, self._let_go)
+        self._leave = [
+            self._ports.inbox.listen(self.hear),
+            self._ports.inbox.listen_recalls(self.take_back),
+            *(book.add_own(command) for command in own_commands(self, self._ports, self._erasing)),
+        ]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._tasks is not None
+        for leave in self._leave:
+            leave()
+        self._tasks.cancel_scope.cancel()
+        # The body's error is the body's own: the group must not wrap it.
+        await self._tasks.__aexit__(None, None, None)
+        await self._ports.boxes.aclose()
+
+    async def recover(self) -> None:
+        """Take up what a dead process left: its open turns, then what nobody has answered. Called
+        once, after the outbox is open and before the adapters start."""
+        assert self._tasks is not None, "enter the sessions first"
+        store, now, commands = self._ports.store, self._ports.wall(), self._ports.commands
+        dealt_with = await commands.restore()
+        interrupted = await store.turns.interrupted()
+        waiting = await store.turns.unanswered(since=now - self._ports.trigger.recover_age_s)
+        observed: list[Unanswered] = []
+        # No await until all was heard: a turn that ends must know what others wait for.
+        for turn in interrupted:
+            self._session(turn.chat_key).take_up(turn)
+        for chat in waiting:
+            heard = [record for record in chat.records if self._ports.manners.hears(record)]
+            if not heard:
+                observed.append(chat)
+                continue
+            session = self._session(chat.chat_key)
+            for record in heard:
+                # A command may have been run: what it did is not done twice.
+                done = record.seq in dealt_with or commands.is_command(record)
+                if done or commands.hear(record, self._tasks.start_soon):
+                    session.pass_over(record)
+                else:
+                    self._begin_hearing(record)
+        for chat in observed:
+            # Or of somebody who is ignored: not to be looked at at each start.
+            await store.chats.mark_handled(chat.chat_key, chat.records[-1].seq)
+        # At last: the listeners hear of these lines by themselves.
+        await tell_of_cut_off(store, self._ports.inbox)
+
+    async def prepare(self) -> None:
+        """Begin to make the model ready, before the first person waits for it: its library loaded,
+        and the part read that all prompts of a language share. A model behind an address is ready
+        in 0.1 s, and is waited for; one of our own reads for half a minute."""
+        assert self._tasks is not None, "enter the sessions first"
+        ready = anyio.Event()
+        self._tasks.start_soon(self._prepare, ready, name="preparation of the model")
+        if not self._ports.model.profile.prefers_examples:
+            with anyio.move_on_after(_PREPARED_S):
+                await ready.wait()
+
+    async def _prepare(self, ready: anyio.Event) -> None:
+        model, settings = self._ports.model, self._ports.settings
+        likely: list[ChatRequest] = []
+        if model.profile.prefers_examples:
+            nowhere = ChatKey("web", ChatKind.PRIVATE, "prepare")
+            tools = self._ports.discovery.searchable(self._ports.plugins.tools_for(nowhere))
+            likely = beginnings(tools, persona=settings.persona, language=settings.language)
+        try:
+            await model.prepare(likely)
+        except ModelError as error:
+            # It fails again when somebody asks, and is told then.
+            logger.warning("the model is not ready: {}", error)
+        except Exception:  # noqa: BLE001 (a library that does not load must not end the bot)
+            logger.exception("the model cannot be made ready")
+        finally:
+            ready.set()
+
+    def hear(self, record: Record, age_s: float) -> None:
+        """Take note of a record that arrived so long ago; the inbox calls this."""
+        assert self._tasks is not None, "enter the sessions first"
+        manners = self._ports.manners
+        if manners.ignores(record) or self._is_flood(record):
+            return
+        if not self._ports.commands.hear(record, self._tasks.start_soon):
+            if manners.hears(record):
+                self._begin_hearing(record, age_s)
+            return
+        session = self._sessions.get(record.chat_key)
+        if session is None or session.idle:
+            self._tasks.start_soon(self._mark_handled, record)
+        else:
+            session.pass_over(record)
+
+    def _is_flood(self, record: Record) -> bool:
+        """Whether it is a command of somebody who has run as many as a person hardly does, who may
+        be a bot that answers ours with it. Nothing is said to it; see `Damper`."""
+        commands, key, user = self._ports.commands, record.chat_key, record.sender.user_id
+        if not commands.is_command(record) or commands.trusts(record):
+            return False
+        rest = self._commands.rest(key, user)
+        if rest is Rest.NO:
+            self._commands.note(key, user)
+        elif rest is Rest.BEGINS:
+            logger.warning("{}: {} runs so many commands that none is run for a while", key, user)
+        return rest is not Rest.NO
+
+    def _begin_hearing(self, record: Record, age_s: float = 0.0) -> None:
+        """Give a record to its session. A voice in a group that nobody addressed to us is kept
+        back until it is known whether it calls us; else the turn waits for what was said."""
+        hearing, key = self._ports.hearing, record.chat_key
+        age = self._ports.wall() - record.time
+        # What was said in a night that the bot was away is not all paid for.
+        old = record.from_history and age > self._ports.trigger.history_age_s
+        written = hearing is not None and not old and hearing.begin(record)
+        if not written or record.to_bot or key.kind is ChatKind.PRIVATE:
+            self._session(key).hear(record, age_s=age_s)
+        else:
+            assert self._tasks is not None
+            self._tasks.start_soon(self._hear_voice, record, age_s, name=f"voice in {key}")
+
+    async def _hear_voice(self, record: Record, age_s: float) -> None:
+        assert self._ports.hearing is not None
+        began = self._ports.clock()
+        heard = await self._ports.hearing.heard(record)
+        self._session(record.chat_key).hear(heard, age_s=age_s + self._ports.clock() - began)
+
+    def _keeps(self, record: Record) -> bool:
+        """Whether a record is kept at all: of a chat that is off only commands are, and nothing is
+        fetched again from a history of what a person said who was erased since."""
+        if record.from_history and self._erasing is not None:
+            person = self._erasing.person(record.chat_key, record.sender.user_id)
+            if self._erasing.marks.covers(person.adapter, person.user_id, record.time):
+                return False
+        if self._ports.manners.of(record.chat_key).state is not State.OFF:
+            return True
+        return self._ports.commands.is_command(record)
+
+    async def _let_go(self, record: Record) -> None:
+        """The files of a message that is not kept are not either."""
+        if self._erasing is not None:
+            await self._erasing.forget_files(record)
+
+    def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
+        """Drop what a person said and what they are waited for."""
+        self._ports.commands.forget(chat_key, user_id)
+        if (session := self._sessions.get(chat_key)) is not None:
+            session.forget_person(user_id)
+
+    def take_back(self, record: Record) -> None:
+        """Somebody took a message back; the inbox calls this."""
+        if (session := self._sessions.get(record.chat_key)) is not None:
+            session.take_back(record.seq)
+
+    def hear_stop(self, record: Record) -> None:
+        """Somebody wrote ``/stop``."""
+        self._session(record.chat_key).hear_stop(record)
+
+    async def _mark_handled(self, record: Record) -> None:
+        try:
+            await self._ports.store.chats.mark_handled(record.chat_key, record.seq)
+        except StoreUnavailable as error:
+            logger.error("{}: command {} is not marked: {}", record.chat_key, record.seq, error)
+
+    async def stop(self, chat_key: ChatKey) -> bool:
+        """Stop the chat's running turn and say so there. False where none runs."""
+        session = self._sessions.get(chat_key)
+        return session is not None and session.stop()
+
+    async def begin_anew(self, chat_key: ChatKey, before: int = 0) -> None:
+        """Stop what runs, tell the plugins, remove the boxes, and forget what was said (before that
+        record, where one is named): the store keeps it, no prompt shows it. Raises `OSError` and
+        `StoreError`."""
+        ports = self._ports
+        async with ports.activity.watch(chat_key) as activities:
+            session = self._sessions.get(chat_key)
+            # What others wait for was said before as well.
+            if session is not None and session.stop(before or session.newest):
+                with anyio.move_on_after(_TURN_ENDS_S):
+                    async for activity in activities:
+                        if activity == Working(chat_key, busy=False):
+                            break
+        await ports.plugins.on_channel_reset(ports.plugins.context_for(chat_key))
+        await ports.discovery.forget(chat_key)
+        await ports.boxes.destroy(chat_key)
+        note = await ports.inbox.note(chat_key, "A new conversation begins.", begins_anew=True)
+        await ports.store.chats.mark_handled(chat_key, before or note.seq)
+        logger.info("{}: the conversation begins anew", chat_key)
+
+    def working(self, chat_key: ChatKey) -> bool:
+        """Whether a turn of the chat runs."""
+        session = self._sessions.get(chat_key)
+        return session is not None and session.working
+
+    def at_work(self, chat_key: ChatKey) -> bool:
+        """Whether anything that somebody said in the chat is still dealt with: by a command, by a
+        plugin that looks at it, by a turn."""
+        session = self._sessions.get(chat_key)
+        busy = session is not None and session.at_work
+        return busy or self._ports.commands.at_work_in(chat_key)
+
+    async def rested(self, chat_key: ChatKey) -> None:
+        """Wait until no turn of the chat runs."""
+        if (session := self._sessions.get(chat_key)) is not None:
+            await session.rested()
+
+    @property
+    def awake(self) -> int:
+        """How many chats have a live session."""
+        return len(self._sessions)
+
+    def _session(self, chat_key: ChatKey) -> Session:
+        session = self._sessions.get(chat_key)
+        if session is None:
+            assert self._tasks is not None, "enter the sessions first"
+            session = Session(chat_key, self._ports, self._places, self._damper)
+            self._sessions[chat_key] = session
+            self._tasks.start_soon(self._live, session, name=f"session of {chat_key}")
+        return session
+
+    async def _live(self, session: Session) -> None:
+        try:
+            while True:
+                try:
+                    await session.live()
+                except Exception:  # noqa: BLE001 (one chat's fault must not end the others)
+                    logger.exception("{}: the session failed and goes on", session.chat_key)
+                    await anyio.sleep(_AFTER_FAULT_S)
+                else:
+                    return
+        finally:
+            self._sessions.pop(session.chat_key, None)

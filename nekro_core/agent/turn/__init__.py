@@ -1,0 +1,1 @@
+"""One turn: ask the model, run its code as it arrives, record what happened."""

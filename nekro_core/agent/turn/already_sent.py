@@ -1,0 +1,89 @@
+"""A turn taken up again must not repeat itself, whatever its model makes of what it is told."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from nekro_core.agent.turn.record import SAID
+from nekro_core.agent.turn.report import LEFT
+from nekro_core.chat import (
+    ChatKey,
+    File,
+    Image,
+    Media,
+    Receipt,
+    RunRecord,
+    Segment,
+    Segments,
+    Text,
+    Video,
+    Voice,
+    encode_segments,
+)
+from nekro_core.plugins.authoring.services import Outgoing
+from nekro_core.sandbox.box import StopReason
+from nekro_core.store import DeliveryRow
+
+
+def was_answered(runs: Sequence[RunRecord], sent: Sequence[DeliveryRow]) -> bool:
+    """Whether a turn that a dead process left was over by what it did: its last run had come to its
+    end, and that was the answer."""
+    if not runs:
+        return False
+    last, left = runs[-1], [row for row in sent if row.state in LEFT]
+    if last.stop == StopReason.FINISHED.value:
+        answered = any(row.run_id == last.run_id for row in left)
+        return answered or (bool(left) and not last.output.strip())
+    return bool(left) and last.stop == SAID
+
+
+class OutgoingOnce:
+    """A way out that answers for what left before, once for each time that it left."""
+
+    def __init__(self, outgoing: Outgoing, rows: Sequence[DeliveryRow]) -> None:
+        self._outgoing = outgoing
+        self._left: list[tuple[str, tuple[Receipt, ...]]] = []
+        for send in _sends([row for row in rows if row.state in LEFT]):
+            receipts = tuple(
+                Receipt(state=row.state, message_id=row.message_id, reason="sent before a restart")
+                for row in send
+            )
+            whole = tuple(segment for row in send for segment in row.segments)
+            self._left.append((f"{send[0].chat_key} {_likeness(whole)}", receipts))
+
+    async def send(
+        self, chat_key: ChatKey, segments: Sequence[Segment], *, run_id: str = ""
+    ) -> tuple[Receipt, ...]:
+        """Send, unless this very message left already."""
+        wanted = f"{chat_key} {_likeness(tuple(segments))}"
+        for index, (known, receipts) in enumerate(self._left):
+            if known == wanted:
+                del self._left[index]
+                return receipts
+        return await self._outgoing.send(chat_key, segments, run_id=run_id)
+
+
+def _sends(rows: Sequence[DeliveryRow]) -> list[list[DeliveryRow]]:
+    """Rows of one send together; their positions count up from 0."""
+    sends: list[list[DeliveryRow]] = []
+    for row in rows:
+        if row.position and sends:
+            sends[-1].append(row)
+        else:
+            sends.append([row])
+    return sends
+
+
+def _likeness(segments: Segments) -> str:
+    """A text that is equal for messages that a person could not tell apart."""
+    merged: list[Segment] = []
+    for segment in segments:
+        if isinstance(segment, Text):
+            if merged and isinstance(merged[-1], Text):
+                segment = Text(merged.pop().text + segment.text)  # type: ignore[union-attr]  # noqa: PLW2901
+        elif isinstance(segment, Image | Voice | Video | File):
+            media = segment.media
+            known = Media(sha256=media.sha256) if media.sha256 else Media(path=media.path)
+            segment = msgspec.structs.replace(segment, media=known)  # noqa: PLW2901
+        merged.append(segment)
+    return encode_segments(merged)

@@ -1,0 +1,175 @@
+"""The boxes of chats: each chat owns named ones, and the code of its replies runs in `default`."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import anyio
+from loguru import logger
+
+from nekro_core.agent.prompt.transcript import box_path
+from nekro_core.agent.settings import AgentSettings
+from nekro_core.chat import ChatKey, Media
+from nekro_core.sandbox.box import BackendUnavailable, Box, BoxFileError, BoxLost, SandboxError
+from nekro_core.sandbox.named import (
+    BoxInUse,
+    BoxSource,
+    Effect,
+    Equip,
+    FolderStorage,
+    KeeperLimits,
+    NamedBoxes,
+)
+from nekro_core.sandbox.settings import SandboxSettings
+from nekro_core.sandbox.tools import SandboxPool, ToolResult, handle_tool_call
+from nekro_core.sandbox.tools.pool import Preview, ToolLimits
+
+_MIB = 1024 * 1024
+_UPLOADED = 64 * _MIB  # bytes of uploads put into one box, a quarter of its disk
+
+
+class KeptBox:
+    """A chat's living box `default` and what we know of its contents."""
+
+    def __init__(self, used: BoxInUse) -> None:
+        self.box: Box = used.box
+        self.named = used.named
+        self._uploads: set[str] = set()
+        self._uploaded = 0
+
+    async def put_uploads(self, media: Iterable[Media]) -> None:
+        """Write received files where the prompt says that they are, read-only. What does not fit
+        is left out and logged. Raises `BoxLost`."""
+        for medium in media:
+            path = box_path(medium)
+            if not path or path in self._uploads:
+                continue
+            self._uploads.add(path)
+            if self._uploaded + medium.size > _UPLOADED:
+                logger.warning("{} does not fit among the uploads of its box", path)
+                continue
+            try:
+                data = await anyio.Path(medium.path).read_bytes()
+                await self.box.write_file(path, data, read_only=True)
+            except (OSError, BoxFileError) as error:
+                logger.warning("{} could not be put into its box: {}", path, error)
+                continue
+            self._uploaded += len(data)
+
+
+class ChatBoxSource(BoxSource, Protocol):
+    """Where chats' boxes come from (`nekro_core.sandbox.supply.BoxSupply`)."""
+
+    @property
+    def unavailable(self) -> str:
+        """Why there can be none, where that is known; else empty."""
+
+    @property
+    def pool_bytes(self) -> int:
+        """The memory of boxes that are ready and wait for a chat."""
+
+
+class ChatBoxes:
+    """The boxes of all chats, whose keys own them. Files lie under ``folder`` while they sleep.
+
+    ``preview`` is where servers of boxes are shown, ``equip`` gets each box as it starts. Whoever
+    makes it runs `watch` and awaits `aclose`.
+    """
+
+    def __init__(
+        self,
+        source: ChatBoxSource,
+        folder: Path,
+        settings: AgentSettings,
+        *,
+        clock: Callable[[], float],
+        sandbox: SandboxSettings | None = None,
+        preview: Preview | None = None,
+        equip: Equip | None = None,
+        crowded: Callable[[], bool] = lambda: False,
+    ) -> None:
+        sandbox = sandbox or SandboxSettings()
+        self.named = NamedBoxes(
+            source,
+            FolderStorage(folder, _folder_name, most_bytes=sandbox.total_stored_bytes),
+            KeeperLimits(
+                default_image=sandbox.default_image,
+                sleep_after_s=settings.box_idle_s,
+                running=settings.warm_boxes,
+                idle_bytes=sandbox.idle_memory_mb * _MIB,
+                per_owner=sandbox.boxes_per_chat,
+            ),
+            clock=clock,
+            equip=equip,
+            crowded=crowded,
+            pool_bytes=lambda: source.pool_bytes,
+        )
+        self._source = source
+        self._preview = preview
+        self._limits = ToolLimits(command_s=sandbox.command_seconds)
+        self._kept: dict[ChatKey, KeptBox] = {}
+
+    @property
+    def unavailable(self) -> str:
+        """Why no code can run on this machine, where that is known; else empty."""
+        return self._source.unavailable
+
+    @property
+    def warm(self) -> int:
+        """How many boxes run."""
+        return len(self.named.running)
+
+    async def open(self, chat_key: ChatKey) -> KeptBox:
+        """The chat's living box `default`, with its saved files. It does not sleep until it is
+        given back with `close`. Raises `BackendUnavailable` and `BoxLost`."""
+        try:
+            used, _ = await self.named.of(str(chat_key)).take()
+        except (BackendUnavailable, BoxLost):
+            raise
+        except SandboxError as error:
+            raise BackendUnavailable(str(error)) from error
+        kept = self._kept.get(chat_key)
+        if kept is None or kept.box is not used.box:
+            kept = self._kept[chat_key] = KeptBox(used)
+        return kept
+
+    async def close(self, chat_key: ChatKey, kept: KeptBox, *, changed: bool) -> None:
+        """The turn is over. ``changed`` says that code ran, so that files may be new: those of all
+        the chat's boxes are saved."""
+        kept.named.give_back(Effect.FILES if changed else Effect.NOTHING)
+        if not kept.box.alive:
+            await kept.named.note_loss()
+        if changed:
+            await self.named.of(str(chat_key)).save()
+        await self.named.make_room()
+
+    def pool(self, chat_key: ChatKey) -> SandboxPool:
+        """The chat's boxes as the eight tools use them."""
+        owned = self.named.of(str(chat_key))
+        return SandboxPool(owned, preview=self._preview, limits=self._limits)
+
+    async def call(self, chat_key: ChatKey, tool: str, given: Mapping[str, Any]) -> ToolResult:
+        """One of the eight tools on the chat's own boxes; see `handle_tool_call`."""
+        return await handle_tool_call(self.pool(chat_key), tool, given)
+
+    async def destroy(self, chat_key: ChatKey) -> None:
+        """Remove all boxes of a chat with their files. Raises `OSError`."""
+        self._kept.pop(chat_key, None)
+        await self.named.of(str(chat_key)).destroy_all()
+
+    async def watch(self) -> None:
+        """Until it is cancelled: put boxes to sleep whose time has come."""
+        await self.named.watch()
+
+    async def end_idle(self) -> None:
+        """Put boxes to sleep whose time has come, now."""
+        await self.named.end_idle()
+
+    async def aclose(self) -> None:
+        """Save and end every box."""
+        self._kept.clear()
+        await self.named.aclose()
+
+
+def _folder_name(owner: str) -> str:
+    return ChatKey.parse(owner).file_name

@@ -1,0 +1,161 @@
+"""A model's reply, read while it is written: prose here, statements to run there.
+
+Blocks fenced as nothing, ``python``, ``py`` or ``python3`` are code; blocks with other names are
+prose with their fences. A fence inside a string literal is part of the string.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from nekro_core.agent.turn.code_statements import Statement, StatementScanner
+
+_CODE_NAMES = frozenset(("", "python", "py", "python3"))
+_OPENING = re.compile(r"(?P<indent>[ \t]*)(?P<fence>`{3,})[ \t]*(?P<info>[^`\n]*)\n\Z")
+# Models write "Here you are: ```python" and "1. ```python" although Markdown has no such fence.
+_OPENING_LATE = re.compile(
+    r"(?P<before>[^`\n]*)(?P<fence>`{3,})(?:python3?|py)[ \t]*\n\Z", re.IGNORECASE
+)
+_REOPENING = re.compile(r"`{3,}(?:python3?|py)[ \t]*\n\Z", re.IGNORECASE)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_DEEPEST_INDENT = 12
+_PEEK = 64  # characters of an unfinished line that may decide the statement before it
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """A line, or the last part of one, that is not code. ``line`` counts from 1."""
+
+    text: str
+    line: int
+
+
+Event = Prose | Statement
+
+
+class _Mode(Enum):
+    PROSE = auto()
+    CODE = auto()
+    OTHER_BLOCK = auto()
+
+
+class CodeStream:
+    """Fed with pieces of a reply, gives its events as soon as they are decided.
+
+    A simple statement is decided by the end of its logical line, a compound one by the next token
+    in column 0, both by the fence that closes the block. ``bare_code`` is for models that are held
+    to code alone by a grammar: the whole reply is one block without fences.
+    """
+
+    def __init__(self, *, bare_code: bool = False) -> None:
+        self._mode = _Mode.CODE if bare_code else _Mode.PROSE
+        self.begun = bare_code
+        """Whether a block of code has begun, so that its first statement will follow soon."""
+        self._scanner = StatementScanner()
+        self._parts: list[str] = []
+        self._part_length = 0
+        self._number = 1
+        self._after_return = False
+        self._indent_limit = 0
+        self._indent: int | None = None
+        self._fence = "```"
+
+    def feed(self, chunk: str) -> list[Event]:
+        """Take the next piece of the reply. Line ends may be ``\\n``, ``\\r\\n`` or ``\\r``."""
+        if self._after_return and chunk.startswith("\n"):
+            chunk = chunk[1:]
+            self._after_return = False
+        if not chunk:
+            return []
+        self._after_return = chunk.endswith("\r")
+        if "\r" in chunk:
+            chunk = chunk.replace("\r\n", "\n").replace("\r", "\n")
+        first, *rest = _SURROGATE.sub("\ufffd", chunk).split("\n")
+        self._add_part(first)
+        events: list[Event] = []
+        for part in rest:
+            events += self._end_line("\n")
+            self._add_part(part)
+        if self._mode is _Mode.CODE and self._parts:
+            before = self._part_length - len(self._parts[-1])
+            if before < _PEEK:
+                events += self._scanner.peek(self._without_indent("".join(self._parts)))
+        return events
+
+    def finish(self) -> list[Event]:
+        """The reply is over: whatever is left, whole or not."""
+        events = self._end_line("") if self._part_length else []
+        return [*events, *self._scanner.flush()]
+
+    def _add_part(self, part: str) -> None:
+        if part:
+            self._parts.append(part)
+            self._part_length += len(part)
+
+    def _end_line(self, ending: str) -> list[Event]:
+        text = "".join(self._parts) + ending
+        self._parts.clear()
+        self._part_length = 0
+        events = self._line(text)
+        self._number += 1
+        return events
+
+    def _line(self, text: str) -> list[Event]:
+        if self._number == 1:
+            text = text.removeprefix("\ufeff")
+        if self._mode is _Mode.CODE:
+            return self._code_line(text)
+        if self._mode is _Mode.OTHER_BLOCK:
+            if text.strip().startswith(self._fence) and not text.strip().strip("`"):
+                self._mode = _Mode.PROSE
+            return self._prose(text)
+        return self._prose_line(text)
+
+    def _prose(self, text: str) -> list[Event]:
+        return [Prose(text, self._number)] if text else []
+
+    def _prose_line(self, text: str) -> list[Event]:
+        line = text if text.endswith("\n") else text + "\n"
+        if found := _OPENING.match(line):
+            self._fence = found.group("fence")
+            name, *_ = found.group("info").split() or [""]
+            if name.lower() not in _CODE_NAMES:
+                self._mode = _Mode.OTHER_BLOCK
+                return self._prose(text)
+            self._begin_block(len(found.group("indent")))
+            return []
+        if found := _OPENING_LATE.match(line):
+            self._begin_block(_DEEPEST_INDENT)
+            return self._prose(found.group("before") + "\n")
+        return self._prose(text)
+
+    def _begin_block(self, indent_limit: int) -> None:
+        self._mode = _Mode.CODE
+        self.begun = True
+        self._indent_limit, self._indent = indent_limit, None
+
+    def _code_line(self, text: str) -> list[Event]:
+        if self._indent is None:
+            text = text.removeprefix("\ufeff")
+            if text.strip():
+                self._indent = min(self._indent_limit, len(text) - len(text.lstrip(" \t")))
+        text = self._without_indent(text)
+        text = text if text.endswith("\n") else text + "\n"
+        done, fence = self._scanner.line(text, self._number)
+        if fence is None:
+            return [*done]
+        events: list[Event] = [*done, *self._scanner.flush()]
+        after = text[fence:]
+        if _REOPENING.match(after):
+            self._begin_block(self._indent_limit)
+            return events
+        self._mode = _Mode.PROSE
+        after = after.lstrip("`").lstrip()
+        return [*events, *self._prose(after)]
+
+    def _without_indent(self, text: str) -> str:
+        """The line without the indentation that it shares with its fence."""
+        for taken in range(self._indent or 0):
+            if text[taken : taken + 1] not in (" ", "\t"):
+                return text[taken:]
+        return text[self._indent or 0 :]

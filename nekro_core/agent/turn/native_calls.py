@@ -1,0 +1,181 @@
+"""The function calls of one reply, carried out at one time and each answered exactly once."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+import anyio
+from loguru import logger
+
+from nekro_core.agent.prompt.transcript import shortened, visible
+from nekro_core.agent.turn.plain_text import value_text
+from nekro_core.agent.turn.run_calls import RunCalls, SendsOfCall, model_part
+from nekro_core.agent.turn.send_order import SendOrder
+from nekro_core.llm.model import FunctionCall, Part, TextPart
+from nekro_core.plugins.authoring.services import BoxFiles, Outgoing
+from nekro_core.sandbox.box import SandboxError
+from nekro_core.tools.media import indexed_text, shown_media
+from nekro_core.tools.outcome import (
+    Failed,
+    Observation,
+    Outcome,
+    Recorded,
+    Returned,
+    ReturnedMedia,
+    RichObservation,
+)
+
+RESULTS = "/home/user/results"
+"""Where a box has what did not fit into an answer."""
+NOT_BEGUN = "not carried out: the turn was stopped before it began"
+_ACKNOWLEDGED = ("", "sent", "ok", "done", "success")
+"""What a function gives back that sent something and has no more to say. All else may be what it
+was called for: the sum of a roll of dice, an id."""
+_KINDS = (
+    (re.compile(rb"\x89PNG"), "png"),
+    (re.compile(rb"\xff\xd8\xff"), "jpg"),
+    (re.compile(rb"GIF8"), "gif"),
+    (re.compile(rb"RIFF.{4}WEBP", re.DOTALL), "webp"),
+    (re.compile(rb"RIFF.{4}WAVE", re.DOTALL), "wav"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A call and what the model is told of it. ``media`` are pictures and sounds, which no answer
+    to a call can hold: they follow in a message of their own."""
+
+    call: FunctionCall
+    text: str
+    media: tuple[Part, ...] = ()
+    failed: bool = False
+    ends: bool = False
+    """Nothing of it needs to be read: it sent something and gave no more than a word back, or did
+    something that the chat's record tells."""
+
+
+class NativeCalls:
+    """Carries out the calls of one reply. ``name_of`` leads from a function's name to its tool's;
+    ``at_once`` calls run at one time; ``result_chars`` bound the text of an answer."""
+
+    def __init__(
+        self,
+        calls: RunCalls,
+        name_of: Callable[[str], str],
+        *,
+        at_once: int,
+        result_chars: int,
+    ) -> None:
+        self._calls = calls
+        self._name_of = name_of
+        self._at_once = at_once
+        self._result_chars = result_chars
+
+    async def carry_out(self, made: Sequence[FunctionCall]) -> list[Answered]:
+        """Each call's answer, in the order of the calls. Cancelled, it ends the handlers that run,
+        and all calls are among `RunCalls.made` all the same."""
+        answers: dict[int, Answered] = {}
+        begun: set[int] = set()
+        order = SendOrder(self._calls.ctx.services.outgoing, len(made))
+        slots = anyio.CapacityLimiter(self._at_once)
+
+        async def one(position: int, call: FunctionCall) -> None:
+            try:
+                async with slots:
+                    begun.add(position)
+                    answers[position] = await self._answer(position, call, order.of(position))
+            finally:
+                order.over(position)
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                for position, call in enumerate(made):
+                    tasks.start_soon(one, position, call)
+        finally:
+            for position, call in enumerate(made):
+                if position not in begun:
+                    self._calls.not_made(position, call.name, call.arguments, NOT_BEGUN)
+        return [answers[position] for position in range(len(made))]
+
+    async def _answer(self, position: int, call: FunctionCall, outgoing: Outgoing) -> Answered:
+        if call.problem:
+            written = {"arguments": call.written}
+            self._calls.not_made(position, call.name, written, call.problem)
+            return _error(call, f"this call was not carried out: {call.problem}")
+        name, sends = self._name_of(call.name), SendsOfCall(outgoing)
+        ctx = replace(self._calls.ctx, services=replace(self._calls.ctx.services, outgoing=sends))
+        outcome = await self._calls.outcome(name, (), dict(call.arguments), ctx, position)
+        answered = await self._told(position, call, outcome)
+        return replace(answered, ends=_ends(outcome, sent=sends.left))
+
+    async def _told(self, position: int, call: FunctionCall, outcome: Outcome) -> Answered:
+        media: tuple[Part, ...] = ()
+        match outcome:
+            case Returned(bytes() | bytearray() as data):
+                return await self._kept_bytes(position, call, bytes(data))
+            case Returned(value, told, _):
+                text = told or value_text(value)
+            case ReturnedMedia(words, shown):
+                text = indexed_text(words, shown, call.call_id)
+                media = tuple(map(model_part, shown_media(shown, call.call_id)))
+            case Recorded(text) | Observation(text):
+                pass
+            case RichObservation(contents):
+                parts = [model_part(each) for each in contents]
+                text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
+                media = tuple(part for part in parts if not isinstance(part, TextPart))
+                text = text or "(see below)"
+            case Failed(message):
+                return _error(call, message)
+            case _:
+                assert_never(outcome)
+        return Answered(call=call, text=await self._bounded(position, text), media=media)
+
+    async def _bounded(self, position: int, text: str) -> str:
+        """At most about ``result_chars``: beginning and end, and where the box has all of it."""
+        if len(text) <= self._result_chars:
+            return shortened(visible(text), self._result_chars * 2)
+        data = text.encode("utf-8", "replace")
+        path = await self._keep(f"{self._stem(position)}.txt", data)
+        where = f"all of it is in {path}" if path else "the rest is not kept"
+        mark = f"\n[... {len(text) - self._result_chars} characters left out; {where} ...]\n"
+        return shortened(visible(shortened(text, self._result_chars, mark)), self._result_chars * 2)
+
+    async def _kept_bytes(self, position: int, call: FunctionCall, data: bytes) -> Answered:
+        kind = next((kind for head, kind in _KINDS if head.match(data)), "bin")
+        path = await self._keep(f"{self._stem(position)}.{kind}", data)
+        if not path:
+            return _error(call, f"the result of {len(data)} bytes could not be kept in the box")
+        return Answered(call=call, text=f"{len(data)} bytes, kept in {path}")
+
+    def _stem(self, position: int) -> str:
+        return f"{self._calls.ctx.run_id[:8]}-{position + 1}"
+
+    async def _keep(self, name: str, data: bytes) -> str:
+        """Write a file into the box, where there is one. Its path, or nothing."""
+        box: BoxFiles | None = self._calls.ctx.box
+        if box is None:
+            return ""
+        path = f"{RESULTS}/{name}"
+        try:
+            await box.write_file(path, data)
+        except SandboxError as error:
+            logger.warning("{} could not be kept in the box: {}", path, error)
+            return ""
+        return path
+
+
+def _ends(outcome: Outcome, *, sent: bool) -> bool:
+    """Whether nothing of it needs to be read, so that the model need not be asked again."""
+    match outcome:
+        case Recorded():
+            return True
+        case Returned(value, text, ends):
+            plain = value is None or value is True or str(value).strip().lower() in _ACKNOWLEDGED
+            return ends or (sent and plain and not text)
+    return False
+
+
+def _error(call: FunctionCall, message: str) -> Answered:
+    return Answered(call=call, text=f"[error] {visible(message)}", failed=True)

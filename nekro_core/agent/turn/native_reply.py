@@ -1,0 +1,100 @@
+"""One reply of a model that calls functions natively, read to its end."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nekro_core.agent.turn.reply import End
+from nekro_core.llm.model import (
+    ChatModel,
+    ChatRequest,
+    Finished,
+    FunctionCall,
+    ModelError,
+    TextDelta,
+    Usage,
+)
+from nekro_core.llm.tokens import estimate_usage
+
+_NAME = re.compile(r"[\w.-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeReply:
+    """What arrived of a reply: its words and its calls, and how it ended."""
+
+    prose: str
+    calls: tuple[FunctionCall, ...]
+    end: End
+    usage: Usage
+    model_error: ModelError | None = None
+
+
+class NativeReader:
+    """Reads one reply. ``text`` is what has arrived so far, also if the reading is cancelled."""
+
+    def __init__(self, model: ChatModel, *, max_chars: int) -> None:
+        self._model = model
+        self._max_chars = max_chars
+        self._chunks: list[str] = []
+        self._calls: list[FunctionCall] = []
+        self._usage: Usage | None = None
+
+    @property
+    def text(self) -> str:
+        """The words that have arrived, and the calls as they are shown to people."""
+        return "\n".join(filter(None, ["".join(self._chunks), calls_text(self._calls)]))
+
+    def usage(self, request: ChatRequest) -> Usage:
+        """What the provider counted, or an estimate of what has arrived."""
+        return self._usage or estimate_usage(request, self.text)
+
+    async def read(self, request: ChatRequest) -> NativeReply:
+        """Ask and read. Raises `ModelError` only if nothing of the reply arrived."""
+        end: End = "whole"
+        length = 0
+        broken: ModelError | None = None
+        try:
+            async with self._model.stream(request) as deltas:
+                async for delta in deltas:
+                    match delta:
+                        case TextDelta(text):
+                            self._chunks.append(text)
+                            length += len(text)
+                        case FunctionCall():
+                            self._calls.append(delta)
+                        case Usage():
+                            self._usage = delta
+                        case Finished("length"):
+                            end = "length"
+                    if length > self._max_chars:
+                        end = "length"
+                        break
+        except ModelError as error:
+            if not self._chunks and not self._calls:
+                raise
+            end, broken = "broken", error
+        return NativeReply(
+            prose="".join(self._chunks).strip(),
+            calls=tuple(self._calls),
+            end=end,
+            usage=self.usage(request),
+            model_error=broken,
+        )
+
+
+def calls_text(calls: Sequence[FunctionCall]) -> str:
+    """Calls as people read them: a line of Python each."""
+    return "\n".join(map(_call_text, calls))
+
+
+def _call_text(call: FunctionCall) -> str:
+    # Names are the model's too: none of them may pass for more than a name.
+    name = call.name if _NAME.fullmatch(call.name) else repr(call.name)
+    if call.problem:
+        return f"{name}(...)  # {' '.join(call.problem.split())}"
+    arguments = [
+        f"{key if _NAME.fullmatch(key) else repr(key)}={value!r}"
+        for key, value in call.arguments.items()
+    ]
+    return f"{name}({', '.join(arguments)})"

@@ -1,0 +1,105 @@
+"""What one step asks the model. A turn's first is made ready while the person may still type."""
+
+import uuid
+from dataclasses import dataclass, replace
+
+from nekro_core.agent.prompt.functions import Functions
+from nekro_core.agent.turn.box_on_demand import BoxOnDemand
+from nekro_core.agent.turn.context import Knowledge, Task
+from nekro_core.agent.turn.ports import Ports
+from nekro_core.chat import ChatKey
+from nekro_core.llm.model import ChatRequest
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.services import Outgoing
+from nekro_core.tools.names import ToolSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """A request with what its code will be given. ``functions`` are there where the model calls
+    natively. ``offered`` are the tools that all chats of the
+    adapter have, ``changes`` says how far the chat's history had come when it was read."""
+
+    run_id: str
+    offered: ToolSet
+    tools: ToolSet
+    ctx: AgentCtx
+    request: ChatRequest
+    bare_code: bool
+    changes: int
+    functions: Functions | None = None
+
+    def holds(self, ports: Ports) -> bool:
+        """Whether it would be made the same now."""
+        chat_key = self.ctx.chat
+        return (
+            ports.store.messages.changes(chat_key) == self.changes
+            and ports.plugins.tools_for(chat_key) is self.offered
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The beginning of a turn that has not begun."""
+
+    task: Task
+    known: Knowledge
+    files: BoxOnDemand
+    asking: Asking
+
+
+def acts_natively(ports: Ports, chat_key: ChatKey) -> bool:
+    """Whether the model calls functions in this chat, instead of writing code. One that cannot
+    call writes code whatever the settings say."""
+    manner = ports.manners.of(chat_key)
+    return manner.mode == "tools" and manner.model.profile.functions
+
+
+async def ask(
+    ports: Ports,
+    task: Task,
+    known: Knowledge,
+    files: BoxOnDemand,
+    outgoing: Outgoing | None = None,
+) -> Asking:
+    """Look at the chat and write the next request. Plugins that look at ``files`` open the chat's
+    box; nothing else here does. Raises `StoreError`."""
+    changes = ports.store.messages.changes(task.chat_key)
+    run_id = uuid.uuid4().hex
+    offered = ports.plugins.tools_for(task.chat_key)
+    ctx = ports.plugins.context_for(
+        task.chat_key,
+        user_id=task.asks.sender.user_id,
+        user_name=task.asks.sender.name,
+        message_id=task.asks.message_id,
+        run_id=run_id,
+        box=files,
+    )
+    if outgoing is not None:
+        ctx = replace(ctx, services=replace(ctx.services, outgoing=outgoing))
+    natively = acts_natively(ports, task.chat_key)
+    tools = ports.discovery.searchable(await ports.plugins.tools_in(ctx), natively=natively)
+    await ports.discovery.recall(task.chat_key, tools)
+    await known.look()
+    files.media = known.media
+    functions = ports.discovery.functions(task.chat_key, tools) if natively else None
+    request, bare_code = await known.prompt(tools, ctx, functions)
+    return Asking(
+        run_id=run_id,
+        offered=offered,
+        tools=tools,
+        ctx=ctx,
+        request=request,
+        bare_code=bare_code,
+        changes=changes,
+        functions=functions,
+    )
+
+
+async def make_ready(ports: Ports, task: Task) -> Ready:
+    """Everything that a turn's first request needs. Raises as `ask`."""
+    known, files = Knowledge(ports, task), BoxOnDemand(ports.boxes, task.chat_key)
+    try:
+        return Ready(task, known, files, await ask(ports, task, known, files))
+    finally:
+        await files.close()

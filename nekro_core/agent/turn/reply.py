@@ -1,0 +1,263 @@
+"""One reply of the model: read while it is written, its code run while it is read."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+from anyio.abc import TaskGroup
+
+from nekro_core.agent.turn.code_statements import Statement
+from nekro_core.agent.turn.code_stream import CodeStream, Event, Prose
+from nekro_core.agent.turn.python_text import count_statements
+from nekro_core.llm.model import (
+    ChatModel,
+    ChatRequest,
+    Finished,
+    ModelError,
+    TextDelta,
+    Usage,
+)
+from nekro_core.llm.tokens import estimate_usage
+from nekro_core.sandbox.box import Run, RunResult, SandboxError, StopReason
+
+_CANCEL_S = 2.0
+"""Longest wait for a cancelled run; a box answers within 0.1 s or is torn down."""
+
+End = Literal["whole", "cut", "length", "broken"]
+"""How a reply ended: by itself, because its run was over, at a limit, by a broken connection."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What arrived of a reply, and what its code did.
+
+    ``kept`` is what counts as said: all of it, or up to the end of the statement at which the run
+    was over; ``tail`` is the rest. ``result`` is there if code was run. ``model_error`` says why
+    the reply broke, ``box_error`` why its code could not run to an end.
+    """
+
+    kept: str
+    tail: str
+    end: End
+    prose: str
+    code: str
+    statements: tuple[Statement, ...]
+    usage: Usage
+    result: RunResult | None
+    model_error: ModelError | None = None
+    box_error: SandboxError | None = None
+
+    @property
+    def shows(self) -> str:
+        """What code that came to its end printed after it last sent something: the model is to see
+        it. Empty where there is nothing."""
+        if self.result is None or self.result.stop is not StopReason.FINISHED:
+            return ""
+        return self.result.fresh_output.strip()
+
+    @property
+    def text(self) -> str:
+        """All that arrived."""
+        return self.kept + self.tail
+
+
+StartRun = Callable[[], Awaitable[Run]]
+"""Makes the run when a block of code begins, so that it is there when the first statement is.
+Raises `SandboxError`."""
+
+
+class ReplyReader:
+    """Reads one reply. ``text`` is what has arrived so far, also if the reading is cancelled."""
+
+    def __init__(
+        self,
+        model: ChatModel,
+        start_run: StartRun,
+        *,
+        bare_code: bool,
+        stream_code: bool,
+        max_chars: int,
+        is_call: Callable[[str], bool],
+    ) -> None:
+        self._model = model
+        self._start_run = start_run
+        self._stream_code = stream_code
+        self._max_chars = max_chars
+        self._is_call = is_call
+        self._code = CodeStream(bare_code=bare_code)
+        self._chunks: list[str] = []
+        self._prose: list[str] = []
+        self._statements: list[Statement] = []
+        self._usage: Usage | None = None
+        self._end: End = "whole"
+        self._run: Run | None = None
+        self._run_decided: anyio.Event | None = None
+        self._reading = anyio.CancelScope()
+        self._model_error: ModelError | None = None
+        self._box_error: SandboxError | None = None
+
+    @property
+    def text(self) -> str:
+        """What has arrived."""
+        return "".join(self._chunks)
+
+    def usage(self, request: ChatRequest) -> Usage:
+        """What the provider counted, or an estimate of what has arrived."""
+        return self._usage or estimate_usage(request, self.text)
+
+    async def read(self, request: ChatRequest) -> Reply:
+        """Ask, read, run. Raises `ModelError` only if nothing of the reply arrived; whatever else
+        goes wrong is part of what is returned, since the reply was paid for."""
+        result: RunResult | None = None
+        try:
+            async with anyio.create_task_group() as watchers:
+                with self._reading:
+                    await self._read_stream(request, watchers)
+                if self._reading.cancelled_caught:
+                    self._end = "cut"
+                result = await self._rest(watchers)
+        finally:
+            if self._run is not None and result is None:
+                with anyio.move_on_after(_CANCEL_S, shield=True):
+                    await self._run.cancel()
+        if self._model_error is not None and not self._chunks:
+            raise self._model_error
+        return self._reply(request, result)
+
+    async def _read_stream(self, request: ChatRequest, watchers: TaskGroup) -> None:
+        length = 0
+        try:
+            async with self._model.stream(request) as deltas:
+                async for delta in deltas:
+                    match delta:
+                        case TextDelta(text):
+                            self._chunks.append(text)
+                            length += len(text)
+                            events = self._code.feed(text)
+                            if self._code.begun and self._stream_code:
+                                self._prepare(watchers)
+                            await self._take(events, watchers)
+                        case Usage():
+                            self._usage = delta
+                        case Finished("length"):
+                            self._end = "length"
+                    if length > self._max_chars or self._box_error is not None:
+                        self._end = "length"
+                        return
+        except ModelError as error:
+            self._model_error = error
+            self._end = "broken"
+
+    async def _take(self, events: Sequence[Event], watchers: TaskGroup) -> None:
+        for event in events:
+            if isinstance(event, Prose):
+                self._prose.append(event.text)
+                continue
+            self._statements.append(event)
+            if self._stream_code:
+                await self._execute(event, watchers)
+
+    def _prepare(self, watchers: TaskGroup) -> anyio.Event:
+        """Have the run made, once, while the model goes on."""
+        if self._run_decided is None:
+            self._run_decided = anyio.Event()
+            watchers.start_soon(self._make_run, self._run_decided, name="beginning of the run")
+        return self._run_decided
+
+    async def _make_run(self, decided: anyio.Event) -> None:
+        try:
+            self._run = await self._start_run()
+        except SandboxError as error:
+            self._box_error = error
+        finally:
+            decided.set()
+        if self._run is not None:
+            await self._watch(self._run)
+
+    async def _execute(self, statement: Statement, watchers: TaskGroup) -> None:
+        await self._prepare(watchers).wait()
+        if self._run is None or self._box_error is not None:
+            return
+        try:
+            await self._run.feed(statement.source, statement.line)
+        except SandboxError as error:
+            self._box_error = error
+
+    async def _watch(self, run: Run) -> None:
+        """When the run is over, whatever the model still writes is not waited for."""
+        await run.wait()
+        self._reading.cancel()
+
+    async def _rest(self, watchers: TaskGroup) -> RunResult | None:
+        """The reply is over: its last statement, then the end of its run."""
+        if self._end != "cut":
+            rest = self._code.finish()
+            if self._end != "whole":
+                # A statement that nothing has decided may be half of what was meant.
+                rest = [event for event in rest if isinstance(event, Prose)]
+            await self._take(rest, watchers)
+            if not self._statements and self._end == "whole" and self._is_call(self.text):
+                # Small and hasty models forget the fence around a call.
+                self._prose.clear()
+                bare = CodeStream(bare_code=True)
+                await self._take([*bare.feed(self.text), *bare.finish()], watchers)
+        if not self._stream_code:
+            for statement in self._statements:
+                await self._execute(statement, watchers)
+        if self._run_decided is not None:
+            await self._run_decided.wait()
+        if self._run is None or self._box_error is not None:
+            return None
+        return await self._run.finish()
+
+    def _reply(self, request: ChatRequest, result: RunResult | None) -> Reply:
+        text = self.text
+        stopped = result is not None and result.stop is not StopReason.FINISHED
+        kept = self._kept(text, result.statements) if result is not None and stopped else text
+        return Reply(
+            kept=kept,
+            tail=text[len(kept) :],
+            end=self._end,
+            prose="".join(self._prose).strip(),
+            code="".join(self._numbered()),
+            statements=tuple(self._statements),
+            usage=self.usage(request),
+            result=result,
+            model_error=self._model_error,
+            box_error=self._box_error,
+        )
+
+    def _kept(self, text: str, ran: int) -> str:
+        """Up to the end of the statement that was the last to begin."""
+        last: Statement | None = None
+        for last in self._statements:
+            ran -= count_statements(last.source)
+            if ran < 0:
+                break
+        if last is None:
+            return text
+        return "".join(_lines(text)[: last.line - 1 + last.source.count("\n")])
+
+    def _numbered(self) -> list[str]:
+        """The code as it ran, with empty lines where the reply has prose: lines keep numbers."""
+        parts: list[str] = []
+        line = 1
+        for statement in self._statements:
+            parts.append("\n" * (statement.line - line))
+            parts.append(statement.source)
+            line = statement.line + statement.source.count("\n")
+        return parts
+
+
+def _lines(text: str) -> list[str]:
+    """Lines with their ends, counted as the code stream counts them."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    kept: list[str] = []
+    position = 0
+    for line in lines:
+        end = position + len(line)
+        end += 2 if text.startswith("\r\n", end) else 1
+        kept.append(text[position:end])
+        position = end
+    return kept

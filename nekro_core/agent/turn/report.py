@@ -1,0 +1,171 @@
+"""What became of a step, told to the model before its next one.
+
+Output, tracebacks and results may hold anything that somebody in the chat or on the net wrote, so
+it stands behind ``>`` like those of the history: `Quoted`, which is marked when it is shown.
+"""
+
+from collections.abc import Sequence
+
+from nekro_core.agent.prompt.quoting import Quoted, Shown, Told
+from nekro_core.agent.prompt.transcript import quoted, shortened
+from nekro_core.agent.turn.native_reply import NativeReply
+from nekro_core.agent.turn.record import CUT_OFF, SAID
+from nekro_core.agent.turn.reply import End, Reply
+from nekro_core.agent.turn.run_calls import RunCalls
+from nekro_core.chat import DeliveryState, RunRecord, plain_text
+from nekro_core.llm.model import TextPart
+from nekro_core.sandbox.box import StopReason
+from nekro_core.store import DeliveryRow, ToolCall
+from nekro_core.tools.discovery import SEARCH
+
+LEFT = frozenset(state for state in DeliveryState if state.left)
+"""States of what must not be said again."""
+
+_STATES = {
+    DeliveryState.PENDING: "not sent yet, will be",
+    DeliveryState.SENDING: "unknown whether it arrived",
+    DeliveryState.SENT: "sent",
+    DeliveryState.REJECTED: "refused by the platform",
+    DeliveryState.UNKNOWN: "unknown whether it arrived",
+    DeliveryState.DROPPED: "never sent",
+}
+_STOPS = {
+    StopReason.ERROR: "Your code raised an error:",
+    StopReason.TIMEOUT: "Your code ran too long and was stopped.",
+    StopReason.OUT_OF_MEMORY: "Your code needed too much memory and was stopped.",
+    StopReason.TOO_MANY_CALLS: "Your code made too many calls and was stopped.",
+    StopReason.PROTOCOL_ERROR: "Your code broke its connection to the functions.",
+    StopReason.DIED: "The process of your code ended.",
+    StopReason.CANCELLED: "Your code was stopped.",
+}
+_VARIABLES_GONE = "[note] Your variables and imports are gone with it; files are kept."
+_CODE = 2000
+"""Characters of a run's code, output and error that are told after a restart."""
+_ARGUMENTS = 300
+_ENDS = {
+    "length": ("[error] Your reply was too long and was cut off; be shorter.",),
+    "broken": ("[error] Your reply broke off in the middle.",),
+}
+
+
+def report(
+    reply: Reply,
+    calls: RunCalls,
+    sent: Sequence[DeliveryRow],
+    *,
+    again: bool = False,
+    nothing: bool = False,
+) -> tuple[Shown, ...]:
+    """All that the next step needs to know of this one. ``again`` says that its output is that of
+    the step before, ``nothing`` that nobody heard or saw anything of it."""
+    lines: list[str | Quoted] = []
+    if reply.result is not None:
+        if reply.result.stop in _STOPS:
+            lines.append(f"[error] {_STOPS[reply.result.stop]}")
+            lines.append(Quoted(reply.result.error))
+        if reply.result.stop in _STOPS and not reply.result.globals_kept:
+            lines.append(_VARIABLES_GONE)
+        if reply.result.output.strip():
+            cut = " (its end is missing: too much)" if reply.result.output_truncated else ""
+            lines += [f"[output] printed by your code{cut}:", Quoted(reply.result.output)]
+    if again:
+        lines.append("[note] That is what you were shown before. Once more, and your turn ends.")
+    if nothing:
+        lines.append("[note] Nothing was sent and nothing printed: nobody has got an answer.")
+    if reply.statements and reply.prose:
+        lines.append("[note] Your words outside the block were not sent.")
+    if reply.box_error is not None:
+        lines.append("[error] The box was lost. You have a fresh one with the files saved last.")
+        lines.append("[note] Your variables and imports are gone with it.")
+    lines += _ended(reply)
+    lines += sent_lines(sent)
+    if calls.unread and not _printed(reply):
+        lines += [f"[result] of {SEARCH}:", Quoted(calls.unread)]
+    parts: list[Shown] = []
+    for name, observed in calls.observed:
+        lines.append(f"[result] of {name}:")
+        for part in observed:
+            if isinstance(part, TextPart):
+                lines.append(Quoted(part.text))
+            else:
+                parts += [Told(tuple(lines)), part]
+                lines = []
+    lines.append("[task] Go on, if there is more to do; else reply with the code `pass`.")
+    return (*parts, Told(tuple(lines)))
+
+
+def native_report(reply: NativeReply, sent: Sequence[DeliveryRow]) -> tuple[Shown, ...]:
+    """What the answers to a reply's calls do not tell of it: that it was cut, what its words did.
+    Nothing where there is nothing to tell."""
+    lines = list(_ENDS.get(reply.end, ()))
+    lines += sent_lines(sent)
+    return (Told(tuple(lines)),) if lines else ()
+
+
+_NOTHING: dict[End, str] = {
+    "length": "[error] Your reply reached its limit of length before anything of it could be used: "
+    "think less, and write less at a time.",
+    "broken": "[error] Your reply broke off before anything of it could be used.",
+}
+
+
+def empty_report(end: End) -> tuple[Shown, ...]:
+    """For a reply in which there was nothing of use, by how it ended."""
+    empty = "[error] Your reply was empty. Reply with a block fenced as ```python; to stay silent, "
+    empty += "with `pass` in it."
+    return (Told((_NOTHING.get(end, empty),)),)
+
+
+def native_empty_report(end: End) -> tuple[Shown, ...]:
+    """The same, for a model that calls functions natively."""
+    empty = "[error] Your reply was empty, and nobody has got an answer yet."
+    return (Told((_NOTHING.get(end, empty),)),)
+
+
+def sent_lines(rows: Sequence[DeliveryRow]) -> list[str]:
+    """Each message that went out, and what is known of it."""
+    if not rows:
+        return []
+    lines = ["[sent] People got this from you already; do not send it again:"]
+    if not any(row.state in LEFT for row in rows):
+        lines = ["[sent] Nothing reached the people:"]
+    for row in rows:
+        why = f" ({quoted(row.reason)})" if row.reason and row.state not in LEFT else ""
+        lines.append(f"+ {_STATES[row.state]}{why}: {quoted(plain_text(row.segments), 600)}")
+    return lines
+
+
+def done_lines(runs: Sequence[tuple[RunRecord, Sequence[ToolCall]]]) -> list[str | Quoted]:
+    """What a turn had done before a restart, run by run: the code as far as it is known, what it
+    called, printed and ran into."""
+    lines: list[str | Quoted] = []
+    for run, calls in runs:
+        if run.stop == SAID:
+            continue  # The words themselves stand among what was sent.
+        lines.append("[before] Before the restart you ran this:")
+        code = run.code.strip() or "(the code is not known any more)"
+        lines.append(Quoted(shortened(code, _CODE)))
+        for call in calls:
+            became = quoted(call.outcome) if call.outcome else "unknown whether it was done"
+            arguments = quoted(call.arguments, _ARGUMENTS)
+            lines.append(f"+ it called {quoted(call.name, 80)} with {arguments}: {became}")
+        if run.output.strip():
+            lines += ["[output] printed by it:", Quoted(shortened(run.output, _CODE))]
+        if run.error.strip():
+            lines += ["[error] It raised:", Quoted(shortened(run.error, _CODE))]
+        if run.stop in ("", CUT_OFF):
+            lines.append("[note] The restart cut it off.")
+    return lines
+
+
+def _printed(reply: Reply) -> bool:
+    return reply.result is not None and bool(reply.result.output.strip())
+
+
+def _ended(reply: Reply) -> list[str]:
+    number = reply.kept.count("\n") + 1
+    if reply.end in _ENDS:
+        return list(_ENDS[reply.end])
+    if reply.tail.strip():
+        return [f"[note] What you wrote from line {number} on did not run."]
+    return []

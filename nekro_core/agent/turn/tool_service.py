@@ -1,0 +1,163 @@
+"""The bot's tools for those who are no model of its own: over HTTP, and through it over MCP."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+import anyio
+
+from nekro_core.agent.prompt.functions import Functions
+from nekro_core.agent.turn.box_on_demand import BoxOnDemand
+from nekro_core.agent.turn.native_calls import Answered, NativeCalls
+from nekro_core.agent.turn.native_reply import calls_text
+from nekro_core.agent.turn.ports import Ports
+from nekro_core.agent.turn.record import ANSWERED
+from nekro_core.agent.turn.run_calls import RunCalls, arguments_text
+from nekro_core.chat import ChatKey, ChatKind
+from nekro_core.llm.model import AudioPart, FunctionCall, ImagePart, Part, TextPart
+from nekro_core.sandbox.tools import TOOL_NAMES, mcp_tools
+from nekro_core.store import ToolCall
+from nekro_core.tools.content import AudioContent, Content, ImageContent, TextContent
+from nekro_core.tools.names import ToolSet, tool_set
+from nekro_core.tools.offer import OfferedTool, ToolAnswer
+
+NOWHERE = ChatKey("tools", ChatKind.PRIVATE, "outside")
+"""Owns the boxes of those who chose no chat. No account has this instance: nothing can be sent."""
+_AT_ONCE = 16
+_LAST_WORDS_S = 5.0
+
+
+class ToolDesk:
+    """See `nekro_core.delivery.host.ToolDesk`. Calls are written down as runs that no turn asked
+    for, with arguments and times."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._slots = anyio.CapacityLimiter(_AT_ONCE)
+        self._chatless: tuple[ToolSet, ToolSet] | None = None
+
+    async def tools(self, chat_key: ChatKey | None) -> tuple[OfferedTool, ...]:
+        """The boxes' eight tools, then the plugins', with those that they choose by the chat;
+        without a chat those that need none."""
+        boxes = [
+            OfferedTool(
+                name=tool["name"], description=tool["description"], schema=tool["inputSchema"]
+            )
+            for tool in mcp_tools()
+        ]
+        _, functions = await self._functions(chat_key)
+        return (
+            *boxes,
+            *(
+                OfferedTool(name=each.name, description=each.description, schema=each.parameters)
+                for each in functions.offered
+                if each.name not in TOOL_NAMES
+            ),
+        )
+
+    async def call(
+        self, chat_key: ChatKey | None, name: str, arguments: Mapping[str, Any]
+    ) -> ToolAnswer:
+        """Carry a call out; cancelled, it ends what runs. Raises `StoreError`."""
+        store, clock = self._ports.store, self._ports.clock
+        tools, functions = await self._functions(chat_key)
+        call = FunctionCall(call_id="1", name=name, arguments=arguments)
+        run_id = uuid.uuid4().hex
+        made: list[ToolCall] = []
+        async with self._slots:
+            await store.runs.begin(run_id, chat_key or NOWHERE, code=calls_text([call]))
+            began, stop = clock(), "cancelled"
+            try:
+                if name in TOOL_NAMES or name not in functions.names:
+                    answer = await self._on_boxes(chat_key, call, made)
+                else:
+                    tool = tools.name_of(functions.names[name])
+                    answer = await self._by_plugin(chat_key, tools, tool, call, run_id, made)
+                stop = ANSWERED
+            finally:
+                with anyio.move_on_after(_LAST_WORDS_S, shield=True):
+                    if made:
+                        await store.runs.add_calls(run_id, made)
+                    await store.runs.end(run_id, output="", stop=stop, seconds=clock() - began)
+        return answer
+
+    async def _functions(self, chat_key: ChatKey | None) -> tuple[ToolSet, Functions]:
+        plugins = self._ports.plugins
+        if chat_key is not None:
+            tools = await plugins.tools_in(plugins.context_for(chat_key))
+        else:
+            tools = plugins.tools_for(NOWHERE)
+            if self._chatless is None or self._chatless[0] is not tools:
+                free = tool_set(each.tool for each in tools.named if not each.tool.needs_chat)
+                self._chatless = (tools, free)
+            tools = self._chatless[1]
+        discovery = self._ports.discovery
+        await discovery.recall(chat_key or NOWHERE, tools)
+        tools = discovery.searchable(tools, natively=True)
+        return tools, discovery.functions(chat_key or NOWHERE, tools)
+
+    async def _on_boxes(
+        self, chat_key: ChatKey | None, call: FunctionCall, made: list[ToolCall]
+    ) -> ToolAnswer:
+        began, started = self._ports.clock(), self._ports.wall()
+        told = "cut off: nobody waited for it any more"
+        try:
+            chat = chat_key or NOWHERE
+            result = await self._ports.boxes.call(chat, call.name, call.arguments)
+            told = "failed" if result.is_error else "ok"
+            return ToolAnswer(content=(TextContent(result.content),), is_error=result.is_error)
+        finally:
+            made.append(
+                ToolCall(
+                    position=0,
+                    name=call.name,
+                    arguments=arguments_text((), dict(call.arguments)),
+                    outcome=told,
+                    started=started,
+                    seconds=self._ports.clock() - began,
+                )
+            )
+
+    async def _by_plugin(
+        self,
+        chat_key: ChatKey | None,
+        tools: ToolSet,
+        tool: str,
+        call: FunctionCall,
+        run_id: str,
+        made: list[ToolCall],
+    ) -> ToolAnswer:
+        ports, chat = self._ports, chat_key or NOWHERE
+        files = BoxOnDemand(ports.boxes, chat)
+        ctx = ports.plugins.context_for(chat, run_id=run_id, box=files)
+
+        async def note(text: str) -> None:
+            if chat_key is not None:
+                await ports.inbox.note(chat_key, text, run_id=run_id)
+
+        calls = RunCalls(tools, ctx, note=note, clock=ports.clock, wall=ports.wall)
+        chars = ports.settings.turn.result_chars
+        native = NativeCalls(calls, lambda _: tool, at_once=1, result_chars=chars)
+        try:
+            (answered,) = await native.carry_out([call])
+        finally:
+            made += calls.made
+            await files.close()
+        return _answer(answered)
+
+
+def _answer(answered: Answered) -> ToolAnswer:
+    media = tuple(map(_content, answered.media))
+    return ToolAnswer(content=(TextContent(answered.text), *media), is_error=answered.failed)
+
+
+def _content(part: Part) -> Content:
+    match part:
+        case TextPart(text):
+            return TextContent(text)
+        case ImagePart(data, mime, url):
+            return ImageContent(data=data, mime=mime, url=url)
+        case AudioPart(data, sound_format):
+            return AudioContent(data=data, format=sound_format)
+        case _:
+            assert_never(part)

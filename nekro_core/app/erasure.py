@@ -1,0 +1,135 @@
+"""What else keeps something of people, and how it forgets them: files of the data folder."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from nekro_core.agent.erasure.erasure import Eraser
+from nekro_core.chat.redact import SHORTEST, Forgotten
+from nekro_core.compat.nekro_agent.facts_file import KeptFile
+from nekro_core.compat.nekro_agent.host import Host as OlderHost
+from nekro_core.compat.qdrant.home import VectorHome
+from nekro_core.policy import ConductFile, bare_chat
+from nekro_core.store import Person, Traces
+
+_COPIES = "copies"
+"""Of the database, from before its upgrades: beside it."""
+_MAIL_THREADS = Path("mail", "threads")
+"""Subjects and ids of mails, a file for each chat: `adapters.mail`."""
+_TERMINAL_LOG = "chat.log"
+"""Of a bot that ``nekro chat`` has started."""
+
+
+def erasers(
+    data: Path, *, vectors: VectorHome, older: OlderHost, conduct: ConductFile
+) -> Sequence[Eraser]:
+    """All of them, for `nekro_core.agent.erasure.erasure.Erasing`."""
+    return (
+        partial(_from_vectors, vectors),
+        partial(_from_facts, older),
+        partial(_from_conduct, conduct),
+        partial(_from_stickers, data / "emoji"),
+        partial(_from_copies, data / _COPIES),
+        partial(_from_terminal_log, data / _TERMINAL_LOG),
+        partial(_from_mail, data / _MAIL_THREADS),
+    )
+
+
+async def _from_vectors(
+    vectors: VectorHome, _person: Person, _traces: Traces, forgotten: Forgotten
+) -> int:
+    return await vectors.forget(forgotten)
+
+
+async def _from_facts(
+    older: OlderHost, person: Person, traces: Traces, forgotten: Forgotten
+) -> int:
+    """What existing plugins keep of users and chats and that no table is for."""
+    chats = {str(chat_key) for chat_key in traces.private}
+    of_users = {f"{instance}:{person.user_id}" for instance in person.instances}
+    gone = _drop(older.extra_users, of_users) + _drop(older.extra_chats, chats)
+    for facts in (older.extra_users, older.extra_chats):
+        for key, known in facts.all().items():
+            if (after := forgotten.value(known)) != known:
+                facts.put(key, after)
+                gone += 1
+    return gone
+
+
+def _drop(facts: KeptFile, keys: set[str]) -> int:
+    known = keys & facts.all().keys()
+    for key in known:
+        facts.drop(key)
+    return len(known)
+
+
+async def _from_conduct(
+    conduct: ConductFile, person: Person, traces: Traces, _forgotten: Forgotten
+) -> int:
+    """Who is ignored stays so: else whoever is forgotten would be let in again."""
+    gone = 0
+    for chat_key in {bare_chat(each) for each in traces.private}:
+        if str(chat_key) in conduct.book.chats:
+            gone += await conduct.forget(("chats", str(chat_key)))
+    for key in person.ids & conduct.book.people.keys():
+        if not conduct.book.people[key].ignored:
+            gone += await conduct.forget(("people", key))
+    return gone
+
+
+async def _from_stickers(
+    folder: Path, _person: Person, traces: Traces, _forgotten: Forgotten
+) -> int:
+    """Pictures that a plugin has kept among its stickers (`nekro_core.compat.maibot`): by what is in them,
+    which is all that is known."""
+    index = anyio.Path(folder / "index.json")
+    if not await index.exists():
+        return 0
+    kept: dict[str, Any] = json.loads(await index.read_text("utf-8"))
+    theirs = {medium.sha256[:32] for _, medium in traces.media} & kept.keys()
+    for number in theirs:
+        await anyio.Path(folder / kept.pop(number)["file"]).unlink(missing_ok=True)
+    if theirs:
+        await index.write_text(json.dumps(kept, ensure_ascii=False), "utf-8")
+    return len(theirs)
+
+
+async def _from_copies(
+    folder: Path, _person: Person, _traces: Traces, _forgotten: Forgotten
+) -> int:
+    """Whole copies of the database, of an older layout: all that was said is in them."""
+    if not await anyio.Path(folder).exists():
+        return 0
+    copies = [each async for each in anyio.Path(folder).iterdir()]
+    await anyio.to_thread.run_sync(shutil.rmtree, folder)
+    return len(copies)
+
+
+async def _from_terminal_log(
+    path: Path, person: Person, _traces: Traces, _forgotten: Forgotten
+) -> int:
+    log = anyio.Path(path)
+    if len(person.user_id) < SHORTEST or not await log.exists():
+        return 0
+    if person.user_id.encode() not in await log.read_bytes():
+        return 0
+    # Emptied, not replaced: the bot that writes it has it open.
+    async with await log.open("r+b") as file:
+        await file.truncate(0)
+    return 1
+
+
+async def _from_mail(folder: Path, _person: Person, traces: Traces, _forgotten: Forgotten) -> int:
+    gone = 0
+    for chat_key in traces.private:
+        path = anyio.Path(folder / f"{chat_key.file_name}.json")
+        if await path.exists():
+            await path.unlink(missing_ok=True)
+            gone += 1
+    return gone

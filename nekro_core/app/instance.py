@@ -1,0 +1,92 @@
+"""Where the bot listens, and the note in its data folder by which other processes find it."""
+
+import errno
+import ipaddress
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from nekro_core.store import data_folder_in_use
+from nekro_core.system.atomic_files import write_whole
+
+NOTE = "running.json"
+"""Under the data folder, while a bot runs."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a running bot answers, and the token of its HTTP API."""
+
+    pid: int
+    port: int
+    address: str
+    token: str
+
+
+class PortTaken(Exception):
+    """The address cannot be bound; says why and what to set instead."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket, before anything else is made, so that a taken port costs nothing.
+
+    Port 0 takes a free one. Raises `PortTaken`.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        # Two sockets may be bound to one address as long as neither listens.
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise PortTaken(_why_taken(host, port, error)) from None
+    return listener
+
+
+def _why_taken(host: str, port: int, error: OSError) -> str:
+    remedies = {
+        errno.EADDRINUSE: "another program holds it: end that one, or set PORT in .env",
+        errno.EACCES: "ports below 1024 are root's: set PORT in .env to a higher one",
+        errno.EADDRNOTAVAIL: "that is no address of this machine: set HOST in .env",
+    }
+    remedy = remedies.get(error.errno or 0, f"{error.strerror}: set HOST and PORT in .env")
+    return f"cannot listen on {host} port {port}: {remedy}."
+
+
+@contextmanager
+def kept_note(data_dir: Path, host: str, port: int, token: str) -> Iterator[Place]:
+    """Write down where the bot answers, for `nekro chat` and for scripts; gone when it ends."""
+    place = Place(pid=os.getpid(), port=port, address=_address(host, port), token=token)
+    path = data_dir / NOTE
+    # The token is in it: nobody else may read it, not even for a moment.
+    write_whole(path, msgspec.json.encode(place))
+    try:
+        yield place
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def read_note(data_dir: Path) -> Place | None:
+    """What the last bot of this data folder wrote down; one that was killed left its note."""
+    try:
+        return msgspec.json.decode((data_dir / NOTE).read_bytes(), type=Place)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
+
+
+def where_it_runs(data_dir: Path) -> Place | None:
+    """Where the bot of this data folder answers, if one runs and is ready."""
+    place = read_note(data_dir)
+    return place if place and data_folder_in_use(data_dir) else None
+
+
+def _address(host: str, port: int) -> str:
+    # One that listens everywhere is reached from here through loopback.
+    if ipaddress.ip_address(host).is_unspecified:
+        host = "::1" if ":" in host else "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

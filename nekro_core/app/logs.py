@@ -1,0 +1,164 @@
+"""Where log lines go: to stdout through loguru, with every known secret blacked out."""
+
+import json
+import logging
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TextIO
+
+from loguru import logger
+from nonebot import log as nonebot_log
+
+from nekro_core.app.http_limits import CONNECTION_REFUSED
+from nekro_core.app.settings import SECRET_NAME, SettingsError
+from nekro_core.system.secrets import FOLDER
+
+_SHORTEST = 8
+"""Characters. A shorter one stands in ordinary words, and blacking those out hides the log."""
+_CANCELLED = "CancelledError"
+_OF_VISITORS = (
+    "Invalid HTTP request received.",
+    "Unsupported upgrade request.",
+    "ASGI callable returned without completing response.",
+    "ASGI callable returned without completing handshake.",
+    CONNECTION_REFUSED,
+)
+"""What the web server says of each request that is none, of each answer that a box or a visitor cut
+short, and of each WebSocket that is refused. Whoever may knock at the port could fill a disk."""
+_ONCE_IN_S = 60.0
+_QUIET = ("httpx", "httpx2", "httpcore", "openai", "aiosqlite", "tortoise", "websockets")
+
+
+class SeldomOfVisitors(logging.Filter):
+    """Lets what visitors do wrong through as a warning, once a minute for each kind, with how many
+    there were since; all else as it is."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._until: dict[str, float] = {}
+        self._held: Counter[str] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """See `logging.Filter`."""
+        kind = record.msg
+        if kind not in _OF_VISITORS:
+            return True
+        now = self._clock()
+        if now < self._until.get(kind, now):
+            self._held[kind] += 1
+            return False
+        self._until[kind] = now + _ONCE_IN_S
+        if held := self._held.pop(kind, 0):
+            record.msg = f"{record.getMessage()} (and {held} more since the last such line)"
+            record.args = ()
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return True
+
+
+class Redactor:
+    """A text stream that passes everything on but the secrets that it was told."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._secrets: set[str] = set()
+        self._pattern: re.Pattern[str] | None = None
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Black these out from now on; short ones are left."""
+        self._secrets |= {secret for secret in secrets if len(secret) >= _SHORTEST}
+        longest_first = sorted(self._secrets, key=len, reverse=True)
+        self._pattern = (
+            re.compile("|".join(map(re.escape, longest_first))) if self._secrets else None
+        )
+
+    def write(self, text: str) -> None:
+        """Pass a piece on."""
+        self._out.write(self._pattern.sub("***", text) if self._pattern else text)
+
+    def flush(self) -> None:
+        """Pass on what is held back."""
+        self._out.flush()
+
+    def isatty(self) -> bool:
+        """Whether somebody watches; loguru colours then."""
+        return self._out.isatty()
+
+
+def open_log(written: Mapping[str, str]) -> Redactor:
+    """Send everything that logs, NoneBot and the standard library too, to stdout.
+
+    ``written`` are the settings as they stand in files and environment: NoneBot prints its whole
+    configuration at DEBUG. The process's one log is replaced, so this is for the gateway alone.
+    Raises `SettingsError` for a ``LOG_LEVEL`` that there is not.
+    """
+    redactor = Redactor(sys.stdout)
+    redactor.hide(value for name, value in written.items() if value and SECRET_NAME.search(name))
+    redactor.hide(secret for value in written.values() for secret in _inner_secrets(value))
+    logger.remove()
+    logger.add(
+        redactor,
+        # Not by NoneBot's filter: for that every line is made first, 50 µs each.
+        level=_level(written.get("log_level", "")),
+        # A traceback with the values of variables would print what a person wrote, and keys.
+        diagnose=False,
+        backtrace=False,
+        format=nonebot_log.default_format,
+    )
+    root = logging.getLogger()
+    root.handlers = [nonebot_log.LoguruHandler()]
+    root.setLevel(logging.INFO)
+    server = logging.getLogger("uvicorn.error")
+    server.setLevel(logging.WARNING)  # else each page that is opened is two lines, with its ids
+    server.addFilter(_is_no_end)
+    server.addFilter(SeldomOfVisitors())
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    return redactor
+
+
+def _is_no_end(record: logging.LogRecord) -> bool:
+    """Not the traceback of a start that a signal cut off: that was wanted."""
+    return not record.getMessage().rstrip().endswith(_CANCELLED)
+
+
+def _inner_secrets(written: str) -> Iterator[str]:
+    """What is a secret by its name inside of a setting that is JSON: an account's token."""
+    if not written.lstrip().startswith(("[", "{")):
+        return
+    try:
+        waiting = [json.loads(written)]
+    except ValueError:
+        return
+    while waiting:
+        match waiting.pop():
+            case dict() as table:
+                for name, value in table.items():
+                    if isinstance(value, str) and SECRET_NAME.search(str(name)):
+                        yield value
+                    else:
+                        waiting.append(value)
+            case list() as values:
+                waiting += values
+
+
+def _level(wished: str) -> int:
+    if wished.isdecimal():
+        return int(wished)
+    try:
+        return logger.level(wished.upper() or "INFO").no
+    except ValueError:
+        raise SettingsError(
+            f"LOG_LEVEL is {wished!r}, expected a number or one of "
+            "TRACE, DEBUG, INFO, SUCCESS, WARNING, ERROR, CRITICAL"
+        ) from None
+
+
+def kept_secrets(data_dir: Path) -> list[str]:
+    """The secrets that were made at first starts."""
+    folder = data_dir / FOLDER
+    return [path.read_text().strip() for path in folder.glob("*") if path.is_file()]

@@ -1,0 +1,143 @@
+"""The way in and the way out of the bot: what is said is kept here, and goes out here."""
+
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+from loguru import logger
+
+from nekro_core.app.settings import Settings
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.adapter import Adapter
+from nekro_core.delivery.inbound.inbox import Inbox
+from nekro_core.delivery.inbound.journal import ChatJournal
+from nekro_core.delivery.inbound.voice_transcriber import Hearing
+from nekro_core.delivery.media.fetch import Fetcher
+from nekro_core.delivery.media.fetch_policy import PlatformReach
+from nekro_core.delivery.media.fitting import Fitting
+from nekro_core.delivery.media.links import MediaLinks
+from nekro_core.delivery.media.store import MediaStore
+from nekro_core.delivery.outbound.outbox import Outbox
+from nekro_core.delivery.retention import Tidying
+from nekro_core.delivery.settings import MediaSettings
+from nekro_core.media.converter import Converter
+from nekro_core.speech.choose import open_transcriber
+from nekro_core.store import Store
+from nekro_core.system.secrets import kept_secret
+from nekro_core.timers import Timers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """Where messages come in, are kept and go out. ``adapters`` are the platforms by name; one may
+    be added later."""
+
+    store: Store
+    activity: Broadcast
+    converter: Converter
+    fetcher: Fetcher
+    media: MediaStore
+    links: MediaLinks
+    inbox: Inbox
+    adapters: dict[str, Adapter]
+    outbox: Outbox
+    journal: ChatJournal
+    hearing: Hearing
+    timers: Timers
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        settings: Settings,
+        data: Path,
+        configuration: Mapping[str, Any],
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> AsyncIterator[Self]:
+        """Open them below the folder ``data``, which must be locked. ``configuration`` is what the
+        adapters read their settings from. Raises `StoreError`."""
+        delivery, heard = settings.nekro_delivery, settings.nekro_speech.transcriber
+        async with AsyncExitStack() as stack:
+            store = await stack.enter_async_context(
+                Store.open(settings.database_url, settings.nekro_store, clock=wall)
+            )
+            activity = Broadcast()
+            converter = await stack.enter_async_context(Converter())
+            fetcher = Fetcher(delivery.media, _platform_reach(delivery.media, configuration))
+            media = await stack.enter_async_context(
+                MediaStore(data, delivery.media, converter, fetcher)
+            )
+            inbox = Inbox(store, activity, clock=clock, wall=wall)
+            links = MediaLinks(
+                data,
+                partial(kept_secret, data, "links"),
+                address=delivery.media.link_address,
+                seconds=delivery.media.link_s,
+                clock=wall,
+            )
+            adapters: dict[str, Adapter] = {}
+            fitting = Fitting(media, converter, links)
+            outbox = await stack.enter_async_context(
+                Outbox(
+                    store, adapters, activity, delivery, media=media, fitting=fitting, clock=wall
+                )
+            )
+            keep = settings.nekro_store.keep
+            await stack.enter_async_context(Tidying.open(store, media, keep, wall=wall))
+            transcriber = open_transcriber(heard)
+            if transcriber is not None:
+                stack.push_async_callback(transcriber.aclose)
+            hearing = await stack.enter_async_context(
+                Hearing(store, activity, media, converter, transcriber, heard)
+            )
+            timers = await stack.enter_async_context(
+                Timers.open(
+                    store,
+                    inbox,
+                    settings.nekro_timer,
+                    timezone=settings.nekro_agent.timezone,
+                    wall=wall,
+                )
+            )
+            yield cls(
+                store=store,
+                activity=activity,
+                converter=converter,
+                fetcher=fetcher,
+                media=media,
+                links=links,
+                inbox=inbox,
+                adapters=adapters,
+                outbox=outbox,
+                journal=ChatJournal(store, inbox),
+                hearing=hearing,
+                timers=timers,
+            )
+
+
+_WS_PORT = re.compile(r"(wss?)://(?:\[[^\]]*\]|[^/:?#\s\"']*)(?::(\d{1,5}))?")
+
+
+def _platform_reach(settings: MediaSettings, configuration: Mapping[str, Any]) -> PlatformReach:
+    """What received media may be fetched from. Says in the log what entries of the older form, a
+    host without a port, are to become."""
+    urls = [configuration.get(name) or "" for name in ("onebot_v11_ws_urls", "onebot_ws_urls")]
+    found = _WS_PORT.finditer(str(urls))
+    ports = {int(match[2] or (443 if match[1] == "wss" else 80)) for match in found}
+    reach = PlatformReach(settings.private_hosts, old_ports=ports)
+    for host in reach.bare:
+        shown = f"[{host}]" if ":" in host else host
+        logger.warning(
+            'NEKRO_DELIVERY__MEDIA__PRIVATE_HOSTS: "{}" names no port, so only {} are open there; '
+            'write the port at which the platform serves its files: ["{}:3001"]',
+            host,
+            ", ".join(map(str, reach.old_ports)),
+            shown,
+        )
+    return reach

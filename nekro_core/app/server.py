@@ -1,0 +1,305 @@
+"""The process: NoneBot, the web server and the `App`, started in this order and ended in reverse.
+
+Only this module touches what exists once a process (`nonebot.init`, signals, the garbage
+collector), so everything behind it can be built twice in a test. See docs/decisions/0001.
+"""
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import anyio
+import nonebot
+import uvicorn
+from loguru import logger
+from nonebot.drivers import ASGIMixin, Driver
+
+from nekro_core.api.adapter import AdapterFactory, Page
+from nekro_core.app import App, Report
+from nekro_core.app.http_limits import BoundedHttp
+from nekro_core.app.instance import Place, PortTaken, kept_note, listen
+from nekro_core.app.logs import kept_secrets, open_log
+from nekro_core.app.progress import ProgressLine
+from nekro_core.app.settings import Settings, SettingsError, adapter_settings, written_settings
+from nekro_core.chat.catalogue import Catalogue
+from nekro_core.delivery.media.links import MOUNTED
+from nekro_core.llm.embedded import WeightsError, ensure_weights
+from nekro_core.plugins.host.builtin import builtin_adapters, load_adapter
+from nekro_core.sandbox.preview import Preview
+from nekro_core.sandbox.preview.front import PreviewFront
+from nekro_core.store import DataFolderLock, StoreError, StoreUnavailable
+
+DRIVER = "~fastapi+~httpx+~websockets"
+GRACEFUL_SHUTDOWN_S = 1
+"""After SIGTERM, how long open requests may take to end; the whole bot ends in 3 s."""
+
+END_S = 2.5
+"""After SIGTERM, when whatever still waits is cancelled."""
+
+SWITCH_S = 0.0005
+"""For how long a thread may keep the interpreter when the event loop wants it. Python's own 5 ms
+come at every step of a message's way on which something else computes or imports in a thread: four
+steps took 57 ms at the median, with this 6."""
+
+Announce = Callable[[Place, str], None]
+"""Told once the bot answers: where, and the one-time link of its page (empty without a page)."""
+
+
+class StartFailed(Exception):
+    """The web server did not come up."""
+
+
+def run() -> int:
+    """Run the bot as this process with the settings of this folder; returns an exit status."""
+    line = ProgressLine(sys.stderr)
+    # What a bot keeps is what people said to it: for other users of the machine there is nothing.
+    os.umask(0o077)
+
+    async def main() -> int:
+        settings = Settings.load()
+        with _ended_by_signals() as ending:
+            _look_ahead(settings)
+            if not settings.nekro_llm.configured:
+                models = settings.nekro_data_dir / "models"
+                await ensure_weights(settings.nekro_embedded, models, line.report)
+                line.end()
+            await serve(settings, ending, report=line.report, announce=_announce)
+        return ending.status
+
+    try:
+        with quick_switches():
+            return anyio.run(main, backend_options={"use_uvloop": True})
+    except (SettingsError, PortTaken, StartFailed, StoreError, WeightsError, OSError) as error:
+        line.end()
+        sys.stderr.write(f"nekro-core cannot start: {error}{_remedy(error)}\n")
+        return 1
+    finally:
+        gc.enable()  # a start that failed has left it off
+
+
+@contextmanager
+def quick_switches() -> Iterator[None]:
+    """Let the event loop have the interpreter soon; see `SWITCH_S`."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+def _look_ahead(settings: Settings) -> None:
+    """Find out what is taken before weights are downloaded for half an hour, and make nothing.
+    Raises `DataFolderInUse`, `PortTaken`, `OSError`."""
+    if settings.nekro_data_dir.is_dir():
+        with DataFolderLock(settings.nekro_data_dir):
+            pass
+    listen(str(settings.host), settings.port).close()
+
+
+def _remedy(error: Exception) -> str:
+    """What to look at, where the error itself does not say it."""
+    if isinstance(error, StoreUnavailable):
+        return ". Does its server run, is NEKRO_DATABASE_URL right, is the disk full?"
+    if isinstance(error, OSError):
+        return ". Is NEKRO_DATA_DIR a folder that this user may write to, is the disk full?"
+    return ""
+
+
+def _announce(place: Place, link: str) -> None:
+    say = f"\nThe bot answers at {place.address}\n"
+    if link:
+        say += f"Open this once to log in:\n\n    {link}\n\n"
+    sys.stderr.write(say)
+    sys.stderr.flush()
+
+
+class Ending:
+    """What SIGTERM and SIGINT do: the first ends the bot in order, a second one at once."""
+
+    def __init__(self, scope: anyio.CancelScope) -> None:
+        self.status = 0
+        self._scope = scope
+        self._server: uvicorn.Server | None = None
+
+    def watch(self, server: uvicorn.Server) -> None:
+        """Let the first signal end this server. Before, it cuts the start off."""
+        self._server = server
+
+    def ask(self, number: signal.Signals) -> None:
+        """A signal came."""
+        logger.info("{}: the bot ends", number.name)
+        if self._server is None or self._server.should_exit:
+            self._scope.cancel()
+        else:
+            self._server.should_exit = True
+            self._scope.deadline = anyio.current_time() + END_S
+        # Ctrl-C is told on as every shell tool does; SIGTERM is how a service ends well.
+        self.status = 128 + number if number is signal.SIGINT else 0
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[Ending]:
+    """Take both signals for the length of the bot. uvicorn would raise SIGTERM again after its own
+    end, which kills the process before the `App` has closed."""
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    with anyio.CancelScope() as scope:
+        ending = Ending(scope)
+        for number in numbers:
+            loop.add_signal_handler(number, ending.ask, number)
+        try:
+            yield ending
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+
+async def serve(settings: Settings, ending: Ending, *, report: Report, announce: Announce) -> None:
+    """Run the bot until it is asked to end.
+
+    ``report`` is told of downloads, ``announce`` where the bot can be reached once it answers.
+    Raises `PortTaken`, `StartFailed` and what `App.open` raises.
+    """
+    with listen(str(settings.host), settings.port) as listener:
+        # What is built now lives as long as the process: looking through it for garbage takes a
+        # tenth of the start, and later 0.1 s in the middle of somebody's turn.
+        gc.disable()
+        port = listener.getsockname()[1]
+        redactor = open_log(written_settings())
+        redactor.hide(settings.secrets())
+        written = adapter_settings(settings.nekro_platforms)
+        nonebot.init(**written, driver=DRIVER, host=settings.host, port=port)
+        driver = nonebot.get_driver()
+        if not isinstance(driver, ASGIMixin):
+            raise TypeError(f"driver {driver.type} serves no web application; {DRIVER} does")
+        failure: Exception | None = None
+        # The page calls the bot what people call it, unless the operator says otherwise.
+        configuration = {"web_bot_name": settings.nekro_agent.names[0]} | driver.config.model_dump()
+        configuration["nekro_platforms"] = settings.nekro_platforms
+        preview = Preview(settings.nekro_preview, port)
+        makers = adapter_makers(configuration)
+        async with App.open(settings, configuration, report=report, preview=preview) as app:
+            # What goes wrong in here is raised outside, where no task group wraps it.
+            try:
+                driver.server_app.mount(MOUNTED, app.host.linked_media)
+                options = add_adapters(app, driver, makers)
+                redactor.hide(kept_secrets(settings.nekro_data_dir))
+                config = uvicorn.Config(
+                    PreviewFront(driver.asgi, preview, Catalogue.load().say),
+                    log_config=None,
+                    access_log=False,
+                    http=BoundedHttp,
+                    **settings.nekro_web.options(),
+                    **{"timeout_graceful_shutdown": GRACEFUL_SHUTDOWN_S, **options},
+                )
+                server = _Server(config, partial(_let_in, settings, app, port, announce))
+                ending.watch(server)
+                await server.serve([listener])
+            except SystemExit:
+                # uvicorn's word for a hook of NoneBot or of a plugin that failed.
+                failure = StartFailed("the web server did not start; the log above says why.")
+            except Exception as error:  # noqa: BLE001 (raised again below)
+                failure = error
+        if failure is not None:
+            raise failure
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """What makes one adapter, and what it asks of the web server."""
+
+    name: str
+    create: AdapterFactory
+    options: Mapping[str, Any]
+
+
+def adapter_makers(settings: Mapping[str, Any]) -> list[Maker]:
+    """Import every built-in adapter that the settings want."""
+    found = []
+    for name in builtin_adapters():
+        module = load_adapter(name)
+        options = getattr(module, "SERVER_OPTIONS", {})
+        several: Callable[[Mapping[str, Any]], Mapping[str, AdapterFactory]] | None
+        several = getattr(module, "factories", None)
+        makes = several(settings) if several is not None else {name: module.create}
+        found += [Maker(each, create, options) for each, create in makes.items()]
+    return found
+
+
+def add_adapters(app: App, driver: Driver, makers: Iterable[Maker]) -> dict[str, Any]:
+    """Make every adapter; one that cannot be run safely is named in the log and left out.
+
+    Returns what they ask of the web server.
+    """
+    options: dict[str, Any] = {}
+    for maker in makers:
+        try:
+            app.add_adapter(maker.create(app.host, driver))
+        except (RuntimeError, ValueError) as error:
+            logger.error("the adapter {} is left out: {}", maker.name, error)
+        else:
+            options |= maker.options
+    return options
+
+
+class _Server(uvicorn.Server):
+    """Lets the platforms in once it answers, and ends their streams before it waits for them."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        let_in: Callable[[], AbstractAsyncContextManager[None]],
+    ) -> None:
+        super().__init__(config)
+        self._let_in = let_in
+        self._stack = AsyncExitStack()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take none: they are `Ending`'s."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self.should_exit:
+            try:
+                await self._stack.enter_async_context(self._let_in())
+            except BaseException:
+                await self.shutdown(sockets)
+                raise
+            gc.freeze()
+            gc.enable()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._stack.aclose()
+        await super().shutdown(sockets)
+
+
+@asynccontextmanager
+async def _let_in(
+    settings: Settings, app: App, port: int, announce: Announce
+) -> AsyncIterator[None]:
+    """Start the adapters and say where the bot is; leaving ends them."""
+    try:
+        await app.start()
+        page = next((one for one in app.adapters.values() if isinstance(one, Page)), None)
+        token = page.access_token if page else ""
+        with kept_note(settings.nekro_data_dir, str(settings.host), port, token) as place:
+            announce(place, page.login_link(place.address) if page else "")
+            yield
+    finally:
+        await app.close_adapters()

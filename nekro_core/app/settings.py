@@ -1,0 +1,222 @@
+"""All settings together, read in NoneBot's manner: ``.env``, ``.env.{ENVIRONMENT}``, environment.
+
+Each room keeps its own model beside its code; here they only get their names. A nested name is
+joined by two underscores: ``NEKRO_LLM__BASE_URL`` is ``nekro_llm.base_url``.
+"""
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, cast, get_args, get_origin
+
+from dotenv import dotenv_values
+from nonebot.config import BaseSettings
+from nonebot.config import SettingsError as UnreadableSetting
+from pydantic import BaseModel, Field, IPvAnyAddress, SecretStr, ValidationError, field_validator
+from pydantic_core import ErrorDetails
+
+from nekro_core.agent.settings import AgentSettings, TriggerSettings
+from nekro_core.app.nonebot_settings import with_nonebots
+from nekro_core.app.web_server_settings import WebServerSettings
+from nekro_core.delivery.settings import DeliverySettings
+from nekro_core.llm.embedded import EmbeddedSettings
+from nekro_core.llm.groups import ModelGroupSettings
+from nekro_core.llm.settings import LLMSettings
+from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.policy.permissions import CommandSettings
+from nekro_core.sandbox.preview import PreviewSettings
+from nekro_core.sandbox.settings import SandboxSettings
+from nekro_core.speech.settings import SpeechSettings
+from nekro_core.store import StoreSettings
+from nekro_core.timers.settings import TimerSettings
+from nekro_core.tools.mcp_client import McpSettings
+
+ADAPTER_PREFIXES = ("onebot_", "web_")
+"""Names of the process environment that are handed to adapters as they stand: NoneBot itself reads
+undeclared names from the files only, so a container's environment would be ignored."""
+
+PLATFORM_PREFIXES = {"kook": "kaiheila_", "onebot_v12": "onebot_"}
+"""The same of a platform's NoneBot adapter, where it is not the platform's own name."""
+
+SECRET_NAME = re.compile(r"token|key|secret|password", re.IGNORECASE)
+"""What a setting is called whose value nobody may read in a log or an error."""
+
+_NO_NATIVE_CALLS = (
+    "NEKRO_AGENT__MODE: tools needs a model that calls functions, and the embedded one only writes "
+    "code: name an endpoint (NEKRO_LLM__BASE_URL, NEKRO_LLM__MODEL), or leave the mode at code"
+)
+
+
+class SettingsError(Exception):
+    """A setting is wrong. The message names it as the operator wrote it, and what was expected."""
+
+
+class Settings(BaseSettings):
+    """What an operator can set before the start."""
+
+    host: IPvAnyAddress = Field(default="127.0.0.1", validate_default=True)
+    port: int = Field(default=8080, ge=0, le=65535)
+    nekro_data_dir: Path = Path("data")
+    """Everything that a running bot writes."""
+    nekro_database_url: str = ""
+    """Any Tortoise URL; empty is an SQLite file under the data folder."""
+    nekro_platforms: tuple[str, ...] = ()
+    """Platforms beyond OneBot v11 and the page, each installed as an extra: ``["telegram"]``."""
+    nekro_llm: LLMSettings = LLMSettings()
+    nekro_models: dict[str, ModelGroupSettings] = Field(default_factory=dict)
+    """Further models, by the names under which plugins ask for them."""
+    nekro_embedded: EmbeddedSettings = EmbeddedSettings()
+    nekro_sandbox: SandboxSettings = SandboxSettings()
+    nekro_preview: PreviewSettings = PreviewSettings()
+    nekro_web: WebServerSettings = WebServerSettings()
+    nekro_agent: AgentSettings = AgentSettings()
+    nekro_trigger: TriggerSettings = TriggerSettings()
+    nekro_store: StoreSettings = StoreSettings()
+    nekro_delivery: DeliverySettings = DeliverySettings()
+    nekro_speech: SpeechSettings = SpeechSettings()
+    nekro_plugin: PluginSettings = PluginSettings()
+    nekro_mcp: McpSettings = McpSettings()
+    nekro_timer: TimerSettings = TimerSettings()
+    nekro_command: CommandSettings = CommandSettings()
+    superusers: frozenset[str] = frozenset()
+    """NoneBot's own: they are among ``NEKRO_COMMAND__SUPER_USERS``."""
+    command_start: tuple[str, ...] | None = None
+    """NoneBot's own: what a command begins with, unless ``NEKRO_COMMAND__PREFIXES`` says so."""
+
+    @field_validator("superusers", mode="before")
+    @classmethod
+    def _ids_are_texts(cls, value: object) -> object:
+        return [str(each) for each in value] if isinstance(value, list | set | tuple) else value
+
+    @property
+    def commands(self) -> CommandSettings:
+        """Who may run commands and what they begin with, by our names and by NoneBot's."""
+        return with_nonebots(self.nekro_command, self.superusers, self.command_start)
+
+    @field_validator("nekro_data_dir", mode="before")
+    @classmethod
+    def _not_here(cls, value: object) -> object:
+        # An empty path is the current folder, and a checkout's own files would lie among the data.
+        return value or Path("data")
+
+    @property
+    def database_url(self) -> str:
+        """Where the database is."""
+        return self.nekro_database_url or f"sqlite://{self.nekro_data_dir / 'nekro.sqlite3'}"
+
+    def secrets(self) -> list[str]:
+        """Values that nobody may read in a log."""
+        return _secrets_of(self)
+
+    @classmethod
+    def load(cls, folder: Path = Path()) -> Self:
+        """Read the files of ``folder`` and the environment. Raises `SettingsError`."""
+        for name in written_settings(folder):
+            room = name.split("__")[0]
+            if room.startswith("nekro_") and room not in cls.model_fields:
+                raise SettingsError(f"{name.upper()}: {_unknown(room, cls)}")
+        try:
+            settings = cls(_env_file=_files(folder))  # type: ignore[call-arg]  # NoneBot's own
+        except ValidationError as error:
+            raise SettingsError("\n".join(_in_words(fault) for fault in error.errors())) from None
+        except UnreadableSetting as error:
+            raise SettingsError(_not_json(error)) from None
+        agent = settings.nekro_agent
+        if "tools" in (agent.mode, *agent.modes.values()) and not settings.nekro_llm.configured:
+            raise SettingsError(_NO_NATIVE_CALLS)
+        return settings
+
+
+def adapter_settings(platforms: Iterable[str] = ()) -> dict[str, Any]:
+    """Adapters' names that stand in the process environment, for ``nonebot.init``. Those of the
+    platforms are read as NoneBot reads its files: as JSON, where it is some."""
+    of_platforms = tuple(PLATFORM_PREFIXES.get(name, f"{name}_") for name in platforms)
+    return {
+        name: _json_or_text(value) if name.startswith(of_platforms) else value
+        for name, value in ((name.lower(), value) for name, value in os.environ.items())
+        if name.startswith(ADAPTER_PREFIXES + of_platforms)
+    }
+
+
+def _json_or_text(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def written_settings(folder: Path = Path()) -> Mapping[str, str]:
+    """Every name that the files or the environment give, in lower case, with its text."""
+    names = {
+        name.lower(): value or ""
+        for path in _files(folder)
+        if path.is_file()
+        for name, value in dotenv_values(path).items()
+    }
+    return names | {name.lower(): value for name, value in os.environ.items()}
+
+
+def _secrets_of(model: BaseModel) -> list[str]:
+    found = []
+    for _, value in model:
+        if isinstance(value, SecretStr):
+            found.append(value.get_secret_value())
+        elif isinstance(value, BaseModel):
+            found += _secrets_of(value)
+        elif isinstance(value, Mapping):
+            found += [
+                s
+                for each in value.values()
+                if isinstance(each, BaseModel)
+                for s in _secrets_of(each)
+            ]
+    return found
+
+
+def _files(folder: Path) -> tuple[Path, Path]:
+    first = folder / ".env"
+    named = dotenv_values(first).get("ENVIRONMENT") if first.is_file() else None
+    environment = os.environ.get("ENVIRONMENT") or named or "prod"
+    return first, folder / f".env.{environment}"
+
+
+def _in_words(fault: ErrorDetails) -> str:
+    parts = [str(part) for part in fault["loc"]]
+    name = "__".join(parts).upper()
+    if fault["type"] == "extra_forbidden":
+        # What came is not shown: it may be a key under a name with a slip in it.
+        return f"{name}: {_unknown(parts[-1], _model_at(parts[:-1]), parts[:-1])}"
+    came = fault["input"]
+    hidden = isinstance(came, Mapping) or SECRET_NAME.search(name)
+    shown = "" if hidden else f" (came: {came!r})"
+    return f"{name}: {fault['msg'].removeprefix('Value error, ')}{shown}"
+
+
+def _unknown(name: str, model: type[BaseModel], above: Sequence[str] = ()) -> str:
+    known = [field for field in model.model_fields if above or field.startswith("nekro_")]
+    close = difflib.get_close_matches(name.lower(), known, 1, 0.7)
+    if close:
+        return f"did you mean {'__'.join((*above, close[0])).upper()}?"
+    return f"no such setting; there are {', '.join(sorted(known)).upper()}"
+
+
+def _model_at(parts: Sequence[str]) -> type[BaseModel]:
+    """The model whose field was not found: each room keeps its own, and may nest more, also by
+    names that the operator chooses."""
+    found: Any = Settings
+    for part in parts:
+        if get_origin(found) is dict:
+            found = get_args(found)[1]
+        else:
+            found = found.model_fields[part].annotation
+    return cast("type[BaseModel]", found)
+
+
+def _not_json(error: UnreadableSetting) -> str:
+    # NoneBot names the setting in its text alone.
+    named = re.search('"(.+)"', str(error))
+    name = named[1].upper() if named else str(error)
+    return f"""{name}: not readable as JSON; a list is written ["one", "two"]"""

@@ -1,0 +1,124 @@
+"""The command ``nekro``. What a command needs is imported once it is known which one it is."""
+
+import argparse
+import gc
+import sys
+from collections.abc import Sequence
+
+import anyio
+
+from nekro_core import __version__
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    parser = argparse.ArgumentParser(prog="nekro", description="A chat bot that answers in Python.")
+    parser.add_argument("--version", action="version", version=f"nekro-core {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("run", help="start the bot")
+    _add_outbox_actions(commands.add_parser("outbox", help="messages that did not go out, or may"))
+    _add_account_actions(commands.add_parser("accounts", help="list, name and bind accounts"))
+    chat = commands.add_parser("chat", help="talk to the bot in this terminal")
+    chat.add_argument(
+        "--room", default="", help="a group room of the web chat; without it in private"
+    )
+    chat.add_argument("--name", default="you", help="who is speaking")
+    commands.add_parser("doctor", help="what works here, what does not, how to mend it")
+    commands.add_parser("fetch", help="download the embedded model's weights now")
+    _add_plugin_actions(commands.add_parser("plugin", help="write, try, install, list plugins"))
+    mcp = commands.add_parser("mcp", help="offer tools to other agents over MCP, or use theirs")
+    mcp.add_argument(
+        "action",
+        nargs="?",
+        choices=("serve", "servers"),
+        default="serve",
+        help="serve: offer sandboxes and tools. servers: how those of data/mcp.json do",
+    )
+    mcp.add_argument(
+        "--chat",
+        default="",
+        metavar="KEY",
+        help="act in this chat (web-group_lobby); without it only tools that need none",
+    )
+    mcp.add_argument(
+        "--http", action="store_true", help="over HTTP on 127.0.0.1 instead of stdin and stdout"
+    )
+    mcp.add_argument("--port", type=int, default=8081, help="of --http; 0 takes a free one")
+    sandbox = commands.add_parser("sandbox", help="what boxes are made from")
+    image = sandbox.add_subparsers(dest="action", required=True, metavar="ACTION").add_parser(
+        "image", help="make an image for boxes in containers"
+    )
+    image.add_argument("name", nargs="?", default="python", help="what boxes shall know it by")
+    made_from = image.add_mutually_exclusive_group()
+    made_from.add_argument("--from", dest="base", default="", help="an image, fetched if need be")
+    made_from.add_argument("--root", default="", help="a folder with a root file system")
+    made_from.add_argument("--debian", action="store_true", help="a Debian laid out now")
+    made_from.add_argument("--this-machine", action="store_true", help="this machine's Python")
+    options = parser.parse_args(arguments)
+    if options.command == "run":
+        # What is imported stays: looking through it for garbage takes half a second of the start.
+        # The gateway switches it on again once the bot answers.
+        gc.disable()
+        from nekro_core.app.server import run  # noqa: PLC0415 - it alone imports the web server
+
+        return run()
+    from nekro_core.app.settings import SettingsError  # noqa: PLC0415 - as above
+    from nekro_core.cli.commands import COMMANDS  # noqa: PLC0415 - the bot's start needs none of them
+
+    try:
+        return anyio.run(COMMANDS[options.command], options)
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _add_outbox_actions(outbox: argparse.ArgumentParser) -> None:
+    actions = outbox.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listed = actions.add_parser("list", help="what waits, was refused, or nobody knows of")
+    listed.add_argument("--states", default="", help="all, or some: sent,dropped,unknown,...")
+    listed.add_argument("--chat", default="", metavar="KEY", help="of this chat alone")
+    listed.add_argument("--limit", type=int, default=50, help="how many, the newest first")
+    resend = actions.add_parser("resend", help="send one again; people may see it twice")
+    drop = actions.add_parser("drop", help="let one go: it is not sent")
+    for action in (resend, drop):
+        action.add_argument("id", help="as in the list")
+
+
+def _add_account_actions(accounts: argparse.ArgumentParser) -> None:
+    actions = accounts.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser("list", help="every account, and the instance in its chats' keys")
+    name = actions.add_parser("name", help="name an account that has no chats yet")
+    name.add_argument("adapter", help="onebot_v11, telegram, ...")
+    name.add_argument("account", help="the platform's id of the account")
+    name.add_argument("instance", help="letters, digits, '_' and '.'")
+    bind = actions.add_parser("bind", help="let another account speak for an instance's chats")
+    bind.add_argument("instance", help="as in the list")
+    bind.add_argument("account", help="the platform's id of the new account")
+
+
+def _add_plugin_actions(plugin: argparse.ArgumentParser) -> None:
+    actions = plugin.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser("list", help="every plugin, its state and what is wrong with it")
+    for action, done in (("enable", "on"), ("disable", "off")):
+        switch = actions.add_parser(action, aliases=[done], help=f"switch one {done}")
+        switch.add_argument("name", nargs="?", default="", help="its key or item, as in the list")
+    new = actions.add_parser("new", help="write a plugin with a test, to begin from")
+    new.add_argument("name", help="letters, digits and '_'")
+    new.add_argument("--author", default="", help="first half of its key; your user's name if not")
+    new.add_argument("--folder", default=".", help="where its folder is made")
+    check = actions.add_parser("check", help="what a model sees of it, its cost, what is wrong")
+    check.add_argument("path", help="its file or folder")
+    run = actions.add_parser("run", help="talk to it; each saved file is loaded at once")
+    run.add_argument("path", help="its file or folder")
+    install = actions.add_parser("install", help="install one; says before what it may do")
+    install.add_argument("source", help="a folder, a .py, a .zip or a git address")
+    update = actions.add_parser("update", help="install one again from where it came")
+    update.add_argument("name", help="its key or item")
+    update.add_argument("--force", action="store_true", help="overwrite what was changed here")
+    remove = actions.add_parser("remove", help="remove one, its data only with --data")
+    remove.add_argument("name", help="its key or item")
+    remove.add_argument("--data", action="store_true", help="its configuration and files too")
+    for asking in (install, update, remove):
+        asking.add_argument("--yes", action="store_true", help="do not ask")

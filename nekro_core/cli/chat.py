@@ -1,0 +1,235 @@
+"""``nekro chat``: the web chat's conversation in a terminal, over its HTTP API.
+
+Through the running bot where one runs: two processes on one data folder would each take up the
+other's turns, and the folder's lock forbids it. Where none runs, one is started for the length of
+the conversation, as a process of its own with its log in a file.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, TextIO
+from urllib.parse import quote
+
+import anyio
+import httpx
+
+from nekro_core.app.instance import Place, read_note, where_it_runs
+from nekro_core.app.settings import Settings
+
+_START_S = 900.0
+"""Longest start of a bot of our own: the first one downloads the model's weights."""
+_END_S = 10.0
+"""Longest end of it; the bot needs 3 s at most."""
+_POLL_S = 0.1
+_READ_BYTES = 65_536
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""A message must not steer the terminal: escape sequences move the cursor and set the title."""
+
+_SILENCE_S = 15.0
+"""Longest that a line from a file waits for a turn to begin, a command (``/help``) for an answer:
+some lines bring neither."""
+
+Json = dict[str, Any]
+
+
+class _Gone(Exception):
+    """The conversation cannot go on; says why."""
+
+
+async def talk(
+    settings: Settings,
+    *,
+    room: str,
+    speaker: str,
+    lines: TextIO = sys.stdin,
+    out: TextIO = sys.stdout,
+) -> int:
+    """Send each line of ``lines`` as ``speaker`` and print what is answered, until they end.
+
+    Lines that nobody types wait for each other's answers. Returns an exit status.
+    """
+    async with bot_at_hand(settings, out) as place:
+        if place is None:
+            return 1
+        return await converse(place, room=room, speaker=speaker, lines=lines, out=out)
+
+
+async def converse(place: Place, *, room: str, speaker: str, lines: TextIO, out: TextIO) -> int:
+    """The same with a bot that runs."""
+    room_path = quote(f"group_{room}" if room else f"private_{speaker}", safe="")
+    async with httpx.AsyncClient(
+        base_url=f"{place.address}/api/v1/rooms/{room_path}/",
+        headers={"Authorization": f"Bearer {place.token}"},
+        timeout=30.0,
+        trust_env=False,
+    ) as client:
+        return await _Conversation(client, speaker, out).run(lines)
+
+
+class _Conversation:
+    def __init__(self, client: httpx.AsyncClient, speaker: str, out: TextIO) -> None:
+        self._client = client
+        self._speaker = speaker
+        self._out = out
+        self._busy = False
+        self._turns = 0
+        self._answers = 0
+        self._changed = anyio.Event()
+        self._listening = anyio.Event()
+
+    async def run(self, lines: TextIO) -> int:
+        status = 0
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._follow)
+                await self._listening.wait()
+                async for line in _read_lines(lines.fileno()):
+                    if line.strip():
+                        await self._say(line.strip(), wait=not lines.isatty())
+                tasks.cancel_scope.cancel()
+        except* (_Gone, httpx.HTTPError) as gone:
+            self._print(f"the conversation ends: {_first(gone)}")
+            status = 1
+        return status
+
+    async def _say(self, text: str, *, wait: bool) -> None:
+        turns, answers = self._turns, self._answers
+        answer = await self._client.post(
+            "messages", json={"speaker": self._speaker, "text": text, "to_bot": True}
+        )
+        if answer.is_error:
+            self._print(f"refused: {_reason(answer)}")
+        elif wait:
+            with anyio.move_on_after(_SILENCE_S):
+                while self._turns == turns and not (
+                    text.startswith("/") and self._answers > answers
+                ):
+                    await self._changed.wait()
+            while self._busy:
+                await self._changed.wait()
+
+    async def _follow(self) -> None:
+        async with self._client.stream("GET", "events", timeout=None) as stream:
+            if stream.is_error:
+                await stream.aread()
+                raise _Gone(_reason(stream))
+            name = ""
+            async for line in stream.aiter_lines():
+                field, _, value = line.partition(": ")
+                if field == "event":
+                    name = value
+                elif field == "data":
+                    self._hear(name, json.loads(value))
+        raise _Gone("the bot has ended")
+
+    def _hear(self, name: str, data: Json) -> None:
+        if name == "working":
+            self._turns += bool(data["busy"]) and not self._busy
+            self._busy = bool(data["busy"])
+            self._listening.set()
+        elif name == "message" and data["author"] != "person":
+            text = " ".join(map(_read_aloud, data["segments"])).strip()
+            self._print(f"{data['name'] or data['author']}: {text}")
+            self._answers += 1
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def _print(self, text: str) -> None:
+        self._out.write(_CONTROLS.sub("", text) + "\n")
+        self._out.flush()
+
+
+async def _read_lines(descriptor: int) -> AsyncIterator[str]:
+    """Each line as it comes. Not in a thread: one that waits for a person cannot be ended, and
+    holds up the end of the process."""
+    rest = b""
+    while True:
+        with suppress(PermissionError):  # a file on disk cannot be waited for, and never waits
+            await anyio.wait_readable(descriptor)
+        data = os.read(descriptor, _READ_BYTES)
+        *lines, rest = (rest + data).split(b"\n") if data else (rest, b"")
+        for line in lines:
+            yield line.decode(errors="replace")
+        if not data:
+            return
+
+
+def _first(error: BaseExceptionGroup[Exception]) -> Exception:
+    """One of several errors that say the same: reader and writer lose the bot together."""
+    inner = error.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+def _reason(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP status {answer.status_code}"
+
+
+def _read_aloud(segment: Json) -> str:
+    match segment["type"]:
+        case "text":
+            return str(segment["text"])
+        case "mention":
+            return f"@{segment['name'] or segment['id']}"
+        case kind if "url" in segment:
+            return f"[{kind}: {segment['url']}]"
+        case kind:
+            return f"[{kind}]"
+
+
+@asynccontextmanager
+async def bot_at_hand(
+    settings: Settings,
+    out: TextIO,
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> AsyncIterator[Place | None]:
+    """The bot that runs, or one that is started for as long; ``out`` is told of that. Nothing where
+    it does not start. ``environment`` and the working ``folder`` are this process's own, or what
+    that bot shall have."""
+    if place := where_it_runs(settings.nekro_data_dir):
+        yield place
+        return
+    data = settings.nekro_data_dir
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    log = data / "chat.log"
+    out.write(f"starting a bot for this conversation; its log is {log}\n")
+    out.flush()
+    with log.open("ab") as file:
+        process = await anyio.open_process(
+            [sys.executable, "-m", "nekro_core", "run"],
+            env={"PORT": "0", **environment} if environment else {**os.environ, "PORT": "0"},
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+        )
+    try:
+        place = None
+        with anyio.move_on_after(_START_S):
+            while process.returncode is None and place is None:
+                await anyio.sleep(_POLL_S)
+                note = read_note(data)
+                # Not one that a killed bot left behind.
+                place = note if note and note.pid == process.pid else None
+        if place is None:
+            out.write(f"the bot did not start; the end of {log} says why\n")
+        yield place
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(_END_S):
+                await process.wait()
+            if process.returncode is None:
+                process.kill()
+                await process.wait()

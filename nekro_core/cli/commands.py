@@ -1,0 +1,112 @@
+"""What the commands of ``nekro`` do, but ``run``, which is the gateway's."""
+
+import argparse
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from nekro_core.app.logs import Redactor, kept_secrets
+from nekro_core.app.progress import ProgressLine
+from nekro_core.app.settings import Settings
+from nekro_core.cli import accounts, outbox
+from nekro_core.cli.chat import talk
+from nekro_core.cli.doctor import examine
+from nekro_core.cli.plugin_kit.command import ACTIONS
+from nekro_core.llm.embedded import WeightsError, ensure_weights
+from nekro_core.sandbox.box import SandboxError
+from nekro_core.tools.mcp_client import told_of_servers
+
+
+async def _chat(options: argparse.Namespace) -> int:
+    return await talk(Settings.load(), room=options.room, speaker=options.name)
+
+
+async def _doctor(_: argparse.Namespace) -> int:
+    settings = Settings.load()
+    # What is shown here is pasted into bug reports, and a server's error may quote a key.
+    out = Redactor(sys.stdout)
+    out.hide([*settings.secrets(), *kept_secrets(settings.nekro_data_dir)])
+    marks = {True: "ok  ", False: "FAIL", None: "    "}
+    bad = 0
+    async for finding in examine(settings):
+        print(f"{marks[finding.ok]} {finding.area:9} {finding.seen}", file=out, flush=True)
+        if finding.ok is False:
+            bad += 1
+            for line in finding.remedy.splitlines():
+                print(f"{'':15}{line}", file=out, flush=True)
+    print("everything works" if not bad else f"{bad} to mend")
+    return min(bad, 1)
+
+
+async def _fetch(_: argparse.Namespace) -> int:
+    settings = Settings.load()
+    line = ProgressLine(sys.stderr)
+    try:
+        path = await ensure_weights(
+            settings.nekro_embedded, settings.nekro_data_dir / "models", line.report
+        )
+    except WeightsError as error:
+        print(error, file=sys.stderr)
+        return 1
+    finally:
+        line.end()
+    print(path)
+    return 0
+
+
+async def _plugin(options: argparse.Namespace) -> int:
+    return await ACTIONS[options.action](options)
+
+
+async def _mcp(options: argparse.Namespace) -> int:
+    if options.action == "servers":
+        print(told_of_servers(Settings.load().nekro_data_dir))
+        return 0
+    if find_spec("mcp") is None:
+        print("nekro mcp needs the package mcp: pip install 'nekro-core[mcp]'", file=sys.stderr)
+        return 1
+    from nekro_core.cli.mcp_server.command import offer_tools  # noqa: PLC0415 - takes a second, and an extra
+
+    return await offer_tools(options)
+
+
+async def _sandbox(options: argparse.Namespace) -> int:
+    from nekro_core.sandbox.docker import build  # noqa: PLC0415 - its packages are slow to import
+    from nekro_core.sandbox.docker.engine import Engine  # noqa: PLC0415 - as above
+
+    engine = None
+    try:
+        engine = await Engine.connect(Settings.load().nekro_sandbox.docker_host, build=True)
+        if options.base:
+            image = await build.build_on(engine, options.name, options.base, print)
+        elif options.root:
+            image = await build.import_folder(engine, options.name, Path(options.root), print)
+        elif options.debian:
+            image = await build.import_debian(engine, options.name, print)
+        elif options.this_machine or options.name != "python":
+            image = await build.import_this_machine(engine, options.name, print)
+        else:
+            image = await build.make_default(engine, print)
+    except SandboxError as error:
+        print(error, file=sys.stderr)
+        return 1
+    finally:
+        if engine is not None:
+            engine.close()
+    version = ".".join(map(str, image.version))
+    print(f"boxes can be made from {options.name!r} now: Python {version}, {image.image_id}")
+    return 0
+
+
+COMMANDS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
+    "accounts": accounts.run,
+    "outbox": outbox.run,
+    "chat": _chat,
+    "doctor": _doctor,
+    "fetch": _fetch,
+    "mcp": _mcp,
+    "plugin": _plugin,
+    "sandbox": _sandbox,
+}
+"""Each takes its parsed arguments, gives an exit status, and may raise `SettingsError`."""

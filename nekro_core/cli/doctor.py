@@ -1,0 +1,294 @@
+"""``nekro doctor``: what works on this machine, what does not, and how to mend it.
+
+It reads the same settings as the bot and changes nothing, but that a database of an older version
+is migrated, as the bot would do it. Each finding is made with the real thing: a box is started, the
+voice speaks, the model is asked.
+"""
+
+import platform
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import anyio
+import httpx
+
+from nekro_core.agent.turn.self_check import wrongly_cut
+from nekro_core.app.instance import PortTaken, listen, where_it_runs
+from nekro_core.app.settings import Settings
+from nekro_core.delivery.accounts import FILE_NAME as ACCOUNTS
+from nekro_core.delivery.accounts import read_names
+from nekro_core.llm.embedded import WeightsError, find_weights
+from nekro_core.llm.model import ChatRequest, ModelError, PromptMessage
+from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.media.errors import MediaError
+from nekro_core.media.self_check import within_reach
+from nekro_core.policy import ConductBook
+from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
+from nekro_core.sandbox.backends import make_backends
+from nekro_core.sandbox.box import BackendUnavailable
+from nekro_core.speech.choose import open_speaker, open_transcriber
+from nekro_core.speech.speaker import SpeechError
+from nekro_core.speech.wav import Sound, write_wav
+from nekro_core.store import DataFolderInUse, DataFolderLock, Store, StoreError
+from nekro_core.system.confinement.bpf import MACHINES
+
+_NEEDED_BYTES = 1_500_000_000
+"""Model weights while they are joined from their pieces, and room for a database and uploads."""
+_MODEL_S = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One line. ``ok`` is None for what is neither good nor bad."""
+
+    area: str
+    ok: bool | None
+    seen: str
+    remedy: str = ""
+
+
+async def examine(settings: Settings) -> AsyncIterator[Finding]:
+    """Look at everything, one after the other, as it is found."""
+    yield Finding(
+        area="system",
+        ok=sys.platform == "linux",
+        seen=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        remedy="the jail needs Linux; elsewhere the bot runs no code",
+    )
+    yield code_stream()
+    yield _disk(settings.nekro_data_dir)
+    yield await _process(settings)
+    yield await _database(settings)
+    async for finding in _boxes(settings):
+        yield finding
+    yield await _model(settings)
+    yield await _voice(settings)
+    yield await _decoders()
+    for finding in await _hearing(settings):
+        yield finding
+    for finding in _secrets(settings.nekro_data_dir):
+        yield finding
+    for finding in _files_of_operators(settings.nekro_data_dir):
+        yield finding
+
+
+def code_stream() -> Finding:
+    """Whether code is cut into statements rightly on this very Python, which may have faults."""
+    if wrong := wrongly_cut():
+        return Finding(
+            area="code",
+            ok=False,
+            seen=f"this Python cuts replies of the model wrongly, one of them is {wrong[0]!r}",
+            remedy="use another build of Python: bring the system's up to date, or name another: "
+            "make clean, then make run PYTHON=python3.12",
+        )
+    return Finding(
+        area="code", ok=True, seen="replies are cut into their statements as they should"
+    )
+
+
+def _files_of_operators(data: Path) -> Iterator[Finding]:
+    """Files that a running bot reads again: while one cannot be read, its last words count."""
+    readers: Mapping[str, Callable[[Path], object]] = {
+        CONDUCT: lambda path: ConductBook.parse(path.read_text("utf-8")),
+        ACCOUNTS: read_names,
+    }
+    for name, read in readers.items():
+        path = data / name
+        if not path.exists():
+            continue
+        try:
+            read(path)
+        except (OSError, ValueError) as error:
+            remedy = f"correct {path}: docs/{'commands' if name == CONDUCT else 'accounts'}.md"
+            yield Finding(area=name, ok=False, seen=str(error), remedy=remedy)
+        else:
+            yield Finding(area=name, ok=True, seen="is read")
+
+
+def _disk(data: Path) -> Finding:
+    there = next(path for path in (data.absolute(), *data.absolute().parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    return Finding(
+        area="disk",
+        ok=free > _NEEDED_BYTES,
+        seen=f"{free / 1e9:.1f} GB free under {data}",
+        remedy=f"free some space: {_NEEDED_BYTES / 1e9:.1f} GB are needed, most of it for weights",
+    )
+
+
+async def _process(settings: Settings) -> Finding:
+    if place := where_it_runs(settings.nekro_data_dir):
+        try:
+            async with httpx.AsyncClient(timeout=3.0, trust_env=False) as client:
+                await client.get(place.address)
+        except httpx.HTTPError as error:
+            return Finding(
+                area="bot",
+                ok=False,
+                seen=f"process {place.pid} should answer at {place.address}: {error!r}",
+                remedy="read its log; if it is stuck, end that process and start the bot again",
+            )
+        return Finding(area="bot", ok=True, seen=f"runs at {place.address}, process {place.pid}")
+    try:
+        listen(str(settings.host), settings.port).close()
+    except PortTaken as error:
+        return Finding(area="bot", ok=False, seen="does not run", remedy=str(error))
+    return Finding(area="bot", ok=None, seen=f"does not run; port {settings.port} is free for it")
+
+
+async def _database(settings: Settings) -> Finding:
+    if not settings.nekro_data_dir.exists():
+        return Finding(area="database", ok=None, seen="is made at the first start")
+    try:
+        with DataFolderLock(settings.nekro_data_dir):
+            async with Store.open(settings.database_url, settings.nekro_store) as store:
+                chats = len(await store.chats.all())
+    except DataFolderInUse:
+        return Finding(area="database", ok=True, seen="in use by the running bot")
+    except (StoreError, OSError) as error:
+        return Finding(area="database", ok=False, seen="cannot be opened", remedy=str(error))
+    return Finding(area="database", ok=True, seen=f"opens; {chats} chats")
+
+
+async def _boxes(settings: Settings) -> AsyncIterator[Finding]:
+    async with anyio.create_task_group() as tasks:
+        try:
+            backends = make_backends(settings.nekro_sandbox, tasks)
+        except BackendUnavailable as error:
+            yield Finding(area="boxes", ok=False, seen="no backend", remedy=str(error))
+            return
+        enough = False
+        for backend in backends:
+            checked = await backend.self_check()
+            await backend.aclose()
+            failed = [check for check in checked.checks if not check.ok]
+            if checked.ok:
+                started, *others = checked.checks
+                held = f"all {1 + len(others)} checks hold: {started.seen}"
+                yield Finding(area="boxes", ok=True, seen=f"{backend.name}: {held}")
+            for check in failed:
+                yield Finding(
+                    area="boxes",
+                    ok=None if enough else False,  # a second backend is nobody's need
+                    seen=f"{backend.name}: {check.name}: {check.seen}",
+                    remedy=check.remedy,
+                )
+            enough = enough or checked.ok
+        tasks.cancel_scope.cancel()
+
+
+async def _model(settings: Settings) -> Finding:
+    if not settings.nekro_llm.configured:
+        return await _weights(settings)
+    named = f"{settings.nekro_llm.model} at {settings.nekro_llm.base_url}"
+    model = OpenAIChatModel(settings.nekro_llm)
+    request = ChatRequest(messages=(PromptMessage.of("user", "Say hi."),), max_tokens=8)
+    try:
+        with anyio.fail_after(_MODEL_S):
+            async with model.stream(request) as deltas:
+                async for _ in deltas:
+                    break
+    except ModelError as error:
+        return Finding(area="model", ok=False, seen=named, remedy=str(error))
+    except TimeoutError:
+        return Finding(
+            area="model", ok=False, seen=named, remedy=f"no answer within {_MODEL_S:g} s"
+        )
+    finally:
+        await model.aclose()
+    return Finding(area="model", ok=True, seen=f"{named} answers")
+
+
+async def _weights(settings: Settings) -> Finding:
+    try:
+        found = await find_weights(settings.nekro_embedded, settings.nekro_data_dir / "models")
+    except WeightsError as error:
+        return Finding(area="model", ok=False, seen="the embedded one", remedy=str(error))
+    if found is None:
+        return Finding(
+            area="model", ok=None, seen="the embedded one; its weights come with the first start"
+        )
+    return Finding(area="model", ok=True, seen=f"the embedded one, {found.name}")
+
+
+async def _voice(settings: Settings) -> Finding:
+    speaker = open_speaker(settings.nekro_speech)
+    try:
+        speech = await speaker.speak("Hello.")
+    except SpeechError as error:
+        return Finding(area="voice", ok=False, seen=speaker.name, remedy=str(error))
+    finally:
+        await speaker.aclose()
+    return Finding(area="voice", ok=True, seen=f"{speaker.name} says hello in {speech.voice}")
+
+
+async def _decoders() -> Finding:
+    """What strangers' pictures and voices are decoded in."""
+    try:
+        reach = await within_reach()
+    except MediaError as error:
+        return Finding(
+            area="media",
+            ok=False,
+            seen=f"no picture and no voice can be decoded: {error}",
+            remedy="the bot must be allowed to start processes",
+        )
+    if reach:
+        return Finding(
+            area="media",
+            ok=False,
+            seen=f"a file that takes its decoder over could {', '.join(reach)}",
+            remedy="Linux 5.13 or newer with Landlock and seccomp filters, on "
+            f"{' or '.join(MACHINES)}; until then memory and time are bounded and nothing else",
+        )
+    seen = "decoders reach no files, no network and no other process"
+    return Finding(area="media", ok=True, seen=seen)
+
+
+async def _hearing(settings: Settings) -> list[Finding]:
+    """Received voices: which are decoded, and whether they are written down."""
+    decodes = find_spec("av") is not None
+    findings = [
+        Finding(
+            area="sound",
+            ok=decodes or None,
+            seen="voices of every kind are decoded"
+            if decodes
+            else "of voices only SILK is decoded",
+            remedy="for AMR, Ogg, MP3, M4A and WebM: pip install 'nekro-core[audio]'",
+        )
+    ]
+    wanted = settings.nekro_speech.transcriber
+    transcriber = open_transcriber(wanted)
+    if transcriber is None:
+        seen = "what people say in voices is not written down"
+        remedy = "name an endpoint: NEKRO_SPEECH__TRANSCRIBER__BASE_URL"
+        return [*findings, Finding(area="hearing", ok=None, seen=seen, remedy=remedy)]
+    silence = write_wav(Sound(bytes(32_000), 16_000))
+    try:
+        await transcriber.transcribe(silence)
+    except SpeechError as error:
+        found = Finding(
+            area="hearing", ok=False, seen=str(error), remedy="NEKRO_SPEECH__TRANSCRIBER__*"
+        )
+    else:
+        found = Finding(
+            area="hearing", ok=True, seen=f"{wanted.model} at {wanted.base_url} listens"
+        )
+    finally:
+        await transcriber.aclose()
+    return [*findings, found]
+
+
+def _secrets(data: Path) -> list[Finding]:
+    """Where the tokens lie. Not what they are: this output is pasted into bug reports."""
+    folder = data / "secrets"
+    return [
+        Finding(area="token", ok=None, seen=f"{path.name}: cat {path}")
+        for path in sorted(folder.glob("*_access_token"))
+    ]

@@ -1,0 +1,91 @@
+"""The tools of the bot that runs, over its HTTP API (docs/http-api.md)."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote
+
+import httpx
+
+from nekro_core.app.instance import Place, where_it_runs
+
+_LIST_S = 30.0
+_CONNECT_S = 10.0
+
+Json = dict[str, Any]
+
+
+class BotSilent(Exception):
+    """The bot did not do what was asked; says why."""
+
+
+class BotTools:
+    """Lists and calls. A bot that was restarted meanwhile is found again."""
+
+    def __init__(self, data_dir: Path, place: Place, client: httpx.AsyncClient, chat: str) -> None:
+        self._data_dir = data_dir
+        self._place = place
+        self._client = client
+        self._chat = {"chat": chat} if chat else {}
+
+    @classmethod
+    @asynccontextmanager
+    async def at(cls, data_dir: Path, place: Place, *, chat: str) -> AsyncIterator[Self]:
+        """Talk to the bot at ``place``. ``chat`` is the key of the chat whose tools they are; empty
+        for those that need none."""
+        timeout = httpx.Timeout(None, connect=_CONNECT_S)  # a tool's own limit is the bot's matter
+        async with httpx.AsyncClient(timeout=timeout, trust_env=False) as client:
+            yield cls(data_dir, place, client, chat)
+
+    async def list(self) -> list[Json]:
+        """Every tool: ``name``, ``description``, ``inputSchema``. Raises `BotSilent`."""
+        answer = await self._ask("GET", "tools", timeout=_LIST_S)
+        tools: list[Json] = answer["tools"]
+        return tools
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Json:
+        """``content`` and ``isError`` of a call; cancelled, it ends the call. Raises `BotSilent`
+        where it is not known what became of it."""
+        return await self._ask("POST", f"tools/{quote(name, safe='')}", json=dict(arguments))
+
+    async def _ask(self, method: str, path: str, **more: Any) -> Json:
+        try:
+            try:
+                response = await self._send(method, path, **more)
+            except httpx.ConnectError:
+                # Nothing was sent: another bot may have taken the first one's place.
+                if not self._find_again():
+                    raise
+                response = await self._send(method, path, **more)
+        except httpx.HTTPError as error:
+            raise BotSilent(
+                f"the bot does not answer: {str(error) or type(error).__name__}"
+            ) from None
+        if response.is_error:
+            raise BotSilent(_reason(response))
+        answer: Json = response.json()
+        return answer
+
+    async def _send(self, method: str, path: str, **more: Any) -> httpx.Response:
+        return await self._client.request(
+            method,
+            f"{self._place.address}/api/v1/{path}",
+            params=self._chat,
+            headers={"Authorization": f"Bearer {self._place.token}"},
+            **more,
+        )
+
+    def _find_again(self) -> bool:
+        place = where_it_runs(self._data_dir)
+        if place is None or place == self._place:
+            return False
+        self._place = place
+        return True
+
+
+def _reason(response: httpx.Response) -> str:
+    try:
+        return str(response.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"the bot answered with HTTP status {response.status_code}"

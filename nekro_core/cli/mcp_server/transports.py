@@ -1,0 +1,119 @@
+"""How other agents reach the server: as a child process, or over HTTP on loopback."""
+
+import hmac
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, cast
+
+import anyio
+import uvicorn
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from nekro_core.app.http_limits import BoundedHttp
+
+PATH = "/mcp"
+MAX_BODY = 64 * 1024 * 1024
+"""Of one message: a file of 32 MiB as base64 takes 43 MB."""
+_READ_BYTES = 65_536
+_GRACEFUL_S = 1
+
+
+async def serve_stdio(server: Server[Any], descriptor: int = 0) -> None:
+    """Serve one client over stdin and stdout until it closes its end. While it runs, what anything
+    prints goes to stderr."""
+    # The package reads in a thread, which would hold up the end of the process until a line came.
+    lines = cast("anyio.AsyncFile[str]", _lines(descriptor))
+    async with stdio_server(stdin=lines) as (read_stream, write_stream):
+        await server.run(read_stream, write_stream, server.create_initialization_options())
+
+
+async def serve_http(
+    server: Server[Any],
+    listener: socket.socket,
+    token: str,
+    watch: Callable[[uvicorn.Server], None],
+) -> None:
+    """Serve many clients at `PATH` until uvicorn's server, which ``watch`` is given, is told to
+    exit. ``listener`` is bound to loopback. Each request must carry the token, name us as we are
+    bound (DNS rebinding brings another name) and come from no other site's page."""
+    port = listener.getsockname()[1]
+    names = [f"{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]")]
+    app = server.streamable_http_app(
+        streamable_http_path=PATH,
+        max_request_body_size=MAX_BODY,
+        transport_security=TransportSecuritySettings(
+            allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names]
+        ),
+    )
+    config = uvicorn.Config(
+        _TokenRequired(app, token),
+        log_config=None,
+        access_log=False,
+        http=BoundedHttp,
+        proxy_headers=False,  # there is none on loopback, and nothing here asks who it is
+        timeout_graceful_shutdown=_GRACEFUL_S,
+    )
+    runs = _Server(config)
+    watch(runs)
+    await runs.serve([listener])
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take none: they are the command's."""
+        yield
+
+
+class _TokenRequired:
+    """Lets requests through that carry the token."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._expected = f"bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let through, or answer."""
+        if scope["type"] == "websocket":
+            await receive()  # the request to connect, which must be read before it is refused
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] == "http" and not self._is_ours(Headers(scope=scope)):
+            message = "send 'Authorization: Bearer <token>'; it lies in secrets/mcp_token"
+            refusal = JSONResponse({"error": message}, 401, headers={"WWW-Authenticate": "Bearer"})
+            await refusal(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _is_ours(self, headers: Headers) -> bool:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        offered = f"{scheme.lower()} {token.strip()}".encode("utf-8", "surrogatepass")
+        return hmac.compare_digest(offered, self._expected)
+
+
+async def _lines(descriptor: int) -> AsyncIterator[str]:
+    """Each line as it comes; one that is longer than `MAX_BODY` ends the reading."""
+    pieces: list[bytes] = []
+    length = 0
+    while True:
+        with suppress(PermissionError):  # a file on disk cannot be waited for, and never waits
+            await anyio.wait_readable(descriptor)
+        data = os.read(descriptor, _READ_BYTES)
+        if not data:
+            return
+        *whole, rest = data.split(b"\n")
+        for line in whole:
+            yield b"".join((*pieces, line)).decode(errors="replace")
+            pieces.clear()
+            length = 0
+        pieces.append(rest)
+        length += len(rest)
+        if length > MAX_BODY:
+            return

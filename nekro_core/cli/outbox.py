@@ -1,0 +1,132 @@
+"""``nekro outbox``: what did not go out, and what nobody knows of.
+
+Through the running bot where one runs, else in the database, which is then nobody's.
+"""
+
+import argparse
+import sys
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from nekro_core.app.instance import Place, where_it_runs
+from nekro_core.app.settings import Settings
+from nekro_core.chat import ChatKey, ChatKeyError, DeliveryState, plain_text
+from nekro_core.delivery.host import OPEN_STATES
+from nekro_core.store import DataFolderLock, DeliveryRow, Store, StoreError
+
+_CALL_S = 20.0
+_SHOWN = 200
+_AGAIN = frozenset({DeliveryState.UNKNOWN, DeliveryState.REJECTED, DeliveryState.DROPPED})
+_LET_GO = frozenset({DeliveryState.PENDING, DeliveryState.UNKNOWN, DeliveryState.REJECTED})
+
+
+class _Refused(Exception):
+    """It cannot be done; says why."""
+
+
+async def run(options: argparse.Namespace) -> int:
+    """Carry one action out; returns an exit status. Raises `SettingsError`."""
+    settings = Settings.load()
+    try:
+        place = where_it_runs(settings.nekro_data_dir)
+        act = _at_the_bot(place, options) if place else _in_the_database(settings, options)
+        for line in await act:
+            print(line)
+    except (_Refused, StoreError, httpx.HTTPError) as error:
+        print(str(error) or type(error).__name__, file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _at_the_bot(place: Place, options: argparse.Namespace) -> list[str]:
+    async with httpx.AsyncClient(
+        base_url=f"{place.address}/api/v1",
+        headers={"Authorization": f"Bearer {place.token}"},
+        timeout=_CALL_S,
+        trust_env=False,
+    ) as client:
+        if options.action == "list":
+            asked = {"states": options.states, "chat": options.chat, "limit": options.limit}
+            answer = await client.get("/outbox", params=asked)
+            return _table(_checked(answer)["messages"])
+        answer = await client.post(f"/outbox/{quote(options.id, safe='')}/{options.action}")
+        return _table([_checked(answer)])
+
+
+def _checked(answer: httpx.Response) -> dict[str, Any]:
+    try:
+        said: dict[str, Any] = answer.json()
+    except ValueError:
+        raise _Refused(f"the bot answered {answer.status_code}: {answer.text[:200]}") from None
+    if answer.is_error:
+        raise _Refused(str(said.get("error", {}).get("message", said)))
+    return said
+
+
+async def _in_the_database(settings: Settings, options: argparse.Namespace) -> list[str]:
+    with DataFolderLock(settings.nekro_data_dir.absolute()):
+        async with Store.open(settings.database_url, settings.nekro_store) as store:
+            if options.action == "list":
+                rows = await store.deliveries.newest(
+                    *_states(options.states), chat_key=_chat(options.chat), limit=options.limit
+                )
+                return _table([_view(row) for row in rows])
+            row = await store.deliveries.get(options.id)
+            if row is None:
+                raise _Refused(f"there is no message {options.id!r}: nekro outbox list")
+            wanted = _AGAIN if options.action == "resend" else _LET_GO
+            if row.state not in wanted:
+                raise _Refused(f"{options.id} is {row.state.value}: nothing to {options.action}")
+            if options.action == "resend":
+                row = await store.deliveries.renew(row, "sent again by the operator")
+                within = f"{settings.nekro_delivery.resend_for_s:g} s"
+                return [*_table([_view(row)]), f"it is sent when the bot starts within {within}"]
+            reason = "dropped by the operator"
+            await store.deliveries.mark(row, DeliveryState.DROPPED, reason=reason)
+            return ["dropped"]
+
+
+def _states(text: str) -> tuple[DeliveryState, ...]:
+    if text == "all":
+        return tuple(DeliveryState)
+    try:
+        return tuple(map(DeliveryState, text.split(","))) if text else OPEN_STATES
+    except ValueError:
+        known = ", ".join(DeliveryState)
+        raise _Refused(f"--states {text!r}: expected all, or some of {known}") from None
+
+
+def _chat(text: str) -> ChatKey | None:
+    try:
+        return ChatKey.parse(text) if text else None
+    except ChatKeyError as error:
+        raise _Refused(str(error)) from None
+
+
+def _view(row: DeliveryRow) -> dict[str, Any]:
+    return {
+        "id": row.delivery_id,
+        "chat_key": str(row.chat_key),
+        "state": row.state.value,
+        "text": plain_text(row.segments),
+        "reason": row.reason,
+        "created": row.created,
+    }
+
+
+def _table(messages: list[dict[str, Any]]) -> list[str]:
+    lines = []
+    for each in messages:
+        at = datetime.fromtimestamp(each["created"], UTC).astimezone().isoformat(" ", "seconds")
+        reason = f" ({_plain(each['reason'])})" if each["reason"] else ""
+        lines.append(f"{each['id']}  {each['state']:8} {at}  {_plain(each['chat_key'])}{reason}")
+        lines.append(f"    {_plain(each['text'])}")
+    return lines or ["nothing: all that was sent has arrived"]
+
+
+def _plain(text: str) -> str:
+    """What people, the model or a platform wrote, without what would steer the terminal."""
+    return "".join(c if c.isprintable() else " " for c in text[:_SHOWN])

@@ -1,0 +1,133 @@
+"""``nekro plugin check``: a plugin loaded for a look, and what there is to see of it."""
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from loguru import logger
+
+from nekro_core.agent.prompt.small_prompt import small_tools
+from nekro_core.agent.turn.run_calls import tools_text
+from nekro_core.chat import ChatKey
+from nekro_core.cli.plugin_kit.inspect import MANIFEST, look
+from nekro_core.cli.plugin_kit.lint import blocking_calls, tool_advice
+from nekro_core.cli.plugin_kit.packages import fetch_packages
+from nekro_core.cli.plugin_kit.report import abilities_text, at_home
+from nekro_core.cli.plugin_kit.tokens import Counter, token_counter
+from nekro_core.plugins.host.listing import PluginInfo, PluginState
+from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.plugins.packages import NeedsUnreadable, PackagesRefused
+from nekro_core.testing import Bot, PluginNotLoaded
+from nekro_core.tools.discovery import deferred_lines
+from nekro_core.tools.names import NamedTool, ToolSet
+from nekro_core.tools.problem import Problem, Severity
+from nekro_core.tools.schema import function_schema
+from nekro_core.tools.stub import signature_text
+from nekro_core.tools.tool import Visibility
+
+_NOWHERE = ChatKey.parse("test-private_check")
+
+
+async def check(plugin: Path, out: TextIO, settings: PluginSettings | None = None) -> int:
+    """Load a plugin in a bot of its own with nothing in it, and print what there is to know.
+
+    Gives 0, or 1 where the plugin or one of its tools cannot be used. Raises `NoPlugin`.
+    """
+    counter = token_counter()
+    logger.disable("nekro_core")  # what it would say is printed below, once
+    try:
+        with tempfile.TemporaryDirectory(prefix="nekro-check-") as folder:
+            data = Path(folder) / "data"
+            try:
+                await fetch_packages(plugin, data, settings or PluginSettings(), out)
+                async with Bot.open(data, plugin) as bot:
+                    ctx = bot.app.plugins.context_for(_NOWHERE)
+                    tools = _own(await bot.app.plugins.tools_in(ctx), bot.info)
+                    notes = [
+                        each.text
+                        for each in await bot.app.plugins.prompt_injections(ctx)
+                        if each.plugin == bot.info.key
+                    ]
+                    info = bot.info
+            except (PluginNotLoaded, PackagesRefused, NeedsUnreadable) as error:
+                out.write(f"{at_home(str(error), data, plugin)}\n")
+                return 1
+    finally:
+        logger.enable("nekro_core")
+    report = "\n".join(_report(plugin, info, tools, notes, counter)) + "\n"
+    out.write(at_home(report, data, plugin))
+    broken = [each for each in info.problems if each.severity is Severity.ERROR]
+    return 1 if broken or info.state is not PluginState.LOADED else 0
+
+
+def _own(tools: ToolSet, info: PluginInfo) -> ToolSet:
+    return ToolSet(tuple(each for each in tools.named if each.tool.owner == info.key))
+
+
+def _report(
+    plugin: Path, info: PluginInfo, tools: ToolSet, notes: Sequence[str], counter: Counter
+) -> Iterator[str]:
+    yield f"{info.key} {info.version}: {info.name}. {info.description}"
+    yield from abilities_text(look(plugin))
+    visible = [each for each in tools.named if each.tool.visibility is Visibility.VISIBLE]
+    deferred = [each for each in tools.named if each.tool.visibility is Visibility.DEFERRED]
+    if visible:
+        yield "\nWhat a model reads that answers in Python:\n"
+        yield tools_text(tools)
+        yield "\nWhat a model reads that calls functions:\n"
+        yield from (json.dumps(_function(each), ensure_ascii=False) for each in visible)
+    for note in notes:
+        yield f"\nWhat it adds to every prompt:\n\n{note}"
+    if small := small_tools(tools):
+        yield "\nWhat the built-in small model is offered:\n"
+        yield from (signature_text(each.tool, each.name) for each in small)
+    lines = deferred_lines([(each.name, each) for each in deferred])
+    if lines:
+        yield "\nWhat a model reads of those that it finds by searching (tool_search):\n"
+        yield from lines
+    yield f"\nWhat it costs in tokens ({counter.name}):\n"
+    yield from _costs(visible, notes, lines, counter)
+    yield ""
+    yield from _findings(plugin, info, visible, counter)
+
+
+def _function(named: NamedTool) -> object:
+    return function_schema(named.tool, named.name)["function"]
+
+
+def _code_cost(named: NamedTool, counter: Counter) -> int:
+    return counter.count(tools_text(ToolSet((named,))))
+
+
+def _costs(
+    visible: Sequence[NamedTool], notes: Sequence[str], lines: Sequence[str], counter: Counter
+) -> Iterator[str]:
+    noted, listed = sum(map(counter.count, notes)), counter.count("\n".join(lines))
+    as_code = [_code_cost(each, counter) for each in visible]
+    as_function = [counter.count(json.dumps(_function(each))) for each in visible]
+    for each, code, function in zip(visible, as_code, as_function, strict=True):
+        yield f"{code:6} as Python, {function:6} as a function: {each.name}"
+    if noted:
+        yield f"{noted:6} what it adds to every prompt"
+    if lines:
+        yield f"{listed:6} the lines of those that are found by searching"
+    code, function = sum(as_code) + noted + listed, sum(as_function) + noted + listed
+    yield f"{code:6} of every prompt in code mode, {function} in tool mode"
+
+
+def _findings(
+    plugin: Path, info: PluginInfo, visible: Sequence[NamedTool], counter: Counter
+) -> Iterator[str]:
+    costs = [_code_cost(each, counter) for each in visible]
+    found: list[Problem] = [
+        *info.problems,
+        *blocking_calls(plugin.resolve()),
+        *tool_advice(
+            [each.tool for each in visible], costs, can_teach=not (plugin / MANIFEST).exists()
+        ),
+    ]
+    for problem in found:
+        yield f"{problem.severity.value}: {problem}"
+    yield f"{len(found)} findings" if found else "nothing to mend"

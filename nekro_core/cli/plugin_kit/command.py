@@ -1,0 +1,168 @@
+"""What ``nekro plugin ACTION`` does. Each action gives an exit status."""
+
+import argparse
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import anyio.to_thread
+
+from nekro_core.app.settings import Settings
+from nekro_core.cli.plugin_kit.files import FilesRefused
+from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
+from nekro_core.cli.plugin_kit.installed import Records, finish
+from nekro_core.cli.plugin_kit.new import NewRefused, write_new
+from nekro_core.cli.plugin_kit.report import plain, state_text
+from nekro_core.cli.plugin_kit.sources import SourceRefused, parse
+from nekro_core.plugins.host.listing import UnknownPlugin
+from nekro_core.plugins.host.registry import LOCAL_FOLDER
+from nekro_core.plugins.host.switches import read_list, switch
+from nekro_core.plugins.packages import NeedsUnreadable, PackagesRefused
+
+_MOST_CHANGES = 10
+
+
+async def _list(_: argparse.Namespace) -> int:
+    data = Settings.load().nekro_data_dir.absolute()
+    finish(data)
+    listed, records = read_list(data), Records(data)
+    installed = records.all()
+    if not listed and not installed:
+        print("no bot has run here yet: start it once, then it knows them", file=sys.stderr)
+    for each in listed:
+        if each.item not in installed and _is_gone(data, each.item):
+            continue
+        for line in state_text(each):
+            print(line)
+        _print_origin(records, each.item)
+    for item in sorted(installed.keys() - {each.item for each in listed}):
+        print(f"{'new':9} {installed[item].key or item} {installed[item].version}")
+        _print_origin(records, item)
+    return 0
+
+
+def _is_gone(data: Path, item: str) -> bool:
+    """Whether an installed plugin was removed since a bot wrote its list."""
+    source, _, name = item.partition("/")
+    folder = data / LOCAL_FOLDER
+    return source == "local" and not ((folder / name).exists() or (folder / f"{name}.py").exists())
+
+
+def _print_origin(records: Records, item: str) -> None:
+    if record := records.all().get(item):
+        at = f" at {record.commit[:12]}" if record.commit else ""
+        print(f"{'':10}from {record.source}{at}")
+        for line in records.changed_since(item)[:_MOST_CHANGES]:
+            print(f"{'':10}since it was installed: {plain(line)}")
+
+
+def _switching(*, wanted: bool) -> Callable[[argparse.Namespace], Awaitable[int]]:
+    async def act(options: argparse.Namespace) -> int:
+        try:
+            item = switch(Settings.load().nekro_data_dir, options.name, wanted=wanted)
+        except UnknownPlugin as error:
+            print(error.args[0], file=sys.stderr)
+            return 1
+        print(f"{item} is {'on' if wanted else 'off'}; a bot that runs follows at once")
+        return 0
+
+    return act
+
+
+async def _new(options: argparse.Namespace) -> int:
+    folder = Path(options.folder)
+    try:
+        written = write_new(folder, options.name, options.author)
+    except (NewRefused, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    for path in written:
+        print(path)
+    place = folder / options.name
+    print(f"\nNow: nekro plugin check {place}; python -m pytest {place}; nekro plugin run {place}")
+    return 0
+
+
+async def _check(options: argparse.Namespace) -> int:
+    from nekro_core.cli.plugin_kit.check import check  # noqa: PLC0415 - the whole bot: a second
+    from nekro_core.testing import NoPlugin  # noqa: PLC0415 - as above
+
+    try:
+        return await check(Path(options.path), sys.stdout, Settings.load().nekro_plugin)
+    except NoPlugin as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+async def _run(options: argparse.Namespace) -> int:
+    from nekro_core.cli.plugin_kit.run import run_plugin  # noqa: PLC0415 - as above
+    from nekro_core.testing import NoPlugin  # noqa: PLC0415 - as above
+
+    path = Path(options.path)
+    try:
+        return await run_plugin(Settings.load(), path, lines=sys.stdin, out=sys.stdout)
+    except (NoPlugin, NeedsUnreadable, PackagesRefused) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _installer(options: argparse.Namespace) -> Installer:
+    settings = Settings.load()
+    data = settings.nekro_data_dir.absolute()
+    shelf = settings.nekro_plugin.shelf(data)
+
+    def ask(question: str) -> bool:
+        if options.yes:
+            return True
+        print(f"{question} [y/N] ", end="", flush=True)
+        return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+    return Installer(data_dir=data, shelf=shelf, ask=ask, say=print)
+
+
+async def _changing(change: Callable[[], str], done: str) -> int:
+    """Do one thing to the plugins in a thread: it waits for pip, git and a person."""
+    try:
+        item = await anyio.to_thread.run_sync(change)
+    except (
+        FilesRefused, InstallRefused, NeedsUnreadable, OSError, PackagesRefused, SourceRefused
+    ) as error:  # fmt: skip
+        for line in str(error).splitlines():
+            print(plain(line), file=sys.stderr)
+        return 1
+    print(f"{item} {done}" if item else "nothing was changed")
+    return 0
+
+
+async def _install(options: argparse.Namespace) -> int:
+    installer = _installer(options)
+    done = "is installed; a bot that runs loads it at once"
+    return await _changing(lambda: installer.install(parse(options.source)), done)
+
+
+async def _update(options: argparse.Namespace) -> int:
+    installer = _installer(options)
+    change = partial(installer.update, options.name, force=options.force)
+    return await _changing(change, "is updated")
+
+
+async def _remove(options: argparse.Namespace) -> int:
+    installer = _installer(options)
+    return await _changing(partial(installer.remove, options.name, data=options.data), "is removed")
+
+
+ACTIONS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
+    "check": _check,
+    "disable": _switching(wanted=False),
+    "enable": _switching(wanted=True),
+    "install": _install,
+    "list": _list,
+    "new": _new,
+    "off": _switching(wanted=False),
+    "on": _switching(wanted=True),
+    "remove": _remove,
+    "run": _run,
+    "update": _update,
+}
+"""By the word on the command line; each may raise `SettingsError`."""

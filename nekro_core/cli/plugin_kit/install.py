@@ -1,0 +1,330 @@
+"""``nekro plugin install``, ``update`` and ``remove``: a plugin's files come and go as a whole.
+
+A bot that runs is told by the operator's file of choices: a plugin is off while its files change,
+so its own code has ended before it is replaced.
+"""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from nekro_core.cli.plugin_kit.files import changes, digests
+from nekro_core.cli.plugin_kit.inspect import Looked, look
+from nekro_core.cli.plugin_kit.installed import Installed, Records, finish, recorded
+from nekro_core.cli.plugin_kit.report import RIGHTS, abilities_text, plain
+from nekro_core.cli.plugin_kit.sources import Fetched, Source, fetch
+from nekro_core.cli.plugin_kit.switched_off import switched_off
+from nekro_core.plugins.host.moving_files import MovesAlready, Moving, delete, moving
+from nekro_core.plugins.host.registry import LOCAL_FOLDER
+from nekro_core.plugins.host.switches import Choices, read_list
+from nekro_core.plugins.packages import PackageShelf, PackagesRefused
+from nekro_core.plugins.packages.needs import Need, needs_of
+
+_STAGING = ".installing"
+_LEFT_S = 86_400.0
+
+
+class InstallRefused(Exception):
+    """Nothing was changed; says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installer:
+    """Works on one data folder. ``ask`` puts a question to the operator, ``say`` tells them a line.
+    Everything blocks."""
+
+    data_dir: Path
+    shelf: PackageShelf
+    ask: Callable[[str], bool]
+    say: Callable[[str], None]
+
+    def install(self, source: Source) -> str:
+        """Install a plugin; gives its item, or an empty text where the operator said no.
+
+        Raises `InstallRefused`, `SourceRefused`, `FilesRefused`, `NeedsUnreadable` and
+        `PackagesRefused`; nothing has changed then.
+        """
+        self._finish()
+        if (here := self._in_place(source)) is not None:
+            return self._adopt(source, here)
+        with self._staging() as staging:
+            fetched = fetch(source, staging)
+            place, item = self._place_of(fetched)
+            looked = look(fetched.path)
+            if item in self._records.all():
+                raise InstallRefused(f"{item} is installed: nekro plugin update {fetched.name}")
+            if self._taken(place):
+                raise InstallRefused(
+                    f"{place.name} lies in {place.parent} already, and this command did not put it "
+                    "there: remove it first, or give its path to take it over as it is"
+                )
+            self._refuse_twin(looked, item)
+            needs = needs_of(fetched.path, item)
+            self._tell(source, fetched, looked, needs)
+            if not self.ask("Install it?"):
+                return ""
+            self._get(item, needs)
+            record = _record(source, fetched, place, looked)
+            with self._moving(item, looked.key, place, staging, record):
+                self._move(fetched.path, place, _aside(staging))
+                self._records.put(item, record)
+        self._follow(item, looked.key)
+        return item
+
+    def update(self, name: str, *, force: bool = False) -> str:
+        """Install a plugin again from where it came. Gives its item where something changed.
+
+        Without ``force`` a file that was changed here is not overwritten. Raises as `install`.
+        """
+        self._finish()
+        item, record = self._find(name)
+        place = self._plugins / record.path
+        if (mine := self._records.changed_since(item)) and not force:
+            raise InstallRefused(
+                f"{item} was changed here ({', '.join(mine[:5])}): --force overwrites that"
+            )
+        with self._staging() as staging:
+            fetched = fetch(record.source, staging)
+            if self._place_of(fetched)[0] != place:
+                raise InstallRefused(f"{record.source} is {fetched.name} now, no longer {item}")
+            different = changes(record.files, _as_placed(fetched, place))
+            if not different and not mine:
+                self._say(f"{item} is as it is there")
+                return ""
+            looked, before = look(fetched.path), look(place)
+            needs = needs_of(fetched.path, item)
+            self._tell(record.source, fetched, looked, needs)
+            self._say(f"  against {before.version or 'what is here'}: {', '.join(different[:20])}")
+            known = {ability.text for ability in before.abilities}
+            for ability in looked.abilities:
+                if ability.text not in known:
+                    self._say(f"  NEW: {ability.text}, at {ability.where}")
+            if not self.ask("Update it?"):
+                return ""
+            self._get(item, needs)
+            fresh = _record(record.source, fetched, place, looked)
+            with (
+                self._moving(item, looked.key, place, staging, fresh),
+                switched_off(self.data_dir, item, looked.key),
+            ):
+                self._move(fetched.path, place, _aside(staging))
+                self._records.put(item, fresh)
+        return item
+
+    def remove(self, name: str, *, data: bool = False) -> str:
+        """Remove a plugin's files; with ``data`` its folder and configuration too. Gives its item,
+        or an empty text where the operator said no. Raises `InstallRefused`."""
+        self._finish()
+        item, place, key = self._lying(name)
+        own = self._own(key) if data and key else None
+        if not self.ask(f"Remove {place}{f' and {own}' if own else ''}?"):
+            return ""
+        record = self._records.all().get(item)
+        with (
+            self._staging() as staging,
+            self._moving(item, key, place, staging, record, loses=own),
+            switched_off(self.data_dir, item, key),
+        ):
+            place.rename(_aside(staging))
+            if own is not None:
+                delete(own)
+            self._records.put(item, None)
+        try:
+            self.shelf.forget(item)
+        except PackagesRefused as error:
+            self.say(f"its packages stay for now: {error}")
+        return item
+
+    def _own(self, key: str) -> Path:
+        folders = self.data_dir / "plugin_data"
+        own = folders / key
+        # A key stands in a stranger's file, and nobody has loaded that.
+        if own.parent != folders or key == "..":
+            raise InstallRefused(f"{key!r} is no name of a folder: its data, if any, is left alone")
+        return own
+
+    def _say(self, text: str) -> None:
+        """Names of files and plugins are strangers' words."""
+        self.say(plain(text))
+
+    @property
+    def _plugins(self) -> Path:
+        return self.data_dir / LOCAL_FOLDER
+
+    @property
+    def _records(self) -> Records:
+        return Records(self.data_dir)
+
+    @contextmanager
+    def _staging(self) -> Iterator[Path]:
+        """A folder on the same disk, so that what is ready is moved at once."""
+        self.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for left in self.data_dir.glob(f"{_STAGING}*"):  # by a command that was killed
+            if time.time() - left.stat().st_mtime > _LEFT_S:
+                shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=_STAGING, dir=self.data_dir) as folder:
+            yield Path(folder)
+
+    def _in_place(self, source: Source) -> Path | None:
+        here = Path(source.address) if source.kind in ("folder", "file") else None
+        if here and here.resolve().parent == self._plugins.resolve():
+            return self._plugins / here.name
+        return None
+
+    def _adopt(self, source: Source, place: Path) -> str:
+        """What an operator put there by hand: its packages are got, its files recorded."""
+        item = f"local/{place.stem if place.is_file() else place.name}"
+        looked = look(place)
+        needs = needs_of(place, item)
+        self._tell(source, Fetched(place, place.stem), looked, needs)
+        if not self.ask("Take it over?"):
+            return ""
+        self._get(item, needs)
+        found = Fetched(place, place.stem)
+        self._records.put(item, _record(source, found, place, looked))
+        with switched_off(self.data_dir, item, looked.key):
+            pass
+        return item
+
+    def _place_of(self, fetched: Fetched) -> tuple[Path, str]:
+        name = f"{fetched.name}.py" if fetched.path.is_file() else fetched.name
+        return self._plugins / name, f"local/{fetched.name}"
+
+    def _taken(self, place: Path) -> bool:
+        """Whether a file or a folder has the name already."""
+        stem = place.stem if place.suffix == ".py" else place.name
+        return any((self._plugins / each).exists() for each in (stem, f"{stem}.py"))
+
+    def _refuse_twin(self, looked: Looked, item: str) -> None:
+        twins = [each.item for each in read_list(self.data_dir) if each.key == looked.key]
+        twins += [each for each, record in self._records.all().items() if record.key == looked.key]
+        twins = [each for each in twins if each != item]
+        if looked.key and twins:
+            raise InstallRefused(f"{twins[0]} has the key {looked.key} already: remove it first")
+
+    def _tell(
+        self, source: Source, fetched: Fetched, looked: Looked, needs: tuple[Need, ...]
+    ) -> None:
+        files = digests(fetched.path)
+        commit = f", commit {fetched.commit[:12]}" if fetched.commit else ""
+        self._say(f"{looked.key or fetched.name} {looked.version}: {looked.name}".rstrip(": "))
+        self._say(f"  from {source}{commit}; {len(files)} files")
+        for line in abilities_text(looked):
+            self._say(line)
+        if needs:
+            missing = [need for need in needs if not self.shelf.has(need.requirement)]
+            wanted = ", ".join(str(need.requirement) for need in needs)
+            here = " (all there)" if not missing else ""
+            self._say(f"  needs packages: {wanted}{here}")
+        self._say(RIGHTS)
+
+    def _get(self, item: str, needs: tuple[Need, ...]) -> None:
+        if not needs and item not in self.shelf.needs:
+            return
+        gone = [other for other in self.shelf.needs if other != item and self._is_gone(other)]
+        for package, version in self.shelf.fulfil(item, needs, gone=gone).items():
+            self._say(f"  got {package} {version}")
+
+    def _is_gone(self, item: str) -> bool:
+        """Whether somebody removed its files by hand."""
+        source, _, name = item.partition("/")
+        return source == "local" and not self._taken(self._plugins / name)
+
+    def _finish(self) -> None:
+        """Put right what a command left that was killed."""
+        if self.data_dir.is_dir():
+            finish(self.data_dir)
+
+    @contextmanager
+    def _moving(
+        self,
+        item: str,
+        key: str,
+        place: Path,
+        staging: Path,
+        record: Installed | None,
+        *,
+        loses: Path | None = None,
+    ) -> Iterator[None]:
+        """Within it the plugin's files may be moved: a note on disk says what is done."""
+        plan = Moving(
+            item=item,
+            key=key,
+            place=place.relative_to(self.data_dir).as_posix(),
+            aside=_aside(staging).relative_to(self.data_dir).as_posix(),
+            replaces=place.exists(),
+            wanted=Choices(self.data_dir).wanted(item),
+            record=msgspec.Raw(msgspec.json.encode(record)),
+            loses=(loses.relative_to(self.data_dir).as_posix(),) if loses else (),
+        )
+        try:
+            with moving(self.data_dir, plan):
+                yield
+        except MovesAlready as error:
+            raise InstallRefused(str(error)) from None
+
+    def _move(self, ready: Path, place: Path, aside: Path) -> None:
+        """Put files in their place. The old ones are aside until the new are there."""
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if place.exists():
+            place.rename(aside)
+        try:
+            ready.rename(place)
+        except BaseException:
+            if aside.exists():
+                aside.rename(place)
+            raise
+
+    def _find(self, name: str) -> tuple[str, Installed]:
+        every = self._records.all()
+        for item, record in every.items():
+            if name in (item, record.key, item.partition("/")[2]) and name:
+                return item, record
+        known = ", ".join(record.key or item for item, record in every.items()) or "none"
+        raise InstallRefused(f"{name!r} was not installed by this command; there are {known}")
+
+    def _lying(self, name: str) -> tuple[str, Path, str]:
+        """What lies among the bot's plugins, installed or put there by hand."""
+        listed = {each.item: each.key for each in read_list(self.data_dir)}
+        for path in sorted(self._plugins.iterdir()) if self._plugins.is_dir() else ():
+            stem = path.stem if path.suffix == ".py" else path.name
+            item = f"local/{stem}"
+            if stem.startswith((".", "_")):
+                continue
+            record = self._records.all().get(item)
+            key = (record.key if record else "") or listed.get(item, "")
+            if name and name in (item, stem, key):
+                return item, path, key or look(path).key
+        raise InstallRefused(f"there is no plugin {name!r} in {self._plugins}")
+
+    def _follow(self, item: str, key: str) -> None:
+        """Have a bot that runs look into the folder."""
+        Choices(self.data_dir).choose(item, key, wanted=Choices(self.data_dir).wanted(item))
+
+
+def _aside(staging: Path) -> Path:
+    """Where what was there before lies until the new files are there; deleted with the folder."""
+    return staging / "replaced"
+
+
+def _record(source: Source, fetched: Fetched, place: Path, looked: Looked) -> Installed:
+    return recorded(
+        source,
+        place,
+        _as_placed(fetched, place),
+        key=looked.key,
+        version=looked.version,
+        commit=fetched.commit,
+    )
+
+
+def _as_placed(fetched: Fetched, place: Path) -> dict[str, str]:
+    """Digests under the names that the files will have."""
+    found = digests(fetched.path)
+    return {place.name: next(iter(found.values()))} if fetched.path.is_file() else found

@@ -1,0 +1,98 @@
+"""What was installed from where, with the digest of each file: one file under the data folder."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from nekro_core.cli.plugin_kit.files import FilesRefused, changes, digests
+from nekro_core.cli.plugin_kit.sources import Kind, Source
+from nekro_core.plugins.host.moving_files import forget, is_lost, settle
+from nekro_core.plugins.host.registry import LOCAL_FOLDER
+from nekro_core.system.atomic_files import write_whole
+
+FILE_NAME = "plugins.installed.json"
+
+
+class Installed(msgspec.Struct, frozen=True, kw_only=True):
+    """One plugin as it was installed. ``at`` is seconds since 1970, ``files`` SHA-256 by path."""
+
+    path: str
+    key: str
+    version: str
+    kind: Kind
+    address: str
+    ref: str = ""
+    commit: str = ""
+    at: float = 0.0
+    files: dict[str, str] = {}
+
+    @property
+    def source(self) -> Source:
+        """Where it came from."""
+        return Source(self.kind, self.address, self.ref)
+
+
+class Records:
+    """The file, read anew at each use: a bot and a command may both have it open."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data = data_dir
+        self._path = data_dir / FILE_NAME
+
+    def all(self) -> Mapping[str, Installed]:
+        """Everything that was installed, by item. A file that cannot be read counts as none."""
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, Installed])
+        except (OSError, msgspec.MsgspecError):
+            return {}
+
+    def put(self, item: str, record: Installed | None) -> None:
+        """Remember what was installed, or with None that it is gone."""
+        every = {**self.all(), item: record}
+        kept = {key: value for key, value in every.items() if value is not None}
+        write_whole(self._path, msgspec.json.format(msgspec.json.encode(kept)))
+
+    def changed_since(self, item: str) -> list[str]:
+        """What is different from what was installed, a line a file; nothing for what was not."""
+        record = self.all().get(item)
+        if record is None:
+            return []
+        place = self._data / LOCAL_FOLDER / record.path
+        try:
+            return changes(record.files, digests(place)) if place.exists() else ["gone as a whole"]
+        except (OSError, FilesRefused) as error:
+            return [str(error)]
+
+
+def recorded(
+    source: Source, place: Path, files: dict[str, str], *, key: str, version: str, commit: str
+) -> Installed:
+    """The record of a plugin whose files, with these digests, are in their place, or will be."""
+    return Installed(
+        path=place.name,
+        key=key,
+        version=version,
+        kind=source.kind,
+        address=source.address,
+        ref=source.ref,
+        commit=commit,
+        at=time.time(),
+        files=files,
+    )
+
+
+def finish(data_dir: Path) -> None:
+    """Put right what a killed command left, and remember what came of it. Raises `OSError`."""
+    plan = settle(data_dir)
+    if plan is None:
+        return
+    record = msgspec.json.decode(plan.record, type=Installed | None)
+    records = Records(data_dir)
+    there = (data_dir / plan.place).exists()
+    if record and there and (plan.came or plan.item not in records.all()):
+        records.put(plan.item, record)
+    elif is_lost(data_dir, plan):
+        records.put(plan.item, None)
+    forget(data_dir)

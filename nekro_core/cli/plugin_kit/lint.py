@@ -1,0 +1,95 @@
+"""What an author will wish to have known, found in the text of a plugin and in its tools."""
+
+import ast
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from nekro_core.cli.plugin_kit.inspect import sources
+from nekro_core.tools.problem import Problem, Severity
+from nekro_core.tools.tool import Tool, Visibility
+
+LANGUAGES = ("en", "zh", "ja")
+LONG_TOOL = 500
+"""Tokens. A prompt holds dozens of tools, and a model reads all of them each time."""
+
+_BLOCKING = frozenset(
+    {
+        "time.sleep", "input", "os.system", "urllib.request.urlopen", "subprocess.run",
+        "subprocess.call", "subprocess.check_call", "subprocess.check_output",
+    }
+)  # fmt: skip
+_BLOCKING_MODULES = frozenset({"requests"})
+
+
+def blocking_calls(plugin: Path) -> Iterator[Problem]:
+    """Calls that hold every chat up, because they stand in an ``async def`` and wait."""
+    for path in sources(plugin):
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError):
+            continue  # the loader says so, with the line
+        for function in ast.walk(tree):
+            if isinstance(function, ast.AsyncFunctionDef):
+                for call in _calls_of(function):
+                    name = ast.unparse(call.func)
+                    if name in _BLOCKING or name.partition(".")[0] in _BLOCKING_MODULES:
+                        yield Problem(
+                            severity=Severity.WARNING,
+                            message=f"{name}() waits, and every chat waits with it",
+                            where=f"{path}:{call.lineno}",
+                            remedy="await the asynchronous kind (httpx.AsyncClient, anyio.sleep, "
+                            "anyio.run_process), or await anyio.to_thread.run_sync(...)",
+                        )
+
+
+def _calls_of(function: ast.AsyncFunctionDef) -> Iterator[ast.Call]:
+    """Calls that run in this function, not in one that it defines."""
+    waiting: list[ast.AST] = [*function.body]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            continue
+        if isinstance(node, ast.Call):
+            yield node
+        waiting.extend(ast.iter_child_nodes(node))
+
+
+def tool_advice(
+    tools: Sequence[Tool], costs: Sequence[int], *, can_teach: bool = True
+) -> Iterator[Problem]:
+    """What makes a tool hard to use or dear. ``costs`` are its tokens in a prompt; a plugin that
+    was written for another host has no place for examples, and cannot teach."""
+    for tool, cost in zip(tools, costs, strict=True):
+        taught = {example.language for example in tool.examples}
+        missing = [language for language in LANGUAGES if language not in taught]
+        if (
+            can_teach
+            and tool.visibility is Visibility.VISIBLE
+            and tool.for_small_models
+            and missing
+        ):
+            yield Problem(
+                severity=Severity.WARNING,
+                message=f"{tool.name}: no worked example in {', '.join(missing)}: the built-in "
+                "small model learns from nothing else",
+                where=tool.where,
+                remedy="add to the docstring's Example: '# User: what a person says', below it "
+                "the call",
+            )
+        if cost > LONG_TOOL:
+            yield Problem(
+                severity=Severity.WARNING,
+                message=f"{tool.name}: {cost} tokens of every prompt",
+                where=tool.where,
+                remedy="shorten its docstring",
+            )
+        told = f"{tool.description} {tool.summary} {tool.details}"
+        bare = [each.name for each in tool.parameters if not each.description]
+        bare = [name for name in bare if name not in told]
+        if bare:
+            yield Problem(
+                severity=Severity.WARNING,
+                message=f"{tool.name}: nothing says what {', '.join(bare)} means",
+                where=tool.where,
+                remedy="describe it under Args in the docstring",
+            )

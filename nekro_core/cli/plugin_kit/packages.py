@@ -1,0 +1,23 @@
+"""Packages for a bot of the author's own: what a plugin needs and this environment has not."""
+
+from functools import partial
+from pathlib import Path
+from typing import TextIO
+
+import anyio.to_thread
+
+from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.plugins.packages.needs import needs_of
+from nekro_core.testing.link import link_plugin
+
+
+async def fetch_packages(
+    plugin: Path, data_dir: Path, settings: PluginSettings, out: TextIO
+) -> None:
+    """Get them for the bot of a data folder, and say which. Raises `NoPlugin`, `NeedsUnreadable`
+    and `PackagesRefused`."""
+    item = link_plugin(plugin, data_dir)
+    needs, shelf = needs_of(plugin, item), settings.shelf(data_dir)
+    if any(not shelf.has(need.requirement) for need in needs):
+        got = await anyio.to_thread.run_sync(partial(shelf.fulfil, item, needs))
+        out.writelines(f"got {name} {version}\n" for name, version in got.items())

@@ -1,0 +1,48 @@
+"""What was found in a plugin's files, in lines for an operator to read."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+from nekro_core.cli.plugin_kit.inspect import Looked
+from nekro_core.plugins.host.registry import LOCAL_FOLDER
+from nekro_core.plugins.host.switches import ListedPlugin
+
+RIGHTS = (
+    "Whatever stands here: a plugin runs in the bot's process, with all that the bot's user may do."
+)
+
+
+def plain(text: str) -> str:
+    """A line that holds what strangers wrote, without what a terminal obeys or what turns the
+    direction of reading: a plugin's name must not wipe out the lines that tell what it does."""
+    return "".join(
+        f"\\x{ord(each):02x}" if unicodedata.category(each)[0] == "C" else each for each in text
+    )
+
+
+def abilities_text(looked: Looked) -> Iterator[str]:
+    """What the plugin does by its own code, and where that stands."""
+    if looked.tools:
+        yield f"  tools for the AI: {', '.join(looked.tools)}"
+    if looked.commands:
+        yield f"  commands for people: {', '.join(f'/{name}' for name in looked.commands)}"
+    for ability in looked.abilities:
+        yield f"  {ability.text}, at {ability.where}"
+    for text in looked.unreadable:
+        yield f"  cannot be read: {text}"
+
+
+def state_text(plugin: ListedPlugin) -> Iterator[str]:
+    """A line of the list of plugins, and below it what is wrong."""
+    tools = ", ".join(plugin.tools)
+    yield f"{plugin.state:9} {plugin.key or plugin.item} {plugin.version}  {tools}"
+    for line in (*plugin.addresses, *plugin.problems):
+        yield f"{'':10}{line}"
+
+
+def at_home(text: str, data_dir: Path, plugin: Path) -> str:
+    """A text with the places where its author knows a plugin's files, not the link in a data
+    folder behind which a bot sees them."""
+    return re.sub(rf"{re.escape(str(data_dir / LOCAL_FOLDER))}/[^/:\s]+", str(plugin), text)

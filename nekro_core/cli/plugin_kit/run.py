@@ -1,0 +1,89 @@
+"""``nekro plugin run``: a bot with one plugin, which follows its files while its author edits."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TextIO
+
+import anyio
+
+from nekro_core.app.settings import Settings, written_settings
+from nekro_core.cli.chat import bot_at_hand, converse
+from nekro_core.cli.plugin_kit.packages import fetch_packages
+from nekro_core.cli.plugin_kit.report import at_home, state_text
+from nekro_core.plugins.host.switches import LIST_NAME, read_list
+from nekro_core.testing.link import link_plugin
+
+FOLDER = "tries"
+"""Below the data folder: what bots of ``plugin run`` keep, a folder for each plugin."""
+_LINK = re.compile(r"http://\S+\?token=\S+")
+_LOOK_S = 0.2
+
+
+async def run_plugin(settings: Settings, plugin: Path, *, lines: TextIO, out: TextIO) -> int:
+    """Talk to a bot that has a plugin, in the terminal and on its page, and tell what becomes of
+    each saved file. Gives an exit status. Raises `NoPlugin`, `NeedsUnreadable` and
+    `PackagesRefused`.
+
+    It has data of its own and the model of this folder's settings; it connects to no platform.
+    """
+    own, item = _lay_out(settings.nekro_data_dir.absolute(), plugin)
+    await fetch_packages(plugin, own, settings.nekro_plugin, out)
+    known = settings.model_copy(update={"nekro_data_dir": own})
+    environment = {**_environment(), "NEKRO_DATA_DIR": str(own)}
+    async with bot_at_hand(known, out, environment=environment, folder=own) as place:
+        if place is None:
+            return 1
+        if link := _LINK.findall((own / "chat.log").read_text(errors="replace")):
+            out.write(f"its page: {link[-1]}\n")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_tell_changes, own, item, plugin, out)
+            status = await converse(place, room="", speaker="you", lines=lines, out=out)
+            tasks.cancel_scope.cancel()
+    return status
+
+
+async def _tell_changes(data: Path, item: str, plugin: Path, out: TextIO) -> None:
+    """Say what became of the plugin, now and after each time that it was loaded."""
+    seen = 0
+    while True:
+        stamp = (data / LIST_NAME).stat().st_mtime_ns if (data / LIST_NAME).exists() else 0
+        if stamp != seen:
+            seen = stamp
+            for each in read_list(data):
+                if each.item == item:
+                    out.write(at_home("\n".join(state_text(each)), data, plugin) + "\n")
+            out.flush()
+        await anyio.sleep(_LOOK_S)
+
+
+def _environment() -> Mapping[str, str]:
+    """This folder's settings and environment, without the accounts of platforms: two bots would
+    answer there. The bot runs elsewhere, so that it reads no ``.env`` itself."""
+    written = {
+        name.upper(): value
+        for name, value in written_settings().items()
+        if name.startswith("nekro_") and not name.startswith("nekro_database")
+    }
+    others = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.upper().startswith(("NEKRO_", "ONEBOT_", "WEB_", "PORT", "HOST"))
+    }
+    return {**others, **written, "NEKRO_PLUGIN__WATCH_FILES": "true", "PORT": "0"}
+
+
+def _lay_out(data: Path, plugin: Path) -> tuple[Path, str]:
+    """The folder of this plugin's bot, and the plugin's item in it."""
+    own = data / FOLDER / plugin.resolve().stem
+    item = link_plugin(plugin, own)
+    _share_weights(data / "models", own / "models")
+    return own, item
+
+
+def _share_weights(weights: Path, link: Path) -> None:
+    """The embedded model's weights are fetched once for all."""
+    weights.mkdir(parents=True, exist_ok=True)
+    if not link.exists() and not link.is_symlink():
+        link.symlink_to(weights, target_is_directory=True)

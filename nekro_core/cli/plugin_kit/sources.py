@@ -1,0 +1,138 @@
+"""Where a plugin comes from: a folder, a file, a zip, or a git repository."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from nekro_core.cli.plugin_kit.files import FilesRefused, copy_files
+from nekro_core.cli.plugin_kit.git import GitFailed, clone
+from nekro_core.cli.plugin_kit.inspect import MANIFEST, look
+from nekro_core.cli.plugin_kit.unpack import unpack
+
+Kind = Literal["folder", "file", "zip", "git"]
+_GIT = re.compile(r"(git\+\w+://|(https?|ssh|git|file)://|[\w.-]+@[\w.-]+:)")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z", re.ASCII)
+_PASSWORD = re.compile(r"\A(https?://|\w+://[^/:@]*:)[^/@]*@")
+"""Of an address: over HTTP a name alone may be a token, over ssh it is a name."""
+_NO_PLUGIN = frozenset({"setup.py", "conftest.py", "noxfile.py", "bot.py"})
+
+
+class SourceRefused(Exception):
+    """Nothing can be installed from there; says why and what is expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """``address`` without the branch or tag that stood behind its ``#``."""
+
+    kind: Kind
+    address: str
+    ref: str = ""
+
+    def __str__(self) -> str:
+        """As people are shown it: a password or a token in the address is not."""
+        shown = _PASSWORD.sub(r"\1***@", self.address) if self.kind == "git" else self.address
+        return f"{shown}#{self.ref}" if self.ref else shown
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A plugin's own copy of the files, not yet among the bot's plugins. ``name`` is what it is
+    imported as, ``commit`` git's."""
+
+    path: Path
+    name: str
+    commit: str = ""
+
+
+def parse(text: str) -> Source:
+    """What an operator wrote. Paths become absolute. Raises `SourceRefused`."""
+    if _GIT.match(text):
+        address, _, ref = text.partition("#")
+        address = address.removeprefix("git+")
+        if ref.startswith("-") or not re.fullmatch(r"[\w./-]*", ref):
+            raise SourceRefused(f"{ref!r} is no branch or tag")
+        return Source("git", address, ref)
+    path = Path(text).expanduser().absolute()
+    if path.is_dir():
+        return Source("folder", str(path))
+    if path.is_file() and path.suffix.lower() == ".zip":
+        return Source("zip", str(path))
+    if path.is_file() and path.suffix == ".py":
+        return Source("file", str(path))
+    raise SourceRefused(
+        f"{text!r}: expected a folder, a .py, a .zip, or a git address "
+        "(https://host/name.git, git+file:///folder, with #branch behind it if need be)"
+    )
+
+
+def fetch(source: Source, target: Path) -> Fetched:
+    """Copy a plugin's files below an empty folder. Blocks. Raises `SourceRefused` and
+    `FilesRefused`."""
+    commit = ""
+    files = target / "files"
+    match source.kind:
+        case "file":
+            path = Path(source.address)
+            copied = target / path.name
+            copied.write_bytes(path.read_bytes())
+            return Fetched(copied, _name(copied, path.stem))
+        case "folder":
+            copy_files(Path(source.address), files)
+        case "zip":
+            unpack(Path(source.address), files)
+            list_checked(files)
+        case "git":
+            try:
+                commit = clone(source.address, source.ref, target / "clone")
+            except GitFailed as error:
+                raise SourceRefused(str(error)) from None
+            copy_files(target / "clone", files)
+    stem = re.sub(r"\.(git|zip)$", "", source.address.rstrip("/").rpartition("/")[2])
+    found = _plugin_in(files)
+    return Fetched(found, _name(found, stem if found == files else found.stem), commit)
+
+
+def list_checked(folder: Path) -> None:
+    """Refuse a folder without files; an archive may hold folders alone."""
+    if not folder.is_dir():
+        raise FilesRefused("there is no file in it")
+
+
+def _plugin_in(folder: Path) -> Path:
+    """The plugin of a folder: itself, or the only one in it."""
+    if _is_plugin(folder):
+        return folder
+    inner = [each for each in sorted(folder.iterdir()) if each.is_dir() and _is_plugin(each)]
+    inner = [each for each in inner if each.name not in ("tests", "test", "docs")]
+    inner += [
+        each
+        for each in sorted(folder.glob("*.py"))
+        if each.name not in _NO_PLUGIN and b"NekroPlugin" in each.read_bytes()
+    ]
+    if len(inner) == 1:
+        return inner[0]
+    names = ", ".join(each.name for each in inner)
+    raise SourceRefused(
+        f"there are several plugins in it ({names}): name the folder of one"
+        if inner
+        else "there is no plugin in it: expected an __init__.py with a NekroPlugin, or a "
+        f"{MANIFEST} with a plugin.py"
+    )
+
+
+def _is_plugin(folder: Path) -> bool:
+    return (folder / "__init__.py").is_file() or (folder / MANIFEST).is_file()
+
+
+def _name(plugin: Path, otherwise: str) -> str:
+    """What it calls itself, else what its place is called, as far as that can be imported."""
+    key = look(plugin).key
+    for wanted in (key.rpartition(".")[2], otherwise):
+        name = re.sub(r"[^A-Za-z0-9_]", "_", wanted)
+        if _NAME.match(name):
+            return name
+    raise SourceRefused(
+        f"{otherwise!r} cannot be a plugin's name: letters, digits and '_', a letter first"
+    )

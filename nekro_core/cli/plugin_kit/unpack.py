@@ -1,0 +1,87 @@
+"""A zip, unpacked so that nothing of it lands anywhere but in the folder."""
+
+import re
+import stat
+import zipfile
+from pathlib import Path, PurePosixPath
+
+from nekro_core.cli.plugin_kit.files import MOST_BYTES, MOST_FILES, FilesRefused
+
+_PIECE = 1 << 20
+_BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Ways of packing that Python opens piece by piece. The others it opens as far as what it has read
+goes: some hundred bytes of them become gigabytes in memory, before any of it is counted."""
+_UNFIT = re.compile(r'[\x00-\x1f\x7f<>:"|?*]')
+"""What some system gives a meaning, or cannot have in a name."""
+
+
+def unpack(archive: Path, target: Path, *, most_bytes: int = MOST_BYTES) -> None:
+    """Unpack into a new folder. What is inside a single folder of the archive comes out of it.
+
+    Everything is looked at before anything is written. Raises `FilesRefused` for a name that leads
+    out of the folder, links, two files of one name, ciphers, ways of packing whose unpacking cannot
+    be bounded, and beyond the limits of size.
+    """
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            entries = [each for each in opened.infolist() if not each.is_dir()]
+            places = _places(archive, entries, most_bytes)
+            root = _common_root(list(places.values()))
+            left = most_bytes
+            for entry in entries:
+                place = target.joinpath(*places[entry.filename].parts[root:])
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with opened.open(entry) as inner, place.open("xb") as file:
+                    # The size in the table is the archive's word; what comes out is counted.
+                    while piece := inner.read(min(_PIECE, left + 1)):
+                        left -= len(piece)
+                        if left < 0:
+                            raise FilesRefused(f"{archive}: unpacks to over {most_bytes} bytes")
+                        file.write(piece)
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError) as error:
+        raise FilesRefused(f"{archive}: no readable zip: {error}") from None
+    except FileExistsError as error:
+        raise FilesRefused(f"{archive}: two files want the place {error.filename}") from None
+    except (OSError, RuntimeError, ValueError) as error:
+        raise FilesRefused(f"{archive}: cannot be unpacked: {error}") from None
+
+
+def _places(
+    archive: Path, entries: list[zipfile.ZipInfo], most_bytes: int
+) -> dict[str, PurePosixPath]:
+    if len(entries) > MOST_FILES or sum(each.file_size for each in entries) > most_bytes:
+        raise FilesRefused(f"{archive}: over {MOST_FILES} files or {most_bytes} bytes")
+    places: dict[str, PurePosixPath] = {}
+    taken: set[str] = set()
+    for entry in entries:
+        # Python ends a name at a NUL and turns this system's separator; Windows' stays as it was.
+        written = entry.orig_filename.replace("\\", "/")
+        place = PurePosixPath(written)
+        parts = place.parts
+        if place.is_absolute() or ".." in parts or not parts or _UNFIT.search(written):
+            raise FilesRefused(f"{archive}: {entry.orig_filename!r} leads out of its folder")
+        if stat.S_ISLNK(entry.external_attr >> 16):
+            raise FilesRefused(f"{archive}: {entry.filename!r} is a link")
+        if entry.compress_type not in _BOUNDED:
+            raise FilesRefused(
+                f"{archive}: {entry.filename!r} is packed in an unusual way: expected stored or "
+                "deflated, as zip programs pack unless told otherwise"
+            )
+        if entry.flag_bits & 0x1:
+            raise FilesRefused(f"{archive}: {entry.filename!r} needs a password")
+        if written.casefold() in taken:
+            raise FilesRefused(f"{archive}: two files are called {entry.filename!r}")
+        taken.add(written.casefold())
+        places[entry.filename] = place
+    if not places:
+        raise FilesRefused(f"{archive}: there is no file in it")
+    return places
+
+
+def _common_root(places: list[PurePosixPath]) -> int:
+    """How many folders all files lie in."""
+    if any(place.name in ("__init__.py", "_manifest.json") and len(place.parts) == 1
+           for place in places):  # fmt: skip
+        return 0
+    first = {place.parts[0] for place in places}
+    return 1 if len(first) == 1 and all(len(place.parts) > 1 for place in places) else 0

@@ -1,0 +1,178 @@
+"""``ctx.emoji``: pictures that stand for a feeling, kept under ``data/emoji``."""
+
+import base64
+import hashlib
+import json
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from nekro_core.compat.maibot.capabilities.call import Answer, Asked, NotDone, Offered, done
+from nekro_core.compat.maibot.capabilities.thinking import ask
+from nekro_core.compat.maibot.results import decoded
+from nekro_core.llm.model import ImagePart, PromptMessage, TextPart
+from nekro_core.tools.content import ContentError, ImageContent, contents
+
+_INDEX = "index.json"
+_MOST = 500
+_QUESTION = (
+    "Describe this sticker in one short sentence, then a line with the feelings that it shows, "
+    "separated by commas."
+)
+
+Entry = dict[str, Any]
+
+
+async def register(asked: Asked) -> Answer:
+    """``emoji.register``: the picture is looked at by a model that sees, to be found by words."""
+    data = decoded(asked.text("emoji_base64", needed=True))
+    try:
+        encoded = base64.b64encode(data or b"").decode()
+        (picture,) = contents(
+            [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{encoded}"}}]
+        )
+    except ContentError as error:
+        raise NotDone(f"emoji.register: {error}") from None
+    assert isinstance(picture, ImageContent)
+    number = hashlib.sha256(picture.data).hexdigest()[:32]
+    kept = await _read(asked)
+    if number not in kept and len(kept) >= _MOST:
+        raise NotDone(f"emoji.register: there are {_MOST} already; delete some")
+    described = {
+        "description": asked.text("description"),
+        "emotion": asked.args.get("emotion") or [],
+    }
+    model = asked.host.ports.services.model
+    if not described["description"] and model is not None and model.profile.vision:
+        message = PromptMessage(
+            "user", (TextPart(_QUESTION), ImagePart(picture.data, picture.mime))
+        )
+        words = str((await ask(asked, (message,)))["response"]).strip()
+        first, _, feelings = words.partition("\n")
+        described = {
+            "description": first,
+            "emotion": [each.strip() for each in feelings.split(",") if each.strip()],
+        }
+    hooked = await asked.host.stages.hook(
+        "emoji.register.after_build_description", {"emoji_hash": number, **described}
+    )
+    if hooked.aborted:
+        raise NotDone("emoji.register: a plugin's hook refused it")
+    ending = picture.mime.rpartition("/")[2]
+    entry = {**hooked.kwargs, "file": f"{number}.{ending}", "hash": number}
+    folder = _folder(asked)
+    await anyio.Path(folder).mkdir(parents=True, exist_ok=True)
+    await anyio.Path(folder / entry["file"]).write_bytes(picture.data)
+    await _write(asked, {**kept, number: entry})
+    return done(hash=number, description=entry["description"], emotion=entry["emotion"])
+
+
+async def delete(asked: Asked) -> Answer:
+    """``emoji.delete``."""
+    number, kept = asked.text("emoji_hash", needed=True), await _read(asked)
+    entry = kept.pop(number, None)
+    if entry is None:
+        raise NotDone(f"emoji.delete: there is no {number!r}")
+    await anyio.Path(_folder(asked) / entry["file"]).unlink(missing_ok=True)
+    await _write(asked, kept)
+    return done(hash=number)
+
+
+async def some(asked: Asked) -> Answer:
+    """``emoji.get_random``."""
+    entries = list((await _read(asked)).values())
+    wanted = min(asked.number("count", 5, 50), len(entries))
+    chosen = random.sample(entries, wanted)
+    return done(emojis=[await _shown(asked, each) for each in chosen])
+
+
+async def everything(asked: Asked) -> Answer:
+    """``emoji.get_all``."""
+    return done(emojis=[await _shown(asked, each) for each in (await _read(asked)).values()])
+
+
+async def by_description(asked: Asked) -> Answer:
+    """``emoji.get_by_description``: the one whose words are nearest; None where none is."""
+    wanted = asked.text("description", needed=True)
+    stages = asked.host.stages
+    begun = await stages.hook("emoji.maisaka.before_select", {"description": wanted})
+    if begun.aborted:
+        return done(emoji=None)
+    wanted = str(begun.kwargs["description"]).casefold()
+    pairs = {wanted[i : i + 2] for i in range(max(len(wanted) - 1, 1))}
+    best: tuple[int, Entry] | None = None
+    for entry in (await _read(asked)).values():
+        told = f"{entry['description']} {' '.join(map(str, entry['emotion']))}".casefold()
+        score = sum(pair in told for pair in pairs)
+        if score and (best is None or score > best[0]):
+            best = (score, entry)
+    if best is None:
+        return done(emoji=None)
+    shown = await _shown(asked, best[1])
+    ended = await stages.hook("emoji.maisaka.after_select", {"emoji": shown})
+    return done(emoji=None if ended.aborted else ended.kwargs["emoji"])
+
+
+async def count(asked: Asked) -> Answer:
+    """``emoji.get_count``."""
+    return done(count=len(await _read(asked)))
+
+
+async def info(asked: Asked) -> Answer:
+    """``emoji.get_info``."""
+    number = len(await _read(asked))
+    return done(info={"current_count": number, "max_count": _MOST, "available_emojis": number})
+
+
+async def emotions(asked: Asked) -> Answer:
+    """``emoji.get_emotions``."""
+    found = [each for entry in (await _read(asked)).values() for each in entry["emotion"]]
+    return done(emotions=sorted(set(map(str, found))))
+
+
+def _folder(asked: Asked) -> Path:
+    return asked.host.ports.services.data_dir / "emoji"
+
+
+async def _read(asked: Asked) -> dict[str, Entry]:
+    try:
+        text = await anyio.Path(_folder(asked) / _INDEX).read_text("utf-8")
+        kept: dict[str, Entry] = json.loads(text)
+    except (OSError, ValueError):
+        return {}
+    return kept
+
+
+async def _write(asked: Asked, kept: Mapping[str, Entry]) -> None:
+    path = anyio.Path(_folder(asked) / _INDEX)
+    fresh = path.with_suffix(".new")
+    await fresh.write_text(json.dumps(kept, ensure_ascii=False), "utf-8")
+    await fresh.replace(path)
+
+
+async def _shown(asked: Asked, entry: Entry) -> Entry:
+    try:
+        data = await anyio.Path(_folder(asked) / entry["file"]).read_bytes()
+    except OSError:
+        data = b""
+    return {
+        "base64": base64.b64encode(data).decode(),
+        "description": entry["description"],
+        "emotion": ",".join(map(str, entry["emotion"])),
+        "hash": entry["hash"],
+    }
+
+
+TABLE: Mapping[str, Offered] = {
+    "emoji.get_random": Offered(some),
+    "emoji.get_by_description": Offered(by_description),
+    "emoji.get_count": Offered(count),
+    "emoji.get_info": Offered(info),
+    "emoji.get_emotions": Offered(emotions),
+    "emoji.get_all": Offered(everything),
+    "emoji.register": Offered(register, "works; described by a model that sees, if there is one"),
+    "emoji.delete": Offered(delete),
+}

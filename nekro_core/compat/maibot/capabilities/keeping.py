@@ -1,0 +1,257 @@
+"""``ctx.config`` and ``ctx.db``: a plugin's own values and tables, and a look at the bot's."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from nekro_core.chat import ChatKey, ChatKeyError
+from nekro_core.compat.maibot.capabilities.call import Answer, Asked, NotDone, Offered, done
+from nekro_core.compat.maibot.wire import readable
+
+_MOST_ROWS = 10_000
+_MOST_TEXT = 4 * 1024 * 1024
+_SHARED = ("Messages", "ChatStreams", "PersonInfo")
+"""Tables of MaiBot that plugins read: made of the bot's own, and read only."""
+
+Row = dict[str, Any]
+
+
+async def config_get(asked: Asked) -> Answer:
+    """``config.get``: a dotted key, in the plugin's own configuration, then in what is known of
+    the bot."""
+    key = asked.text("key", needed=True)
+    for values in (asked.live.settings, asked.host.facts()):
+        found, value = _looked_up(values, key)
+        if found:
+            return done(value=value)
+    return done(value=asked.args.get("default"))
+
+
+async def config_plugin(asked: Asked) -> Answer:
+    """``config.get_plugin``: the plugin's own; another's may hold keys and passwords."""
+    wanted = asked.text("plugin_name")
+    if wanted and wanted not in (asked.live.plugin_id, asked.live.folder.name):
+        raise NotDone(f"config.get_plugin: {wanted!r} is another plugin's: it may hold its keys")
+    return done(value=dict(asked.live.settings))
+
+
+async def rows(asked: Asked) -> Answer:
+    """``database.get``."""
+    found = await _found(asked)
+    if asked.args.get("single_result") is True:
+        return done(result=found[0] if found else None)
+    return done(result=found)
+
+
+async def save(asked: Asked) -> Answer:
+    """``database.save``: a new row, or other values for the one with this key."""
+    data = _data(asked)
+    model = _own_model(asked)
+    table = await _table(asked, model)
+    key, value = asked.text("key_field") or "id", asked.args.get("key_value")
+    found = next((row for row in table if value is not None and row.get(key) == value), None)
+    if found is None:
+        found = {"id": max((int(row.get("id") or 0) for row in table), default=0) + 1}
+        if value is not None:
+            found[key] = value
+        table.append(found)
+    found.update(data)
+    await _put(asked, model, table)
+    return done(result=dict(found))
+
+
+async def delete(asked: Asked) -> Answer:
+    """``database.delete``: rows that match; without filters nothing is, and it is said."""
+    if not asked.args.get("filters"):
+        raise NotDone("database.delete: without filters every row would go; give some")
+    model = _own_model(asked)
+    table = await _table(asked, model)
+    match = _matcher(asked.args.get("filters"))
+    left = [row for row in table if not match(row)]
+    await _put(asked, model, left)
+    return done(result=len(table) - len(left), count=len(table) - len(left))
+
+
+async def count(asked: Asked) -> Answer:
+    """``database.count``."""
+    return done(count=len(await _found(asked, limited=False)))
+
+
+async def query(asked: Asked) -> Answer:
+    """``database.query``: any of the others, by name."""
+    match asked.text("query_type") or "get":
+        case "get":
+            return await rows(asked)
+        case "create":
+            return await save(asked)
+        case "update":
+            return await _update(asked)
+        case "delete":
+            return await delete(asked)
+        case "count":
+            answer = await count(asked)
+            return done(result=answer["count"])
+        case other:
+            raise NotDone(f"database.query: {other!r}; there is get, create, update, delete, count")
+
+
+async def _update(asked: Asked) -> Answer:
+    data, model = _data(asked), _own_model(asked)
+    table = await _table(asked, model)
+    match = _matcher(asked.args.get("filters"))
+    changed = [row for row in table if match(row)]
+    for row in changed:
+        row.update(data)
+    await _put(asked, model, table)
+    return done(result=len(changed))
+
+
+async def _found(asked: Asked, *, limited: bool = True) -> list[Row]:
+    model = asked.text("model_name", needed=True)
+    table = await (_shared(asked, model) if model in _SHARED else _table(asked, model))
+    match = _matcher(asked.args.get("filters"))
+    found = [row for row in table if match(row)]
+    order = asked.args.get("order_by") or []
+    for field in reversed([order] if isinstance(order, str) else list(order)):
+        found.sort(key=_by(str(field).lstrip("-")), reverse=str(field).startswith("-"))
+    if limited and asked.args.get("limit") is not None:
+        found = found[: asked.number("limit", _MOST_ROWS, _MOST_ROWS)]
+    return found
+
+
+async def _shared(asked: Asked, model: str) -> list[Row]:
+    store = asked.host.ports.store
+    if model == "ChatStreams":
+        return [await asked.host.stream(key) for key in (await store.chats.all())[:_MOST_ROWS]]
+    filters = asked.args.get("filters") or {}
+    if model == "PersonInfo":
+        name = str(filters.get("person_name") or filters.get("nickname") or "")
+        return [
+            {"person_id": f"{place}:{user}", "user_id": user, "person_name": name, "nickname": name}
+            for place, user in (await store.users.named(name) if name else ())
+        ]
+    try:
+        given = filters.get("chat_id") or filters.get("stream_id") or filters.get("session_id")
+        key = ChatKey.parse(str(given)) if given else None
+    except ChatKeyError as error:
+        raise NotDone(f"{asked.name}: {error}") from None
+    records = await store.messages.between(key, 0.0, 4e9, 1000)
+    return [_flat(asked.host.message(record)) for record in records]
+
+
+def _flat(message: Mapping[str, Any]) -> Row:
+    user = message["message_info"]["user_info"]
+    return {
+        **message,
+        "user_id": user["user_id"],
+        "user_nickname": user["user_nickname"],
+        "display_message": readable([message]),
+    }
+
+
+def _own_model(asked: Asked) -> str:
+    model = asked.text("model_name", needed=True)
+    if model in _SHARED:
+        raise NotDone(f"{asked.name}: {model} is the bot's own and can only be read")
+    return model
+
+
+def _data(asked: Asked) -> Mapping[str, Any]:
+    data = asked.args.get("data")
+    if not isinstance(data, Mapping):
+        raise NotDone(f"{asked.name}: data must be a dict, got {type(data).__name__}")
+    return data
+
+
+async def _table(asked: Asked, model: str) -> list[Row]:
+    kept = await asked.host.ports.services.plugin_data.get(
+        asked.live.plugin.key, store_key=_place(model)
+    )
+    table: list[Row] = json.loads(kept) if kept else []
+    return table
+
+
+async def _put(asked: Asked, model: str, table: Sequence[Row]) -> None:
+    try:
+        text = json.dumps(table, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise NotDone(f"{asked.name}: {error}; rows hold texts, numbers, lists and dicts") from None
+    if len(text) > _MOST_TEXT or len(table) > _MOST_ROWS:
+        raise NotDone(
+            f"{asked.name}: {model} would be larger than {_MOST_ROWS} rows or {_MOST_TEXT} "
+            "characters: keep a database of your own in ctx.paths.data_dir"
+        )
+    await asked.host.ports.services.plugin_data.set(
+        asked.live.plugin.key, text, store_key=_place(model)
+    )
+
+
+def _place(model: str) -> str:
+    return f"table:{model}"[:200]
+
+
+def _matcher(filters: Any) -> Callable[[Row], bool]:
+    """Equal values; or a comparison behind two underscores, as plugins write them."""
+    if not filters:
+        return lambda _row: True
+    if not isinstance(filters, Mapping):
+        raise NotDone(f"filters must be a dict, got {type(filters).__name__}")
+    for key in filters:
+        _, _, operator = str(key).partition("__")
+        if operator and operator not in _OPERATORS:
+            raise NotDone(f"filter {key!r}: there is {', '.join(sorted(_OPERATORS))}")
+
+    def match(row: Row) -> bool:
+        for key, wanted in filters.items():
+            name, _, operator = str(key).partition("__")
+            try:
+                if not _OPERATORS[operator or "eq"](row.get(name), wanted):
+                    return False
+            except TypeError:
+                return False
+        return True
+
+    return match
+
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "eq": lambda value, wanted: bool(value == wanted),
+    "ne": lambda value, wanted: bool(value != wanted),
+    "gt": lambda value, wanted: bool(value > wanted),
+    "gte": lambda value, wanted: bool(value >= wanted),
+    "lt": lambda value, wanted: bool(value < wanted),
+    "lte": lambda value, wanted: bool(value <= wanted),
+    "in": lambda value, wanted: value in wanted,
+    "contains": lambda value, wanted: wanted in value,
+}
+
+
+def _by(name: str) -> Callable[[Row], tuple[int, Any]]:
+    return lambda row: _sortable(row.get(name))
+
+
+def _sortable(value: Any) -> tuple[int, Any]:
+    if isinstance(value, bool | int | float):
+        return (1, float(value))
+    return (0, "") if value is None else (2, str(value))
+
+
+def _looked_up(values: Mapping[str, Any], key: str) -> tuple[bool, Any]:
+    now: Any = values
+    for part in key.split("."):
+        if not isinstance(now, Mapping) or part not in now:
+            return False, None
+        now = now[part]
+    return True, now
+
+
+TABLE: Mapping[str, Offered] = {
+    "config.get": Offered(config_get),
+    "config.get_plugin": Offered(config_plugin, "works; of the plugin itself alone"),
+    "config.get_all": Offered(config_plugin),
+    "database.get": Offered(rows, "works; of MaiBot's tables Messages, ChatStreams, PersonInfo"),
+    "database.save": Offered(save, "works; in the plugin's own tables"),
+    "database.delete": Offered(delete, "works; never without filters"),
+    "database.count": Offered(count),
+    "database.query": Offered(query),
+}

@@ -1,0 +1,128 @@
+"""``ctx.maisaka`` and ``ctx.frequency``: the mind of the bot in a chat, as far as it has one."""
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+
+from nekro_core.chat import Image, plain_text
+from nekro_core.compat.maibot.capabilities.call import Answer, Asked, NotDone, Offered, done
+from nekro_core.compat.maibot.capabilities.sending import context_of, segments
+from nekro_core.compat.maibot.capabilities.thinking import ask
+from nekro_core.compat.maibot.parts import merged, message_dicts
+from nekro_core.compat.maibot.wire import readable
+from nekro_core.llm.model import PromptMessage
+
+_HISTORY = 30
+
+
+async def append(asked: Asked) -> Answer:
+    """``maisaka.context.append``: a line in the chat's record, that the model reads and nobody is
+    sent."""
+    chat = asked.chat()
+    words = asked.text("visible_text")
+    if not words:
+        pieces = await segments(context_of(asked, chat), asked.args.get("segments"))
+        words = plain_text(pieces)
+    if not words.strip():
+        raise NotDone("maisaka.context.append: there is nothing to read in it")
+    user = asked.args.get("user_info")
+    name = user.get("user_nickname") if isinstance(user, Mapping) else ""
+    line = f"{name}: {words}" if name else words
+    await _note(asked, f"[{asked.text('source_kind') or asked.live.plugin_id}] {line}")
+    return done(message_id=asked.text("message_id"), appended=True)
+
+
+async def trigger(asked: Asked) -> Answer:
+    """``maisaka.proactive.trigger``: the bot is woken and told what is wanted of it."""
+    intent = asked.text("intent", needed=True)
+    reason = asked.text("reason")
+    line = f"[{asked.live.plugin_id}] {intent}" + (f" (why: {reason})" if reason else "")
+    await _note(asked, line, wake=True)
+    return done(triggered=True)
+
+
+async def reply(asked: Asked) -> Answer:
+    """``maisaka.reply.generate``: an answer to the chat in the bot's own voice, not sent."""
+    chat, host = asked.chat(), asked.host
+    records = await host.ports.store.messages.newest(chat, _HISTORY)
+    history = readable([host.message(each) for each in records])
+    system = "\n".join(filter(None, (host.ports.persona, asked.text("format_instruction"))))
+    wanted = asked.text("reference")
+    kwargs: dict[str, Any] = {"session_id": str(chat), "reference": wanted}
+    begun = await host.stages.hook("maisaka.replyer.before_request", kwargs)
+    if begun.aborted:
+        raise NotDone("maisaka.reply.generate: a plugin's hook stopped it")
+    prompt = f"What was said:\n{history}\n\nWrite the next message. {begun.kwargs['reference']}"
+    messages: tuple[PromptMessage, ...] = (PromptMessage.of("user", prompt),)
+    if system:
+        messages = (PromptMessage.of("system", system), *messages)
+    shown = message_dicts(messages)
+    asking = await host.stages.hook(
+        "maisaka.replyer.before_model_request", {"session_id": str(chat), "messages": shown}
+    )
+    answer = await ask(asked, merged(messages, shown, asking.kwargs["messages"]))
+    ended = await host.stages.hook(
+        "maisaka.replyer.after_response",
+        {"session_id": str(chat), "response": answer["response"]},
+    )
+    return done(text=str(ended.kwargs["response"]).strip(), selected_expression_ids=[])
+
+
+async def resolve_image(asked: Asked) -> Answer:
+    """``maisaka.context.resolve_image``: a picture of a message, by the message's id."""
+    source = asked.text("source_id", needed=True)
+    messages = asked.host.ports.store.messages
+    chat = asked.chat()
+    if source.startswith("seq:") and source[4:].isdigit():
+        record = await messages.get(int(source[4:]))
+    else:
+        record = await messages.by_message_id(chat, source)
+    if record is None or record.chat_key != chat:
+        raise NotDone(f"maisaka.context.resolve_image: this chat has no message {source!r}")
+    pictures = [each.media for each in record.segments if isinstance(each, Image)]
+    index = asked.args.get("index", 0)
+    if not isinstance(index, int) or not 0 <= index < len(pictures):
+        raise NotDone(f"maisaka.context.resolve_image: it has {len(pictures)} pictures")
+    try:
+        data = await anyio.Path(pictures[index].path).read_bytes()
+    except OSError:
+        raise NotDone("maisaka.context.resolve_image: the picture is not kept any more") from None
+    encoded = base64.b64encode(data).decode()
+    return done(binary_data_base64=encoded, binary_hash=pictures[index].sha256)
+
+
+async def talk_value(asked: Asked) -> Answer:
+    """``frequency.get_current_talk_value`` and ``get_adjust``."""
+    return done(value=asked.host.talk.get(str(asked.chat("chat_id", "stream_id")), 1.0))
+
+
+async def set_adjust(asked: Asked) -> Answer:
+    """``frequency.set_adjust``."""
+    value = asked.args.get("value")
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise NotDone(f"frequency.set_adjust: value {value!r} is no number")
+    asked.host.talk[str(asked.chat("chat_id", "stream_id"))] = float(value)
+    return done()
+
+
+async def _note(asked: Asked, line: str, *, wake: bool = False) -> None:
+    chat = asked.chat()
+    ctx = context_of(asked, chat)
+    if ctx.chat != chat and asked.live.plugin.key not in ctx.services.may_send_elsewhere:
+        raise NotDone(f"{asked.name}: {chat} is another chat (NEKRO_PLUGIN__MAY_SEND_ELSEWHERE)")
+    await ctx.services.journal.note(chat, line, run_id=ctx.run_id, trigger=wake)
+
+
+TABLE: Mapping[str, Offered] = {
+    "maisaka.context.append": Offered(append, "works; pictures are told of in words"),
+    "maisaka.context.resolve_image": Offered(resolve_image),
+    "maisaka.proactive.trigger": Offered(trigger),
+    "maisaka.reply.generate": Offered(reply, "works; no expressions are learned here"),
+    "frequency.get_current_talk_value": Offered(talk_value),
+    "frequency.get_adjust": Offered(talk_value),
+    "frequency.set_adjust": Offered(
+        set_adjust, "partly: kept, and without effect: triggers are the operator's"
+    ),
+}

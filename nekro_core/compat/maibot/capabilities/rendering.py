@@ -1,0 +1,221 @@
+"""``ctx.render``: a page of HTML as a picture, drawn by Chromium where the machine has one."""
+
+import base64
+import io
+import mimetypes
+import os
+import shutil
+import unicodedata
+from collections.abc import Awaitable, Callable, Mapping
+from html.parser import HTMLParser
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+from anyio import to_thread
+from loguru import logger
+from PIL import Image, ImageDraw, ImageFont
+
+from nekro_core.chat import sound_html
+from nekro_core.compat.maibot.capabilities.call import Answer, Asked, NotDone, Offered, done
+from nekro_core.delivery.errors import NotFetched
+from nekro_core.media.sniff import HEAD, sniff
+
+_PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+_LONGEST_S = 60.0
+_NO_WAY_OUT = (
+    "--proxy-server=http://nowhere.invalid:1",
+    "--proxy-bypass-list=<-loopback>",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+)
+"""A page's scripts may open what no route sees, a WebSocket for example: Chromium itself reaches
+nobody, not even this machine."""
+_MOST_HTML = 4 * 1024 * 1024
+_MOST_PIXELS = 4096
+_WIDTH = 800
+_LINE = 30
+_MARGIN = 24
+
+
+async def html2png(asked: Asked) -> Answer:
+    """``render.html2png``: with Playwright and Chromium as they draw it; else its words."""
+    html = asked.text("html", needed=True)
+    if len(html) > _MOST_HTML:
+        raise NotDone(f"render.html2png: {len(html)} characters, at most {_MOST_HTML}")
+    program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
+    limit_s = min((asked.number("render_timeout_ms", 30_000, 60_000)) / 1000, _LONGEST_S)
+    drawn: tuple[bytes, int, int] | None = None
+    if program is not None:
+        try:
+            with anyio.fail_after(limit_s):
+                drawn = await _drawn(asked, html, program)
+        except TimeoutError:
+            raise NotDone(f"render.html2png: it took over {limit_s:g} s") from None
+    if drawn is None:
+        drawn = await to_thread.run_sync(_words_drawn, html)
+    png, width, height = drawn
+    return done(
+        result={
+            "image_base64": base64.b64encode(png).decode(),
+            "base64": base64.b64encode(png).decode(),
+            "mime_type": "image/png",
+            "width": width,
+            "height": height,
+        }
+    )
+
+
+async def _drawn(asked: Asked, html: str, program: str) -> tuple[bytes, int, int] | None:
+    """The page as Chromium shows it; nothing where Playwright is not installed. A page may show
+    what it holds itself; the network only where the plugin asks for it, files of ours never."""
+    try:
+        from playwright.async_api import Error, async_playwright  # noqa: PLC0415 - optional
+    except ImportError:
+        return None
+    args = asked.args
+    viewport = args.get("viewport") if isinstance(args.get("viewport"), Mapping) else {}
+    assert isinstance(viewport, Mapping)
+    size = {
+        "width": _bounded(viewport.get("width"), 1280),
+        "height": _bounded(viewport.get("height"), 720),
+    }
+    scale = args.get("device_scale_factor", 2.0)
+    scale = min(max(float(scale), 0.5), 4.0) if isinstance(scale, int | float) else 2.0
+    allowed = _fetched_for(asked, network=args.get("allow_network") is True)
+
+    # As root Chromium has no sandbox of its own; what it draws is the plugin's, which runs here.
+    flags = [*_NO_WAY_OUT, "--no-sandbox"] if os.geteuid() == 0 else [*_NO_WAY_OUT]
+    try:
+        async with async_playwright() as playwright:
+            browser = await playwright.chromium.launch(executable_path=program, args=flags)
+            try:
+                page = await browser.new_page(viewport=size, device_scale_factor=scale)  # type: ignore[arg-type]
+                await page.route("**/*", allowed)
+                until = args.get("wait_until")
+                waits = until if until in _WAITS else "load"
+                await page.set_content(html, wait_until=waits)  # type: ignore[arg-type]
+                if selector := asked.text("wait_for_selector"):
+                    await page.wait_for_selector(selector)
+                if args.get("wait_for_timeout_ms"):
+                    pause = asked.number("wait_for_timeout_ms", 1, 10_000)
+                    await page.wait_for_timeout(pause)
+                clear = args.get("omit_background") is True
+                if args.get("full_page") is True:
+                    png = await page.screenshot(full_page=True, omit_background=clear)
+                else:
+                    element = page.locator(asked.text("selector") or "body").first
+                    png = await element.screenshot(omit_background=clear)
+            finally:
+                await browser.close()
+    except Error as error:
+        raise NotDone(f"render.html2png: {str(error).partition(chr(10))[0]}") from None
+    with Image.open(io.BytesIO(png)) as picture:
+        return png, picture.width, picture.height
+
+
+def _fetched_for(asked: Asked, *, network: bool) -> Callable[[Any], Awaitable[None]]:
+    """Answers a page's requests. A page may be made of what the model or a stranger wrote: what
+    it shows is fetched for the chat, and not by Chromium, which would reach this machine's own
+    servers."""
+    fetcher = asked.host.ports.services.fetcher
+
+    async def answer(route: Any) -> None:
+        address = route.request.url
+        if address.startswith(("data:", "about:")):
+            await route.continue_()
+        elif not network or fetcher is None or not address.startswith(("http://", "https://")):
+            await route.abort()
+        else:
+            try:
+                body = await fetcher.fetch(address)
+            except NotFetched as error:
+                logger.info("a page shows nothing of {}: {}", address[:200], error)
+                await route.abort()
+                return
+            kind = mimetypes.guess_type(urlsplit(address).path)[0] or sniff(body[:HEAD])[0]
+            await route.fulfill(body=body, content_type=kind)
+
+    return answer
+
+
+_WAITS = ("load", "domcontentloaded", "networkidle", "commit")
+
+
+def _bounded(value: Any, default: int) -> int:
+    return min(max(int(value), 16), _MOST_PIXELS) if isinstance(value, int | float) else default
+
+
+class _Words(HTMLParser):
+    """The words of a page, a line for each block."""
+
+    _BLOCKS = frozenset({"p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "table", "section"})
+    _SILENT = frozenset({"script", "style", "head", "title"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = [""]
+        self._silent = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """See `HTMLParser`."""
+        del attrs
+        self._silent += tag in self._SILENT
+        if tag in self._BLOCKS and self.lines[-1]:
+            self.lines.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        """See `HTMLParser`."""
+        self._silent = max(self._silent - (tag in self._SILENT), 0)
+        if tag in self._BLOCKS and self.lines[-1]:
+            self.lines.append("")
+
+    def handle_data(self, data: str) -> None:
+        """See `HTMLParser`."""
+        if not self._silent:
+            self.lines[-1] += " ".join(data.split())
+
+
+def _words_drawn(html: str) -> tuple[bytes, int, int]:
+    """The words of a page in black on white."""
+    parser = _Words()
+    parser.feed(sound_html(html))
+    font = _font()
+    lines = [cut for line in parser.lines if line for cut in _cut(line)] or ["(empty)"]
+    lines = lines[: (_MOST_PIXELS - 2 * _MARGIN) // _LINE]
+    size = (_WIDTH, 2 * _MARGIN + _LINE * len(lines))
+    picture = Image.new("RGB", size, "white")
+    draw = ImageDraw.Draw(picture)
+    for number, line in enumerate(lines):
+        draw.text((_MARGIN, _MARGIN + number * _LINE), line, fill="black", font=font)
+    held = io.BytesIO()
+    picture.save(held, "PNG")
+    return held.getvalue(), *size
+
+
+def _cut(line: str) -> list[str]:
+    cut, width = [""], 0
+    for character in line:
+        wide = 20 if unicodedata.east_asian_width(character) in "WF" else 11
+        if width + wide > _WIDTH - 2 * _MARGIN:
+            cut.append("")
+            width = 0
+        cut[-1] += character
+        width += wide
+    return cut
+
+
+def _font() -> Any:
+    """The face that comes with the installation; Pillow's own Latin one without it."""
+    wheel = find_spec("cvttf_NotoSansCJK_Regular")
+    if wheel is None or wheel.origin is None:
+        return ImageFont.load_default(20)
+    return ImageFont.truetype(str(next(Path(wheel.origin).parent.glob("*.otf"))), 20)
+
+
+TABLE: Mapping[str, Offered] = {
+    "render.html2png": Offered(
+        html2png, "works with Playwright and Chromium on the machine; else the page's words alone"
+    ),
+}

@@ -1,0 +1,168 @@
+"""``ctx.llm``: the bot's own model, under the names of MaiBot's tasks."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import anyio
+
+from nekro_core.compat.maibot.capabilities.call import Answer, Asked, NotDone, Offered, done
+from nekro_core.compat.maibot.parts import prompt_messages
+from nekro_core.compat.maibot.results import decoded
+from nekro_core.compat.nekro_agent.models.functions import gen_openai_embeddings, model_groups
+from nekro_core.llm.model import (
+    AudioPart,
+    ChatRequest,
+    Finished,
+    Function,
+    FunctionCall,
+    ModelError,
+    Part,
+    PromptMessage,
+    TextDelta,
+    TextPart,
+    Usage,
+)
+
+TASKS = ("utils", "replyer", "planner", "vlm", "voice", "embedding")
+"""Tasks that plugins choose a model by; here one model does all of the words."""
+_EMBEDDING = "text-embedding"
+_LONGEST_S = 180.0
+_MOST_TOKENS = 16_384
+
+
+async def generate(asked: Asked) -> Answer:
+    """``llm.generate`` and ``llm.generate_with_tools``."""
+    prompt = asked.args.get("prompt")
+    messages = prompt_messages(prompt)
+    if not messages:
+        raise NotDone(f"{asked.name}: prompt must be a text or a list of messages")
+    return await ask(asked, messages, functions=_functions(asked.args.get("tools")))
+
+
+async def ask(
+    asked: Asked,
+    messages: tuple[PromptMessage, ...],
+    *,
+    functions: tuple[Function, ...] = (),
+) -> Answer:
+    """Ask the model once; what came of it, in MaiBot's words. Raises `NotDone`."""
+    model = asked.host.ports.services.model
+    if model is None:
+        raise NotDone(f"{asked.name}: there is no model here")
+    temperature = asked.args.get("temperature")
+    request = ChatRequest(
+        messages=messages,
+        max_tokens=asked.number("max_tokens", 2048, _MOST_TOKENS),
+        temperature=float(temperature) if isinstance(temperature, int | float) else None,
+        functions=functions,
+    )
+    words: list[str] = []
+    calls: list[FunctionCall] = []
+    usage = Usage(prompt_tokens=0, completion_tokens=0)
+    try:
+        with anyio.fail_after(_LONGEST_S):
+            async with model.stream(request) as deltas:
+                async for delta in deltas:
+                    match delta:
+                        case TextDelta(text):
+                            words.append(text)
+                        case FunctionCall():
+                            calls.append(delta)
+                        case Usage():
+                            usage = delta
+                        case Finished():
+                            pass
+    except ModelError as error:
+        raise NotDone(f"the model did not answer: {error}") from None
+    except TimeoutError:
+        raise NotDone(f"the model took over {_LONGEST_S:g} s") from None
+    return done(
+        response="".join(words),
+        reasoning="",
+        model=model.profile.name,
+        model_name=model.profile.name,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        total_tokens=usage.prompt_tokens + usage.completion_tokens,
+        prompt_cache_hit_tokens=usage.cached_tokens,
+        prompt_cache_miss_tokens=usage.prompt_tokens - usage.cached_tokens,
+        **({"tool_calls": [_call(each) for each in calls]} if functions else {}),
+    )
+
+
+async def embed(asked: Asked) -> Answer:
+    """``llm.embed``: one text, or several at once."""
+    texts = asked.args.get("texts")
+    several = isinstance(texts, list)
+    given = [str(each) for each in texts] if isinstance(texts, list) else [asked.text("text")]
+    if not all(given) or not given:
+        raise NotDone("llm.embed: there is nothing to embed")
+    try:
+        group = model_groups()[_EMBEDDING]
+        vectors = await gen_openai_embeddings(
+            group.CHAT_MODEL, [*given], base_url=group.BASE_URL, api_key=group.API_KEY
+        )
+    except (ModelError, ValueError, KeyError, RuntimeError) as error:
+        raise NotDone(f"llm.embed: {error}") from None
+    name = group.CHAT_MODEL
+    if not several:
+        return done(embedding=vectors[0], model_name=name)
+    results = [
+        {"text": text, "embedding": vector, "model_name": name, "success": True}
+        for text, vector in zip(given, vectors, strict=True)
+    ]
+    return done(results=results, model_name=name)
+
+
+async def transcribe(asked: Asked) -> Answer:
+    """``llm.transcribe_audio``: by a model that hears."""
+    model = asked.host.ports.services.model
+    if model is None or not model.profile.audio:
+        raise NotDone("llm.transcribe_audio: the model does not hear")
+    data = decoded(asked.text("audio_base64", "voice_base64", needed=True))
+    if data is None:
+        raise NotDone("llm.transcribe_audio: the audio is no base64")
+    sound: Literal["wav", "mp3"] = "wav" if data[:4] == b"RIFF" else "mp3"
+    parts: tuple[Part, ...] = (TextPart("Write down what is said, and nothing else."),)
+    message = PromptMessage("user", (*parts, AudioPart(data, sound)))
+    answer = await ask(asked, (message,))
+    return done(text=answer["response"], content=answer["response"])
+
+
+async def models(asked: Asked) -> Answer:
+    """``llm.get_available_models``."""
+    del asked
+    return done(models=list(TASKS))
+
+
+def _functions(tools: Any) -> tuple[Function, ...]:
+    found = []
+    for each in tools if isinstance(tools, list) else ():
+        inner = each.get("function", each) if isinstance(each, Mapping) else None
+        if isinstance(inner, Mapping) and inner.get("name"):
+            found.append(
+                Function(
+                    name=str(inner["name"])[:64],
+                    description=str(inner.get("description") or inner["name"]),
+                    parameters=inner.get("parameters") or {"type": "object", "properties": {}},
+                )
+            )
+    return tuple(found)
+
+
+def _call(call: FunctionCall) -> dict[str, Any]:
+    arguments = dict(call.arguments) if not call.problem else {"written": call.written}
+    return {
+        "id": call.call_id,
+        "function": {"name": call.name, "arguments": json.loads(json.dumps(arguments))},
+    }
+
+
+TABLE: Mapping[str, Offered] = {
+    "llm.generate": Offered(generate),
+    "llm.generate_with_tools": Offered(generate),
+    "llm.embed": Offered(embed, "works; by the group text-embedding of the operator's models"),
+    "llm.transcribe_audio": Offered(transcribe, "partly: by a model that hears (wav, mp3)"),
+    "llm.get_available_models": Offered(models),
+}

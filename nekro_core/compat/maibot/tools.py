@@ -1,0 +1,121 @@
+"""A MaiBot tool or action as a `Tool` of ours."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any
+
+from nekro_core.compat.maibot.components import Component
+from nekro_core.compat.maibot.describing import authors_text, details_block
+from nekro_core.compat.maibot.plugin import LivePlugin
+from nekro_core.compat.maibot.results import outcome
+from nekro_core.compat.maibot.schema import (
+    object_schema,
+    parameters_of,
+    python_name,
+    without_host_names,
+)
+from nekro_core.compat.maibot.wire import adapter_of, host_arguments
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.tools.describe import place_of
+from nekro_core.tools.outcome import ToolFailure
+from nekro_core.tools.problem import Problem, Severity
+from nekro_core.tools.tool import Tool, ToolKind, Visibility
+
+MessageOf = Callable[[AgentCtx], Awaitable[dict[str, Any]]]
+"""The message that a run answers, as plugins know it."""
+
+_LONGEST_S = 600.0
+
+
+def tool_of(
+    live: LivePlugin,
+    component: Component,
+    message_of: MessageOf,
+    *,
+    taken: Collection[str] = (),
+    timeout_s: float = 120.0,
+) -> tuple[Tool, list[Problem]]:
+    """The tool, and what its author should know. ``taken`` are the Python names that others of the
+    plugin have."""
+    metadata = component.metadata
+    whole = object_schema(_declared(metadata))
+    kept = _kept(whole)
+    schema = without_host_names(whole, kept)
+    parameters, names = parameters_of(schema)
+    order = tuple(each.name for each in parameters)
+    optional = {each.name for each in parameters if not each.required}
+    action = component.flag("legacy_action") or str(metadata.get("type", "")) == "ACTION"
+
+    async def handler(_ctx: AgentCtx, *args: Any, **kwargs: Any) -> Any:
+        if not live.is_on(component, _ctx.chat_key):
+            raise ToolFailure(f"{component.name} is switched off in this chat")
+        bound = {**dict(zip(order, args, strict=False)), **kwargs}
+        # A model that writes null for an optional argument means to leave it out.
+        given = {
+            names[name]: value
+            for name, value in bound.items()
+            if value is not None or name not in optional
+        }
+        host: dict[str, Any] = {**host_arguments(_ctx), "message": await message_of(_ctx)}
+        if action:
+            host |= {"reasoning": "", "action_data": dict(given), "action_message": host["message"]}
+        if component.flag("legacy"):
+            host["function_args"] = dict(given)
+        host = {name: value for name, value in host.items() if name not in kept}
+        return outcome(await live.call(component, given, ctx=_ctx, given=host))
+
+    brief = str(metadata.get("brief_description") or component.description or component.name)
+    tool = Tool(
+        name=component.name,
+        python_name=python_name(component.name, taken, "tool"),
+        module=live.plugin.module_name,
+        owner=live.plugin.key,
+        kind=ToolKind.TOOL,
+        handler=handler,
+        description=brief.strip(),
+        summary=authors_text(metadata) or brief.strip(),
+        details=details_block(schema),
+        parameters=parameters,
+        visibility=visibility_of(metadata),
+        where=place_of(getattr(live.instance, component.handler, None) or type(live.instance)),
+        timeout_s=min(component.number("timeout_ms") / 1000 or timeout_s, _LONGEST_S),
+        around=live.plugin.acting,
+        adapters=frozenset(map(adapter_of, component.words("platforms"))),
+    )
+    return tool, _warnings(component, whole, kept, tool.where)
+
+
+def visibility_of(metadata: Mapping[str, Any]) -> Visibility:
+    """``visibility`` goes first, then ``core_tool``; else the tool is searched for."""
+    named = str(metadata.get("visibility") or "").strip().lower()
+    if named in tuple(Visibility):
+        return Visibility(named)
+    core = metadata.get("core_tool")
+    yes = core.strip().lower() in ("true", "1", "yes") if isinstance(core, str) else bool(core)
+    return Visibility.VISIBLE if yes else Visibility.DEFERRED
+
+
+def _declared(metadata: Mapping[str, Any]) -> Any:
+    raw = metadata.get("parameters_raw") or metadata.get("parameters")
+    return raw or metadata.get("parameters_schema")
+
+
+def _kept(schema: Mapping[str, Any]) -> frozenset[str]:
+    """``message`` is a common name for the words that a tool sends: then it is the tool's own. Who
+    asks and where never is."""
+    each = schema["properties"].get("message")
+    return frozenset({"message"}) if each and each.get("type") == "string" else frozenset()
+
+
+def _warnings(
+    component: Component, schema: Mapping[str, Any], kept: frozenset[str], where: str
+) -> list[Problem]:
+    about = {"user_id", "group_id"} & set(schema["properties"]) - kept
+    return [
+        Problem(
+            severity=Severity.WARNING,
+            message=f"{component.name}: {name!r} is filled by the bot: it is who asks, and where",
+            where=where,
+            remedy=f"another person or group needs another name, for example target_{name}",
+        )
+        for name in sorted(about)
+    ]

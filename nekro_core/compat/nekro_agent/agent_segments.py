@@ -1,0 +1,55 @@
+"""What a plugin hands out to be sent, piece by piece."""
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict
+
+from nekro_core.chat import EVERYONE, Mention, Segment, Text
+from nekro_core.chat.mentions import split_at_markup
+
+
+class AgentMessageSegmentType(StrEnum):
+    """The kinds of pieces."""
+
+    TEXT = "text"
+    IMAGE = "image"
+    FILE = "file"
+
+
+class AgentMessageSegment(BaseModel):
+    """One piece. ``content`` is a text, or where the picture or file is: a box path, a URL or a
+    file of the plugin's own. In a text ``[@id:10001@]`` mentions somebody."""
+
+    model_config = ConfigDict(use_enum_values=True)
+
+    type: AgentMessageSegmentType = AgentMessageSegmentType.TEXT
+    content: str = ""
+
+    def format(self) -> str:
+        """What a person reads of it."""
+        return self.content if self.type == "text" else f"<{self.type}: {self.content}>"
+
+
+MessageContent = str | list[AgentMessageSegment]
+"""A text, or several pieces."""
+
+
+def pieces_of(content: MessageContent) -> list[AgentMessageSegment]:
+    """The pieces of what may be a text alone."""
+    if isinstance(content, str):
+        return [AgentMessageSegment(type=AgentMessageSegmentType.TEXT, content=content)]
+    return list(content)
+
+
+def text_segments(text: str) -> tuple[Segment, ...]:
+    """A text with its mentions. Everybody at once is only written, not called: the text may be a
+    stranger's."""
+    found: list[Segment] = []
+    for piece in split_at_markup(text):
+        if isinstance(piece, str):
+            found.append(Text(piece))
+        elif piece.user_id == EVERYONE:
+            found.append(Text("@all"))
+        else:
+            found.append(Mention(piece.user_id, piece.name))
+    return tuple(found)

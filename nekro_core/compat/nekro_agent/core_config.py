@@ -1,0 +1,77 @@
+"""``config``: the bot's settings under the names that existing plugins read."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from nekro_core.api.llm import get_model_group_info, model_groups
+from nekro_core.compat.nekro_agent.host import Host, current_host
+
+__all__ = ["CoreConfig", "config"]
+
+
+def _super_users(host: Host) -> list[str]:
+    ids = {person.partition(":")[2] for person in host.command.super_users}
+    return sorted(ids - {"*"})
+
+
+def _accounts(host: Host) -> str:
+    return next(iter(host.store.accounts.instances("onebot_v11")), "")
+
+
+_READ: Mapping[str, Callable[[Host], Any]] = {
+    "AI_CHAT_PRESET_NAME": lambda host: host.agent.names[0],
+    "AI_CHAT_PRESET_SETTING": lambda host: host.agent.persona,
+    "AI_CHAT_DEFAULT_PRESET_ID": lambda _: -1,
+    "AI_CHAT_CONTEXT_MAX_LENGTH": lambda host: host.agent.prompt.history,
+    "AI_CHAT_CONTEXT_EXPIRE_SECONDS": lambda _: 0,
+    "AI_CHAT_RANDOM_REPLY_PROBABILITY": lambda _: 0.0,
+    "AI_CHAT_TRIGGER_REGEX": lambda _: [],
+    "AI_CHAT_IGNORE_REGEX": lambda _: [],
+    "AI_IGNORED_PREFIXES": lambda _: [],
+    "AI_CHAT_DAILY_REPLY_LIMIT": lambda _: 0,
+    "AI_DEBOUNCE_WAIT_SECONDS": lambda host: host.trigger.debounce_s,
+    "AI_GENERATE_TIMEOUT": lambda host: host.llm.total_s,
+    "AI_SCRIPT_MAX_RETRY_TIMES": lambda host: host.agent.turn.max_repairs,
+    "SUPER_USERS": _super_users,
+    "BOT_QQ": _accounts,
+    "ADMIN_CHAT_KEY": lambda _: "",
+    "DEFAULT_PROXY": lambda _: os.environ.get("HTTPS_PROXY") or os.environ.get("HTTP_PROXY") or "",
+    "SYSTEM_LANG": lambda host: {"zh": "zh-CN", "ja": "ja-JP"}.get(host.agent.language, "en-US"),
+    "PLUGIN_ENABLED": lambda host: [each.key for each in host.listed() if each.key],
+    "MODEL_GROUPS": lambda _: model_groups(),
+    "USE_MODEL_GROUP": lambda _: "default",
+    "FALLBACK_MODEL_GROUP": lambda _: "default",
+    "DEBUG_MIGRATION_MODEL_GROUP": lambda _: "default",
+    "SANDBOX_RUNNING_TIMEOUT": lambda host: int(host.run_seconds),
+}
+
+
+class CoreConfig:
+    """The settings of the bot whose plugin's code runs. Read here, written by the operator."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _READ:
+            return _READ[name](current_host())
+        raise AttributeError(
+            f"the configuration has no {name!r}; it has {', '.join(sorted(_READ))}"
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        del value
+        raise AttributeError(f"{name}: a plugin reads the bot's settings and does not set them")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *_READ})
+
+    def get_model_group_info(self, model_name: str = "default", *_: Any) -> Any:
+        """A model group by its name (`ModelConfigGroup`). Raises `KeyError` naming those there
+        are."""
+        return get_model_group_info(model_name)
+
+    def model_dump(self) -> dict[str, Any]:
+        """Every name with its value."""
+        return {name: getattr(self, name) for name in _READ}
+
+
+config = CoreConfig()

@@ -1,0 +1,189 @@
+"""The import system's part: façade modules that exist while a bot runs, and are found by nobody
+afterwards."""
+
+import importlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+from loguru import logger
+
+from nekro_core.compat.nekro_agent.facades import FACADES
+
+Table = Mapping[str, Sequence[str]]
+
+
+class Facade(ModuleType):
+    """A module object of its own that re-exports ours.
+
+    A name that is missing is an `ImportError` with a remedy: an `AttributeError` would lose the
+    text on the way through ``from ... import``.
+    """
+
+    def __init__(self, name: str, offers: "_Offers") -> None:
+        super().__init__(name, "Names for existing plugins.")
+        self.__dict__["_offers"] = offers
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        offers: _Offers = self.__dict__["_offers"]
+        inner = f"{self.__name__}.{name}"
+        # Python asks here before it looks for a module: ``from nekro_agent.api import message``.
+        if inner in offers.table:
+            return importlib.import_module(inner)
+        if self.__name__ not in offers.table:
+            found = self.__dict__[name] = offers.anywhere(self.__name__, name)
+            return found
+        offered = sorted(each for each in vars(self) if not each.startswith("_"))
+        where = offers.where(name)
+        hint = f"import it from {where}" if where else "see nekro_core.api for what plugins can use"
+        raise ImportError(
+            f"{self.__name__} has no {name!r} here. It offers {', '.join(offered) or 'nothing'}; "
+            f"{hint}",
+            name=self.__name__,
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # The import of ``nekro_agent.core.config`` binds that module to the name ``config`` of
+        # ``nekro_agent.core``, where plugins expect the object.
+        if isinstance(value, Facade) and name in self.__dict__.get("__all__", ()):
+            return
+        super().__setattr__(name, value)
+
+
+class _Offers:
+    """What the façades of a table offer."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def of(self, module: str) -> Iterator[tuple[str, object]]:
+        """The names of one façade."""
+        for line in self.table[module]:
+            behind, _, shown = line.partition(" as ")
+            path, _, name = behind.partition(":")
+            ours = importlib.import_module(path)
+            if name:
+                yield shown or name, getattr(ours, name)
+            elif shown:
+                yield shown, ours
+            else:
+                yield from ((each, getattr(ours, each)) for each in ours.__all__)
+
+    @cached_property
+    def _index(self) -> dict[str, str]:
+        """Every name, and the first façade that has it."""
+        found: dict[str, str] = {}
+        for module in self.table:
+            for name, _ in self.of(module):
+                found.setdefault(name, module)
+        return found
+
+    def where(self, name: str) -> str:
+        """A façade that has a name; empty where none has."""
+        return self._index.get(name, "")
+
+    def anywhere(self, module: str, name: str) -> object:
+        """A name out of a module that is not in the table: the object that plugins know by it."""
+        where = self.where(name)
+        if not where:
+            raise ImportError(
+                f"{module} is not offered here, and no other module has {name!r}; "
+                f"{_near(module, self.table)}",
+                name=module,
+            )
+        logger.info("{} is not known here: {} is taken from {}", module, name, where)
+        return dict(self.of(where))[name]
+
+
+def _near(module: str, table: Table) -> str:
+    """What there is beside a module that there is not: all of a table is more than one reads."""
+    package = module
+    while package:
+        package = package.rpartition(".")[0]
+        beside = sorted(name for name in table if name.rpartition(".")[0] == package)
+        if beside:
+            return f"there is {', '.join(beside)}; docs/nekro-names.md lists every name"
+    return "docs/nekro-names.md lists every name"
+
+
+class _FacadeFinder(MetaPathFinder, Loader):
+    """Finds the façades of a table. Stays for the life of a bot: plugins import in handlers too.
+
+    Existing plugins import from more internal paths than anybody has listed. A module below a
+    package of the table is found too, and gives the names that other façades have.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._offers = _Offers(table)
+        self._roots = {name.partition(".")[0] for name in table}
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        """See `MetaPathFinder`."""
+        del path, target
+        if fullname in self._table:
+            inner = any(name.startswith(f"{fullname}.") for name in self._table)
+            return ModuleSpec(
+                fullname, self, origin="nekro_core.compat.nekro_agent", is_package=inner
+            )
+        root, _, rest = fullname.partition(".")
+        if root not in self._roots:
+            return None
+        if "." in rest and f"{root}.{rest.partition('.')[0]}" in self._table:
+            return ModuleSpec(
+                fullname, self, origin="nekro_core.compat.nekro_agent", is_package=True
+            )
+        raise ModuleNotFoundError(
+            f"{fullname} is not offered here; {_near(fullname, self._table)}",
+            name=fullname,
+        )
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """See `Loader`."""
+        return Facade(spec.name, self._offers)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """See `Loader`."""
+        if module.__name__ not in self._table:
+            return
+        names = dict(self._offers.of(module.__name__))
+        vars(module).update(names)
+        vars(module)["__all__"] = list(names)
+
+    def names(self) -> list[str]:
+        """The modules that it made and that are still there."""
+        return [
+            name
+            for name, module in sys.modules.items()
+            if name.partition(".")[0] in self._roots and isinstance(module, Facade)
+        ]
+
+
+@contextmanager
+def provided_names(table: Table = FACADES) -> Iterator[None]:
+    """While this is open, existing plugins' imports work. Enter it before plugins are loaded.
+
+    Two bots of one process may each have it open; the last to leave takes the façades away. A
+    real package of the same name that is installed is not touched and goes first.
+    """
+    finder = _FacadeFinder(table)
+    # Behind the others, so that what is really installed is found first.
+    sys.meta_path.append(finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        if not any(isinstance(each, _FacadeFinder) for each in sys.meta_path):
+            for name in finder.names():
+                del sys.modules[name]

@@ -1,0 +1,292 @@
+"""The segments of a message as a plugin's message hook is given them.
+
+Pydantic models with the names and types that existing plugins use: ``type`` is a plain string.
+"""
+
+import base64
+import json
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path, PurePath
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import anyio
+from pydantic import BaseModel, ConfigDict, Field
+
+from nekro_core.chat import (
+    ChatKey,
+    File,
+    Forward,
+    Image,
+    Media,
+    Mention,
+    Notice,
+    Reply,
+    Segment,
+    Text,
+    Unknown,
+    Video,
+    Voice,
+    plain_text,
+)
+from nekro_core.delivery.host import Expected
+from nekro_core.plugins.authoring.binding import meant_binding
+from nekro_core.tools.outcome import ToolFailure
+
+
+class ChatType(StrEnum):
+    """What sort of place a chat is."""
+
+    PRIVATE = "private"
+    GROUP = "group"
+    CHANNEL = "channel"
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def from_chat_key(cls, chat_key: str) -> "ChatType":
+        """The kind that stands in a chat key."""
+        kind = chat_key.partition("-")[2].partition("_")[0]
+        return cls(kind) if kind in set(cls) else cls.UNKNOWN
+
+
+class ChatMessageSegmentType(StrEnum):
+    """The kinds of segments."""
+
+    TEXT = "text"
+    IMAGE = "image"
+    VOICE = "voice"
+    VIDEO = "video"
+    FILE = "file"
+    REFERENCE = "reference"
+    AT = "at"
+    JSON_CARD = "json_card"
+    FORWARD = "forward"
+    POKE = "poke"
+
+
+class ChatMessageSegment(BaseModel):
+    """One piece. ``text`` is what a person would read of it."""
+
+    model_config = ConfigDict(use_enum_values=True)
+
+    type: ChatMessageSegmentType
+    text: str = ""
+
+
+class ChatMessageSegmentAt(ChatMessageSegment):
+    """Somebody is addressed; ``all`` is everybody."""
+
+    type: ChatMessageSegmentType = Field(default=ChatMessageSegmentType.AT, validate_default=True)
+    target_platform_userid: str
+    target_nickname: str = ""
+
+
+class ChatMessageSegmentFile(ChatMessageSegment):
+    """A file; ``local_path`` is our own copy on the host, None where there is none."""
+
+    type: ChatMessageSegmentType = Field(default=ChatMessageSegmentType.FILE, validate_default=True)
+    file_name: str = ""
+    local_path: str | None = None
+    remote_url: str | None = None
+
+    @classmethod
+    async def create_from_url(
+        cls, url: str, from_chat_key: str, file_name: str = "", use_suffix: str = "", **_: Any
+    ) -> Self:
+        """Fetch it and keep it among what the chat received. Raises `ToolFailure` with the reason,
+        and `RuntimeError` outside of a plugin's code."""
+        name = file_name or PurePath(urlsplit(url).path).name
+        keeper, chat = _keeper(), ChatKey.parse(from_chat_key)
+        medium = await keeper.keep_url(
+            chat, url, name=_suffixed(name, use_suffix), expect=cls._expected()
+        )
+        return cls._kept(medium)
+
+    @classmethod
+    async def create_from_bytes(
+        cls, _bytes: bytes, from_chat_key: str, file_name: str = "", use_suffix: str = "", **_: Any
+    ) -> Self:
+        """The same, of bytes."""
+        keeper, chat = _keeper(), ChatKey.parse(from_chat_key)
+        medium = await keeper.keep_bytes(
+            chat, _bytes, name=_suffixed(file_name, use_suffix), expect=cls._expected()
+        )
+        return cls._kept(medium)
+
+    @classmethod
+    async def create_from_base64(
+        cls,
+        base64_str: str,
+        from_chat_key: str,
+        file_name: str = "",
+        use_suffix: str = "",
+        **_: Any,
+    ) -> Self:
+        """The same, of base64, with or without a ``data:`` or ``base64://`` before it."""
+        text = base64_str.removeprefix("base64://")
+        if text.startswith("data:"):
+            text = text.partition(",")[2]
+        return await cls.create_from_bytes(
+            base64.b64decode(text), from_chat_key, file_name, use_suffix
+        )
+
+    @classmethod
+    async def create_from_local_path(
+        cls,
+        local_path: str | Path,
+        from_chat_key: str,
+        file_name: str = "",
+        use_suffix: str = "",
+        **_: Any,
+    ) -> Self:
+        """The same, of a file of the plugin's own."""
+        data = await anyio.Path(local_path).read_bytes()
+        name = file_name or PurePath(local_path).name
+        return await cls.create_from_bytes(data, from_chat_key, name, use_suffix)
+
+    create_form_local_path = create_from_local_path  # as existing plugins write it
+
+    @classmethod
+    def _expected(cls) -> Expected:
+        return "file"
+
+    @classmethod
+    def _kept(cls, medium: Media) -> Self:
+        if medium.problem:
+            raise ToolFailure(medium.problem)
+        return cls(
+            file_name=medium.name,
+            local_path=medium.path,
+            remote_url=medium.url or None,
+            text=f"[{cls.__name__.removeprefix('ChatMessageSegment')}: {medium.name}]",
+        )
+
+
+class ChatMessageSegmentImage(ChatMessageSegmentFile):
+    """A picture."""
+
+    type: ChatMessageSegmentType = Field(
+        default=ChatMessageSegmentType.IMAGE, validate_default=True
+    )
+
+    @classmethod
+    def _expected(cls) -> Expected:
+        return "image"
+
+
+class ChatMessageSegmentForward(ChatMessageSegment):
+    """Messages from elsewhere, as text."""
+
+    type: ChatMessageSegmentType = Field(
+        default=ChatMessageSegmentType.FORWARD, validate_default=True
+    )
+    forward_content: str = ""
+
+
+class ChatMessageSegmentJsonCard(ChatMessageSegment):
+    """A card that an application of the platform shows."""
+
+    type: ChatMessageSegmentType = Field(
+        default=ChatMessageSegmentType.JSON_CARD, validate_default=True
+    )
+    json_data: dict[str, Any] = Field(default_factory=dict)
+    card_title: str | None = None
+    card_desc: str | None = None
+    card_icon: str | None = None
+    card_preview: str | None = None
+    card_url: str | None = None
+    share_from_nick: str | None = None
+
+
+class ChatMessageSegmentPoke(ChatMessageSegment):
+    """Somebody was poked."""
+
+    type: ChatMessageSegmentType = Field(default=ChatMessageSegmentType.POKE, validate_default=True)
+    target_platform_userid: str = ""
+    target_nickname: str | None = None
+    poke_style: str | None = None
+    poke_style_name: str | None = None
+    poke_style_id: int | None = None
+
+
+_CLASSES: Mapping[str, type[ChatMessageSegment]] = {
+    ChatMessageSegmentType.AT: ChatMessageSegmentAt,
+    ChatMessageSegmentType.IMAGE: ChatMessageSegmentImage,
+    ChatMessageSegmentType.VOICE: ChatMessageSegmentFile,
+    ChatMessageSegmentType.VIDEO: ChatMessageSegmentFile,
+    ChatMessageSegmentType.FILE: ChatMessageSegmentFile,
+    ChatMessageSegmentType.FORWARD: ChatMessageSegmentForward,
+    ChatMessageSegmentType.JSON_CARD: ChatMessageSegmentJsonCard,
+    ChatMessageSegmentType.POKE: ChatMessageSegmentPoke,
+}
+
+
+def segment_from_dict(data: Mapping[str, Any]) -> ChatMessageSegment:
+    """A segment of the class that its ``type`` names. Raises pydantic's `ValidationError`."""
+    return _CLASSES.get(str(data.get("type")), ChatMessageSegment).model_validate(dict(data))
+
+
+def segments_from_list(data: Iterable[Mapping[str, Any]]) -> list[ChatMessageSegment]:
+    """Several of them."""
+    return [segment_from_dict(each) for each in data]
+
+
+def heard_segments(segments: Iterable[Segment]) -> list[ChatMessageSegment]:
+    """The pieces of a message. A reply is none: it stands in ``ChatMessage.ext_data``."""
+    return [_heard(each) for each in segments if not isinstance(each, Reply)]
+
+
+def _heard(segment: Segment) -> ChatMessageSegment:
+    text = plain_text((segment,))
+    match segment:
+        case Mention(user_id, name):
+            return ChatMessageSegmentAt(
+                text=text, target_platform_userid=user_id, target_nickname=name
+            )
+        case Image(media):
+            return ChatMessageSegmentImage(text=text, **_file(media))
+        case Voice() | Video() | File():
+            kind = ChatMessageSegmentType(type(segment).__name__.lower())
+            return ChatMessageSegmentFile(type=kind, text=text, **_file(segment.media))
+        case Forward(messages):
+            lines = (f"{each.sender_name}: {plain_text(each.segments)}" for each in messages)
+            return ChatMessageSegmentForward(text=text, forward_content="\n".join(lines))
+        case Notice(kind="poke", target_id=target):
+            return ChatMessageSegmentPoke(text=text, target_platform_userid=target)
+        case Unknown(kind="json", summary=summary):
+            return ChatMessageSegmentJsonCard(
+                text=text, json_data=_json(summary), card_title=summary[:200]
+            )
+    return ChatMessageSegment(type=ChatMessageSegmentType.TEXT, text=_words(segment, text))
+
+
+def _words(segment: Segment, text: str) -> str:
+    return segment.text if isinstance(segment, Text) else text
+
+
+def _file(media: Media) -> dict[str, Any]:
+    return {
+        "file_name": media.name or PurePath(media.path).name,
+        "local_path": media.path or None,
+        "remote_url": media.url or None,
+    }
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _suffixed(name: str, suffix: str) -> str:
+    return f"{PurePath(name or 'file').stem}{suffix}" if suffix else name
+
+
+def _keeper() -> Any:
+    binding = meant_binding()
+    if binding is None or binding.services is None:
+        raise RuntimeError("no bot is known here: call this in a function that the bot calls")
+    return binding.services.media

@@ -1,0 +1,73 @@
+"""The older way of commands: NoneBot's matchers with a guard. New plugins mount commands."""
+
+from typing import Any
+
+import nonebot
+from nonebot.adapters import Bot, Event, Message
+from nonebot.matcher import Matcher
+
+from nekro_core.compat.nekro_agent.host import current_host
+from nekro_core.plugins.authoring.binding import current_owner
+from nekro_core.policy.permissions import CommandPermission, standing
+
+__all__ = ["command_guard", "finish_with", "on_command", "reset_command_guard"]
+
+
+def on_command(cmd: str, *args: Any, **kwargs: Any) -> type[Matcher]:
+    """NoneBot's own, taken back when the plugin is unloaded. Raises `ValueError` where NoneBot does
+    not run; whoever loads plugins then sees to it."""
+    matcher = nonebot.on_command(cmd, *args, **kwargs)
+    owner = current_owner()
+    if owner is not None:
+        owner.effects.add(f"matcher of /{cmd}", matcher.destroy)
+    return matcher
+
+
+async def command_guard(
+    event: Event,
+    bot: Bot,
+    arg: Message[Any],
+    matcher: Matcher,
+    trigger_on_off: bool = False,
+    require_advanced_command: bool = False,
+    **_: Any,
+) -> tuple[str, str, str, Any]:
+    """Let super users on: who it is, the words behind the command, the chat's key and kind.
+
+    Anybody else's command ends here, without an answer. ``require_advanced_command`` lets those on
+    whom the operator named as advanced users, too.
+    """
+    del trigger_on_off
+    user_id = event.get_user_id()
+    host = current_host()
+    level = standing(
+        host.command, adapter="onebot_v11", instance=_instance(bot.self_id), user_id=user_id
+    )
+    wanted = CommandPermission.SUPER_USER
+    if require_advanced_command:
+        wanted = CommandPermission.ADVANCED
+    if not level.allows(wanted):
+        await matcher.finish()
+    group = getattr(event, "group_id", None)
+    kind = "group" if group else "private"
+    chat_key = f"{_instance(bot.self_id)}-{kind}_{group or user_id}"
+    sender = getattr(event, "sender", None)
+    name = getattr(sender, "card", "") or getattr(sender, "nickname", "") or user_id
+    return name, arg.extract_plain_text().strip(), chat_key, kind
+
+
+async def reset_command_guard(
+    event: Event, bot: Bot, arg: Message[Any], matcher: Matcher, **kwargs: Any
+) -> tuple[str, str, str, Any]:
+    """As `command_guard`; the words behind the command, where there are any, name the chat."""
+    name, words, chat_key, kind = await command_guard(event, bot, arg, matcher, **kwargs)
+    return name, words, words or chat_key, kind
+
+
+async def finish_with(matcher: type[Matcher] | Matcher, message: str = "", **_: Any) -> None:
+    """Answer, and end the matcher: raises NoneBot's ``FinishedException``."""
+    await matcher.finish(message)
+
+
+def _instance(account: str) -> str:
+    return current_host().store.accounts.instances("onebot_v11").get(account, "onebot_v11")

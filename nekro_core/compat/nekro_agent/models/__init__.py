@@ -1,0 +1,1 @@
+"""How plugins of Nekro Agent ask models."""

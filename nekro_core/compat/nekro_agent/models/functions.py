@@ -1,0 +1,210 @@
+"""Asking a model in plain functions: the form in which existing plugins do it.
+
+Without an address (``base_url``) the bot's own model answers, and texts get vectors that need no
+endpoint. Errors are `nekro_core.llm.model.ModelError` and its kind; `QuotaExceeded` also says that
+the turn on whose behalf is asked has reached a limit.
+"""
+
+import time
+from collections.abc import Iterable
+from typing import Any, overload
+
+import anyio
+import anyio.to_thread
+from loguru import logger
+from pydantic import BaseModel, Field
+
+from nekro_core.compat.nekro_agent.models.groups import EMBEDDED, ModelConfigGroup, ModelGroups
+from nekro_core.compat.nekro_agent.models.messages import Given, prompt_message
+from nekro_core.llm.model import (
+    ChatRequest,
+    Finished,
+    ModelProfile,
+    ModelUnreachable,
+    RequestRejected,
+    TextDelta,
+    Usage,
+)
+from nekro_core.llm.tokens import estimate_tokens
+from nekro_core.plugins.authoring.current import NoBot, current_services
+from nekro_core.plugins.models.embedding import EmbeddingEndpoint, embed_locally
+from nekro_core.plugins.models.endpoints import PluginModels
+from nekro_core.tools.outcome import WrongValue
+
+_MAX_TOKENS = 4096
+_LONGEST_S = 600.0
+_EMBEDDING_S = 60.0
+_MOST_TEXTS = 2048
+
+
+class OpenAIResponse(BaseModel):
+    """What a model answered, and what it cost."""
+
+    response_content: str
+    thought_chain: str = ""
+    """Always empty: thoughts are counted and not kept."""
+    messages: list[dict[str, Any]] = Field(default_factory=list)
+    """What was asked, with the answer behind it."""
+    message_cnt: int = 0
+    token_consumption: int = 0
+    token_input: int = 0
+    token_output: int = 0
+    use_model: str = ""
+    speed_tokens_per_second: float = 0.0
+    first_token_cost_ms: int = 0
+    generation_time_ms: int = 0
+    stream_mode: bool = False
+    finish_reason: str = "stop"
+
+
+def plugin_models() -> PluginModels:
+    """The bot's. Raises `NoBot`."""
+    found = current_services().models
+    if found is None:
+        raise NoBot("this bot has no models for plugins")
+    return found
+
+
+def model_groups() -> ModelGroups:
+    """The models that the operator has named, by their names."""
+    return plugin_models().groups
+
+
+def get_model_group_info(name: str) -> ModelConfigGroup:
+    """One of them. Raises `KeyError`, saying how the operator names it."""
+    return model_groups()[name]
+
+
+async def gen_openai_chat_response(
+    model: str,
+    messages: Iterable[Given],
+    temperature: float | None = None,
+    *,
+    top_p: float | None = None,
+    top_k: int | None = None,
+    frequency_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    extra_body: dict[str, Any] | None = None,
+    api_key: str | None = None,
+    base_url: str | None = None,
+    proxy_url: str | None = None,
+    stream_mode: bool = False,
+    max_wait_time: float | None = None,
+    max_tokens: int | None = None,
+    stop: list[str] | None = None,
+    **other: Any,
+) -> OpenAIResponse:
+    """Ask a model and wait for its whole answer, at most ``max_wait_time`` seconds.
+
+    ``messages`` are `OpenAIChatMessage` or what OpenAI's API takes. Answers are always streamed
+    from the provider. Raises `ValueError` for messages that are none, and `ModelError`.
+    """
+    if other:
+        logger.debug("gen_openai_chat_response: no use for {}", ", ".join(other))
+    given = list(messages)
+    asked = await plugin_models().chat(
+        model, base_url=base_url or "", api_key=api_key or "", proxy=proxy_url or ""
+    )
+    extra = {
+        "top_p": top_p,
+        "top_k": top_k,
+        "frequency_penalty": frequency_penalty,
+        "presence_penalty": presence_penalty,
+    }
+    request = ChatRequest(
+        messages=tuple(prompt_message(each) for each in given),
+        max_tokens=max_tokens or min(_MAX_TOKENS, asked.profile.context_tokens // 4),
+        temperature=temperature,
+        stop=tuple(stop or ()),
+        extra={name: value for name, value in extra.items() if value is not None}
+        | (extra_body or {}),
+    )
+    words: list[str] = []
+    usage, reason, first = Usage(prompt_tokens=0, completion_tokens=0), "stop", 0.0
+    began = time.monotonic()
+    limit_s = max_wait_time or _LONGEST_S
+    with anyio.move_on_after(limit_s) as limit:
+        async with asked.stream(request) as deltas:
+            async for delta in deltas:
+                match delta:
+                    case TextDelta(text):
+                        first = first or time.monotonic()
+                        words.append(text)
+                    case Usage():
+                        usage = delta
+                    case Finished(why):
+                        reason = why
+    if limit.cancelled_caught:
+        raise ModelUnreachable(f"{model} did not answer within {limit_s:g} s")
+    seconds, answer = time.monotonic() - began, "".join(words)
+    return OpenAIResponse(
+        response_content=answer,
+        messages=[*map(_written, given), {"role": "assistant", "content": answer}],
+        message_cnt=len(given) + 1,
+        token_consumption=usage.prompt_tokens + usage.completion_tokens,
+        token_input=usage.prompt_tokens,
+        token_output=usage.completion_tokens,
+        use_model=asked.profile.name,
+        speed_tokens_per_second=usage.completion_tokens / seconds if seconds else 0.0,
+        first_token_cost_ms=round((first - began) * 1000) if first else 0,
+        generation_time_ms=round(seconds * 1000),
+        stream_mode=stream_mode,
+        finish_reason=reason,
+    )
+
+
+@overload
+async def gen_openai_embeddings(
+    model: str = ..., input: str = ..., **options: Any
+) -> list[float]: ...
+@overload
+async def gen_openai_embeddings(
+    model: str, input: list[Any], **options: Any
+) -> list[list[float]]: ...
+async def gen_openai_embeddings(
+    model: str = "",
+    input: str | list[Any] = "",  # noqa: A002 - the name by which existing plugins give it
+    api_key: str | None = None,
+    base_url: str | None = None,
+    dimensions: int | None = None,
+    *,
+    proxy_url: str | None = None,
+    max_wait_time: float | None = None,
+    **other: Any,
+) -> list[float] | list[list[float]]:
+    """The vector of a text, or those of several. Raises `ModelError`, `ValueError`."""
+    if other:
+        logger.debug("gen_openai_embeddings: no use for {}", ", ".join(other))
+    texts = input if isinstance(input, list) else [input]
+    if not 0 < len(texts) <= _MOST_TEXTS:
+        raise WrongValue(f"{len(texts)} texts: expected 1 to {_MOST_TEXTS}")
+    address = (base_url or "").strip()
+    if not address or address == EMBEDDED:
+        # A thousand texts take a second of a processor: not of the loop's.
+        vectors = await anyio.to_thread.run_sync(
+            lambda: [embed_locally(str(text), dimensions) for text in texts]
+        )
+    else:
+        ledger = plugin_models().ledger
+        ledger.check()
+        if not model:
+            raise RequestRejected("no model is named for the embeddings")
+        started = ledger.now()
+        endpoint = EmbeddingEndpoint(
+            address, api_key or "", proxy=proxy_url or "", timeout_s=max_wait_time or _EMBEDDING_S
+        )
+        vectors, tokens = await endpoint.embed(model, texts, dimensions)
+        ledger.count(
+            Usage(
+                prompt_tokens=tokens or sum(estimate_tokens(str(text)) for text in texts),
+                completion_tokens=0,
+                estimated=not tokens,
+            ),
+            ModelProfile(name=model, price=plugin_models().price(address, model)),
+            started,
+        )
+    return vectors if isinstance(input, list) else vectors[0]
+
+
+def _written(message: Given) -> dict[str, Any]:
+    return dict(message.to_dict() if hasattr(message, "to_dict") else message)

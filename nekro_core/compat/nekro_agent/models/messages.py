@@ -1,0 +1,164 @@
+"""Messages for a model in the form of OpenAI's API, and what we make of them."""
+
+import base64
+import binascii
+import mimetypes
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Self, cast
+
+from nekro_core.llm.model import AudioPart, ImagePart, Part, PromptMessage, TextPart
+from nekro_core.media.sniff import sniff
+from nekro_core.tools.outcome import WrongValue
+
+Segment = dict[str, Any]
+"""One part of a message's content, as OpenAI's API writes it."""
+
+
+class ContentSegment:
+    """Makes parts of a message."""
+
+    @staticmethod
+    def text_content(text: str) -> Segment:
+        """Words."""
+        return {"type": "text", "text": text}
+
+    @staticmethod
+    def image_content(image_url: str) -> Segment:
+        """A picture by its address, which may be a data URL."""
+        return {"type": "image_url", "image_url": {"url": image_url}}
+
+    @classmethod
+    def image_content_from_path(cls, image_path: str | Path) -> Segment:
+        """A picture from the host's disk. Raises `OSError`."""
+        path = Path(image_path)
+        return cls.image_content_from_bytes(
+            path.read_bytes(), mimetypes.guess_type(path.name)[0] or ""
+        )
+
+    @classmethod
+    def image_content_from_bytes(cls, image_bytes: bytes, mime: str = "") -> Segment:
+        """A picture; its type is seen from its bytes where none is given."""
+        kind = mime if "/" in mime else (f"image/{mime}" if mime else _image_type(image_bytes))
+        return cls.image_content(f"data:{kind};base64,{base64.b64encode(image_bytes).decode()}")
+
+
+class OpenAIChatMessage:
+    """One message; ``content`` is a list of parts."""
+
+    def __init__(self, role: str, content: str | Iterable[Segment] = ()) -> None:
+        self.role = role
+        self.content: list[Segment] = (
+            [ContentSegment.text_content(content)] if isinstance(content, str) else [*content]
+        )
+
+    @classmethod
+    def from_text(cls, role: str, text: str) -> Self:
+        """A message of words alone."""
+        return cls(role, text)
+
+    @classmethod
+    def from_template(cls, role: str, template: Any, env: Any = None, **values: Any) -> Self:
+        """A message of what a template makes: an object with ``render``, or a text."""
+        render = getattr(template, "render", None)
+        if render is None:
+            return cls(role, str(template))
+        return cls(role, str(render(env) if env is not None else render(**values)))
+
+    @classmethod
+    def create_empty(cls, role: str) -> Self:
+        """A message to add parts to."""
+        return cls(role)
+
+    def add(self, segment: Segment | str) -> Self:
+        """Add a part."""
+        part = ContentSegment.text_content(segment) if isinstance(segment, str) else segment
+        self.content.append(part)
+        return self
+
+    def batch_add(self, segments: Iterable[Segment | str]) -> Self:
+        """Add parts."""
+        for segment in segments:
+            self.add(segment)
+        return self
+
+    def extend(self, other: "OpenAIChatMessage | Iterable[Segment | str]") -> Self:
+        """Add the parts of another message."""
+        return self.batch_add(other.content if isinstance(other, OpenAIChatMessage) else other)
+
+    def tidy(self) -> Self:
+        """Put neighbouring words into one part."""
+        tidied: list[Segment] = []
+        for part in self.content:
+            if part.get("type") == "text" and tidied and tidied[-1].get("type") == "text":
+                tidied[-1] = ContentSegment.text_content(tidied[-1]["text"] + part["text"])
+            else:
+                tidied.append(part)
+        self.content = tidied
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """As OpenAI's API writes it."""
+        return {"role": self.role, "content": self.content}
+
+
+Given = OpenAIChatMessage | Mapping[str, Any]
+
+_ROLES: dict[str, Literal["system", "user", "assistant"]] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+}
+
+
+def prompt_message(given: Given) -> PromptMessage:
+    """A message as our models take it. Raises `ValueError` and `TypeError`, saying what was
+    expected."""
+    message = given.to_dict() if isinstance(given, OpenAIChatMessage) else given
+    role = _ROLES.get(str(message.get("role")))
+    if role is None:
+        known = ", ".join(_ROLES)
+        raise WrongValue(f"a message of role {message.get('role')!r}: expected one of {known}")
+    content = message.get("content")
+    if content is None or isinstance(content, str):
+        return PromptMessage.of(role, content or "")
+    if not isinstance(content, list):
+        raise TypeError(f"a content of {type(content).__name__}: expected text or a list of parts")
+    return PromptMessage(role, tuple(_part(each) for each in content))
+
+
+def _part(part: Any) -> Part:
+    if isinstance(part, str):
+        return TextPart(part)
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    try:
+        match kind:
+            case "text":
+                return TextPart(str(part["text"]))
+            case "image_url":
+                given = part["image_url"]
+                return _image(given if isinstance(given, str) else given["url"])
+            case "input_audio":
+                sound = part["input_audio"]
+                form = cast(Literal["wav", "mp3"], sound.get("format", "wav"))
+                return AudioPart(_decoded(sound["data"]), form)
+    except (KeyError, TypeError, AttributeError, binascii.Error) as error:
+        raise WrongValue(f"a part of type {kind!r} without its content: {error!r}") from None
+    raise WrongValue(f"a part of type {kind!r}: expected text, image_url or input_audio")
+
+
+def _image(url: str) -> ImagePart:
+    if not url.startswith("data:"):
+        return ImagePart(url=url)
+    head, _, data = url.partition(",")
+    return ImagePart(_decoded(data), mime=head[5:].partition(";")[0] or "image/png")
+
+
+def _decoded(text: str) -> bytes:
+    return base64.b64decode("".join(text.split()), validate=True)
+
+
+def _image_type(data: bytes) -> str:
+    kind, _ = sniff(data)
+    return kind if kind.startswith("image/") else "image/png"

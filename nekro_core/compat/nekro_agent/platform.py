@@ -1,0 +1,110 @@
+"""The platform's own objects, for plugins that speak to it themselves."""
+
+from typing import Any
+
+import nonebot
+from pydantic import BaseModel
+
+from nekro_core.compat.nekro_agent.host import current_host
+from nekro_core.tools.outcome import ToolFailure
+
+__all__ = [
+    "AdapterUtils",
+    "OlderAdapter",
+    "PlatformUser",
+    "adapter_utils",
+    "bot_of",
+    "get_bot",
+]
+
+
+class PlatformUser(BaseModel):
+    """Somebody on a platform."""
+
+    platform_name: str = ""
+    user_id: str = ""
+    user_name: str = ""
+    user_avatar: str = ""
+
+
+class OlderAdapter:
+    """An adapter as plugins ask for it. ``inner`` is the one that runs, None where none does."""
+
+    def __init__(self, key: str, inner: Any) -> None:
+        self.key = key
+        self.inner = inner
+
+    @property
+    def name(self) -> str:
+        """The same as ``key``."""
+        return self.key
+
+    @property
+    def supports_webui(self) -> bool:
+        """Whether it has pages of its own."""
+        return False
+
+    async def get_self_info(self) -> PlatformUser:
+        """The bot's account on this platform."""
+        host = current_host()
+        accounts = list(host.store.accounts.instances(self.key))
+        return PlatformUser(
+            platform_name=self.key,
+            user_id=accounts[0] if accounts else "",
+            user_name=host.agent.names[0],
+        )
+
+    async def get_user_info(self, user_id: str, *_: Any, **__: Any) -> PlatformUser:
+        """Somebody, by what is known of them here."""
+        name = await current_host().store.users.name(self.key, str(user_id))
+        return PlatformUser(platform_name=self.key, user_id=str(user_id), user_name=name)
+
+    def __repr__(self) -> str:
+        return f"<adapter {self.key}>"
+
+
+class AdapterUtils:
+    """The functions that plugins find adapters with."""
+
+    def get_adapter(self, adapter_key: str) -> OlderAdapter:
+        """An adapter by its key. Raises `ToolFailure` where none of that name runs."""
+        adapters = current_host().adapters
+        if adapter_key not in adapters:
+            raise ToolFailure(
+                f"there is no adapter {adapter_key!r}; there are {', '.join(adapters) or 'none'}"
+            )
+        return OlderAdapter(adapter_key, adapters[adapter_key])
+
+    async def get_adapter_for_chat(self, chat_key: str) -> OlderAdapter:
+        """The adapter of a chat."""
+        instance = chat_key.partition("-")[0]
+        return self.get_adapter(current_host().reach.adapter_of(instance))
+
+    @property
+    def loaded_adapters(self) -> dict[str, OlderAdapter]:
+        """Those that run."""
+        return {key: OlderAdapter(key, each) for key, each in current_host().adapters.items()}
+
+
+adapter_utils = AdapterUtils()
+
+
+def get_bot(self_id: str | None = None) -> Any:
+    """NoneBot's ``Bot`` of an account, or of the first one. Raises `ToolFailure` where none is
+    connected."""
+    return bot_of(self_id or "")
+
+
+def bot_of(account: str) -> Any:
+    """The same; an empty account is the first OneBot one."""
+    try:
+        bots = nonebot.get_bots()
+    except ValueError:
+        bots = {}
+    found = bots.get(account) if account else next(iter(bots.values()), None)
+    if found is None:
+        raise ToolFailure(
+            f"no OneBot account {account or 'at all'} is connected: start its client, see "
+            '"Connect QQ through NapCat" in README.md'
+        )
+    return found

@@ -1,0 +1,159 @@
+"""``DBChatChannel``: the chats."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Self
+
+from nekro_core.chat import ChatKey
+from nekro_core.compat.nekro_agent.host import Host, current_host
+from nekro_core.compat.nekro_agent.legacy_segments import ChatType
+from nekro_core.compat.nekro_agent.rows.conditions import HowToSql, second_column, text_column
+from nekro_core.compat.nekro_agent.rows.query import NotKept, Row, Source
+from nekro_core.compat.nekro_agent.rows.source import TableSource
+
+_KEPT = ("is_active", "preset_id", "channel_name", "data", "conversation_start_time")
+"""Fields that have no column: they are in the bot's file of what plugins keep of chats."""
+_COLUMNS: Mapping[str, HowToSql] = {
+    "chat_key": text_column("chat_key"),
+    "id": text_column("chat_key"),
+    "create_time": second_column("first_seen"),
+}
+
+
+class DBChatChannel(Row):
+    """One chat. With ``is_active`` false the bot answers nobody in it."""
+
+    FIELDS: Mapping[str, Any] = {
+        "id": "",
+        "chat_key": "",
+        "adapter_key": "",
+        "channel_id": "",
+        "channel_type": "",
+        "channel_name": "",
+        "is_active": True,
+        "preset_id": None,
+        "data": "{}",
+        "conversation_start_time": None,
+        "create_time": None,
+        "update_time": None,
+    }
+
+    id: str
+    chat_key: str
+    adapter_key: str
+    channel_id: str
+    channel_type: str
+    channel_name: str
+    is_active: bool
+    preset_id: int | None
+    data: str
+    conversation_start_time: datetime | None
+    create_time: datetime | None
+    update_time: datetime | None
+
+    @classmethod
+    async def source(cls) -> Source:
+        """See `Row.source`."""
+        host = current_host()
+        return TableSource(
+            queries=host.store.queries,
+            table="chats",
+            read=lambda row: (host, ChatKey.parse(row["chat_key"]), row["first_seen"]),
+            columns=_COLUMNS,
+            orders={"chat_key": "chat_key", "id": "chat_key", "create_time": "first_seen"},
+            default_order="chat_key",
+        )
+
+    @classmethod
+    def of(cls, row: Any) -> Self:
+        """See `Row.of`."""
+        host, key, first_seen = row
+        return cls.made(host, key, first_seen)
+
+    @classmethod
+    def made(cls, host: Host, key: ChatKey, first_seen: float = 0.0) -> Self:
+        """The row of a chat, also of one that was not heard yet."""
+        kept = host.extra_chats.get(str(key))
+        at = datetime.fromtimestamp(first_seen).astimezone() if first_seen else None
+        began = kept.get("conversation_start_time")
+        return cls(
+            id=str(key),
+            chat_key=str(key),
+            adapter_key=host.adapter_of(key),
+            channel_id=f"{key.kind.value}_{key.native_id}",
+            channel_type=key.kind.value,
+            channel_name=kept.get("channel_name") or key.native_id,
+            is_active=kept.get("is_active", True),
+            preset_id=kept.get("preset_id"),
+            data=kept.get("data", "{}"),
+            conversation_start_time=datetime.fromisoformat(began) if began else at,
+            create_time=at,
+            update_time=at,
+        )
+
+    @classmethod
+    async def get_channel(cls, chat_key: str, *_: Any, **__: Any) -> Self:
+        """The row of a chat. Raises `ChatKeyError` for what is no chat key."""
+        found: Self | None = await cls.get_or_none(chat_key=chat_key)
+        return found or cls.made(current_host(), ChatKey.parse(chat_key))
+
+    @property
+    def chat_type(self) -> ChatType:
+        """``group``, ``private``, ``channel``."""
+        return ChatType(self.channel_type)
+
+    @property
+    def platform_channel_id(self) -> str:
+        """The platform's own id of the chat."""
+        return self.channel_id.partition("_")[2]
+
+    async def get_channel_data(self) -> dict[str, Any]:
+        """What plugins keep with the chat."""
+        data: dict[str, Any] = json.loads(self.data or "{}")
+        return data
+
+    async def save_channel_data(self, data: Mapping[str, Any]) -> None:
+        """Keep other data with the chat."""
+        self.data = json.dumps(dict(data), ensure_ascii=False)
+        await self.save()
+
+    async def set_active(self, is_active: bool) -> None:
+        """Have the bot answer in this chat, or nobody there."""
+        self.is_active = is_active
+        await self.save()
+
+    async def reset_channel(self, *_: Any, **__: Any) -> None:
+        """Begin the chat anew: what was said before is not shown to the model any more. Raises
+        `NotKept` where this bot cannot."""
+        host = current_host()
+        if host.reset is None:
+            raise NotKept("this bot cannot begin a chat anew")
+        await host.reset(ChatKey.parse(self.chat_key))
+        self.conversation_start_time = datetime.now().astimezone()
+        await self.save()
+
+    async def get_effective_config(self) -> Any:
+        """The bot's configuration: it is the same in all chats."""
+        return current_host().core_config()
+
+    async def get_preset(self) -> Any:
+        """The preset of the chat (`DBPreset`)."""
+        from nekro_core.compat.nekro_agent.rows.presets import DBPreset  # noqa: PLC0415 - rows name one another
+
+        found = await DBPreset.get_or_none(id=self.preset_id) if self.preset_id else None
+        return found or DBPreset.own(current_host())
+
+    async def set_preset(self, preset_id: int | None = None) -> None:
+        """Give the chat another preset."""
+        self.preset_id = preset_id
+        await self.save()
+
+    async def save(self, *_: Any, **__: Any) -> None:
+        """Keep what plugins may change of a chat."""
+        facts = {name: getattr(self, name) for name in _KEPT}
+        began = facts["conversation_start_time"]
+        facts["conversation_start_time"] = began.isoformat() if began else None
+        if facts["channel_name"] == self.platform_channel_id:
+            facts["channel_name"] = ""
+        current_host().extra_chats.put(str(ChatKey.parse(self.chat_key)), facts)

@@ -1,0 +1,235 @@
+"""``DBChatMessage``: a chat's history."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Self
+
+from nekro_core.chat import Author, ChatKey, Record, Sender, Text, plain_text
+from nekro_core.compat.nekro_agent.host import Host, current_host
+from nekro_core.compat.nekro_agent.legacy_message import BOT_ID, ChatMessage, content_data_text
+from nekro_core.compat.nekro_agent.legacy_segments import (
+    ChatMessageSegment,
+    ChatType,
+    segments_from_list,
+)
+from nekro_core.compat.nekro_agent.rows.conditions import (
+    HowToSql,
+    flag_column,
+    number_column,
+    second_column,
+    text_column,
+)
+from nekro_core.compat.nekro_agent.rows.query import NotKept, Row, Source
+from nekro_core.compat.nekro_agent.rows.source import TableSource
+from nekro_core.store.messages import record_of, unique_id_of
+from nekro_core.store.queries import Where
+
+_NOBODY = {BOT_ID, -1, "0", 0}
+"""What plugins call the bot and the framework."""
+
+
+def _person(column: str) -> HowToSql:
+    plain = text_column(column)
+
+    def how(lookup: str, value: Any) -> Where | None:
+        if lookup in ("", "exact", "not") and value in _NOBODY:
+            return Where(f"author {'=' if lookup == 'not' else '<>'} 'person'")
+        if lookup in ("in", "not_in") and _NOBODY & set(value):
+            return None
+        return plain(lookup, value)
+
+    return how
+
+
+_COLUMNS: Mapping[str, HowToSql] = {
+    "id": number_column("seq"),
+    "message_id": text_column("message_id"),
+    "sender_id": _person("user_id"),
+    "platform_userid": _person("user_id"),
+    "sender_bind_qq": _person("user_id"),
+    "chat_key": text_column("chat_key"),
+    "send_timestamp": second_column("time"),
+    "create_time": second_column("time"),
+    "is_tome": flag_column("to_bot"),
+    "is_recalled": flag_column("recalled"),
+}
+_ORDERS = {
+    "id": "seq",
+    "send_timestamp": "time",
+    "create_time": "time",
+    "update_time": "time",
+    "chat_key": "chat_key",
+}
+
+
+class DBChatMessage(Row):
+    """One line of a chat's history. ``sender_id`` and ``platform_userid`` are the platform's id of
+    who wrote, and ``-1`` and ``0`` for the bot and the framework (``SYSTEM``)."""
+
+    FIELDS: Mapping[str, Any] = {
+        "id": 0,
+        "message_id": "",
+        "sender_id": "",
+        "sender_bind_qq": "",
+        "sender_name": "",
+        "sender_nickname": "",
+        "adapter_key": "",
+        "platform_userid": "",
+        "is_tome": 0,
+        "is_recalled": False,
+        "chat_key": "",
+        "chat_type": str(ChatType.UNKNOWN),
+        "content_text": "",
+        "content_data": "[]",
+        "raw_cq_code": "",
+        "ext_data": "{}",
+        "send_timestamp": 0,
+        "create_time": None,
+        "update_time": None,
+    }
+
+    id: int
+    message_id: str
+    sender_id: str
+    sender_bind_qq: str
+    sender_name: str
+    sender_nickname: str
+    adapter_key: str
+    platform_userid: str
+    is_tome: int
+    is_recalled: bool
+    chat_key: str
+    chat_type: str
+    content_text: str
+    content_data: str
+    raw_cq_code: str
+    ext_data: Any
+    send_timestamp: int
+    create_time: datetime | None
+    update_time: datetime | None
+
+    _host: Host | None = None
+
+    @classmethod
+    async def source(cls) -> Source:
+        """See `Row.source`."""
+        host = current_host()
+        return TableSource(
+            queries=host.store.queries,
+            table="messages",
+            read=lambda row: (host, record_of(row)),
+            columns=_COLUMNS,
+            orders=_ORDERS,
+            default_order="seq",
+        )
+
+    @classmethod
+    def of(cls, row: Any) -> Self:
+        """See `Row.of`."""
+        host, record = row
+        return cls.of_record(host, record)
+
+    @classmethod
+    def of_record(cls, host: Host, record: Record) -> Self:
+        """The row of a record."""
+        names = _own_names(host.agent.names) if record.author is Author.BOT else ""
+        if record.author is Author.SYSTEM:
+            names = "SYSTEM"
+        person = record.author is Author.PERSON
+        at = datetime.fromtimestamp(record.time).astimezone()
+        name = names or record.sender.name
+        row = cls(
+            id=record.seq,
+            message_id=record.message_id,
+            sender_id=record.sender.user_id if person else BOT_ID,
+            sender_bind_qq=record.sender.user_id if person else "0",
+            sender_name=name,
+            sender_nickname=name,
+            adapter_key=host.adapter_of(record.chat_key),
+            platform_userid=record.sender.user_id if person else "0",
+            is_tome=int(record.to_bot),
+            is_recalled=record.recalled,
+            chat_key=str(record.chat_key),
+            chat_type=record.chat_key.kind.value,
+            content_text=plain_text(record.segments),
+            content_data=content_data_text(record.segments),
+            ext_data=ChatMessage.of_record(record).ext_data,
+            send_timestamp=int(record.time),
+            create_time=at,
+            update_time=at,
+        )
+        row._host = host
+        return row
+
+    def parse_content_data(self) -> list[ChatMessageSegment]:
+        """The pieces of the message."""
+        data = json.loads(self.content_data) if self.content_data else []
+        return segments_from_list(data)
+
+    def parse_ext_data(self) -> dict[str, Any]:
+        """What else is known of it."""
+        return dict(self.ext_data)
+
+    @property
+    def is_system(self) -> bool:
+        """Whether the framework wrote it."""
+        return self.sender_id == BOT_ID and self.sender_name == "SYSTEM"
+
+    def parse_chat_history_prompt(self, *_: Any, **__: Any) -> str:
+        """One line for a model: when, who, what."""
+        at = self.create_time.strftime("%m-%d %H:%M:%S") if self.create_time else ""
+        return f'[{at} id:{self.platform_userid}] "{self.sender_nickname}": {self.content_text}'
+
+    def to_chat_message(self) -> ChatMessage:
+        """The same as a hook is given it."""
+        fields = set(ChatMessage.model_fields) & set(self.FIELDS)
+        facts = {name: getattr(self, name) for name in fields}
+        facts["content_data"] = self.parse_content_data()
+        return ChatMessage(**facts)
+
+    async def save(self, *_: Any, **__: Any) -> None:
+        """A new row is added to its chat's history. Of one that is there, that it was taken back
+        can be kept and nothing else. Raises `NotKept`, `ChatKeyError`."""
+        host = self._host or current_host()
+        key = ChatKey.parse(self.chat_key)
+        if self.id:
+            kept = await host.store.messages.get(self.id)
+            if self.is_recalled and kept is not None and not kept.recalled:
+                await host.store.messages.recall(key, self.message_id)
+                return
+            if kept is None or plain_text(kept.segments) != self.content_text:
+                raise NotKept("what was said is not changed afterwards; is_recalled can be set")
+            return
+        nobody = self.sender_id in _NOBODY
+        if nobody and self.sender_name.upper() in ("SYSTEM", ""):
+            await host.reach.journal.note(key, self.content_text)
+            return
+        record = Record(
+            seq=host.store.messages.reserve(),
+            chat_key=key,
+            author=Author.BOT if nobody else Author.PERSON,
+            segments=(Text(self.content_text),),
+            time=float(self.send_timestamp or datetime.now().astimezone().timestamp()),
+            message_id=self.message_id,
+            sender=Sender(
+                "" if nobody else str(self.platform_userid or self.sender_id),
+                self.sender_nickname or self.sender_name,
+            ),
+            from_history=True,
+        )
+        await host.store.messages.add(record, unique_id=unique_id_of(self.message_id))
+        self.id = record.seq
+
+    async def delete(self, *_: Any, **__: Any) -> None:
+        """Take the message out of what the model is shown; the record of it stays."""
+        host = self._host or current_host()
+        if not self.message_id:
+            raise NotKept("a line that the platform has no id for cannot be taken back")
+        await host.store.messages.recall(ChatKey.parse(self.chat_key), self.message_id)
+
+
+@lru_cache(16)
+def _own_names(names: tuple[str, ...]) -> str:
+    return names[0]

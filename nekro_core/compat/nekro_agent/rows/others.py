@@ -1,0 +1,121 @@
+"""``DBPluginData`` and ``DBExecCode``: what plugins keep, and the code that was run."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Self
+
+from nekro_core.compat.nekro_agent.host import current_host
+from nekro_core.compat.nekro_agent.rows.conditions import number_column, second_column, text_column
+from nekro_core.compat.nekro_agent.rows.query import Row, Source
+from nekro_core.compat.nekro_agent.rows.source import TableSource
+
+
+class DBPluginData(Row):
+    """One text that a plugin keeps (``plugin.store``)."""
+
+    FIELDS: Mapping[str, Any] = {
+        "id": 0,
+        "plugin_key": "",
+        "target_chat_key": "",
+        "target_user_id": "",
+        "data_key": "",
+        "data_value": "",
+    }
+
+    plugin_key: str
+    target_chat_key: str
+    target_user_id: str
+    data_key: str
+    data_value: str
+
+    @classmethod
+    async def source(cls) -> Source:
+        """See `Row.source`."""
+        return TableSource(
+            queries=current_host().store.queries,
+            table="plugin_data",
+            read=dict,
+            columns={
+                "id": number_column("id"),
+                "plugin_key": text_column("plugin"),
+                "target_chat_key": text_column("chat_key"),
+                "target_user_id": text_column("user_key"),
+                "data_key": text_column("store_key"),
+                "data_value": text_column("value"),
+            },
+            orders={"id": "id", "data_key": "store_key"},
+        )
+
+    @classmethod
+    def of(cls, row: Any) -> Self:
+        """See `Row.of`."""
+        return cls(
+            id=row["id"],
+            plugin_key=row["plugin"],
+            target_chat_key=row["chat_key"],
+            target_user_id=row["user_key"],
+            data_key=row["store_key"],
+            data_value=row["value"],
+        )
+
+    async def save(self, *_: Any, **__: Any) -> None:
+        """Keep the text."""
+        await current_host().store.plugin_data.set(
+            self.plugin_key, self.data_value, **self._place()
+        )
+
+    async def delete(self, *_: Any, **__: Any) -> None:
+        """Forget the text."""
+        await current_host().store.plugin_data.delete(self.plugin_key, **self._place())
+
+    def _place(self) -> dict[str, str]:
+        return {
+            "chat_key": self.target_chat_key,
+            "user_key": self.target_user_id,
+            "store_key": self.data_key,
+        }
+
+
+class DBExecCode(Row):
+    """One run of a reply's code."""
+
+    FIELDS: Mapping[str, Any] = {
+        "id": "",
+        "chat_key": "",
+        "code_text": "",
+        "outputs": "",
+        "success": False,
+        "stop_type": "",
+        "exec_time_ms": 0,
+        "create_time": None,
+    }
+
+    @classmethod
+    async def source(cls) -> Source:
+        """See `Row.source`."""
+        return TableSource(
+            queries=current_host().store.queries,
+            table="runs",
+            read=dict,
+            columns={
+                "id": text_column("run_id"),
+                "chat_key": text_column("chat_key"),
+                "create_time": second_column("started"),
+            },
+            orders={"id": "started", "create_time": "started"},
+            default_order="started",
+        )
+
+    @classmethod
+    def of(cls, row: Any) -> Self:
+        """See `Row.of`."""
+        return cls(
+            id=row["run_id"],
+            chat_key=row["chat_key"],
+            code_text=row["code"],
+            outputs=row["output"],
+            success=not row["error"],
+            stop_type=row["stop"],
+            exec_time_ms=int(row["seconds"] * 1000),
+            create_time=datetime.fromtimestamp(row["started"]).astimezone(),
+        )

@@ -1,0 +1,71 @@
+"""``DBPreset``: who the bot is, in other words than the operator's own."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Self
+
+from nekro_core.compat.nekro_agent.host import Host, current_host
+from nekro_core.compat.nekro_agent.rows.query import Row, Source
+from nekro_core.compat.nekro_agent.rows.source import ListSource
+from nekro_core.tools.outcome import WrongValue
+
+OWN_ID = -1
+"""The id of the bot's own: its settings' names and persona."""
+
+
+class DBPreset(Row):
+    """One preset. The bot's own, with the id -1, is its settings' and cannot be changed here."""
+
+    FIELDS: Mapping[str, Any] = {
+        "id": 0,
+        "name": "",
+        "title": "",
+        "avatar": "",
+        "content": "",
+        "description": "",
+        "tags": "",
+        "author": "",
+        "ext_data": dict,
+        "on_shared": False,
+        "remote_id": None,
+        "create_time": None,
+        "update_time": None,
+    }
+
+    id: int
+    name: str
+    title: str
+    content: str
+    create_time: Any
+    update_time: Any
+
+    @classmethod
+    async def source(cls) -> Source:
+        """See `Row.source`."""
+        kept = current_host().presets.all()
+        return ListSource(sorted(kept.values(), key=lambda facts: int(facts.get("id", 0))))
+
+    @classmethod
+    def of(cls, row: Any) -> Self:
+        """See `Row.of`."""
+        return cls(**{name: value for name, value in row.items() if name in cls.FIELDS})
+
+    @classmethod
+    def own(cls, host: Host) -> Self:
+        """The bot's own."""
+        name = host.agent.names[0]
+        return cls(id=OWN_ID, name=name, title=name, content=host.agent.persona)
+
+    async def save(self, *_: Any, **__: Any) -> None:
+        """Keep it. Raises `ValueError` for the bot's own."""
+        kept = current_host().presets
+        if self.id == OWN_ID:
+            raise WrongValue("the bot's own preset is its settings': NEKRO_AGENT__PERSONA")
+        now = datetime.now().astimezone().isoformat()
+        self.id = self.id or 1 + max(map(int, kept.all()), default=0)
+        self.create_time, self.update_time = self.create_time or now, now
+        kept.put(str(self.id), {name: getattr(self, name) for name in self.FIELDS})
+
+    async def delete(self, *_: Any, **__: Any) -> None:
+        """Forget it; chats that have it get the bot's own."""
+        current_host().presets.drop(str(self.id))

@@ -1,0 +1,414 @@
+"""Queries as existing plugins write them: ``await DBChatMessage.filter(...).order_by("-id")``."""
+
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from nekro_core.compat.nekro_agent.rows.conditions import (
+    Condition,
+    Group,
+    HowToSql,
+    QueryError,
+    conditions_of,
+)
+from nekro_core.store.queries import Where
+
+_BATCH = 500
+_MOST_ROWS = 50_000
+"""Rows that one query looks at. A query that must look at more gets those that come first in its
+order: by what is no column, in the order of the table."""
+
+M = TypeVar("M", bound="Row")
+
+
+class DoesNotExist(LookupError):
+    """``get`` found no row."""
+
+
+class MultipleObjectsReturned(LookupError):
+    """``get`` found several rows."""
+
+
+class NotKept(NotImplementedError):
+    """This of a row cannot be changed here; says what can."""
+
+
+class Source(Protocol):
+    """Where rows of one kind come from."""
+
+    @property
+    def columns(self) -> Mapping[str, HowToSql]:
+        """Fields whose conditions can be said in SQL."""
+
+    @property
+    def orders(self) -> Mapping[str, str]:
+        """Fields by which the database can order, and the columns that they are."""
+
+    @property
+    def default_order(self) -> str:
+        """The columns by which rows come where nothing else is said."""
+
+    async def rows(self, where: Where, *, order: str, limit: int, offset: int) -> Sequence[Any]:
+        """Rows in an order; ``limit`` 0 is all."""
+
+    async def count(self, where: Where) -> int:
+        """How many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    conditions: tuple[Condition, ...] = ()
+    order: tuple[str, ...] = ()
+    limit: int = 0
+    offset: int = 0
+
+
+class Query(Generic[M]):
+    """Rows to be fetched when awaited. Every method gives a new one."""
+
+    def __init__(
+        self,
+        model: type[M],
+        question: _Question | None = None,
+        finish: Callable[[list[M]], Any] | None = None,
+    ) -> None:
+        self._model = model
+        self._question = question or _Question()
+        self._finish = finish
+
+    def filter(self, *args: Any, **kwargs: Any) -> Self:
+        """Rows for which all of it holds. Raises `QueryError`."""
+        return self._with(conditions_of(self._model.FIELDS, args, kwargs))
+
+    def exclude(self, *args: Any, **kwargs: Any) -> Self:
+        """Rows for which not all of it holds."""
+        parts = conditions_of(self._model.FIELDS, args, kwargs)
+        return self._with((Group(parts, negated=True),))
+
+    def order_by(self, *fields: str) -> Self:
+        """By these fields; ``-`` before one turns it round."""
+        for field in fields:
+            if self._named(field) not in self._model.FIELDS:
+                known = ", ".join(sorted(self._model.FIELDS))
+                raise QueryError(f"order_by({field!r}): there is no such field; there are {known}")
+        return self._changed(order=fields)
+
+    def limit(self, limit: int) -> Self:
+        """At most so many."""
+        return self._changed(limit=max(0, int(limit)) or -1)
+
+    def offset(self, offset: int) -> Self:
+        """Without the first so many."""
+        return self._changed(offset=max(0, int(offset)))
+
+    def all(self) -> Self:
+        """The same."""
+        return self
+
+    def distinct(self) -> Self:
+        """The same: no row comes twice."""
+        return self
+
+    def only(self, *_: str) -> Self:
+        """The same, with all fields."""
+        return self
+
+    def prefetch_related(self, *_: Any) -> Self:
+        """The same."""
+        return self
+
+    select_related = prefetch_related
+    using_db = prefetch_related
+
+    def first(self) -> "Query[M]":
+        """The first one, or None."""
+        return Query(self._model, replace(self._question, limit=1), _first)
+
+    def last(self) -> "Query[M]":
+        """The last one, or None."""
+        order = self._question.order or ("id",)
+        turned = tuple(each[1:] if each.startswith("-") else f"-{each}" for each in order)
+        return Query(self._model, replace(self._question, order=turned, limit=1), _first)
+
+    def get_or_none(self, *args: Any, **kwargs: Any) -> "Query[M]":
+        """The one that there is, or None."""
+        return self.filter(*args, **kwargs).first()
+
+    def get(self, *args: Any, **kwargs: Any) -> "Query[M]":
+        """The one that there is. Raises `DoesNotExist`, `MultipleObjectsReturned`."""
+        conditions = conditions_of(self._model.FIELDS, args, kwargs)
+        all_of = (*self._question.conditions, *conditions)
+        return Query(self._model, replace(self._question, conditions=all_of, limit=2), self._one)
+
+    def values(self, *fields: str, **renamed: str) -> "Query[M]":
+        """Dicts with these fields; without any, with all."""
+        names = {name: name for name in fields or (() if renamed else self._model.FIELDS)}
+        names |= renamed
+        self._check(names.values())
+        return Query(
+            self._model,
+            self._question,
+            lambda rows: [{key: getattr(row, at) for key, at in names.items()} for row in rows],
+        )
+
+    def values_list(self, *fields: str, flat: bool = False) -> "Query[M]":
+        """Tuples of these fields; with ``flat`` the values of the one field."""
+        names = fields or tuple(self._model.FIELDS)
+        self._check(names)
+        if flat and len(names) != 1:
+            raise QueryError("values_list(flat=True): expected one field")
+
+        def listed(rows: list[M]) -> list[Any]:
+            found = [tuple(getattr(row, name) for name in names) for row in rows]
+            return [each[0] for each in found] if flat else found
+
+        return Query(self._model, self._question, listed)
+
+    async def count(self) -> int:
+        """How many."""
+        source = await self._model.source()
+        where = Group(self._question.conditions).where(source.columns)
+        if where is None or self._question.limit or self._question.offset:
+            return len(await self._rows())
+        return await source.count(_plain(where, self._question.conditions))
+
+    async def exists(self) -> bool:
+        """Whether there is one."""
+        return bool(await self.first())
+
+    async def delete(self) -> int:
+        """Delete each of them; how many there were. Raises `NotKept`."""
+        rows = await self._rows()
+        for row in rows:
+            await row.delete()
+        return len(rows)
+
+    async def update(self, **changes: Any) -> int:
+        """Change each of them; how many there were. Raises `NotKept`, `QueryError`."""
+        self._check(changes)
+        rows = await self._rows()
+        for row in rows:
+            row.update_from_dict(changes)
+            await row.save()
+        return len(rows)
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        rows = yield from self._rows().__await__()
+        return self._finish(rows) if self._finish else rows
+
+    async def __aiter__(self) -> AsyncIterator[M]:
+        for row in await self._rows():
+            yield row
+
+    async def _rows(self) -> list[M]:
+        question = self._question
+        if question.limit < 0:
+            return []
+        source = await self._model.source()
+        said = [(each, each.where(source.columns)) for each in question.conditions]
+        clauses = [where for _, where in said if where is not None]
+        where = Where(
+            " AND ".join(f"({each.sql})" for each in clauses),
+            tuple(value for each in clauses for value in each.values),
+        )
+        tried = [each for each, clause in said if clause is None]
+        order = self._order(source)
+        if order is not None and not tried:
+            limit = question.limit or (_MOST_ROWS if question.offset else 0)
+            found = await source.rows(where, order=order, limit=limit, offset=question.offset)
+            return [self._model.of(row) for row in found]
+        found = await self._looked_through(source, where, order, tried)
+        if order is None:
+            for field in reversed(question.order):
+                _sort(found, self._named(field), turned=field.startswith("-"))
+        end = question.offset + question.limit if question.limit else None
+        return found[question.offset : end]
+
+    async def _looked_through(
+        self, source: Source, where: Where, order: str | None, tried: Sequence[Condition]
+    ) -> list[M]:
+        """Fetch piece by piece and try what the database cannot."""
+        wanted = self._question.offset + self._question.limit
+        enough = wanted if order is not None and self._question.limit else _MOST_ROWS
+        found: list[M] = []
+        for offset in range(0, _MOST_ROWS, _BATCH):
+            rows = await source.rows(
+                where, order=order or source.default_order, limit=_BATCH, offset=offset
+            )
+            made = (self._model.of(row) for row in rows)
+            found += [row for row in made if all(each.holds(row) for each in tried)]
+            if len(rows) < _BATCH or len(found) >= enough:
+                break
+        return found
+
+    def _order(self, source: Source) -> str | None:
+        """The order in SQL; None where it cannot be said."""
+        parts = []
+        for field in self._question.order:
+            column = source.orders.get(self._named(field))
+            if column is None:
+                return None
+            parts.append(f"{column} DESC" if field.startswith("-") else column)
+        return ", ".join([*parts, source.default_order])
+
+    def _one(self, rows: list[M]) -> M:
+        if not rows:
+            raise DoesNotExist(f"there is no such {self._model.__name__}")
+        if len(rows) > 1:
+            raise MultipleObjectsReturned(f"there are several such {self._model.__name__}")
+        return rows[0]
+
+    def _check(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in self._model.FIELDS:
+                known = ", ".join(sorted(self._model.FIELDS))
+                raise QueryError(f"there is no field {name!r}; there are {known}")
+
+    def _with(self, conditions: tuple[Condition, ...]) -> Self:
+        return self._changed(conditions=(*self._question.conditions, *conditions))
+
+    def _changed(self, **changes: Any) -> Self:
+        return type(self)(self._model, replace(self._question, **changes), self._finish)
+
+    @staticmethod
+    def _named(field: str) -> str:
+        name = field.removeprefix("-")
+        return "id" if name == "pk" else name
+
+
+class Row:
+    """One row, as an object with fields. Changes are kept by `save`, where they can be."""
+
+    FIELDS: Mapping[str, Any] = {}
+    """The fields and what they are where nothing is given."""
+
+    def __init__(self, **fields: Any) -> None:
+        unknown = set(fields) - set(self.FIELDS)
+        if unknown:
+            known = ", ".join(sorted(self.FIELDS))
+            raise QueryError(
+                f"{type(self).__name__} has no {', '.join(sorted(unknown))}; it has {known}"
+            )
+        for name, default in self.FIELDS.items():
+            value = fields.get(name, default)
+            setattr(self, name, value() if callable(value) and value is default else value)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {getattr(self, 'id', '')}>"
+
+    @property
+    def pk(self) -> Any:
+        """The id."""
+        return getattr(self, "id", None)
+
+    @classmethod
+    async def source(cls) -> Source:
+        """Where rows of this kind come from."""
+        raise NotKept(f"{cls.__name__} cannot be asked for")
+
+    @classmethod
+    def of(cls, row: Any) -> Self:
+        """The object of what a source gave."""
+        return cls(**row)
+
+    @classmethod
+    def filter(cls, *args: Any, **kwargs: Any) -> Query[Self]:
+        """See `Query.filter`."""
+        return Query(cls).filter(*args, **kwargs)
+
+    @classmethod
+    def exclude(cls, *args: Any, **kwargs: Any) -> Query[Self]:
+        """See `Query.exclude`."""
+        return Query(cls).exclude(*args, **kwargs)
+
+    @classmethod
+    def all(cls, *_: Any) -> Query[Self]:
+        """Every row."""
+        return Query(cls)
+
+    @classmethod
+    def first(cls, *_: Any) -> Query[Self]:
+        """The first row, or None."""
+        return Query(cls).first()
+
+    @classmethod
+    def get(cls, *args: Any, **kwargs: Any) -> Query[Self]:
+        """See `Query.get`."""
+        return Query(cls).get(*args, **kwargs)
+
+    @classmethod
+    def get_or_none(cls, *args: Any, **kwargs: Any) -> Query[Self]:
+        """See `Query.get_or_none`."""
+        return Query(cls).get_or_none(*args, **kwargs)
+
+    @classmethod
+    async def exists(cls, *args: Any, **kwargs: Any) -> bool:
+        """Whether there is such a row."""
+        return await cls.filter(*args, **kwargs).exists()
+
+    @classmethod
+    async def create(cls, **fields: Any) -> Self:
+        """Make a row. Raises `NotKept` where a plugin cannot."""
+        row = cls(**fields)
+        await row.save()
+        return row
+
+    @classmethod
+    async def get_or_create(
+        cls, defaults: Mapping[str, Any] | None = None, **fields: Any
+    ) -> tuple[Self, bool]:
+        """The row, and whether it was made."""
+        found: Self | None = await cls.get_or_none(**fields)
+        if found is not None:
+            return found, False
+        return await cls.create(**fields, **(defaults or {})), True
+
+    @classmethod
+    async def update_or_create(
+        cls, defaults: Mapping[str, Any] | None = None, **fields: Any
+    ) -> tuple[Self, bool]:
+        """The row with these changes, and whether it was made."""
+        row, made = await cls.get_or_create(defaults, **fields)
+        if not made:
+            row.update_from_dict(defaults or {})
+            await row.save()
+        return row, made
+
+    def update_from_dict(self, changes: Mapping[str, Any]) -> Self:
+        """Change fields, not yet kept."""
+        for name, value in changes.items():
+            if name in self.FIELDS:
+                setattr(self, name, value)
+        return self
+
+    async def save(self, *_: Any, **__: Any) -> None:
+        """Keep the row as it is. Raises `NotKept`."""
+        raise NotKept(f"rows of {type(self).__name__} are the bot's own: a plugin reads them")
+
+    async def delete(self, *_: Any, **__: Any) -> None:
+        """Delete the row. Raises `NotKept`."""
+        raise NotKept(f"rows of {type(self).__name__} are the bot's own: a plugin reads them")
+
+    async def refresh_from_db(self, *_: Any, **__: Any) -> None:
+        """Read the row again."""
+        fresh = await type(self).get_or_none(id=self.pk)
+        if fresh is not None:
+            self.__dict__.update(fresh.__dict__)
+
+    async def fetch_related(self, *_: Any, **__: Any) -> None:
+        """Nothing: rows have no others."""
+
+
+def _first(rows: list[Any]) -> Any:
+    return rows[0] if rows else None
+
+
+def _plain(where: Where, conditions: tuple[Condition, ...]) -> Where:
+    return where if conditions else Where()
+
+
+def _sort(rows: list[Any], field: str, *, turned: bool) -> None:
+    known = [row for row in rows if getattr(row, field) is not None]
+    unknown = [row for row in rows if getattr(row, field) is None]
+    known.sort(key=lambda row: getattr(row, field), reverse=turned)
+    rows[:] = known + unknown if turned else unknown + known

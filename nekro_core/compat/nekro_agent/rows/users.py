@@ -1,0 +1,170 @@
+"""``DBUser``: the persons."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from nekro_core.compat.nekro_agent.host import Host, current_host
+from nekro_core.compat.nekro_agent.rows.conditions import (
+    HowToSql,
+    number_column,
+    second_column,
+    text_column,
+)
+from nekro_core.compat.nekro_agent.rows.query import Row, Source
+from nekro_core.compat.nekro_agent.rows.source import TableSource
+from nekro_core.policy.permissions import CommandPermission, standing
+
+_KEPT = ("ban_until", "prevent_trigger_until", "ext_data")
+"""Fields that have no column: they are in the bot's file of what plugins keep of users."""
+_COLUMNS: Mapping[str, HowToSql] = {
+    "id": number_column("id"),
+    "platform_userid": text_column("user_id"),
+    "bind_qq": text_column("user_id"),
+    "username": text_column("name"),
+    "create_time": second_column("first_seen"),
+}
+_LEVELS = {
+    CommandPermission.PUBLIC: 0,
+    CommandPermission.USER: 1,
+    CommandPermission.CHAT_ADMIN: 1,
+    CommandPermission.ADVANCED: 2,
+    CommandPermission.SUPER_USER: 3,
+}
+
+
+class DBUser(Row):
+    """One person on one account's side. Who is banned or kept from triggering is not answered.
+
+    ``perm_level`` is 1 for users, 2 for advanced and 3 for super users, as the operator's settings
+    say; a plugin cannot raise it.
+    """
+
+    FIELDS: Mapping[str, Any] = {
+        "id": 0,
+        "username": "",
+        "adapter_key": "",
+        "platform_userid": "",
+        "bind_qq": "",
+        "unique_id": "",
+        "perm_level": 1,
+        "perm_role": "user",
+        "is_active": True,
+        "ban_until": None,
+        "prevent_trigger_until": None,
+        "ext_data": dict,
+        "login_time": None,
+        "create_time": None,
+        "update_time": None,
+        "instance": "",
+    }
+
+    id: int
+    username: str
+    adapter_key: str
+    platform_userid: str
+    bind_qq: str
+    unique_id: str
+    perm_level: int
+    perm_role: str
+    is_active: bool
+    ban_until: datetime | None
+    prevent_trigger_until: datetime | None
+    ext_data: dict[str, Any]
+    create_time: datetime | None
+    instance: str
+
+    @classmethod
+    async def source(cls) -> Source:
+        """See `Row.source`."""
+        host = current_host()
+        return TableSource(
+            queries=host.store.queries,
+            table="users",
+            read=lambda row: (host, row),
+            columns=_COLUMNS,
+            orders={"id": "id", "create_time": "first_seen", "username": "name"},
+        )
+
+    @classmethod
+    def of(cls, row: Any) -> Self:
+        """See `Row.of`."""
+        host, found = row
+        return cls.made(
+            host,
+            found["instance"],
+            found["user_id"],
+            found["name"],
+            row_id=found["id"],
+            first_seen=found["first_seen"],
+        )
+
+    @classmethod
+    def made(
+        cls,
+        host: Host,
+        instance: str,
+        user_id: str,
+        name: str,
+        *,
+        row_id: int = 0,
+        first_seen: float = 0.0,
+    ) -> Self:
+        """The row of a person, also of one who was not heard yet."""
+        adapter = host.reach.adapter_of(instance)
+        kept = host.extra_users.get(f"{instance}:{user_id}")
+        level = standing(host.command, adapter=adapter, instance=instance, user_id=user_id)
+        return cls(
+            id=row_id,
+            username=name,
+            adapter_key=adapter,
+            platform_userid=user_id,
+            bind_qq=user_id,
+            unique_id=f"{adapter}:{user_id}",
+            perm_level=_LEVELS[level],
+            perm_role=level.value,
+            ban_until=_time(kept.get("ban_until")),
+            prevent_trigger_until=_time(kept.get("prevent_trigger_until")),
+            ext_data=kept.get("ext_data") or {},
+            create_time=datetime.fromtimestamp(first_seen).astimezone() if first_seen else None,
+            instance=instance,
+        )
+
+    @classmethod
+    async def get_by_union_id(cls, adapter_key: str, platform_userid: str) -> Self | None:
+        """The person with this id on this platform, or None."""
+        found: Self | None = await cls.get_or_none(
+            adapter_key=adapter_key, platform_userid=platform_userid
+        )
+        return found
+
+    @property
+    def is_banned(self) -> bool:
+        """Whether the bot answers this person nothing now."""
+        return _ahead(self.ban_until)
+
+    @property
+    def is_prevent_trigger(self) -> bool:
+        """Whether this person cannot wake the bot now."""
+        return self.is_banned or _ahead(self.prevent_trigger_until)
+
+    async def save(self, *_: Any, **__: Any) -> None:
+        """Keep what plugins may change of a person."""
+        host = current_host()
+        instance = self.instance or self.adapter_key
+        facts = {name: getattr(self, name) for name in _KEPT}
+        for name in ("ban_until", "prevent_trigger_until"):
+            facts[name] = facts[name].isoformat() if facts[name] else None
+        host.extra_users.put(f"{instance}:{self.platform_userid}", facts)
+        if self.id:
+            await host.store.queries.set_name(self.id, self.username)
+
+
+def _ahead(until: datetime | None) -> bool:
+    if until is None:
+        return False
+    return until.astimezone(UTC) > datetime.now(UTC)
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

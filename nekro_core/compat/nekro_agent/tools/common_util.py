@@ -1,0 +1,174 @@
+"""Downloads and small functions on texts and files."""
+
+import base64
+import difflib
+import hashlib
+import random
+import shutil
+import string
+from datetime import datetime
+from pathlib import Path, PurePath
+from urllib.parse import urlsplit
+
+import anyio
+from anyio import to_thread
+
+from nekro_core.compat.nekro_agent.context import calling_context
+from nekro_core.compat.nekro_agent.host import current_host
+from nekro_core.compat.nekro_agent.tools.path_convertor import get_upload_file_path
+from nekro_core.delivery.errors import NotFetched
+from nekro_core.media.sniff import HEAD, OCTETS, sniff
+from nekro_core.tools.outcome import WrongValue
+
+__all__ = [
+    "calculate_file_md5",
+    "calculate_text_similarity",
+    "copy_to_upload_dir",
+    "download_file",
+    "download_file_from_base64",
+    "download_file_from_bytes",
+    "get_downloaded_prompt_file_path",
+    "limited_text_output",
+    "random_chat_check",
+    "random_str",
+    "show_time",
+]
+
+_CHUNK = 1024 * 1024
+
+
+async def download_file(
+    url: str,
+    file_path: str | None = None,
+    file_name: str = "",
+    use_suffix: str = "",
+    retry_count: int = 3,
+    from_chat_key: str = "",
+    **_: object,
+) -> tuple[str, str]:
+    """Fetch a file, to ``file_path`` or among what the chat received: its path and its name.
+
+    Raises `ValueError` with the reason where it cannot be had, and where neither is given.
+    """
+    fetcher = current_host().reach.fetcher
+    if fetcher is None:
+        raise WrongValue("nothing can be fetched here")
+    for left in reversed(range(max(1, retry_count))):
+        try:
+            data = await fetcher.fetch(url)
+            break
+        except NotFetched as error:
+            if not left:
+                raise WrongValue(f"{url} cannot be fetched: {error}") from error
+            await anyio.sleep(0.5)
+    name = file_name or PurePath(urlsplit(url).path).name
+    return await _kept(data, file_path, name, use_suffix, from_chat_key)
+
+
+async def download_file_from_bytes(
+    bytes_data: bytes,
+    file_path: str | None = None,
+    file_name: str = "",
+    use_suffix: str = "",
+    from_chat_key: str = "",
+    **_: object,
+) -> tuple[str, str]:
+    """Keep bytes as `download_file` does."""
+    return await _kept(bytes_data, file_path, file_name, use_suffix, from_chat_key)
+
+
+async def download_file_from_base64(
+    base64_str: str,
+    file_path: str | None = None,
+    file_name: str = "",
+    use_suffix: str = "",
+    from_chat_key: str = "",
+    **_: object,
+) -> tuple[str, str]:
+    """The same, of base64, with or without what stands before it in a data URL."""
+    text = base64_str.removeprefix("base64://")
+    text = text.partition(",")[2] if text.startswith("data:") else text
+    return await _kept(base64.b64decode(text), file_path, file_name, use_suffix, from_chat_key)
+
+
+async def copy_to_upload_dir(
+    file_path: str, file_name: str = "", use_suffix: str = "", from_chat_key: str = "", **_: object
+) -> tuple[str, str]:
+    """Copy a file of the host among what the chat received: its new path and its name."""
+    name = file_name or PurePath(file_path).name
+    target, name = get_upload_file_path(from_chat_key, name, use_suffix)
+    ctx = calling_context()
+    if ctx is not None and isinstance(ctx.fs.meant(Path(file_path)), str):
+        file_path = str(ctx.fs.get_file(file_path))
+    await to_thread.run_sync(shutil.copyfile, file_path, target)
+    return str(target), name
+
+
+def get_downloaded_prompt_file_path(file_name: str) -> str:
+    """What a received file is called in the box."""
+    return f"/app/uploads/{PurePath(file_name).name}"
+
+
+def limited_text_output(text: str, limit: int = 600, placeholder: str = "...") -> str:
+    """A text; of a longer one its beginning and its end."""
+    if len(text) <= limit:
+        return text
+    half = max(1, (limit - len(placeholder)) // 2)
+    return f"{text[:half]}{placeholder}{text[-half:]}"
+
+
+async def calculate_file_md5(file_path: str | Path) -> str:
+    """The MD5 of a file, as hex digits."""
+    return await to_thread.run_sync(_md5, Path(file_path))
+
+
+def calculate_text_similarity(text1: str, text2: str, min_length: int = 0) -> float:
+    """How alike two texts are, from 0 to 1. Texts shorter than ``min_length`` are only ever the
+    same (1) or not (0)."""
+    if min(len(text1), len(text2)) < min_length:
+        return float(text1 == text2)
+    return difflib.SequenceMatcher(None, text1, text2).ratio()
+
+
+def random_chat_check(probability: float = 0.0) -> bool:
+    """True so often in one."""
+    return random.random() < probability  # noqa: S311 - chance for a chat, no secret
+
+
+def random_str(length: int = 8) -> str:
+    """Letters and digits by chance; no secret."""
+    return "".join(random.choices(string.ascii_letters + string.digits, k=length))  # noqa: S311
+
+
+def show_time(timestamp: float) -> str:
+    """A time in words of the machine's zone."""
+    return datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+async def _kept(
+    data: bytes, file_path: str | None, name: str, suffix: str, chat_key: str
+) -> tuple[str, str]:
+    if file_path:
+        target = Path(file_path)
+    elif chat_key:
+        mime, ending = sniff(data[:HEAD])
+        known = f".{ending}" if (mime, ending) != OCTETS else ""
+        seed = hashlib.sha256(data).hexdigest()
+        target, name = get_upload_file_path(chat_key, name, suffix or known, seed)
+    else:
+        raise WrongValue("expected file_path or from_chat_key: where is the file to go?")
+    await to_thread.run_sync(_written, target, data)
+    return str(target), target.name
+
+
+def _written(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def _md5(path: Path) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as file:
+        while piece := file.read(_CHUNK):
+            digest.update(piece)
+    return digest.hexdigest()

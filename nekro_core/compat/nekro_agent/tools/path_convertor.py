@@ -1,0 +1,96 @@
+"""Paths of boxes and of the host, in the older style: functions instead of ``ctx.fs``."""
+
+import hashlib
+import secrets
+from pathlib import Path, PurePath
+
+from nekro_core.chat import ChatKey
+from nekro_core.compat.nekro_agent.context import calling_context
+from nekro_core.compat.nekro_agent.host import current_host
+from nekro_core.plugins.authoring.files import is_url
+from nekro_core.plugins.authoring.host_files import SHARED, UPLOADS, CallFiles, Mirror
+from nekro_core.tools.outcome import ToolFailure
+
+__all__ = [
+    "convert_filename_to_access_path",
+    "convert_filename_to_container_path",
+    "convert_filename_to_sandbox_shared_path",
+    "convert_filename_to_sandbox_upload_path",
+    "convert_to_container_path",
+    "convert_to_host_path",
+    "get_sandbox_path",
+    "get_upload_file_path",
+    "is_url_path",
+]
+
+
+def convert_to_host_path(
+    sandbox_path: Path | str, chat_key: str = "", container_key: str | None = None
+) -> Path:
+    """The copy on the host of a file of the box, of the chat whose code calls.
+
+    Raises `ValueError` for a path outside of the box's folders, `ToolFailure` for another chat.
+    """
+    del container_key
+    ctx = calling_context()
+    if ctx is not None:
+        if chat_key and chat_key not in (ctx.chat_key, ctx.from_chat_key):
+            raise ToolFailure(f"{chat_key} is another chat than {ctx.chat_key}: its files are its")
+        path: Path = ctx.fs.get_file(str(sandbox_path))
+        return path
+    copy, _ = _mirror(chat_key).host_path(str(sandbox_path))
+    return copy
+
+
+def convert_to_container_path(host_path: Path | str, *_: object) -> str:
+    """Put a file of the host into the box of the chat whose code calls; its path there."""
+    ctx = calling_context()
+    if ctx is not None:
+        inside: str = ctx.fs.forward_file(Path(host_path))
+        return inside
+    return f"{SHARED}/{PurePath(host_path).name}"
+
+
+get_sandbox_path = convert_to_container_path
+
+
+def convert_filename_to_sandbox_upload_path(file_name: Path | str) -> Path:
+    """What a received file is called in the box."""
+    return Path(UPLOADS) / PurePath(file_name).name
+
+
+def convert_filename_to_sandbox_shared_path(file_name: Path | str) -> Path:
+    """What a file of the shared folder is called in the box."""
+    return Path(SHARED) / PurePath(file_name).name
+
+
+convert_filename_to_container_path = convert_filename_to_sandbox_upload_path
+
+
+def convert_filename_to_access_path(file_name: Path | str, chat_key: str) -> Path:
+    """Where a received file lies on the host."""
+    return _mirror(chat_key).uploads / PurePath(file_name).name
+
+
+def get_upload_file_path(
+    from_chat_key: str, file_name: str = "", use_suffix: str = "", seed: str = ""
+) -> tuple[Path, str]:
+    """Where to put a file that the chat is to have: its path on the host, and its name."""
+    folder = _mirror(from_chat_key).uploads
+    folder.mkdir(parents=True, exist_ok=True)
+    name = PurePath(file_name).name
+    if not name:
+        source = seed or secrets.token_hex(16)
+        name = f"{hashlib.sha256(source.encode()).hexdigest()[:32]}{use_suffix}"
+    elif use_suffix and not PurePath(name).suffix:
+        name = f"{name}{use_suffix}"
+    return folder / name, name
+
+
+def is_url_path(path: str | Path) -> bool:
+    """Whether it is an address and no path."""
+    return is_url(str(path))
+
+
+def _mirror(chat_key: str) -> Mirror:
+    return Mirror(current_host().reach.data_dir, ChatKey.parse(chat_key), "", CallFiles())

@@ -1,0 +1,350 @@
+"""`AsyncQdrantClient`: the embedded store behind the names of Qdrant's client.
+
+Nothing of it waits in the event loop. What is not here is told by name: named and sparse vectors,
+recommendations, snapshots, and a server of one's own (for that, install ``qdrant-client``).
+"""
+
+import importlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from nekro_core.compat.qdrant.filters import wants
+from nekro_core.compat.qdrant.home import FILE_NAME, Forgets
+from nekro_core.compat.qdrant.models import (
+    CollectionConfig,
+    CollectionDescription,
+    CollectionInfo,
+    CollectionParams,
+    CollectionsResponse,
+    CountResult,
+    Distance,
+    PointId,
+    QueryResponse,
+    Record,
+    ScoredPoint,
+    UpdateResult,
+    VectorParams,
+)
+from nekro_core.store.vector_errors import VectorError
+
+if TYPE_CHECKING:
+    from nekro_core.store.vector_index import Engine, Point
+
+T = TypeVar("T")
+
+_MOST_FOUND = 10_000
+
+
+class AsyncQdrantClient:
+    """Collections of points in a folder (``path``), or in memory. Made and opened by the first
+    call; `close` ends it. Objects of ``qdrant_client.models`` are taken as well as ours. Raises
+    `VectorError` for what cannot be, as `ValueError`."""
+
+    def __init__(
+        self,
+        location: str | None = None,
+        *,
+        url: str | None = None,
+        path: str | Path | None = None,
+        **other: Any,
+    ) -> None:
+        if url or other.get("host") or (location and location != ":memory:"):
+            raise VectorError(
+                "this is the embedded vector store and reaches no server: use get_qdrant_client(), "
+                "or install qdrant-client"
+            )
+        self._path = Path(path) / FILE_NAME if path else None
+        self._engine: Engine | None = None
+        self._one_at_a_time = anyio.CapacityLimiter(1)
+
+    async def close(self, **_: Any) -> None:
+        """Close the file. The next call opens it again."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await anyio.to_thread.run_sync(engine.close)
+
+    # ---- collections
+
+    async def get_collections(self) -> CollectionsResponse:
+        """All collections by their names."""
+        names = await self._run(lambda engine: engine.names())
+        return CollectionsResponse(collections=[CollectionDescription(name=n) for n in names])
+
+    async def collection_exists(self, collection_name: str, **_: Any) -> bool:
+        """Whether there is a collection of this name."""
+        return collection_name in await self._run(lambda engine: engine.names())
+
+    async def create_collection(
+        self, collection_name: str, vectors_config: Any = None, **_: Any
+    ) -> bool:
+        """Make a collection. Raises `VectorError` where there is one of the name."""
+        size, distance = _kind(vectors_config)
+        if not await self._run(lambda engine: engine.create(collection_name, size, distance)):
+            raise VectorError(f"collection {collection_name!r} is there already")
+        return True
+
+    async def recreate_collection(
+        self, collection_name: str, vectors_config: Any = None, **_: Any
+    ) -> bool:
+        """Forget a collection and make it anew."""
+        await self.delete_collection(collection_name)
+        return await self.create_collection(collection_name, vectors_config)
+
+    async def delete_collection(self, collection_name: str, **_: Any) -> bool:
+        """Forget a collection; False where there is none."""
+        return await self._run(lambda engine: engine.drop(collection_name))
+
+    async def get_collection(self, collection_name: str, **_: Any) -> CollectionInfo:
+        """How a collection was made and how large it is."""
+        size, distance = await self._run(lambda engine: engine.kind(collection_name))
+        count = (await self.count(collection_name)).count
+        return CollectionInfo(
+            points_count=count,
+            vectors_count=count,
+            indexed_vectors_count=count,
+            config=CollectionConfig(
+                params=CollectionParams(vectors=VectorParams(size=size, distance=distance))
+            ),
+        )
+
+    async def create_payload_index(self, collection_name: str, **_: Any) -> UpdateResult:
+        """Nothing is needed: filters look at every payload."""
+        await self._run(lambda engine: engine.kind(collection_name))
+        return UpdateResult()
+
+    # ---- points
+
+    async def upsert(self, collection_name: str, points: Any, **_: Any) -> UpdateResult:
+        """Keep points; those of the same ids are replaced."""
+        rows = [*_rows(points)]
+        await self._run(lambda engine: engine.put(collection_name, rows))
+        return UpdateResult()
+
+    async def upload_points(self, collection_name: str, points: Iterable[Any], **_: Any) -> None:
+        """The same."""
+        await self.upsert(collection_name, [*points])
+
+    async def search(
+        self,
+        collection_name: str,
+        query_vector: Sequence[float],
+        query_filter: Any = None,
+        *,
+        limit: int = 10,
+        offset: int | None = None,
+        with_payload: Any = True,
+        with_vectors: Any = False,
+        score_threshold: float | None = None,
+        **_: Any,
+    ) -> list[ScoredPoint]:
+        """The nearest points, nearest first."""
+        if isinstance(query_vector, tuple) and query_vector and isinstance(query_vector[0], str):
+            raise VectorError("named vectors are not kept here")
+        first = max(offset or 0, 0)
+        most = min(max(limit, 0) + first, _MOST_FOUND)
+        if most <= first:
+            return []
+        wanted = _wanted(query_filter)
+        found = await self._run(
+            lambda engine: engine.search(
+                collection_name, query_vector, wanted, most, score_threshold
+            )
+        )
+        return [
+            ScoredPoint(
+                id=point.id,
+                score=score,
+                payload=_shown(point.payload, with_payload),
+                vector=point.vector.tolist() if with_vectors else None,
+            )
+            for score, point in found[first:]
+        ]
+
+    async def query_points(
+        self,
+        collection_name: str,
+        query: Any = None,
+        *,
+        query_filter: Any = None,
+        limit: int = 10,
+        **options: Any,
+    ) -> QueryResponse:
+        """The points nearest to a vector, or to the point of an id; without a query the first."""
+        if query is None:
+            records, _ = await self.scroll(collection_name, query_filter, limit=limit, **options)
+            points = [ScoredPoint(**record.model_dump()) for record in records]
+            return QueryResponse(points=points)
+        if isinstance(query, int | str):
+            (*near,) = await self.retrieve(collection_name, [query], with_vectors=True)
+            if not near:
+                raise VectorError(f"there is no point {query!r} in {collection_name!r}")
+            query = near[0].vector
+        nearest = getattr(query, "nearest", query)
+        points = await self.search(collection_name, nearest, query_filter, limit=limit, **options)
+        return QueryResponse(points=points)
+
+    async def scroll(
+        self,
+        collection_name: str,
+        scroll_filter: Any = None,
+        *,
+        limit: int = 10,
+        offset: PointId | None = None,
+        with_payload: Any = True,
+        with_vectors: Any = False,
+        **_: Any,
+    ) -> tuple[list[Record], PointId | None]:
+        """Points in the order of their ids, and the id that the next page begins with."""
+        wanted = _wanted(scroll_filter)
+        found = await self._run(lambda engine: engine.points(collection_name, wanted))
+        begin = 0
+        if offset is not None:
+            later = (at for at, each in enumerate(found) if _order(each.id) >= _order(offset))
+            begin = next(later, len(found))
+        page = found[begin : begin + max(limit, 0)]
+        rest = found[begin + len(page) :]
+        return _records(page, with_payload, with_vectors), rest[0].id if rest else None
+
+    async def retrieve(
+        self,
+        collection_name: str,
+        ids: Sequence[PointId],
+        with_payload: Any = True,
+        with_vectors: Any = False,
+        **_: Any,
+    ) -> list[Record]:
+        """Points by their ids; those that are not there are left out."""
+        wanted = _among(ids)
+        found = await self._run(lambda engine: engine.points(collection_name, wanted))
+        return _records(found, with_payload, with_vectors)
+
+    async def count(self, collection_name: str, count_filter: Any = None, **_: Any) -> CountResult:
+        """How many points there are."""
+        wanted = _wanted(count_filter)
+        return CountResult(
+            count=await self._run(lambda engine: len(engine.points(collection_name, wanted)))
+        )
+
+    async def delete(self, collection_name: str, points_selector: Any, **_: Any) -> UpdateResult:
+        """Forget points: a list of ids, `PointIdsList`, `FilterSelector` or `Filter`."""
+        wanted = _selected(points_selector)
+        await self._run(lambda engine: engine.remove(collection_name, wanted))
+        return UpdateResult()
+
+    async def set_payload(
+        self, collection_name: str, payload: dict[str, Any], points: Any, **_: Any
+    ) -> UpdateResult:
+        """Put fields into the payloads of points."""
+        return await self._change(collection_name, points, lambda old: old | payload)
+
+    async def overwrite_payload(
+        self, collection_name: str, payload: dict[str, Any], points: Any, **_: Any
+    ) -> UpdateResult:
+        """Put a payload in the place of those of points."""
+        return await self._change(collection_name, points, lambda _old: payload)
+
+    async def delete_payload(
+        self, collection_name: str, keys: Sequence[str], points: Any, **_: Any
+    ) -> UpdateResult:
+        """Take fields out of the payloads of points."""
+        return await self._change(
+            collection_name,
+            points,
+            lambda old: {key: value for key, value in old.items() if key not in keys},
+        )
+
+    async def forget(self, forgotten: Forgets) -> int:
+        """See `nekro_core.compat.qdrant.home.VectorHome.forget`."""
+        return await self._run(lambda engine: engine.forget(forgotten.is_about, forgotten.value))
+
+    async def _change(
+        self,
+        collection_name: str,
+        points: Any,
+        made: Callable[[dict[str, Any]], dict[str, Any]],
+    ) -> UpdateResult:
+        wanted = _selected(points)
+        await self._run(lambda engine: engine.change(collection_name, wanted, made))
+        return UpdateResult()
+
+    async def _run(self, work: "Callable[[Engine], T]") -> T:
+        def run() -> T:
+            if self._engine is None:
+                # Loads numpy: a tenth of a second that only users of vectors wait for.
+                module: Any = importlib.import_module("nekro_core.store.vector_index")
+                if self._path is not None:
+                    self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._engine = module.Engine(self._path or ":memory:")
+            return work(self._engine)
+
+        return await anyio.to_thread.run_sync(run, limiter=self._one_at_a_time)
+
+
+def _kind(config: Any) -> tuple[int, Distance]:
+    size, distance = getattr(config, "size", None), getattr(config, "distance", None)
+    if not isinstance(size, int):
+        raise VectorError("vectors_config: expected VectorParams(size=..., distance=...)")
+    return size, Distance(getattr(distance, "value", distance) or Distance.COSINE)
+
+
+def _rows(points: Any) -> Iterable[tuple[PointId, Any, dict[str, Any]]]:
+    if hasattr(points, "ids"):  # a Batch
+        payloads = points.payloads or [None] * len(points.ids)
+        for point, vector, payload in zip(points.ids, points.vectors, payloads, strict=True):
+            yield point, vector, payload or {}
+        return
+    for each in points:
+        yield each.id, each.vector, each.payload or {}
+
+
+def _wanted(condition: Any) -> Callable[[PointId, dict[str, Any]], bool] | None:
+    if condition is None:
+        return None
+    return lambda point, payload: wants(condition, point, payload)
+
+
+def _among(ids: Iterable[Any]) -> Callable[[PointId, dict[str, Any]], bool]:
+    chosen = {each if isinstance(each, int) else str(each) for each in ids}
+    return lambda point, _: point in chosen
+
+
+def _selected(selector: Any) -> Callable[[PointId, dict[str, Any]], bool]:
+    if hasattr(selector, "points"):
+        return _among(selector.points)
+    condition = getattr(selector, "filter", selector)
+    if any(hasattr(condition, name) for name in ("must", "should", "must_not")):
+        return lambda point, payload: wants(condition, point, payload)
+    if isinstance(selector, int | str):
+        return _among([selector])
+    try:
+        return _among(selector)
+    except TypeError:
+        raise VectorError(f"which points? {type(selector).__name__} names none") from None
+
+
+def _order(point: PointId) -> tuple[bool, int, str]:
+    return (False, point, "") if isinstance(point, int) else (True, 0, str(point))
+
+
+def _shown(payload: dict[str, Any], wanted: Any) -> dict[str, Any] | None:
+    if isinstance(wanted, list | tuple):
+        return {key: payload[key] for key in wanted if key in payload}
+    return payload if wanted else None
+
+
+def _records(points: "Sequence[Point]", with_payload: Any, with_vectors: Any) -> list[Record]:
+    return [
+        Record(
+            id=each.id,
+            payload=_shown(each.payload, with_payload),
+            vector=each.vector.tolist() if with_vectors else None,
+        )
+        for each in points
+    ]
+
+
+__all__ = ["AsyncQdrantClient"]

@@ -1,0 +1,114 @@
+"""Whether a point is one that a filter wants. Filters are objects of ours or of Qdrant's client."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from nekro_core.compat.qdrant.models import PointId
+
+_DEEPEST = 16
+
+
+class BadFilter(ValueError):
+    """A condition that this store does not know. The message names it."""
+
+
+def wants(condition: Any, point: PointId, payload: Mapping[str, Any], depth: int = 0) -> bool:
+    """Whether a filter or condition holds. Raises `BadFilter`."""
+    if condition is None:
+        return True
+    if depth > _DEEPEST:
+        raise BadFilter(f"a filter nested more than {_DEEPEST} deep")
+    if any(hasattr(condition, name) for name in ("must", "should", "must_not")):
+        return _filter(condition, point, payload, depth)
+    if (ids := getattr(condition, "has_id", None)) is not None:
+        return any(str(each) == str(point) for each in ids)
+    if hasattr(condition, "key"):
+        return _field(condition, payload)
+    for name in ("is_empty", "is_null"):
+        if (field := getattr(condition, name, None)) is not None:
+            values = [*_values(payload, field.key)]
+            return (not _full(values)) if name == "is_empty" else None in values
+    raise BadFilter(f"no condition of this store: {type(condition).__name__}")
+
+
+def _filter(given: Any, point: PointId, payload: Mapping[str, Any], depth: int) -> bool:
+    def holds(condition: Any) -> bool:
+        return wants(condition, point, payload, depth + 1)
+
+    should = _listed(getattr(given, "should", None))
+    return (
+        all(holds(each) for each in _listed(getattr(given, "must", None)))
+        and (not should or any(holds(each) for each in should))
+        and not any(holds(each) for each in _listed(getattr(given, "must_not", None)))
+    )
+
+
+def _listed(conditions: Any) -> Sequence[Any]:
+    if conditions is None:
+        return ()
+    return conditions if isinstance(conditions, list | tuple) else (conditions,)
+
+
+def _field(condition: Any, payload: Mapping[str, Any]) -> bool:
+    values = [*_values(payload, condition.key)]
+    match = getattr(condition, "match", None)
+    between = getattr(condition, "range", None)
+    empty = getattr(condition, "is_empty", None)
+    null = getattr(condition, "is_null", None)
+    if match is None and between is None and empty is None and null is None:
+        raise BadFilter(f"a condition on {condition.key!r} that asks for nothing this store knows")
+    return (
+        (match is None or _matches(match, values))
+        and (between is None or any(_within(between, value) for value in values))
+        and (empty is None or empty != _full(values))
+        and (null is None or null == (None in values))
+    )
+
+
+def _full(values: Sequence[Any]) -> bool:
+    return any(value is not None for value in values)
+
+
+def _matches(match: Any, values: Sequence[Any]) -> bool:
+    if hasattr(match, "value"):
+        return any(_same(value, match.value) for value in values)
+    if hasattr(match, "any"):
+        return any(_same(value, each) for value in values for each in match.any)
+    for name in ("except_", "except"):
+        if hasattr(match, name):
+            unwanted = getattr(match, name)
+            return any(not any(_same(value, each) for each in unwanted) for value in values)
+    if hasattr(match, "text"):
+        words = str(match.text).casefold().split()
+        texts = [value.casefold() for value in values if isinstance(value, str)]
+        return any(all(word in text for word in words) for text in texts)
+    raise BadFilter(f"no match of this store: {type(match).__name__}")
+
+
+def _same(value: Any, wanted: Any) -> bool:
+    return bool(value == wanted) and isinstance(value, bool) == isinstance(wanted, bool)
+
+
+def _within(between: Any, value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    number = float(value)
+    return (
+        (getattr(between, "gt", None) is None or number > between.gt)
+        and (getattr(between, "gte", None) is None or number >= between.gte)
+        and (getattr(between, "lt", None) is None or number < between.lt)
+        and (getattr(between, "lte", None) is None or number <= between.lte)
+    )
+
+
+def _values(payload: Any, key: str) -> Iterator[Any]:
+    """What a key leads to; a list stands for what is in it."""
+    name, _, rest = key.partition(".")
+    if not isinstance(payload, Mapping) or name.removesuffix("[]") not in payload:
+        return
+    found = payload[name.removesuffix("[]")]
+    for each in found if isinstance(found, list) else [found]:
+        if rest:
+            yield from _values(each, rest)
+        else:
+            yield each

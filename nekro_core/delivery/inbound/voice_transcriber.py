@@ -1,0 +1,192 @@
+"""What people say in voices: decoded into what everybody can play, and written down."""
+
+from collections import Counter, defaultdict
+from types import TracebackType
+from typing import Self
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+from loguru import logger
+
+from nekro_core.chat import Author, ChatKey, Media, Record, Segment, Segments, Voice
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.clean import clean_text
+from nekro_core.delivery.host import Recorded
+from nekro_core.delivery.media.store import MediaStore
+from nekro_core.media.converter import Converter
+from nekro_core.media.errors import MediaError
+from nekro_core.media.plain_wav import plain_wav_seconds
+from nekro_core.speech.settings import TranscriberSettings
+from nekro_core.speech.speaker import SpeechError
+from nekro_core.speech.transcriber import Transcriber
+from nekro_core.store import Store, StoreError
+from nekro_core.system.background_tasks import own_tasks
+
+_AT_ONCE = 4
+"""Voices of all chats that are listened to at the same time."""
+_MOST_WAITING = 8
+"""Voices of one chat that are worked on; more at once are somebody's game, and stay as they are."""
+_TRIED = 1000
+"""Records that are remembered as worked on: what failed once is not paid for again."""
+_UNPLAYABLE = frozenset({"audio/silk", "audio/amr"})
+"""What neither browsers nor Python read: kept as WAV, whether or not anybody writes it down."""
+
+
+class Hearing:
+    """Works on voices beside the way of messages. An async context manager.
+
+    A message is stored, shown and heard as it came; a moment later its voices have their text, and
+    are WAV where nobody could play them. Whoever needs that waits for it, a bounded time. Without
+    a ``transcriber`` there is no text. What cannot be decoded or written down stays as it is, and
+    the log says why.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        activity: Broadcast,
+        media: MediaStore,
+        converter: Converter,
+        transcriber: Transcriber | None,
+        settings: TranscriberSettings | None = None,
+    ) -> None:
+        self._store = store
+        self._activity = activity
+        self._media = media
+        self._converter = converter
+        self._transcriber = transcriber
+        self._settings = settings or TranscriberSettings()
+        self._places = anyio.CapacityLimiter(_AT_ONCE)
+        self._waiting: Counter[ChatKey] = Counter()
+        self._done: dict[ChatKey, anyio.Event] = {}
+        self._heard: dict[int, Record] = {}
+        self._tried: dict[int, None] = {}
+        self._left: defaultdict[ChatKey, set[str]] = defaultdict(set)
+        self._own = own_tasks()
+        self._tasks: TaskGroup | None = None
+
+    async def __aenter__(self) -> Self:
+        self._tasks = await self._own.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._own.__aexit__(kind, error, trace)
+
+    def begin(self, record: Record) -> bool:
+        """Begin to work on a person's record. False where there is nothing to do for it."""
+        assert self._tasks is not None, "enter the hearing first"
+        if record.author is not Author.PERSON or not any(map(self._wants, record.segments)):
+            return False
+        key = record.chat_key
+        if record.seq in self._heard:
+            return True
+        if record.seq in self._tried:
+            return False
+        if self._waiting[key] >= _MOST_WAITING:
+            logger.info("{}: {} voices wait already; one stays as it is", key, _MOST_WAITING)
+            return False
+        self._waiting[key] += 1
+        self._heard[record.seq] = record
+        self._done.setdefault(key, anyio.Event())
+        self._tasks.start_soon(self._work, record, name=f"voice of {key}")
+        return True
+
+    async def settled(self, chat_key: ChatKey) -> None:
+        """Wait until nothing of the chat is worked on, ``wait_s`` at most."""
+        done = self._done.get(chat_key)
+        if done is not None:
+            with anyio.move_on_after(self._settings.wait_s):
+                await done.wait()
+
+    async def heard(self, record: Record) -> Record:
+        """The record with what is said in it, after ``wait_s`` at most."""
+        with anyio.move_on_after(self._settings.wait_s):
+            while record.seq in self._heard:
+                await self._done[record.chat_key].wait()
+        return await self._store.messages.get(record.seq) or record
+
+    def _wants(self, segment: Segment) -> bool:
+        if not isinstance(segment, Voice) or not segment.media.path:
+            return False
+        if segment.media.mime in _UNPLAYABLE:
+            return True
+        return self._transcriber is not None and not segment.text
+
+    async def _work(self, record: Record) -> None:
+        key = record.chat_key
+        try:
+            async with self._places:
+                segments = tuple([await self._hear(key, each) for each in record.segments])
+            if segments != record.segments:
+                revised = await self._store.messages.reword(record, segments)
+                if revised is not None:
+                    self._activity.publish(Recorded(revised))
+                # Nothing is kept that no record names: whoever is erased later is erased whole.
+                of_no_record = segments if revised is None else record.segments
+                of_record = record.segments if revised is None else segments
+                self._left[key] |= _paths(of_no_record) - _paths(of_record)
+        except StoreError as error:
+            logger.error("{}: what was said in {} is not kept: {}", key, record.seq, error)
+        finally:
+            del self._heard[record.seq]
+            self._tried[record.seq] = None
+            if len(self._tried) > _TRIED:
+                del self._tried[next(iter(self._tried))]
+            self._waiting[key] -= 1
+            if not self._waiting[key]:
+                del self._waiting[key]
+                done = self._done.pop(key)
+                await self._tidy(key)
+                done.set()
+
+    async def _tidy(self, key: ChatKey) -> None:
+        """Remove what was replaced, once nothing of the chat is worked on: two voices that are
+        alike are one file."""
+        for path in self._left.pop(key, set()):
+            try:
+                await self._media.forget(key, path)
+            except OSError as error:
+                logger.warning("{}: {} stays: {}", key, path, error)
+
+    async def _hear(self, key: ChatKey, segment: Segment) -> Segment:
+        if not self._wants(segment):
+            return segment
+        assert isinstance(segment, Voice)
+        voice = segment
+        try:
+            data = await self._media.read(key, voice.media.path)
+            if data is None:
+                return voice
+            wav, media = await self._as_wav(key, voice.media, data)
+            voice = msgspec.structs.replace(voice, media=media)
+            if self._transcriber is not None and not voice.text:
+                transcript = await self._transcriber.transcribe(wav)
+                voice = msgspec.structs.replace(voice, text=clean_text(transcript.text))
+        except (MediaError, SpeechError, OSError) as error:
+            logger.warning("{}: a voice is not written down: {}", key, error)
+        return voice
+
+    async def _as_wav(self, key: ChatKey, media: Media, data: bytes) -> tuple[bytes, Media]:
+        """The sound, and what is kept of it: the file itself, where others can play it too."""
+        seconds = plain_wav_seconds(data)
+        if seconds is not None:
+            return data, msgspec.structs.replace(media, seconds=seconds)
+        longest = self._settings.longest_s
+        sound = await self._converter.sound(data, media.mime, max_seconds=longest)
+        if media.mime not in _UNPLAYABLE:
+            return sound.data, msgspec.structs.replace(media, seconds=sound.seconds)
+        name = f"{media.name.rpartition('.')[0] or 'voice'}.wav"
+        kept = await self._media.keep_bytes(key, sound.data, name=name, expect="audio")
+        if kept.problem:
+            return sound.data, media
+        return sound.data, msgspec.structs.replace(kept, seconds=sound.seconds)
+
+
+def _paths(segments: Segments) -> set[str]:
+    return {each.media.path for each in segments if isinstance(each, Voice)}

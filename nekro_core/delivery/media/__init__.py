@@ -1,0 +1,1 @@
+"""Pictures, sounds and files of messages: fetching, storing, fitting, deleting."""

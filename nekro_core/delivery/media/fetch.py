@@ -1,0 +1,176 @@
+"""Get bytes that somebody named by URL, within bounds and from where it is allowed."""
+
+import base64
+import binascii
+import ipaddress
+import ssl
+from collections.abc import Hashable
+from typing import Self
+from urllib.parse import unquote_to_bytes
+
+import anyio
+import httpx
+
+from nekro_core.delivery.errors import NotFetched
+from nekro_core.delivery.media.fetch_policy import PlatformReach, Reach
+from nekro_core.delivery.settings import MediaSettings
+from nekro_core.system.dns import Lookups, Resolve
+from nekro_core.system.keyed_limiter import Shares
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+AT_ONCE = 64
+"""Fetches of the whole bot."""
+PER_CHAT = 4
+"""Of them for one chat; what else it wants waits, and nobody else does."""
+PER_HOST = 16
+"""Of them from one host: several chats' worth, so that one chat's slow pictures leave room for
+another's from the same host."""
+
+
+class Fetcher:
+    """Fetches ``http(s)``, ``data:`` and ``base64://``. An async context manager.
+
+    A host is resolved here and the address that was checked is the one connected to, so a name
+    cannot turn from public to private in between. ``reach`` says what may be fetched where a call
+    says nothing else.
+    """
+
+    def __init__(
+        self,
+        settings: MediaSettings,
+        reach: Reach | None = None,
+        *,
+        resolve: Resolve | None = None,
+    ) -> None:
+        self._settings = settings
+        self._reach = reach or PlatformReach(settings.private_hosts)
+        self._client: httpx.AsyncClient | None = None
+        self._lookups = Lookups(resolve)
+        self._chats = Shares(PER_CHAT)
+        self._hosts = Shares(PER_HOST)
+        self._all = anyio.CapacityLimiter(AT_ONCE)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def fetch(self, url: str, *, reach: Reach | None = None, lane: Hashable = None) -> bytes:
+        """The bytes behind a URL. Fetches of one ``lane`` share a bound. Raises `NotFetched`."""
+        scheme = url.partition(":")[0].lower()
+        match scheme:
+            case "base64":
+                return self._decode(url[len("base64://") :])
+            case "data":
+                return self._data(url)
+            case "http" | "https":
+                return await self._http(url, reach or self._reach, lane)
+        raise NotFetched(f"{scheme[:16] or 'no'}: URL; http, https, data and base64 are taken")
+
+    def _data(self, url: str) -> bytes:
+        head, comma, body = url.partition(",")
+        if not comma:
+            raise NotFetched("malformed data: URL")
+        if head.lower().endswith(";base64"):
+            return self._decode(body)
+        self._check_size(len(body) // 3)  # Percent-encoded: three characters a byte at most.
+        return self._checked(unquote_to_bytes(body))
+
+    def _decode(self, text: str) -> bytes:
+        self._check_size(len(text) * 3 // 4 - 2)
+        try:
+            # Some implementations break lines or leave the padding out.
+            compact = "".join(text.split())
+            return self._checked(
+                base64.b64decode(compact + "=" * (-len(compact) % 4), validate=True)
+            )
+        except (binascii.Error, ValueError):
+            raise NotFetched("malformed base64") from None
+
+    async def _http(self, url: str, reach: Reach, lane: Hashable) -> bytes:
+        settings = self._settings
+        try:
+            with anyio.fail_after(settings.fetch_s):
+                async with self._chats.of(lane):
+                    for _ in range(settings.max_redirects + 1):
+                        answer = await self._get(httpx.URL(url), reach, lane)
+                        if isinstance(answer, bytes):
+                            return answer
+                        url = answer
+                    raise NotFetched(f"more than {settings.max_redirects} redirects")
+        except TimeoutError:
+            raise NotFetched(f"not there within {settings.fetch_s:g} s") from None
+        except httpx.TimeoutException:
+            raise NotFetched(f"the server said nothing for {settings.silent_s:g} s") from None
+        # ValueError: what "idna" raises for "xn--" and its like, past httpx.
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ssl.SSLError, ValueError) as error:
+            words = str(error) or type(error).__name__
+            raise NotFetched(f"cannot be fetched: {words}") from None
+
+    async def _get(self, url: httpx.URL, reach: Reach, lane: Hashable) -> bytes | str:
+        """The body, or where it has moved to."""
+        if url.scheme not in {"http", "https"} or not url.host:
+            raise NotFetched("redirected to something that is not http")
+        host = url.raw_host.decode("ascii").lower()
+        async with self._hosts.of(host), self._all:
+            address = await self._address(url, host, reach, lane)
+            return await self._from(address, url, reach)
+
+    async def _from(self, address: str, url: httpx.URL, reach: Reach) -> bytes | str:
+        request = self._open_client().build_request(
+            "GET",
+            url.copy_with(host=address, username=None, password=None),
+            # Compressed transfer would let a small body unfold into a large one.
+            headers={"Host": url.netloc.decode(), "Accept-Encoding": "identity"},
+            extensions={"sni_hostname": url.raw_host.decode()},
+        )
+        response = await self._open_client().send(request, stream=True)
+        try:
+            if response.status_code in _REDIRECTS and "location" in response.headers:
+                return str(url.join(response.headers["location"]))
+            if not response.is_success:
+                raise NotFetched(f"the server answered {response.status_code}")
+            if response.headers.get("content-encoding", "identity") != "identity":
+                raise NotFetched("the server answered in a compression that was not asked for")
+            self._check_size(int(response.headers.get("content-length") or 0))
+            body = bytearray()
+            async for chunk in response.aiter_raw():
+                body += chunk
+                self._check_size(len(body))
+                reach.took(len(chunk))
+            return bytes(body)
+        finally:
+            await response.aclose()
+
+    async def _address(self, url: httpx.URL, host: str, reach: Reach, lane: Hashable) -> str:
+        port = url.port or (443 if url.scheme == "https" else 80)
+        reach.may_look_up(host, port)
+        with anyio.move_on_after(self._settings.silent_s):
+            found = await self._lookups.addresses(host, port, lane)
+            addresses = [ipaddress.ip_address(address) for address in found]
+            reach.may_connect(host, port, addresses)
+            return str(addresses[0])
+        raise NotFetched(f"{host} has no address within {self._settings.silent_s:g} s")
+
+    def _open_client(self) -> httpx.AsyncClient:
+        if self._client is None:
+            self._client = httpx.AsyncClient(
+                # No proxy from the environment: it would resolve the name again, past the check.
+                trust_env=False,
+                timeout=self._settings.silent_s,
+                # No connection is used twice: it was checked, and encrypted, for one host's name.
+                # How many there are at once is counted here.
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
+            )
+        return self._client
+
+    def _check_size(self, size: int) -> None:
+        if size > self._settings.max_bytes:
+            raise NotFetched(f"larger than {self._settings.max_bytes // 1024 // 1024} MiB")
+
+    def _checked(self, data: bytes) -> bytes:
+        self._check_size(len(data))
+        return data

@@ -1,0 +1,208 @@
+"""Which hosts may be fetched from. What a platform's messages lead to and what a chat's code asks
+for are two things: a platform's own program may be on this machine, and code has no business there.
+"""
+
+import ipaddress
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from nekro_core.delivery.errors import NotFetched
+from nekro_core.sandbox.egress.budget import OverBudget
+from nekro_core.sandbox.egress.rules import Destination, NotAllowed, Rule, Rules
+from nekro_core.system.addresses import Address, is_of_this_machine, is_public
+from nekro_core.system.own_ports import is_own_port
+
+_NO_RULES = Rules()
+WEB_PORTS = frozenset({80, 443})
+_LONGEST_SHOWN = 100
+
+
+class Reach(Protocol):
+    """Asked for each connection, redirects among them. ``host`` is lower case and ASCII."""
+
+    def may_look_up(self, host: str, port: int) -> None:
+        """Before anybody is asked for the host's address. Raises `NotFetched`."""
+
+    def may_connect(self, host: str, port: int, addresses: Sequence[Address]) -> None:
+        """Before one of these is connected to. Raises `NotFetched`."""
+
+    def took(self, size: int) -> None:
+        """So many bytes more came. Raises `NotFetched` where they are too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateHost:
+    """A host of the operator's that may be fetched from at an address that is not public.
+
+    Without a ``port`` it is an entry of the older form.
+    """
+
+    host: str
+    port: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``host:port``, an IPv6 address in brackets. Raises `ValueError`."""
+        entry = text.strip().lower()
+        if _is_ipv6(entry):
+            return cls(entry, None)
+        host, colon, port = entry.rpartition(":")
+        if not colon or port.endswith("]"):
+            host, port = entry, ""
+        number = int(port) if port.isascii() and port.isdigit() else 0
+        bare = host.removeprefix("[").removesuffix("]")
+        if (colon and port and not 1 <= number <= 65535) or (colon and not port and host != entry):
+            raise _no_entry(text)
+        if host.startswith("[") != host.endswith("]") or (host != bare and not _is_ipv6(bare)):
+            raise _no_entry(text)
+        if not bare or any(sign in bare for sign in "/@?#[] ") or (host == bare and ":" in bare):
+            raise _no_entry(text)
+        return cls(bare, number or None)
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _no_entry(text: str) -> ValueError:
+    return ValueError(
+        f"{text[:_LONGEST_SHOWN]!r}: expected a host and its port, such as 127.0.0.1:3001, "
+        "[::1]:3001 or files.lan:9000"
+    )
+
+
+class PlatformReach:
+    """What a platform's messages may lead to: the internet, and the operator's private hosts.
+
+    ``entries`` are `PrivateHost`'s texts. One without a port is for the web's ports and
+    ``old_ports``. ``is_own_port`` says at which ports of this machine the bot listens, which no
+    entry opens.
+    """
+
+    def __init__(
+        self,
+        entries: Iterable[str] = (),
+        *,
+        old_ports: Collection[int] = (),
+        is_own_port: Callable[[int], bool] = is_own_port,
+    ) -> None:
+        self._entries = [PrivateHost.parse(entry) for entry in entries]
+        self._old_ports = WEB_PORTS | set(old_ports)
+        self._is_own_port = is_own_port
+
+    @property
+    def bare(self) -> list[str]:
+        """The hosts of entries without a port, sorted."""
+        return sorted(entry.host for entry in self._entries if entry.port is None)
+
+    @property
+    def old_ports(self) -> list[int]:
+        """The ports that such entries open, sorted."""
+        return sorted(self._old_ports)
+
+    def may_look_up(self, host: str, port: int) -> None:
+        """Any name may."""
+
+    def may_connect(self, host: str, port: int, addresses: Sequence[Address]) -> None:
+        """See `Reach.may_connect`."""
+        ours = [address for address in addresses if is_of_this_machine(address)]
+        inner = [address for address in addresses if address in ours or not is_public(address)]
+        if inner and not self._is_named(host, port):
+            raise NotFetched(
+                f"{host} is at {inner[0]}, which is not public. If the platform's program serves "
+                f'files there: NEKRO_DELIVERY__MEDIA__PRIVATE_HOSTS=["{_shown(host, port)}"]'
+            )
+        if ours and self._is_own_port(port):
+            raise NotFetched(f"at port {port} of {host} the bot itself listens")
+
+    def took(self, size: int) -> None:
+        """There is no bound but each medium's."""
+
+    def _is_named(self, host: str, port: int) -> bool:
+        return any(
+            entry.host == host
+            and (port in self._old_ports if entry.port is None else port == entry.port)
+            for entry in self._entries
+        )
+
+
+def _nothing(_: int) -> None:
+    return None
+
+
+class ChatReach:
+    """What may be fetched for a chat: what its boxes may reach, and nothing of this machine.
+
+    ``told`` says whether a host is the word of the chat's code; one that a plugin chose needs no
+    rule, and is out on the internet. ``spend`` counts the traffic and raises `OverBudget`.
+    """
+
+    def __init__(
+        self,
+        rules: Rules = _NO_RULES,
+        *,
+        told: Callable[[str], bool],
+        spend: Callable[[int], None] = _nothing,
+    ) -> None:
+        self._rules = rules
+        self._told = told
+        self._spend = spend
+        self._counts = False
+
+    def may_look_up(self, host: str, port: int) -> None:
+        """Only what a rule allows: to look a name up tells it to whoever answers for it."""
+        if not self._told(host):
+            return
+        self._counts = True
+        self.took(0)
+        if self._rule(host, port) is None:
+            where = _shown(host, port)
+            allow = host if port in WEB_PORTS else where
+            missing = (
+                f"{where} is not among what this chat's code may reach"
+                if self._rules
+                else "this chat's code has no network: make the file in the box instead"
+            )
+            raise NotFetched(
+                f'{missing}. The bot\'s operator can allow it: NEKRO_SANDBOX__EGRESS=["{allow}"]'
+            )
+
+    def may_connect(self, host: str, port: int, addresses: Sequence[Address]) -> None:
+        """See `Reach.may_connect`."""
+        rule = self._rule(host, port)
+        for address in addresses:
+            if is_of_this_machine(address):
+                raise NotFetched(f"{host} is the bot's own machine, which is not public")
+            if not is_public(address) and (rule is None or not rule.private):
+                raise NotFetched(f"{host} is at an address inside, which is not public")
+
+    def took(self, size: int) -> None:
+        """See `Reach.took`."""
+        if not self._counts:
+            return
+        try:
+            self._spend(size)
+        except OverBudget:
+            raise NotFetched("this chat has used up its traffic of the hour") from None
+
+    def _rule(self, host: str, port: int) -> Rule | None:
+        try:
+            return self._rules.find(Destination.parse(_shown(host, port)))
+        except NotAllowed as error:
+            if self._told(host):
+                raise NotFetched(str(error)) from None
+            return None
+
+
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def outside() -> ChatReach:
+    """The internet, for what nobody's code named."""
+    return ChatReach(told=lambda _: False)

@@ -1,0 +1,108 @@
+"""Links to media that are too large to be sent: signed, short-lived, from the bot's own server."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+from starlette.responses import FileResponse, PlainTextResponse, Response
+
+from nekro_core.chat import ChatKey, Media
+from nekro_core.system.asgi import Receive, Scope, Send
+
+MOUNTED = "/media"
+"""Where the web server has them."""
+_TOKEN = re.compile(r"/(?P<body>[A-Za-z0-9_-]{1,600})\.(?P<mark>[A-Za-z0-9_-]{43})(?:/[^/]*)?\Z")
+_FILE = re.compile(r"[0-9a-z%._~-]{1,121}/[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")
+_GONE = "This link is not valid, or not any more.\n"
+
+
+class MediaLinks:
+    """Makes links to kept media and answers them (a `WebApplication`, mounted at ``/media``).
+
+    Whoever has a link has the file, for ``seconds`` and while the file is kept: a link goes only
+    where the file itself was sent. ``secret`` is asked for at the first link; ``address`` is how
+    the bot's web server is reached from outside, empty where it is not; ``clock`` counts seconds
+    since 1970.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        secret: Callable[[], str],
+        *,
+        address: str = "",
+        seconds: float = 3600.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._folder = data_dir.absolute() / "uploads"
+        self._secret = secret
+        self._address = address.rstrip("/")
+        self._seconds = seconds
+        self._clock = clock
+
+    def link(self, chat_key: ChatKey, media: Media, *, address: str = "") -> str:
+        """A link to a medium of the chat, below ``address`` or else the operator's own. Empty where
+        there is neither, or the medium is none that we keep."""
+        base = address.rstrip("/") or self._address
+        name = media.path.rpartition("/")[2]
+        file = f"{chat_key.file_name}/{name}"
+        if not base or str(self._folder / file) != media.path or not _FILE.match(file):
+            return ""
+        fields = {"file": file, "until": int(self._clock() + self._seconds)}
+        body = _text_of(json.dumps(fields, separators=(",", ":")).encode())
+        shown = quote(media.name or name, safe="")
+        return f"{base}{MOUNTED}/{body}.{self._mark(body)}/{shown}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        await self._answer(scope)(scope, receive, send)
+
+    def _answer(self, scope: Scope) -> Response:
+        if scope["method"] not in ("GET", "HEAD"):
+            return PlainTextResponse("GET and HEAD only\n", 405, {"Allow": "GET, HEAD"})
+        path = self._file(str(scope["path"]).removeprefix(str(scope.get("root_path", ""))))
+        if path is None or not path.is_file():
+            return PlainTextResponse(_GONE, 404)
+        return FileResponse(
+            path,
+            media_type="application/octet-stream",
+            filename=path.name,
+            headers={
+                # It holds what a stranger or the model made: never shown, only kept.
+                "Content-Security-Policy": "sandbox; default-src 'none'",
+                "X-Content-Type-Options": "nosniff",
+                "Cache-Control": "private, no-store",
+                "Referrer-Policy": "no-referrer",
+            },
+        )
+
+    def _file(self, path: str) -> Path | None:
+        """What a path that we have signed, and that still holds, leads to."""
+        found = _TOKEN.match(path)
+        if found is None or not hmac.compare_digest(self._mark(found["body"]), found["mark"]):
+            return None
+        try:
+            fields = json.loads(base64.urlsafe_b64decode(found["body"] + "=="))
+        except (binascii.Error, ValueError):
+            return None
+        file = str(fields["file"])
+        if fields["until"] < self._clock() or not _FILE.match(file):
+            return None
+        return self._folder / file
+
+    def _mark(self, body: str) -> str:
+        made = hmac.new(self._secret().encode(), body.encode(), hashlib.sha256)
+        return _text_of(made.digest())
+
+
+def _text_of(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")

@@ -1,0 +1,334 @@
+"""Pictures, voices and files that a chat received or is sent: bounded, looked into, kept.
+
+They lie under ``uploads/<chat>/<hash>.<ending>``. Hash and ending are ours; nothing that came from
+outside is ever a part of a path. Over a chat's quota its oldest files go.
+"""
+
+import errno
+import hashlib
+import os
+import re
+import shutil
+import time
+import unicodedata
+import uuid
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from anyio import CapacityLimiter, sleep, to_thread
+from loguru import logger
+
+from nekro_core.chat import ChatKey, Media
+from nekro_core.delivery.errors import NotFetched
+from nekro_core.delivery.host import Expected
+from nekro_core.delivery.media.fetch import Fetcher
+from nekro_core.delivery.media.fetch_policy import Reach
+from nekro_core.delivery.media.retention import delete, old_files
+from nekro_core.delivery.settings import MediaSettings
+from nekro_core.media.converter import Converter
+from nekro_core.media.errors import MediaError
+from nekro_core.media.sniff import HEAD, claim_of, sniff
+
+_OURS = re.compile(r"[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")
+_LEAST_FREE = 64 * 1024 * 1024
+"""Room left on the disk: the database needs it more than one picture more."""
+_MAX_NAME = 120
+_SLICE = 50
+_PAUSE_S = 0.05
+"""Of old files so many go at once, and between two slices a medium of now has its turn."""
+_PIECE = 1024 * 1024
+
+
+class MediaStore:
+    """Keeps media under a data folder. An async context manager; implements `MediaKeeper`.
+
+    ``converter`` looks at pictures; it is the caller's, without it there is one of its own.
+    ``fetcher`` fetches what platforms deliver, and is closed with this."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        settings: MediaSettings | None = None,
+        converter: Converter | None = None,
+        fetcher: Fetcher | None = None,
+    ) -> None:
+        self._folder = data_dir.absolute() / "uploads"
+        self._settings = settings or MediaSettings()
+        self._fetcher = fetcher or Fetcher(self._settings)
+        self._used: dict[ChatKey, int] = {}
+        self._converter = converter or Converter()
+        self._own_converter = converter is None
+        # Files are written one at a time, and quotas are counted so.
+        self._one = CapacityLimiter(1)
+
+    async def __aenter__(self) -> Self:
+        await self._fetcher.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._fetcher.__aexit__(*_)
+        if self._own_converter:
+            await self._converter.__aexit__(*_)
+
+    async def keep_bytes(
+        self, chat_key: ChatKey, data: bytes, *, name: str = "", expect: Expected = ""
+    ) -> Media:
+        """Store bytes that are already here. See `MediaKeeper`."""
+        if len(data) > self._settings.max_bytes:
+            limit = self._settings.max_bytes // 1024 // 1024
+            return _nothing(name, f"larger than {limit} MiB", size=len(data))
+        return await self._keep(chat_key, data, name, expect)
+
+    async def keep_url(
+        self,
+        chat_key: ChatKey,
+        url: str,
+        *,
+        name: str = "",
+        expect: Expected = "",
+        reach: Reach | None = None,
+    ) -> Media:
+        """Fetch ``http(s)``, ``data:`` or ``base64://`` and store it. See `MediaKeeper`. Without a
+        ``reach`` it is something that a platform delivered."""
+        try:
+            data = await self._fetcher.fetch(url, reach=reach, lane=chat_key)
+        except NotFetched as error:
+            return _nothing(name, str(error), url=url)
+        return await self._keep(chat_key, data, name, expect, url=url)
+
+    async def keep_file(self, chat_key: ChatKey, media: Media) -> Media:
+        """Our own copy of a file of this machine that goes out, so that it is still there for a
+        late send and for the page. The path must come from the operator's side."""
+        path = Path(media.path)
+        if self._inside(chat_key, media.path) is not None:
+            return media
+        name = media.name or path.name
+        try:
+            data = await to_thread.run_sync(_read_bounded, path, self._settings.max_bytes)
+        except OSError as error:
+            return _nothing(name, f"cannot be read: {error.strerror}")
+        if data is None:
+            return await self._keep_large(chat_key, path, name)
+        return await self._keep(chat_key, data, name, "file")
+
+    async def read(self, chat_key: ChatKey, path: str) -> bytes | None:
+        """The bytes of this chat's medium by its `Media.path`; nothing where it is another chat's,
+        no medium, or gone by quota."""
+        inside = self._inside(chat_key, path)
+        if inside is None:
+            return None
+        return await to_thread.run_sync(_read_plain, inside)
+
+    async def _keep_large(self, chat_key: ChatKey, path: Path, name: str) -> Media:
+        """A file that is too large to be held in memory."""
+        work = partial(self._copy, chat_key, path)
+        try:
+            kept, mime, digest, size = await to_thread.run_sync(work, limiter=self._one)
+        except OSError as error:
+            return _nothing(name, f"cannot be stored: {error.strerror}")
+        if not digest:
+            limit = self._settings.sent_bytes // 1024 // 1024
+            return _nothing(name, f"larger than {limit} MiB", size=size)
+        return Media(path=str(kept), name=safe_name(name), mime=mime, size=size, sha256=digest)
+
+    def _copy(self, chat_key: ChatKey, source: Path) -> tuple[Path, str, str, int]:
+        """Where the copy lies, its type, digest (none where it is too large) and size."""
+        folder = self._folder / chat_key.file_name
+        folder.mkdir(parents=True, exist_ok=True)
+        size = source.stat().st_size
+        if size > self._settings.sent_bytes:
+            return source, "", "", size
+        if shutil.disk_usage(folder).free - size < _LEAST_FREE:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        partial_path = folder / f"{uuid.uuid4().hex}.part"
+        digest, copied = hashlib.sha256(), 0
+        try:
+            with source.open("rb") as original, partial_path.open("wb") as copy:
+                mime, ending = sniff(head := original.read(HEAD))
+                piece = head
+                while piece and copied <= size:
+                    digest.update(piece)
+                    copy.write(piece)
+                    copied += len(piece)
+                    piece = original.read(_PIECE)
+            path = folder / f"{digest.hexdigest()[:32]}.{ending}"
+            if path.exists():
+                os.utime(path)  # Used again: not the oldest.
+                return path, mime, digest.hexdigest(), copied
+            partial_path.replace(path)
+        finally:
+            partial_path.unlink(missing_ok=True)
+        self._count(chat_key, folder, copied, newest=path)
+        return path, mime, digest.hexdigest(), copied
+
+    async def forget(self, chat_key: ChatKey, path: str) -> bool:
+        """Delete this chat's medium; False where it is another's, or gone. Raises `OSError`."""
+        inside = self._inside(chat_key, path)
+        if inside is None or not inside.is_file():
+            return False
+        await to_thread.run_sync(inside.unlink)
+        self._used.pop(chat_key, None)
+        return True
+
+    async def forget_chat(self, chat_key: ChatKey) -> None:
+        """Delete everything of a chat. Raises `OSError`."""
+        self._used.pop(chat_key, None)
+        folder = self._folder / chat_key.file_name
+        if folder.exists():
+            await to_thread.run_sync(shutil.rmtree, folder)
+
+    async def tidy(self, now: float) -> int:
+        """Let go of what nobody used for ``keep_days``, and of the oldest over ``total_bytes``; how
+        many files those were. ``now`` is in seconds since 1970. Raises `OSError`."""
+        keep_s = self._settings.keep_days * 86_400.0
+        look = partial(
+            old_files,
+            self._folder,
+            before=now - keep_s if keep_s else 0.0,
+            total_bytes=self._settings.total_bytes,
+        )
+        began, gone = time.time(), 0
+        old = await to_thread.run_sync(look)
+        for start in range(0, len(old), _SLICE):
+            work = partial(self._let_go, old[start : start + _SLICE], began)
+            gone += await to_thread.run_sync(work, limiter=self._one)
+            await sleep(_PAUSE_S)
+        return gone
+
+    def _let_go(self, paths: list[Path], before: float) -> int:
+        self._used.clear()  # counted anew with each chat's next medium
+        return delete(paths, before=before)
+
+    def _inside(self, chat_key: ChatKey, path: str) -> Path | None:
+        name = path.rpartition("/")[2]
+        inside = self._folder / chat_key.file_name / name
+        return inside if _OURS.match(name) and str(inside) == path else None
+
+    async def _keep(
+        self, chat_key: ChatKey, data: bytes, name: str, expect: Expected, url: str = ""
+    ) -> Media:
+        if not data:
+            return _nothing(name, "empty", url=url)
+        mime, ending = sniff(data[:HEAD])
+        try:
+            path, digest, problem = await self._place(
+                chat_key, data, mime, ending, expect or claim_of(name)
+            )
+        except OSError as error:
+            logger.error("a medium of {} cannot be stored: {}", chat_key, error)
+            return _nothing(name, f"cannot be stored: {error.strerror}", url=url)
+        if problem:
+            return _nothing(name, problem, url=url, mime=mime, size=len(data))
+        return Media(
+            path=str(path),
+            url=_shown_url(url),
+            name=safe_name(name) or path.name,
+            mime=mime,
+            size=len(data),
+            sha256=digest,
+        )
+
+    async def _place(
+        self, chat_key: ChatKey, data: bytes, mime: str, ending: str, wanted: str
+    ) -> tuple[Path, str, str]:
+        """Where it lies from now on, its digest, and why it does not. Raises `OSError`."""
+        digest = (await to_thread.run_sync(hashlib.sha256, data)).hexdigest()
+        folder = self._folder / chat_key.file_name
+        path = folder / f"{digest[:32]}.{ending}"
+        kind = mime.partition("/")[0]
+        if wanted not in {"", "file", kind} and not (wanted == "audio" and kind == "video"):
+            return path, digest, f"it should be {wanted} and is {mime}"
+        new = folder / f"{uuid.uuid4().hex}.part"
+        try:
+            work = partial(self._write, path, new, data)
+            problem = await to_thread.run_sync(work, limiter=self._one)
+            if problem is not None:
+                return path, digest, problem
+            if wanted == "image" or (kind == "image" and wanted != "file"):
+                await self._converter.check_picture(new, mime, max_pixels=self._settings.max_pixels)
+            taken = partial(self._take, chat_key, new, path, len(data))
+            await to_thread.run_sync(taken, limiter=self._one)
+        except MediaError as error:
+            return path, digest, str(error)
+        finally:
+            new.unlink(missing_ok=True)
+        return path, digest, ""
+
+    @staticmethod
+    def _write(path: Path, new: Path, data: bytes) -> str | None:
+        """Write what is not there yet as ``new``; else why that is not needed or not possible."""
+        if path.exists():
+            os.utime(path)  # Used again: not the oldest.
+            return ""
+        new.parent.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(new.parent).free - len(data) < _LEAST_FREE:
+            return "the disk of the data folder is full"
+        new.write_bytes(data)
+        return None
+
+    def _take(self, chat_key: ChatKey, new: Path, path: Path, size: int) -> None:
+        if path.exists():  # it came twice at once
+            os.utime(path)
+            return
+        new.replace(path)
+        self._count(chat_key, path.parent, size, newest=path)
+
+    def _count(self, chat_key: ChatKey, folder: Path, size: int, newest: Path) -> None:
+        """Keep to the quota; one thread at a time."""
+        if chat_key in self._used:
+            self._used[chat_key] += size
+        else:
+            self._used[chat_key] = sum(entry.stat().st_size for entry in os.scandir(folder))
+        if self._used[chat_key] <= self._settings.chat_quota_bytes:
+            return
+        aged = sorted((entry.stat().st_mtime, Path(entry.path)) for entry in os.scandir(folder))
+        for _, path in aged:
+            # Some room more, so that not every medium from here on has to look again.
+            if self._used[chat_key] <= self._settings.chat_quota_bytes * 0.9:
+                break
+            if path != newest:
+                self._used[chat_key] -= path.stat().st_size
+                path.unlink()
+
+
+def safe_name(name: str) -> str:
+    """A stranger's file name as people may see it: its last part, no controls, no direction
+    marks that make ``exe`` look like ``png``, at most 120 characters."""
+    last = re.split(r"[/\\]", name)[-1]
+    shown = "".join(c for c in last if unicodedata.category(c)[0] != "C").strip()
+    if len(shown) > _MAX_NAME:
+        stem, dot, ending = shown.rpartition(".")
+        keep = f"{dot}{ending}" if dot and len(ending) <= 10 else ""
+        shown = f"{(stem if keep else shown)[: _MAX_NAME - len(keep)]}{keep}"
+    return "" if shown in {".", ".."} else shown
+
+
+def _nothing(name: str, problem: str, *, url: str = "", mime: str = "", size: int = 0) -> Media:
+    return Media(
+        name=safe_name(name),
+        url=_shown_url(url),
+        mime=mime or "application/octet-stream",
+        size=size,
+        problem=problem,
+    )
+
+
+def _shown_url(url: str) -> str:
+    """A URL to keep beside the medium; one that is the medium itself is not kept."""
+    return url[:2048] if url.lower().startswith(("http://", "https://")) else ""
+
+
+def _read_bounded(path: Path, most: int) -> bytes | None:
+    with path.open("rb") as file:
+        data = file.read(most + 1)
+    return data if len(data) <= most else None
+
+
+def _read_plain(path: Path) -> bytes | None:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(file, "rb") as opened:
+        return opened.read()

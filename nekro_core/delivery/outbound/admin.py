@@ -1,0 +1,88 @@
+"""What an operator sees of the messages that go out, and may do about them."""
+
+from collections.abc import Collection
+
+import anyio
+
+from nekro_core.chat import ChatKey, DeliveryState, Receipt
+from nekro_core.delivery.errors import CannotDo
+from nekro_core.delivery.host import OPEN_STATES
+from nekro_core.delivery.outbound.chat_queue import Lanes
+from nekro_core.delivery.outbound.ledger import Ledger
+from nekro_core.delivery.outbound.retry_queue import LateSends
+from nekro_core.store import DeliveryRow, Store
+
+_CALL_S = 1.0
+"""How long a call that is on its way is waited for."""
+_AGAIN = frozenset({DeliveryState.UNKNOWN, DeliveryState.REJECTED, DeliveryState.DROPPED})
+_LET_GO = frozenset({DeliveryState.PENDING, DeliveryState.UNKNOWN, DeliveryState.REJECTED})
+
+
+class OutboxDesk:
+    """Made by `Outbox`, which must be open."""
+
+    def __init__(self, store: Store, ledger: Ledger, lanes: Lanes, late: LateSends) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._lanes = lanes
+        self._late = late
+
+    async def listed(
+        self,
+        states: Collection[DeliveryState] = OPEN_STATES,
+        *,
+        chat_key: ChatKey | None = None,
+        before: str = "",
+        limit: int = 50,
+    ) -> list[DeliveryRow]:
+        """The newest messages in these states, newest first; with ``before`` those asked for
+        earlier than that one."""
+        return await self._store.deliveries.newest(
+            *states, chat_key=chat_key, before=before, limit=limit
+        )
+
+    async def resend(self, delivery_id: str) -> DeliveryRow:
+        """Send a message again that is ``unknown``, ``rejected`` or ``dropped``: of an unknown one
+        the operator takes it upon themselves that people may see it twice. It goes behind what its
+        chat waits for already; what is returned is how it stands now, ``pending``.
+
+        Raises `CannotDo` and `StoreError`.
+        """
+        row = await self._row(delivery_id, _AGAIN, "sent again")
+        row = await self._store.deliveries.renew(row, "sent again by the operator")
+        entry = await self._ledger.found(row)
+        self._ledger.show(entry)
+        with self._lanes.use(row.chat_key) as lane:
+            self._late.park(lane, entry)
+        self._late.nudge()
+        return row
+
+    async def drop(self, delivery_id: str) -> DeliveryRow:
+        """Let go of a message that waits, is ``unknown`` or was ``rejected``: it is not sent, and
+        no longer shown as open. Raises `CannotDo` and `StoreError`."""
+        receipt = Receipt(state=DeliveryState.DROPPED, reason="dropped by the operator")
+        if (held := self._lanes.holding(delivery_id)) is not None:
+            lane, entry = held
+            with anyio.move_on_after(_CALL_S):
+                # That the account is away is known at once.
+                while lane.calling is entry:  # noqa: ASYNC110 - nobody is told when a call ends
+                    await anyio.sleep(_CALL_S / 20)
+            if lane.calling is entry or entry not in lane.parked:
+                raise CannotDo(f"{delivery_id} is on its way right now: look again in a minute")
+            lane.parked.remove(entry)
+        else:
+            entry = await self._ledger.found(await self._row(delivery_id, _LET_GO, "dropped"))
+        await self._ledger.decide(entry, receipt)
+        return entry.row
+
+    async def _row(
+        self, delivery_id: str, states: Collection[DeliveryState], what: str
+    ) -> DeliveryRow:
+        if self._lanes.holding(delivery_id) is not None:
+            raise CannotDo(f"{delivery_id} waits to be sent, or the platform is asked about it")
+        row = await self._store.deliveries.get(delivery_id)
+        if row is None:
+            raise CannotDo(f"there is no message {delivery_id!r}: `nekro outbox list` shows them")
+        if row.state not in states:
+            raise CannotDo(f"{delivery_id} is {row.state.value}: it cannot be {what}")
+        return row

@@ -1,0 +1,254 @@
+"""The rows behind what goes out, and the history lines that show them."""
+
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import anyio
+import msgspec
+from loguru import logger
+
+from nekro_core.chat import (
+    Author,
+    ChatKey,
+    Delivery,
+    DeliveryState,
+    Receipt,
+    Record,
+    Segments,
+    Sender,
+)
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.adapter import Doubt
+from nekro_core.delivery.host import Recorded
+from nekro_core.delivery.outbound.split import Piece
+from nekro_core.store import DeliveryRow, Store, StoreError
+
+_LAST_WORDS_S = 5.0
+"""Longest that a cancelled send may take to write down what became of it."""
+_MOST_UNWRITTEN = 10_000
+"""Decisions kept in mind that a full disk did not take."""
+_KNOWN_IDS = 1000
+"""Newest messages of a chat by which the one in doubt is told from others: a platform's page has
+100 at most."""
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One platform call on its way. ``receipt`` is set once it is decided or put aside.
+
+    ``parked`` is when it was put aside and ``doubted`` when its outcome became a question, on the
+    event loop's clock, which nobody sets. ``age`` is how old it was then, in seconds: a call of an
+    earlier process has only the wall's clock to tell.
+    """
+
+    row: DeliveryRow
+    record: Record | None
+    receipt: Receipt | None = None
+    stored: Awaitable[Any] | None = None
+    parked: float = 0.0
+    doubted: float = 0.0
+    age: float = 0.0
+
+    def waited(self, now: float) -> float:
+        """Seconds since it was asked for. ``now`` is the event loop's."""
+        return self.age + now - self.parked
+
+    @property
+    def delivery(self) -> Delivery:
+        """What the adapter is given."""
+        row = self.row
+        return Delivery(
+            delivery_id=row.delivery_id,
+            chat_key=row.chat_key,
+            segments=row.segments,
+            run_id=row.run_id,
+        )
+
+
+class Ledger:
+    """Writes each change of state down and tells who watches."""
+
+    def __init__(
+        self, store: Store, activity: Broadcast, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store = store
+        self._activity = activity
+        self.clock = clock
+        self._unwritten: dict[str, DeliveryRow] = {}
+
+    def open(
+        self, chat_key: ChatKey, pieces: Sequence[Piece], *, run_id: str, record: bool
+    ) -> tuple[list[Entry], Awaitable[Any]]:
+        """Put the rows of one send in line to be stored, their place taken before this returns,
+        and say when they are. What cannot be sent is born rejected."""
+        store, now = self._store, self.clock()
+        account = store.accounts.of(chat_key.instance)
+        sender = Sender(account.account if account else "")
+        entries: list[Entry] = []
+        for position, piece in enumerate(pieces):
+            state = DeliveryState.REJECTED if piece.problem else DeliveryState.PENDING
+            shown = (
+                Record(
+                    seq=store.messages.reserve(),
+                    chat_key=chat_key,
+                    author=Author.BOT,
+                    segments=piece.segments,
+                    time=now,
+                    sender=sender,
+                    run_id=run_id,
+                    state=state,
+                )
+                if record
+                else None
+            )
+            row = DeliveryRow(
+                delivery_id=uuid.uuid4().hex,
+                chat_key=chat_key,
+                run_id=run_id,
+                position=position,
+                segments=piece.segments,
+                state=state,
+                message_id="",
+                reason=piece.problem,
+                record_seq=shown.seq if shown else 0,
+                created=now,
+                changed=now,
+            )
+            receipt = Receipt(state=state, reason=piece.problem) if piece.problem else None
+            entries.append(Entry(row, shown, receipt))
+        records = [entry.record for entry in entries if entry.record is not None]
+
+        def stored() -> None:
+            for each in records:
+                self._activity.publish(Recorded(each))
+
+        written = store.deliveries.add(
+            [entry.row for entry in entries],
+            records,
+            before=store.chats.seen(chat_key),
+            stored=stored,
+            failed=lambda: store.chats.forget(chat_key),
+        )
+        for entry in entries:
+            entry.stored = written
+        return entries, written
+
+    @staticmethod
+    async def stored(entry: Entry) -> None:
+        """Wait until the row is in the database. Raises `StoreError` where it is not."""
+        if entry.stored is not None:
+            await entry.stored
+
+    async def begin_call(self, entry: Entry) -> None:
+        """Commit that the call is about to be made. Raises `StoreError`: then it must not be."""
+        # Nothing that was decided before may be written over this.
+        self._unwritten.pop(entry.row.delivery_id, None)
+        marked = self._store.deliveries.mark(entry.row, DeliveryState.SENDING)
+        # The row itself may still be in line: it and its state then share a commit.
+        await self.stored(entry)
+        await marked
+        entry.row = replace(entry.row, state=DeliveryState.SENDING)
+        entry.receipt = None
+        entry.doubted = anyio.current_time()
+
+    async def decide(self, entry: Entry, receipt: Receipt) -> None:
+        """Write down what became of it. A failure to do so is logged and not raised: whoever asked
+        must not be told that a message failed which people have read. It is written by
+        `write_again`; a process that dies before leaves it ``sending``, and so unknown."""
+        entry.receipt = receipt
+        entry.row = replace(
+            entry.row,
+            state=receipt.state,
+            message_id=receipt.message_id,
+            reason=receipt.reason,
+        )
+        try:
+            await self._store.deliveries.mark(
+                entry.row, receipt.state, message_id=receipt.message_id, reason=receipt.reason
+            )
+            self._unwritten.pop(entry.row.delivery_id, None)
+        except StoreError as error:
+            if len(self._unwritten) < _MOST_UNWRITTEN:
+                self._unwritten[entry.row.delivery_id] = entry.row
+            logger.error(
+                "delivery {} is {} and that cannot be stored: {}",
+                entry.row.delivery_id,
+                receipt.state,
+                error,
+            )
+        if entry.record is not None:
+            changed = msgspec.structs.replace(
+                entry.record, state=receipt.state, message_id=receipt.message_id
+            )
+            if changed != entry.record:
+                entry.record = changed
+                self._activity.publish(Recorded(changed))
+
+    async def write_again(self) -> None:
+        """Write down what could not be written when it was decided. Raises `StoreError`."""
+        for row in [*self._unwritten.values()]:
+            await self._store.deliveries.mark(
+                row, row.state, message_id=row.message_id, reason=row.reason
+            )
+            if self._unwritten.get(row.delivery_id) is row:
+                del self._unwritten[row.delivery_id]
+
+    async def revise(self, chat_key: ChatKey, message_id: str, segments: Segments) -> None:
+        """People see something else now in the place of a message of ours. Raises `StoreError`."""
+        changed = await self._store.messages.revise(chat_key, message_id, segments)
+        if changed is not None:
+            self._activity.publish(Recorded(changed))
+
+    async def abandon(self, entries: Sequence[Entry], reason: str) -> None:
+        """The one who asked was cancelled: what is on its way becomes unknown, the rest dropped."""
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_LAST_WORDS_S):
+            for entry in entries:
+                if entry.receipt is None:
+                    called = entry.row.state is DeliveryState.SENDING
+                    state = DeliveryState.UNKNOWN if called else DeliveryState.DROPPED
+                    await self.decide(entry, Receipt(state=state, reason=reason))
+
+    async def leftovers(self, *, young_s: float) -> list[Entry]:
+        """What the last process left undecided, in order. Calls that it was making are now
+        unknown. Those of unknown outcome are among them if younger than ``young_s``."""
+        found = self._store.deliveries
+        for row in await found.in_state(DeliveryState.SENDING):
+            reason = "the bot was stopped while it was sent; it may have arrived"
+            entry = Entry(row, await self._record_of(row))
+            await self.decide(entry, Receipt(state=DeliveryState.UNKNOWN, reason=reason))
+        since, now = self.clock() - young_s, anyio.current_time()
+        entries = []
+        for row in await found.undecided(since=since):
+            entry = Entry(row, await self._record_of(row), parked=now, doubted=now)
+            # A clock that was put back makes nothing younger than new.
+            entry.age = max(self.clock() - row.created, 0.0)
+            entries.append(entry)
+        return entries
+
+    def show(self, entry: Entry) -> None:
+        """Tell who watches how a call stands whose state was written by somebody else."""
+        if entry.record is not None:
+            entry.record = msgspec.structs.replace(entry.record, state=entry.row.state)
+            self._activity.publish(Recorded(entry.record))
+
+    async def found(self, row: DeliveryRow) -> Entry:
+        """An entry for a row that nobody holds."""
+        now = anyio.current_time()
+        return Entry(row, await self._record_of(row), parked=now, doubted=now)
+
+    async def doubt(self, entry: Entry) -> Doubt:
+        """What tells the message of a call from others."""
+        known = await self._store.deliveries.platform_ids(entry.row.chat_key, _KNOWN_IDS)
+        seq = entry.row.record_seq
+        return Doubt(
+            delivery=entry.delivery,
+            since=entry.row.created,
+            before=frozenset(name for at, name in known if seq and at < seq),
+            taken=frozenset(name for _, name in known),
+        )
+
+    async def _record_of(self, row: DeliveryRow) -> Record | None:
+        return await self._store.messages.get(row.record_seq) if row.record_seq else None

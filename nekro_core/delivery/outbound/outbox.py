@@ -1,0 +1,249 @@
+"""The way out: every platform call is a row whose state is committed before and after it."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Segment, Segments
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.adapter import Adapter, Editing
+from nekro_core.delivery.clean import clean_segments
+from nekro_core.delivery.errors import NothingToSend
+from nekro_core.delivery.media.fitting import Fitting
+from nekro_core.delivery.media.store import MediaStore
+from nekro_core.delivery.outbound.admin import OutboxDesk
+from nekro_core.delivery.outbound.chat_queue import Lane, Lanes
+from nekro_core.delivery.outbound.hook import SendHook
+from nekro_core.delivery.outbound.ledger import Entry, Ledger
+from nekro_core.delivery.outbound.platform_call import Caller
+from nekro_core.delivery.outbound.ready_media import ready_media
+from nekro_core.delivery.outbound.retry_queue import LateSends
+from nekro_core.delivery.outbound.split import Piece
+from nekro_core.delivery.settings import DeliverySettings
+from nekro_core.policy.send_rate import RunBudget
+from nekro_core.store import Store, StoreError
+
+
+class Outbox:
+    """Where everything that the bot says goes through. An async context manager.
+
+    On entering, what a dead process left is found: calls that it was making become ``unknown``;
+    those never handed over are sent in their old order, as soon as the account can take them and
+    unless they are older than ``resend_for_s``. Where the platform can be asked (`Confirming`),
+    what is unknown is settled: it is ``sent``, or it surely never arrived and is sent now, before
+    all that came after it in its chat. Else it stays ``unknown`` and is never repeated by itself.
+
+    ``adapters`` is looked at for each send, by name, so one may be added later.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        adapters: Mapping[str, Adapter],
+        activity: Broadcast,
+        settings: DeliverySettings | None = None,
+        *,
+        media: MediaStore | None = None,
+        fitting: Fitting | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings or DeliverySettings()
+        self._media = media
+        self._fitting = fitting
+        self._ledger = Ledger(store, activity, clock=clock)
+        self._caller = Caller(store, adapters, self._ledger, self._settings)
+        self._budget = RunBudget(self._settings)
+        self._lanes = Lanes(self._settings)
+        self._late = LateSends(self._caller, self._ledger, self._lanes, self._settings)
+        self.desk = OutboxDesk(store, self._ledger, self._lanes, self._late)
+        """What an operator may do about messages."""
+        self._tasks: TaskGroup | None = None
+        self._hooks: list[SendHook] = []
+
+    async def __aenter__(self) -> Self:
+        await self._late.adopt()
+        self._tasks = await anyio.create_task_group().__aenter__()
+        self._tasks.start_soon(self._late.live, self._tasks, name="late sends")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._tasks is not None
+        self._tasks.cancel_scope.cancel()
+        # The body's error is the body's own: the group must not wrap it.
+        await self._tasks.__aexit__(None, None, None)
+
+    async def send(
+        self,
+        chat_key: ChatKey,
+        segments: Iterable[Segment],
+        *,
+        run_id: str = "",
+        record: bool = True,
+    ) -> tuple[Receipt, ...]:
+        """Send to a chat and say what became of each piece: one receipt a platform call.
+
+        The message is split by what the platform can carry; what it cannot is ``rejected`` with a
+        reason, and the rest is sent. A text of more than 4 messages is sent as its beginning and a
+        file, a bundle that the platform has not as quoted words. Within a chat the order of calls
+        is kept and there is one platform call at a time. A chat that got 30 messages in a minute
+        waits, and what would wait over a minute is ``dropped``, as is what comes while 200 stand in
+        line. ``pending`` says that the account is offline, or that a message before it is in doubt:
+        it is sent when that is over, within 10 minutes. ``record`` false leaves it out of the
+        chat's history.
+
+        Raises `NothingToSend`, `TooManySends` (8 a run) and `StoreUnavailable`: nothing left then.
+        If the caller is cancelled, a call on its way becomes ``unknown`` and the rest ``dropped``.
+        """
+        if not self._hooks:
+            return await self._send(chat_key, tuple(segments), run_id, record=record)
+        hooks, wanted = (*self._hooks,), tuple(segments)
+        for hook in hooks:
+            changed = await hook.before(chat_key, wanted, run_id)
+            if changed is None:
+                reason = "a plugin decided that it is not sent"
+                return (Receipt(state=DeliveryState.DROPPED, reason=reason),)
+            wanted = changed
+        receipts = await self._send(chat_key, wanted, run_id, record=record)
+        for hook in hooks:
+            await hook.after(chat_key, wanted, receipts)
+        return receipts
+
+    def hook(self, hook: SendHook) -> Callable[[], None]:
+        """Ask somebody about every message from now on, until what comes back is called."""
+        self._hooks.append(hook)
+        return lambda: self._hooks.remove(hook)
+
+    async def _send(
+        self, chat_key: ChatKey, segments: Segments, run_id: str, *, record: bool
+    ) -> tuple[Receipt, ...]:
+        clean = clean_segments(segments)
+        if self._media is not None:
+            clean = self._caller.shaped(chat_key, clean)
+        pieces = self._caller.pieces(chat_key, clean)
+        if not pieces:
+            raise NothingToSend("the message is empty: give it a text or a medium")
+        self._budget.take(run_id, len(pieces))
+        with self._lanes.use(chat_key) as lane:
+            if lane.waiting >= self._settings.waiting_per_chat:
+                reason = f"{lane.waiting} messages to this chat wait already"
+                return (Receipt(state=DeliveryState.DROPPED, reason=reason),) * len(pieces)
+            lane.sends += 1
+            try:
+                return await self._send_in_turn(lane, clean, pieces, run_id, record=record)
+            finally:
+                lane.sends -= 1
+
+    async def _send_in_turn(
+        self, lane: Lane, clean: Segments, pieces: tuple[Piece, ...], run_id: str, *, record: bool
+    ) -> tuple[Receipt, ...]:
+        chat_key, asked = lane.chat_key, anyio.current_time()
+        async with lane.door:
+            if self._media is not None and (
+                kept := await ready_media(
+                    self._media, self._fitting, chat_key, clean, self._caller.adapter(chat_key)
+                )
+            ):
+                pieces = self._caller.pieces(chat_key, kept)
+            entries, written = self._ledger.open(chat_key, pieces, run_id=run_id, record=record)
+            ticket = lane.enter()
+        try:
+            async with ticket.turn():
+                await self._send_all(lane, entries, asked)
+                await written
+        except StoreError:
+            await self._ledger.abandon(entries, "the database could not be written")
+            raise
+        except anyio.get_cancelled_exc_class():
+            await self._ledger.abandon(entries, "the run that sent it was stopped")
+            raise
+        return tuple(entry.receipt for entry in entries if entry.receipt is not None)
+
+    def edit_every_s(self, chat_key: ChatKey) -> float | None:
+        """How often a message of this chat may be changed; None where it cannot be."""
+        adapter = self._caller.adapter(chat_key)
+        if adapter is None or not isinstance(adapter, Editing):
+            return None
+        return adapter.capabilities(chat_key).edit_every_s
+
+    async def edit(
+        self, chat_key: ChatKey, message_id: str, segments: Iterable[Segment]
+    ) -> Receipt:
+        """Put other segments in the place of those of a message that was sent, and into the chat's
+        history once the platform took them. ``rejected`` where that cannot be, or where they need
+        more than one platform call.
+
+        An edit has no row: to make it again does no harm, so nothing of it must be known after a
+        crash (docs/decisions/0009-message-edits.md). Raises `StoreUnavailable`.
+        """
+        adapter = self._caller.adapter(chat_key)
+        pieces = self._caller.pieces(chat_key, tuple(segments))
+        if self.edit_every_s(chat_key) is None or not isinstance(adapter, Editing):
+            return _rejected(f"messages of {chat_key} cannot be changed once they are sent")
+        if len(pieces) != 1 or pieces[0].problem:
+            return _rejected(pieces[0].problem if len(pieces) == 1 else "it is no single message")
+        shown = clean_segments(pieces[0].segments)
+        delivery = Delivery(delivery_id=uuid.uuid4().hex, chat_key=chat_key, segments=shown)
+        with self._lanes.use(chat_key) as lane:
+            async with lane.enter().turn():
+                receipt = await self._caller.report(adapter.edit(message_id, delivery), delivery)
+                if receipt.ok:
+                    await self._ledger.revise(chat_key, message_id, shown)
+        return receipt
+
+    def nudge(self) -> None:
+        """An account came online: try what waits now, not at the next round."""
+        self._late.nudge()
+
+    async def _send_all(self, lane: Lane, entries: list[Entry], asked: float) -> None:
+        for entry in entries:
+            if entry.receipt is not None:
+                continue
+            if lane.parked:
+                # Not before those that wait already.
+                await self._ledger.stored(entry)
+                reason = lane.parked[0].row.reason or "waits for the messages before it"
+                await self._ledger.decide(
+                    entry, Receipt(state=DeliveryState.PENDING, reason=reason)
+                )
+                self._late.park(lane, entry)
+                self.nudge()
+            elif await self._wait_for_room(lane, entry, asked):
+                await self._caller.call(lane, entry)
+                if entry.row.state is DeliveryState.PENDING:
+                    self._late.park(lane, entry)
+                elif entry.row.state is DeliveryState.UNKNOWN and self._caller.can_ask(
+                    lane.chat_key
+                ):
+                    self._late.park(lane, entry)
+                    self.nudge()
+
+    async def _wait_for_room(self, lane: Lane, entry: Entry, asked: float) -> bool:
+        now = anyio.current_time()
+        delay, settings = lane.window.delay(now), self._settings
+        if not delay:
+            return True
+        await self._ledger.stored(entry)
+        if now - asked + delay > settings.longest_wait_s:
+            reason = (
+                f"{settings.sends_per_window} messages went to this chat within "
+                f"{settings.window_s:g} s; this one would have waited over "
+                f"{settings.longest_wait_s:g} s"
+            )
+            await self._ledger.decide(entry, Receipt(state=DeliveryState.DROPPED, reason=reason))
+            return False
+        await anyio.sleep(delay)
+        return True
+
+
+def _rejected(reason: str) -> Receipt:
+    return Receipt(state=DeliveryState.REJECTED, reason=reason)

@@ -1,0 +1,117 @@
+"""One platform call, and one question about it: bounded, reported, written down."""
+
+from collections.abc import Awaitable, Mapping
+
+import anyio
+from loguru import logger
+
+from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Segments
+from nekro_core.delivery.adapter import Adapter, Confirming
+from nekro_core.delivery.outbound.bundle import media_bytes, unbundled
+from nekro_core.delivery.outbound.chat_queue import Lane
+from nekro_core.delivery.outbound.ledger import Entry, Ledger
+from nekro_core.delivery.outbound.long_text import shortened
+from nekro_core.delivery.outbound.split import Piece, split
+from nekro_core.delivery.settings import DeliverySettings
+from nekro_core.store import Store
+
+_ANSWERS = frozenset(
+    {
+        DeliveryState.SENT,
+        DeliveryState.REJECTED,
+        DeliveryState.UNKNOWN,
+        DeliveryState.PENDING,
+    }
+)
+"""What an adapter may answer; the other states are the outbox's own."""
+_CANNOT_TELL = Receipt(
+    state=DeliveryState.UNKNOWN, reason="this platform cannot be asked whether it arrived"
+)
+
+
+class Caller:
+    """Makes the calls. ``adapters`` is looked at each time, by name, so one may be added later."""
+
+    def __init__(
+        self,
+        store: Store,
+        adapters: Mapping[str, Adapter],
+        ledger: Ledger,
+        settings: DeliverySettings,
+    ) -> None:
+        self._store = store
+        self._adapters = adapters
+        self._ledger = ledger
+        self._settings = settings
+
+    def adapter(self, chat_key: ChatKey) -> Adapter | None:
+        """Who serves a chat."""
+        return self._adapters.get(self._store.accounts.adapter_of(chat_key.instance))
+
+    def pieces(self, chat_key: ChatKey, segments: Segments) -> tuple[Piece, ...]:
+        """What the platform's calls can carry of a message."""
+        adapter = self.adapter(chat_key)
+        if adapter is None:
+            return (Piece(segments, f"no adapter serves {chat_key.instance}"),) if segments else ()
+        can = adapter.capabilities(chat_key)
+        return split(unbundled(segments, can), can)
+
+    def shaped(self, chat_key: ChatKey, segments: Segments) -> Segments:
+        """The message with its media where they are sent from, and a text that would be many
+        messages as a file: what is to be kept before it is cut."""
+        adapter = self.adapter(chat_key)
+        if adapter is None:
+            return segments
+        can, most = adapter.capabilities(chat_key), self._settings.text_pieces
+        found = unbundled(segments, can)
+        return shortened(found, can, most) if most else found
+
+    async def call(self, lane: Lane, entry: Entry) -> None:
+        """Make the one platform call, between its two commits. Nothing happens where no adapter
+        serves the chat: the call of an earlier process waits until it is too old."""
+        adapter = self.adapter(entry.row.chat_key)
+        if adapter is None:
+            return
+        await self._ledger.begin_call(entry)
+        receipt = await self.report(adapter.send(entry.delivery), entry.delivery)
+        if receipt.state is not DeliveryState.PENDING:
+            lane.window.take(anyio.current_time())
+        await self._ledger.decide(entry, receipt)
+
+    def _longest(self, delivery: Delivery) -> float:
+        """Seconds that the platform gets: a large file is on its way for longer."""
+        size = media_bytes(delivery.segments)
+        return self._settings.call_s + size // self._settings.call_bytes_s
+
+    def can_ask(self, chat_key: ChatKey) -> bool:
+        """Whether the platform may know what became of a call."""
+        adapter = self.adapter(chat_key)
+        return self._settings.settle_s > 0 and (adapter is None or isinstance(adapter, Confirming))
+
+    async def ask(self, entry: Entry) -> Receipt:
+        """What the platform says of a call whose outcome is unknown; ``pending`` where it cannot be
+        asked now. Raises `StoreError`."""
+        adapter = self.adapter(entry.row.chat_key)
+        if adapter is None:
+            return Receipt(state=DeliveryState.PENDING, reason="no adapter serves it now")
+        if not isinstance(adapter, Confirming):
+            return _CANNOT_TELL
+        doubt = await self._ledger.doubt(entry)
+        return await self.report(adapter.confirm(doubt), entry.delivery)
+
+    async def report(self, call: Awaitable[Receipt], delivery: Delivery) -> Receipt:
+        """What became of a call to the platform, whatever the adapter does."""
+        unknown = DeliveryState.UNKNOWN
+        try:
+            with anyio.fail_after(seconds := self._longest(delivery)):
+                receipt = await call
+        except TimeoutError:
+            limit = f"{seconds:g} s"
+            return Receipt(state=unknown, reason=f"no answer within {limit}; it may have arrived")
+        except Exception as error:  # noqa: BLE001 (an adapter's fault is this message's alone)
+            logger.exception("the adapter failed with {}", delivery.delivery_id)
+            return Receipt(state=unknown, reason=f"the adapter failed: {error}")
+        if receipt.state not in _ANSWERS:
+            reason = f"the adapter answered {receipt.state}, which it cannot know"
+            return Receipt(state=unknown, reason=reason)
+        return receipt

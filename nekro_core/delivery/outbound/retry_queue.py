@@ -1,0 +1,136 @@
+"""What could not be sent when it was asked for, and what nobody knows the outcome of.
+
+Both stand in the line of their chat, oldest first, and what is sent later stands behind them: so a
+message that turns out never to have arrived still comes in its place.
+"""
+
+from dataclasses import replace
+
+import anyio
+from anyio.abc import TaskGroup
+from loguru import logger
+
+from nekro_core.chat import DeliveryState, Receipt
+from nekro_core.delivery.outbound.chat_queue import Lane, Lanes
+from nekro_core.delivery.outbound.ledger import Entry, Ledger
+from nekro_core.delivery.outbound.platform_call import Caller
+from nekro_core.delivery.settings import DeliverySettings
+from nekro_core.store import StoreError
+
+UNDECIDED = frozenset({DeliveryState.PENDING, DeliveryState.UNKNOWN})
+"""States of what stands in a line."""
+
+
+class LateSends:
+    """Tries again what waits, and asks platforms about what is in doubt."""
+
+    def __init__(
+        self, caller: Caller, ledger: Ledger, lanes: Lanes, settings: DeliverySettings
+    ) -> None:
+        self._caller = caller
+        self._ledger = ledger
+        self._lanes = lanes
+        self._settings = settings
+        self._nudged = anyio.Event()
+
+    async def adopt(self) -> None:
+        """Take up what an earlier process left."""
+        for entry in await self._ledger.leftovers(young_s=self._settings.resend_for_s):
+            with self._lanes.use(entry.row.chat_key) as lane:
+                lane.parked.append(entry)
+
+    def park(self, lane: Lane, entry: Entry) -> None:
+        """Put a call behind what its chat waits for already."""
+        entry.parked = anyio.current_time()
+        lane.parked.append(entry)
+
+    def nudge(self) -> None:
+        """Try now, not at the next round."""
+        self._nudged.set()
+
+    async def live(self, tasks: TaskGroup) -> None:
+        """Go through what waits, again and again, each chat for itself."""
+        while True:
+            try:
+                await self._ledger.write_again()
+            except StoreError as error:
+                logger.debug("what became of some messages is still not written: {}", error)
+            for lane in self._lanes.parked():
+                lane.flushing = True
+                tasks.start_soon(self._flush_in_turn, lane)
+            with anyio.move_on_after(self._settings.retry_s):
+                await self._nudged.wait()
+            self._nudged = anyio.Event()
+            self._lanes.forget_idle(anyio.current_time())
+
+    async def _flush_in_turn(self, lane: Lane) -> None:
+        with self._lanes.use(lane.chat_key):
+            try:
+                async with lane.enter().turn():
+                    while lane.parked and await self._try(lane, lane.parked[0]):
+                        pass
+            except StoreError as error:
+                logger.error("what waits for {} must wait on: {}", lane.chat_key, error)
+            finally:
+                lane.flushing = False
+
+    async def _try(self, lane: Lane, entry: Entry) -> bool:
+        """Do what can be done about the first in line. False where it must wait on."""
+        too_old = entry.waited(anyio.current_time()) > self._settings.resend_for_s
+        if entry.row.state is DeliveryState.UNKNOWN:
+            goes_on = too_old or await self._settle(lane, entry)
+        elif too_old:
+            reason = f"it waited {self._settings.resend_for_s:g} s: too old to be said now"
+            receipt = Receipt(state=DeliveryState.DROPPED, reason=reason)
+            await self._ledger.decide(entry, receipt)
+            goes_on = True
+        else:
+            goes_on = await self._send(lane, entry)
+        if goes_on and lane.parked and lane.parked[0] is entry:
+            lane.parked.popleft()
+        return goes_on
+
+    async def _settle(self, lane: Lane, entry: Entry) -> bool:
+        """Ask what became of a call. What surely never arrived is sent now, in its place."""
+        receipt = await self._caller.ask(entry)
+        if not _is_first(lane, entry):
+            return True
+        match receipt.state:
+            case DeliveryState.PENDING:
+                return False
+            case DeliveryState.REJECTED:
+                asked_after = anyio.current_time() - entry.doubted
+                if asked_after < self._settings.settle_s:
+                    return False
+                logger.info("{} did not arrive and is sent now", entry.row.delivery_id)
+                reason = f"it did not arrive, and is sent again: {receipt.reason}"
+                await self._ledger.decide(
+                    entry, replace(receipt, state=DeliveryState.PENDING, reason=reason)
+                )
+                return await self._send(lane, entry)
+            case _:
+                await self._ledger.decide(entry, receipt)
+                return True
+
+    async def _send(self, lane: Lane, entry: Entry) -> bool:
+        await anyio.sleep(lane.window.delay(anyio.current_time()))
+        if not _is_first(lane, entry):
+            return True
+        lane.calling = entry
+        try:
+            await self._caller.call(lane, entry)
+        except anyio.get_cancelled_exc_class():
+            if entry.row.state is DeliveryState.SENDING:
+                lane.parked.popleft()
+                await self._ledger.abandon([entry], "the bot was stopped while sending it")
+            raise
+        finally:
+            lane.calling = None
+        if entry.row.state is DeliveryState.UNKNOWN:
+            return not self._caller.can_ask(lane.chat_key)
+        return entry.row.state is not DeliveryState.PENDING
+
+
+def _is_first(lane: Lane, entry: Entry) -> bool:
+    """Whether it still stands there: an operator may have dropped it meanwhile."""
+    return bool(lane.parked) and lane.parked[0] is entry and entry.row.state in UNDECIDED

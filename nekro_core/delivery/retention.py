@@ -1,0 +1,91 @@
+"""Old rows and old media go, a little at a time and never on a message's way."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Protocol, Self
+
+import anyio
+from loguru import logger
+
+from nekro_core.store import KeepSettings, Store, StoreError
+from nekro_core.system.background_tasks import own_tasks
+
+DAY_S = 86_400.0
+_PAUSE_S = 0.05
+"""Between two slices: messages have the database to themselves for nineteen twentieths of it."""
+_FIRST_S = 300.0
+"""How long after the start the first round begins: a start has other things to do."""
+
+
+class Media(Protocol):
+    """What is needed of `nekro_core.delivery.media.store.MediaStore`."""
+
+    async def tidy(self, now: float) -> int:
+        """Let old files go; how many those were."""
+
+
+class Slice(Protocol):
+    """A method of `nekro_core.store.retention.Retention`."""
+
+    def __call__(self, *, before: float, after: int = 0) -> Awaitable[int]:
+        """Take a slice away and say where to go on."""
+
+
+class Tidying:
+    """``wall`` counts seconds since 1970."""
+
+    def __init__(
+        self, store: Store, media: Media, settings: KeepSettings, *, wall: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._media = media
+        self._settings = settings
+        self._wall = wall
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, store: Store, media: Media, settings: KeepSettings, *, wall: Callable[[], float]
+    ) -> AsyncIterator[Self]:
+        """At work until the block is left."""
+        tidying = cls(store, media, settings, wall=wall)
+        async with own_tasks() as tasks:
+            tasks.start_soon(tidying.live, name="what is old")
+            yield tidying
+
+    async def live(self) -> None:
+        """Go round until cancelled."""
+        await anyio.sleep(_FIRST_S)
+        while True:
+            try:
+                await self.go_round()
+            except (StoreError, OSError) as error:
+                logger.warning("what is old stays until the next round: {}", error)
+            await anyio.sleep(self._settings.round_s)
+
+    async def go_round(self) -> None:
+        """One round. Raises `StoreError` and `OSError`."""
+        now, keep, old = await self._now(), self._settings, self._store.retention
+        await self._all_of(old.messages, now, keep.messages_days)
+        await self._all_of(old.turns, now, keep.turns_days)
+        await self._all_of(old.loose_runs, now, keep.turns_days)
+        await self._all_of(old.deliveries, now, keep.turns_days)
+        await self._all_of(old.uses, now, keep.uses_days)
+        if gone := await self._media.tidy(now):
+            logger.info("{} old media are gone", gone)
+
+    async def _now(self) -> float:
+        """Today, or the day after the newest message that a platform dated: a clock that went
+        wrong by years must not take the whole history away."""
+        heard = await self._store.retention.newest_heard()
+        return min(self._wall(), heard + DAY_S)
+
+    async def _all_of(self, take: Slice, now: float, days: float) -> None:
+        if not days:
+            return
+        further = partial(take, before=now - days * DAY_S)
+        at = await further()
+        while at:
+            await anyio.sleep(_PAUSE_S)
+            at = await further(after=at)

@@ -1,9 +1,0 @@
-"""Python packages that plugins need: one folder for all, resolved together, never the bot's own.
-
-What a bot imports at its start is here; `needs` and what asks pip are imported when they are used.
-"""
-
-from nekro_core.packages.errors import NeedsUnreadable, PackagesRefused
-from nekro_core.packages.shelf import PackageShelf, Stale
-
-__all__ = ["NeedsUnreadable", "PackageShelf", "PackagesRefused", "Stale"]

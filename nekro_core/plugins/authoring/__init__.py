@@ -1,0 +1,1 @@
+"""What the author of a plugin uses: the plugin, its context, its declarations."""

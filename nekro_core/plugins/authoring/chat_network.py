@@ -1,0 +1,205 @@
+"""What plugins have the bot fetch, for a chat.
+
+A host that stands in what the chat's code wrote is the code's: it is reached as the chat's boxes
+reach it, or not at all. A plugin's own choice is out on the internet. What a plugin fetches with a
+client of its own is its own affair.
+"""
+
+import html
+import unicodedata
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+import httpx
+import msgspec
+
+from nekro_core.chat import (
+    ChatKey,
+    File,
+    Forward,
+    ForwardedMessage,
+    Image,
+    Media,
+    Segment,
+    Video,
+    Voice,
+)
+from nekro_core.compat.nekro_agent.context import calling_context
+from nekro_core.delivery.host import Expected
+from nekro_core.delivery.media.fetch import Fetcher
+from nekro_core.delivery.media.fetch_policy import ChatReach, outside
+from nekro_core.delivery.media.store import MediaStore
+from nekro_core.plugins.authoring.host_files import CallFiles, texts_of
+from nekro_core.sandbox.egress.rules import Rules
+
+Spend = Callable[[int], None]
+"""Counts bytes of a chat's traffic. Raises `OverBudget`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    chat: ChatKey
+    call: CallFiles
+
+
+_asked: ContextVar[_Asked | None] = ContextVar("nekro_fetching_for", default=None)
+
+
+@contextmanager
+def fetching_for(chat: ChatKey, call: CallFiles) -> Iterator[None]:
+    """In here something is fetched for this call, also where the tool itself runs no more."""
+    token = _asked.set(_Asked(chat, call))
+    try:
+        yield
+    finally:
+        _asked.reset(token)
+
+
+def _who_asks() -> Iterator[_Asked]:
+    """The tool that runs, and whoever said for which call something is fetched."""
+    if ctx := calling_context():
+        yield _Asked(ctx.asked_in or ctx.chat, ctx.files)
+    if asked := _asked.get():
+        yield asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatNetwork:
+    """What the boxes of a chat may reach, and what counts their traffic."""
+
+    rules: Callable[[ChatKey], Rules]
+    spend: Callable[[ChatKey], Spend]
+
+    def reach(self, url: str, chat: ChatKey | None = None) -> ChatReach:
+        """What may be fetched on the way that begins with this address, for whoever asks now;
+        where nobody does, for ``chat``."""
+        asks = [*_who_asks()]
+        home = asks[0].chat if asks else chat
+        if home is None:
+            return outside()
+        said = _said_by_code(asks)
+        named = _is_said(_hosts_of(url), said)
+        return ChatReach(
+            self.rules(home),
+            told=lambda host: named or _is_said([host], said),
+            spend=self.spend(home),
+        )
+
+
+def named_by_code(url: str) -> bool:
+    """Whether the code that calls now wrote the host of a URL."""
+    return _is_said(_hosts_of(url), _said_by_code(_who_asks()))
+
+
+def _said_by_code(asks: Iterable[_Asked]) -> list[str]:
+    return [_folded(text) for each in asks if each.call.by_code for text in texts_of(each.call)]
+
+
+def _is_said(names: Sequence[str], said: Sequence[str]) -> bool:
+    return any(_folded(name) in text for name in names for text in said)
+
+
+class _Fold(dict[int, str]):
+    """What a character counts as, character by character: normalizing a whole text takes the square
+    of a run of combining marks, and 100,000 of them held all chats up for 16 s."""
+
+    def __missing__(self, code: int) -> str:
+        apart = unicodedata.normalize("NFKD", chr(code)).casefold()
+        kept = (each for each in unicodedata.normalize("NFKD", apart) if not _is_left_out(each))
+        found = "".join(kept).replace("\u3002", ".")
+        if len(self) < _MOST_FOLDED:
+            self[code] = found
+        return found
+
+
+def _is_left_out(character: str) -> bool:
+    """Marks and what cannot be seen: a name is read without them, or is another name with them."""
+    return unicodedata.category(character) in ("Mn", "Me", "Cf")
+
+
+_MOST_FOLDED = 20_000
+_FOLD = _Fold()
+_WRITTEN_OUT = 3
+"""How often a text may be escaped within itself."""
+
+
+def _folded(text: str) -> str:
+    """The text as whoever cleans an address may read it, so that its host is still found in it."""
+    for _ in range(_WRITTEN_OUT):
+        before = text
+        text = unquote(text) if "%" in text else text
+        text = html.unescape(text) if "&" in text else text
+        if text == before:
+            break
+    if text.isascii():  # As nearly all are, and it may be many megabytes.
+        return text.lower()
+    return text.translate(_FOLD)
+
+
+def _hosts_of(url: str) -> list[str]:
+    """How a URL's host may stand in what somebody wrote: as there, as it is read, as it is sent."""
+    try:
+        read = httpx.URL(url)
+        written = urlsplit(url).netloc.rpartition("@")[2]
+        return [name for name in (written, read.host, read.raw_host.decode()) if name]
+    except (httpx.InvalidURL, ValueError):
+        return [""]  # Nothing is fetched from it; whoever wrote it is told so.
+
+
+class PluginMedia:
+    """The `MediaKeeper` of plugins: the store's, with the chat's network."""
+
+    def __init__(self, store: MediaStore, network: ChatNetwork) -> None:
+        self._store = store
+        self._network = network
+
+    async def keep_bytes(
+        self, chat_key: ChatKey, data: bytes, *, name: str = "", expect: Expected = ""
+    ) -> Media:
+        """See `MediaKeeper`."""
+        return await self._store.keep_bytes(chat_key, data, name=name, expect=expect)
+
+    async def keep_url(
+        self, chat_key: ChatKey, url: str, *, name: str = "", expect: Expected = ""
+    ) -> Media:
+        """See `MediaKeeper`."""
+        reach = self._network.reach(url, chat_key)
+        return await self._store.keep_url(chat_key, url, name=name, expect=expect, reach=reach)
+
+
+class PluginFetcher:
+    """Bytes for plugins, with the network of the chat that asks. Implements `Fetching`."""
+
+    def __init__(self, fetcher: Fetcher, network: ChatNetwork) -> None:
+        self._fetcher = fetcher
+        self._network = network
+
+    async def fetch(self, url: str) -> bytes:
+        """The bytes behind a URL. Raises `NotFetched`."""
+        lane = next((asked.chat for asked in _who_asks()), None)
+        return await self._fetcher.fetch(url, reach=self._network.reach(url), lane=lane)
+
+
+async def with_fetched(
+    segments: Sequence[Segment], keep: Callable[[Media], Awaitable[Media]]
+) -> tuple[Segment, ...]:
+    """The segments, with each medium that is an address alone as ``keep`` gives it."""
+    return tuple([await _fetched(segment, keep) for segment in segments])
+
+
+async def _fetched(segment: Segment, keep: Callable[[Media], Awaitable[Media]]) -> Segment:
+    if isinstance(segment, Forward):
+        messages: list[ForwardedMessage] = []
+        for each in segment.messages:
+            inner = await with_fetched(each.segments, keep)
+            messages.append(msgspec.structs.replace(each, segments=inner))
+        return Forward(tuple(messages))
+    if not isinstance(segment, Image | Voice | Video | File):
+        return segment
+    media = segment.media
+    if media.path or media.problem or not media.url.lower().startswith(("http://", "https://")):
+        return segment
+    return msgspec.structs.replace(segment, media=await keep(media))

@@ -1,0 +1,126 @@
+"""How a plugin mounts commands."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from nekro_core.chat.catalogue.languages import I18nDict
+from nekro_core.plugins.authoring.commands import Command, CommandFamily
+from nekro_core.plugins.authoring.declaring import Declaring
+from nekro_core.policy.permissions import CommandPermission
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Permission = CommandPermission | str | None
+
+
+class CommandGroup:
+    """Commands that are called ``/group sub``; made by `MountsCommands.mount_command_group`."""
+
+    def __init__(
+        self,
+        plugin: "MountsCommands",
+        family: CommandFamily,
+        *,
+        permission: Permission,
+        category: str,
+        tags: Sequence[str] | None,
+    ) -> None:
+        self.name = family.name
+        self.description = family.description
+        self._plugin = plugin
+        self._permission = permission
+        self._category = category
+        self._tags = tuple(tags or ())
+
+    def command(
+        self,
+        name: str,
+        description: str = "",
+        aliases: Sequence[str] | None = None,
+        permission: Permission = None,
+        usage: str = "",
+        category: str = "",
+        tags: Sequence[str] | None = None,
+        internal: bool = False,
+        **i18n: I18nDict | None,
+    ) -> Callable[[Function], Function]:
+        """As `MountsCommands.mount_command`, with the group's permission, category and tags where
+        none are given. Aliases are those of ``sub``."""
+        return self._plugin.mount_command(
+            f"{self.name}.{name}",
+            description,
+            aliases=[f"{self.name}.{alias}" for alias in aliases or ()],
+            permission=permission or self._permission,
+            usage=usage,
+            category=category or self._category,
+            tags=[*self._tags, *(tags or ())],
+            internal=internal,
+            **i18n,
+        )
+
+
+class MountsCommands(Declaring):
+    """Mixed into `NekroPlugin`."""
+
+    def mount_command(
+        self,
+        name: str,
+        description: str = "",
+        aliases: Sequence[str] | None = None,
+        permission: Permission = None,
+        usage: str = "",
+        category: str = "plugin",
+        tags: Sequence[str] | None = None,
+        internal: bool = False,
+        i18n_description: I18nDict | None = None,
+        i18n_usage: I18nDict | None = None,
+        i18n_category: I18nDict | None = None,
+    ) -> Callable[[Function], Function]:
+        """Let people run an ``async def f(context, ...) -> CommandResponse`` as ``/name``; an async
+        generator may answer several times. The function stays as it is.
+
+        ``context`` is a `CommandExecutionContext`; the other parameters are what people give, see
+        `Arg`. Everybody may run it where there is no ``permission``. ``-`` and ``_`` in names are
+        the same. A name that two plugins have is neither's until the operator ranks them
+        (``NEKRO_PLUGIN__ORDER``); ``module:name`` works always. What is wrong with the function is
+        reported when the plugin has been loaded.
+        """
+        wanted = CommandPermission(permission) if permission else CommandPermission.PUBLIC
+
+        def mount(function: Function) -> Function:
+            self.declare(
+                Command(
+                    name=name,
+                    handler=function,
+                    description=description or _first_line(function),
+                    aliases=tuple(aliases or ()),
+                    permission=wanted,
+                    usage=usage,
+                    category=category,
+                    tags=tuple(tags or ()),
+                    internal=internal,
+                    i18n_description=i18n_description,
+                    i18n_usage=i18n_usage,
+                    i18n_category=i18n_category,
+                )
+            )
+            return function
+
+        return mount
+
+    def mount_command_group(
+        self,
+        name: str,
+        description: str = "",
+        permission: Permission = None,
+        category: str = "plugin",
+        tags: Sequence[str] | None = None,
+    ) -> CommandGroup:
+        """Commands that belong together: ``@group.command("sub")`` is called ``/name sub``, and
+        ``/name`` alone lists them."""
+        family = CommandFamily(name=name, description=description)
+        self.declare(family)
+        return CommandGroup(self, family, permission=permission, category=category, tags=tags)
+
+
+def _first_line(function: Callable[..., Any]) -> str:
+    return (function.__doc__ or "").strip().partition("\n")[0]

@@ -1,0 +1,122 @@
+"""What a command answers."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from nekro_core.chat.catalogue.languages import I18nDict
+
+
+class CommandOutputType(StrEnum):
+    """What one piece of an answer is."""
+
+    TEXT = "text"
+    IMAGE = "image"
+    FILE = "file"
+
+
+class CommandOutputSegment(msgspec.Struct, frozen=True, kw_only=True):
+    """One piece of an answer. ``file_path`` is a file of the plugin's own on the host, never made
+    of what somebody wrote; ``web_url`` is fetched where there is no such file."""
+
+    type: CommandOutputType | str = CommandOutputType.TEXT
+    text: str = ""
+    file_path: str = ""
+    file_name: str = ""
+    mime_type: str = ""
+    web_url: str = ""
+
+
+Content = str | I18nDict | Sequence[CommandOutputSegment]
+"""A text, a text in several languages, or pieces."""
+
+
+class CommandStatus(StrEnum):
+    """What became of a command."""
+
+    MESSAGE = "message"
+    SUCCESS = "success"
+    FAILED = "failed"
+    WAITING = "waiting"
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command waits for: the person's next message goes to ``callback_cmd``, or after
+    ``timeout`` seconds ``on_timeout_message`` to the chat."""
+
+    callback_cmd: str
+    options: tuple[str, ...] = ()
+    timeout: float = 60.0
+    on_timeout_message: str | I18nDict = ""
+    context_data: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+
+class CommandResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer; made by `CmdCtl`. ``data`` is for whoever called the command by program."""
+
+    status: CommandStatus = CommandStatus.MESSAGE
+    message: str | I18nDict = ""
+    output_segments: tuple[CommandOutputSegment, ...] = ()
+    data: Any = None
+    question: Question | None = None
+
+
+class CmdCtl:
+    """Makes answers. A command returns one, or as an async generator yields several."""
+
+    @staticmethod
+    def message(content: Content, *, data: Any = None) -> CommandResponse:
+        """Say something, in the midst of the work for example."""
+        return _response(CommandStatus.MESSAGE, content, data)
+
+    @staticmethod
+    def success(content: Content, *, data: Any = None) -> CommandResponse:
+        """It is done."""
+        return _response(CommandStatus.SUCCESS, content, data)
+
+    @staticmethod
+    def failed(content: Content, *, data: Any = None) -> CommandResponse:
+        """It cannot be done; say why."""
+        return _response(CommandStatus.FAILED, content, data)
+
+    @staticmethod
+    def wait(
+        message: Content,
+        callback_cmd: str,
+        options: Sequence[str] | None = None,
+        timeout: float = 60.0,
+        on_timeout_message: str | I18nDict = "",
+        context_data: Mapping[str, Any] | None = None,
+    ) -> CommandResponse:
+        """Ask, and hand the person's next message in this chat to a command of the same plugin.
+
+        ``callback_cmd`` gets the message as its arguments, and of ``context_data`` what has the
+        name of one of its parameters. ``options`` are shown with numbers; who answers with a
+        number has chosen that option. Nobody answers in ``timeout`` seconds: the chat is told
+        ``on_timeout_message``. Another command of the person ends the waiting.
+        """
+        question = Question(
+            callback_cmd=callback_cmd,
+            options=tuple(map(str, options or ())),
+            timeout=timeout,
+            on_timeout_message=on_timeout_message,
+            context_data=dict(context_data or {}),
+        )
+        return _response(CommandStatus.WAITING, message, None, question)
+
+
+def _response(
+    status: CommandStatus, content: Content, data: Any, question: Question | None = None
+) -> CommandResponse:
+    if isinstance(content, str | dict):
+        return CommandResponse(status=status, message=content, data=data, question=question)
+    segments = tuple(content)
+    for segment in segments:
+        if not isinstance(segment, CommandOutputSegment):
+            raise TypeError(
+                f"a piece of a command's answer is a {type(segment).__name__}: "
+                "expected CommandOutputSegment"
+            )
+    return CommandResponse(status=status, output_segments=segments, data=data, question=question)

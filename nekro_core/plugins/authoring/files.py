@@ -1,0 +1,276 @@
+"""Files between a handler and the box of the run that called it."""
+
+import hashlib
+import mimetypes
+from pathlib import Path
+from typing import TypeGuard, TypeVar
+
+import anyio
+from anyio import to_thread
+
+from nekro_core.chat import ChatKey, Media
+from nekro_core.delivery.host import MediaKeeper
+from nekro_core.media.sniff import HEAD, sniff
+from nekro_core.plugins.authoring.chat_network import fetching_for
+from nekro_core.plugins.authoring.host_files import HOME, SHARED, UPLOADS, Mirror
+from nekro_core.plugins.authoring.services import BoxFiles
+from nekro_core.sandbox.box import BoxFileError
+from nekro_core.system.sync_bridge import wait_for
+from nekro_core.tools.outcome import ToolFailure
+
+MAX_FILE_BYTES = 32 * 1024 * 1024
+"""Largest file that passes in either direction: what the media store keeps."""
+
+Source = TypeVar("Source", str | Path, str | bytes | Path)
+_URL_STARTS = ("http://", "https://", "data:", "base64://")
+_BOX_STARTS = (f"{HOME}/", f"{SHARED}/", f"{UPLOADS}/")
+
+
+def is_url(source: object) -> TypeGuard[str]:
+    """Whether a source is an address to fetch rather than a path of the box."""
+    return isinstance(source, str) and source.startswith(_URL_STARTS)
+
+
+class BoxFileSystem:
+    """The box as a handler sees it. Text paths are the box's own, and are resolved inside it.
+
+    A text that names a file which the plugin itself has on the host is taken for that file: see
+    `Mirror.own_file`, which says what the model can never name.
+    """
+
+    def __init__(
+        self,
+        box: BoxFiles | None,
+        media: MediaKeeper,
+        chat: ChatKey,
+        mirror: Mirror,
+        container_key: str = "",
+    ) -> None:
+        self._box = box
+        self._media = media
+        self._mirror = mirror
+        self._chat = chat
+        self.chat_key = str(chat)
+        self.container_key = container_key
+
+    async def read(self, source: str | bytes | Path) -> bytes:
+        """The bytes of a box path (``str``) or of a file of the plugin (`Path`); bytes as they are.
+
+        Raises `ToolFailure` with the reason where there are none, or more than 32 MiB.
+        """
+        if isinstance(source, bytes):
+            return source
+        source = self.meant(source)
+        if isinstance(source, Path):
+            return await anyio.Path(source).read_bytes()
+        own = self._mirror.own_file(source) or self._on_the_host(source)
+        if own is not None:
+            return await anyio.Path(own).read_bytes()
+        return await self._read_box(source)
+
+    async def write(self, path: str, data: bytes) -> str:
+        """Replace a file of the box; returns its path. Raises `ToolFailure` with the reason."""
+        if len(data) > MAX_FILE_BYTES:
+            raise ToolFailure(f"{path!r}: {len(data)} bytes, at most {MAX_FILE_BYTES}")
+        try:
+            await self._there().write_file(path, data)
+        except BoxFileError as error:
+            raise ToolFailure(f"{path!r}: {error}") from None
+        return path
+
+    async def mixed_forward_file(self, file: str | bytes | Path, file_name: str = "") -> str:
+        """Put a file into the box, from a URL, a data URL, bytes or the plugin's own `Path`.
+
+        Returns its path there; a text that is no URL is taken for a box path and comes back as it
+        is. Where there is no box (a hook, a timer) the file is kept for sending, under the same
+        path. Raises `ToolFailure` with the reason.
+        """
+        file = self.meant(file)
+        if isinstance(file, str) and not is_url(file):
+            own = self._mirror.own_file(file)
+            if own is None:
+                return file
+            if inside := self._mirror.box_path(own):
+                return await self._pushed(own, inside)
+            file = own
+        if isinstance(file, str):
+            medium = await self._fetched(file)
+            data = await anyio.Path(medium.path).read_bytes()
+            ending = mimetypes.guess_extension(medium.mime) or ""
+            name = medium.name or f"{medium.sha256[:16]}{ending}"
+        else:
+            data = await self.read(file)
+            name = file.name if isinstance(file, Path) else _name_of(data)
+        plain = (file_name or name).replace("\\", "/").split("/")[-1]
+        return await self._put(f"{HOME}/{plain or 'file'}", data)
+
+    def meant(self, source: Source) -> Source:
+        """The same, but a `Path` that a plugin made of the model's own words as a path of the box:
+        on the host the model names nothing."""
+        told = isinstance(source, Path) and self._mirror.is_told(source)
+        return str(source) if told else source
+
+    async def fetch(self, source: str) -> bytes:
+        """The bytes of a box path or a URL. Raises `ToolFailure` with the reason."""
+        if not is_url(source):
+            return await self.read(source)
+        medium = await self._fetched(source)
+        return await anyio.Path(medium.path).read_bytes()
+
+    @property
+    def shared_path(self) -> Path:
+        """A folder of the host that stands for the box's ``/app/shared``.
+
+        What is put there during a call is in the box once the call is over, or at once with
+        `forward_file`. Of the box's own files it holds those that `get_file` was asked for. Raises
+        `ToolFailure` where it is full of what was just written.
+        """
+        self._mirror.shared.mkdir(parents=True, exist_ok=True)
+        if not self._mirror.call.shared_used:
+            self._mirror.room.make()
+        self._mirror.call.shared_used = True
+        return self._mirror.shared
+
+    @property
+    def upload_path(self) -> Path:
+        """The folder of the host with what the chat received."""
+        self._mirror.uploads.mkdir(parents=True, exist_ok=True)
+        return self._mirror.uploads
+
+    @property
+    def file_utils(self) -> "BoxFileSystem":
+        """The same: the functions of files."""
+        return self
+
+    def get_file(self, path: str | Path) -> Path:
+        """A copy on the host of a file of the box, as it is now.
+
+        The path is resolved inside the box; where nothing is, the path that comes back does not
+        exist. Raises `ValueError` for a path outside of the box's folders, `ToolFailure` for what
+        cannot be read, `CannotWait` (see `nekro_core.system.sync_bridge`).
+        """
+        text = str(path)
+        own = self._mirror.own_file(text)
+        if own is not None:
+            return own
+        copy, inside = self._mirror.host_path(text)
+        if inside and self._box is not None:
+            wait_for(self._copied(inside, copy))
+        return copy
+
+    def forward_file(self, path: str | Path) -> str:
+        """Put a file of the host into the box; its path there. A box path comes back as it is.
+
+        Raises `ToolFailure` with the reason, `CannotWait`.
+        """
+        path = self.meant(path)
+        if isinstance(path, str):
+            own = self._mirror.own_file(path)
+            if own is None:
+                return path
+            path = own
+        inside = self._mirror.box_path(path)
+        if inside:
+            return wait_for(self._pushed(path, inside))
+        return wait_for(self.mixed_forward_file(path))
+
+    async def hand_in(self) -> None:
+        """Put into the box what the plugin left in `shared_path`. The bot calls it after a call.
+
+        Raises `ToolFailure` where that is more than the folder may hold, and removes it.
+        """
+        if not self._mirror.call.shared_used:
+            return
+        mirror = self._mirror
+        made = await to_thread.run_sync(lambda: list(mirror.new_shared()))
+        await to_thread.run_sync(mirror.room.clear, iter(made))
+        if self._box is None:
+            return
+        for path in made:
+            await self._pushed(path, mirror.box_path(path))
+
+    async def _pushed(self, path: Path, inside: str) -> str:
+        """Have the box hold a file of the mirror."""
+        if self._box is None:
+            return inside
+        size = (await anyio.Path(path).stat()).st_size
+        if size > MAX_FILE_BYTES:
+            raise ToolFailure(f"{path.name!r}: {size} bytes, at most {MAX_FILE_BYTES}")
+        data = await anyio.Path(path).read_bytes()
+        if inside.startswith(f"{UPLOADS}/"):
+            try:
+                await self._box.write_file(inside, data, read_only=True)
+            except BoxFileError as error:
+                # It may be there already, and nobody can change it.
+                if error.code != "permission_denied":
+                    raise ToolFailure(f"{inside!r}: {error}") from None
+            return inside
+        await self.write(f"{HOME}/{inside.removeprefix(f'{SHARED}/')}", data)
+        self._mirror.call.handed_in.add(path)
+        return inside
+
+    async def _put(self, path: str, data: bytes) -> str:
+        if self._box is not None:
+            return await self.write(path, data)
+        copy, _ = self._mirror.host_path(path)
+        await to_thread.run_sync(self._written, copy, data)
+        return path
+
+    async def _copied(self, inside: str, copy: Path) -> None:
+        try:
+            data = await self._there().read_file(inside, limit=MAX_FILE_BYTES)
+        except BoxFileError as error:
+            if error.code == "is_a_directory":
+                await to_thread.run_sync(lambda: copy.mkdir(parents=True, exist_ok=True))
+                return
+            if error.code != "not_found":
+                raise ToolFailure(f"{inside!r}: {error}") from None
+            await to_thread.run_sync(lambda: copy.unlink(missing_ok=True))
+            return
+        await to_thread.run_sync(self._written, copy, data)
+        # It is the box's already: only what the plugin itself writes there goes back.
+        self._mirror.call.handed_in.add(copy)
+
+    def _written(self, copy: Path, data: bytes) -> None:
+        if copy.is_dir():
+            raise ToolFailure(f"{copy.name!r} is a folder")
+        before = copy.lstat().st_size if copy.exists() else 0
+        self._mirror.room.make(max(0, len(data) - before))
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(data)
+
+    async def _read_box(self, path: str) -> bytes:
+        try:
+            return await self._there().read_file(path, limit=MAX_FILE_BYTES)
+        except BoxFileError as error:
+            raise ToolFailure(f"{path!r}: {error}") from None
+
+    def _on_the_host(self, path: str) -> Path | None:
+        """The mirror's copy of a box path: of what the chat received, and of anything where there
+        is no box."""
+        received = path.startswith(f"{UPLOADS}/")
+        if not received and (self._box is not None or not path.startswith(_BOX_STARTS)):
+            return None
+        try:
+            copy, _ = self._mirror.host_path(path)
+        except ValueError:
+            return None
+        return copy if copy.is_file() else None
+
+    async def _fetched(self, url: str) -> Media:
+        with fetching_for(self._chat, self._mirror.call):
+            medium = await self._media.keep_url(self._chat, url, expect="file")
+        if medium.problem:
+            raise ToolFailure(medium.problem)
+        return medium
+
+    def _there(self) -> BoxFiles:
+        if self._box is None:
+            raise ToolFailure("there is no box here: files can be used only in a run's tools")
+        return self._box
+
+
+def _name_of(data: bytes) -> str:
+    """A name for bytes that have none, so that two of them do not meet."""
+    _, ending = sniff(data[:HEAD])
+    return f"{hashlib.sha256(data).hexdigest()[:16]}.{ending}"

@@ -1,0 +1,178 @@
+"""The host's side of a chat's files, for plugins that work with paths of the host.
+
+``shared`` under ``data/plugin_files/<chat>`` holds copies of files of the box: what a plugin asked
+for (`BoxFileSystem.get_file`) and what it put there to hand it in. The box never writes there, so
+no link or race of its making is ever followed on the host; `SharedRoom` bounds it. ``uploads`` is
+where the chat's received files lie anyway.
+"""
+
+import math
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, Self
+
+from nekro_core.chat import ChatKey
+from nekro_core.plugins.authoring.binding import current_owner
+from nekro_core.plugins.authoring.shared_folder import MOST_BYTES, SharedRoom
+from nekro_core.tools.outcome import WrongValue
+
+HOME = "/home/user"
+SHARED = "/app/shared"
+UPLOADS = "/app/uploads"
+
+_KEPT_BACK = ("config.yaml", "config.json", ".env")
+"""Files of a plugin that may hold keys of other services."""
+_KEPT_BACK_ENDINGS = (".db", ".sqlite", ".sqlite3")
+
+_CLOCK_S = 0.01
+"""How much earlier a new file may be dated: by the kernel's last tick."""
+
+
+@dataclass(slots=True, eq=False)
+class CallFiles:
+    """What one call of a plugin has to do with files. ``given`` is what the model, or who typed a
+    command, wrote, ``began`` when (seconds since 1970, as files are dated); without a call nothing
+    was made during it. ``by_code`` says that the chat's code calls: a host that it names is reached
+    as its boxes reach it."""
+
+    given: Any = ()
+    began: float = math.inf
+    by_code: bool = False
+    shared_used: bool = False
+    handed_in: set[Path] = field(default_factory=set)
+
+    @classmethod
+    def now(cls, given: Any = (), *, by_code: bool = False) -> Self:
+        """Of a call that begins now."""
+        return cls(given, time.time(), by_code)
+
+
+def texts_of(call: CallFiles) -> Iterator[str]:
+    """Every text that was given to a call."""
+    return _texts(call.given)
+
+
+class Mirror:
+    """One chat's folders on the host."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        chat: ChatKey,
+        owner: str,
+        call: CallFiles,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self.shared = data_dir / "plugin_files" / chat.file_name / "shared"
+        self.room = SharedRoom(self.shared, most_bytes)
+        self.uploads = data_dir / "uploads" / chat.file_name
+        self.call = call
+        self._data_dir = data_dir
+        self._owner = owner
+
+    def host_path(self, path: str) -> tuple[Path, str]:
+        """Where a box path has its copy, and the box path to read it from: empty for what the chat
+        received, which needs none. Raises `ValueError` for a path outside of the box's folders."""
+        text = PurePosixPath(path.strip())
+        root, parts = HOME, list(text.parts)
+        if text.is_absolute():
+            root = next((each for each in (HOME, SHARED, UPLOADS) if text.is_relative_to(each)), "")
+            if not root:
+                raise WrongValue(
+                    f"{path!r}: expected a path below {SHARED}, {HOME} or {UPLOADS}, or a relative "
+                    "one"
+                )
+            parts = list(text.relative_to(root).parts)
+        if ".." in parts or any("\0" in part or len(part.encode()) > 255 for part in parts):
+            raise WrongValue(f"{path!r}: a path of the box has no '..' and no name over 255 bytes")
+        if root == UPLOADS:
+            return self.uploads.joinpath(*parts), ""
+        return self.shared.joinpath(*parts), "/".join((HOME, *parts))
+
+    def box_path(self, path: Path) -> str:
+        """What a file of these folders is called in the box; empty for any other file."""
+        real = path.resolve()
+        for folder, root in ((self.shared, SHARED), (self.uploads, UPLOADS)):
+            if real.is_relative_to(folder.resolve()):
+                return "/".join((root, *real.relative_to(folder.resolve()).parts))
+        return ""
+
+    def new_shared(self) -> Iterator[Path]:
+        """Files that the plugin put into ``shared`` while this call ran and has not handed in."""
+        for folder, _, names in os.walk(self.shared):
+            for name in names:
+                path = Path(folder, name)
+                fresh = path.lstat().st_mtime >= self.call.began - _CLOCK_S
+                if fresh and path not in self.call.handed_in and not path.is_symlink():
+                    yield path
+
+    def own_file(self, text: str) -> Path | None:
+        """The plugin's own file that a text names, where it is one.
+
+        The model's words are never a path of the host: a text that stands in what the model wrote
+        is none. A plugin may make a path of its folder and a name that the model chose, so beyond
+        this chat's folders only the plugin's data, without its configuration and databases, its
+        package, and what it made under the temporary folder during this call are looked at.
+        """
+        if not text.startswith("/") or "\0" in text or len(text) > 4096:
+            return None
+        path = Path(text)
+        try:
+            real = path.resolve(strict=True)
+        except OSError:
+            return None
+        if not real.is_file():
+            return None
+        if self.box_path(real):
+            return real
+        if any(text in said for said in _texts(self.call.given)):
+            return None
+        return real if self._is_own(real) else None
+
+    def is_told(self, path: Path) -> bool:
+        """Whether a path was made of nothing but what the model or a person wrote, and is none of
+        this chat's files: then it means one of the box."""
+        if self.box_path(path):
+            return False
+        text = str(path)
+        return any(
+            text == str(PurePosixPath(said.strip())) or (path.is_absolute() and text in said)
+            for said in _texts(self.call.given)
+        )
+
+    def _is_own(self, real: Path) -> bool:
+        name = real.name.lower()
+        if name in _KEPT_BACK or name.endswith(_KEPT_BACK_ENDINGS):
+            return False
+        owner = current_owner()
+        item = owner.item.partition("/")[2] if owner else ""
+        folders = [self._data_dir / "plugins" / item] if item else []
+        if self._owner:
+            folders.append(self._data_dir / "plugin_data" / self._owner)
+        if any(real.is_relative_to(folder.resolve()) for folder in folders):
+            return True
+        if real.is_relative_to(self._data_dir.resolve()):
+            return False
+        facts = real.stat()
+        made_now = facts.st_mtime >= self.call.began - _CLOCK_S and facts.st_uid == os.geteuid()
+        return made_now and real.is_relative_to(Path(tempfile.gettempdir()).resolve())
+
+
+def _texts(given: Any) -> Iterator[str]:
+    """Every text among the arguments of a call."""
+    match given:
+        case str():
+            yield given
+        case bytes() | bytearray():
+            yield given.decode("utf-8", "replace")
+        case dict():
+            for key, value in given.items():
+                yield from _texts(key)
+                yield from _texts(value)
+        case list() | tuple() | set() | frozenset():
+            for each in given:
+                yield from _texts(each)

@@ -1,0 +1,218 @@
+"""`NekroPlugin`: the one object that a plugin's module makes and registers everything with."""
+
+import keyword
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Literal
+
+import loguru
+from loguru import logger
+
+from nekro_core.chat.catalogue.languages import SupportedLang, get_text
+from nekro_core.plugins.authoring.binding import Binding, Owner, acting, current_owner
+from nekro_core.plugins.authoring.command_mounting import MountsCommands
+from nekro_core.plugins.authoring.configured import Configured
+from nekro_core.plugins.authoring.effects import Effects
+from nekro_core.plugins.authoring.methods import SandboxMethod, SandboxMethodType
+from nekro_core.plugins.authoring.mounting import Function, Mounting
+from nekro_core.plugins.authoring.owned import OwnedTasks
+from nekro_core.plugins.authoring.plugin_store import PluginStore
+from nekro_core.plugins.authoring.task_mounting import MountsTasks
+from nekro_core.plugins.authoring.web_mounting import MountsWeb
+from nekro_core.tools.problem import Problem
+from nekro_core.tools.tool import Tool, Visibility
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+class NotLoaded(RuntimeError):
+    """The plugin object belongs to no bot: its module was imported by hand."""
+
+
+class NekroPlugin(Mounting, Configured, MountsCommands, MountsTasks, MountsWeb):
+    """A plugin. ``author`` and ``module_name`` are identifiers and make its ``key``.
+
+    ``support_adapter`` names the adapters whose chats see its tools; none means all. With
+    ``allow_sleep`` it sleeps in each chat until the AI searches for one of its tools: of its tools
+    and its prompt method there is then only a line, ``sleep_brief``. Tools whose results must be
+    worked with are not ``for_small_models``: such a model writes a call or two and does not read
+    what they give back. Raises `ValueError` for a name that cannot stand in a key.
+    """
+
+    def __init__(  # noqa: PLR0917 - existing plugins may give them by position
+        self,
+        name: str,
+        module_name: str,
+        description: str = "",
+        version: str = "0.1.0",
+        author: str = "unknown",
+        url: str = "",
+        support_adapter: list[str] | None = None,
+        is_builtin: bool = False,
+        is_package: bool = False,
+        i18n_name: dict[str, str] | None = None,
+        i18n_description: dict[str, str] | None = None,
+        allow_sleep: bool | None = None,
+        sleep_brief: str = "",
+        webui_path: str | None = None,
+        *,
+        for_small_models: bool = True,
+    ) -> None:
+        Mounting.__init__(self)
+        Configured.__init__(self)
+        for field, value in (("module_name", module_name), ("author", author)):
+            if not _NAME.match(value):
+                raise ValueError(
+                    f"{field} {value!r}: expected letters, digits and '_', no digit first"
+                )
+        if keyword.iskeyword(module_name):
+            raise ValueError(f"module_name {module_name!r} is a word of Python: take another")
+        self.name = name
+        self.module_name = module_name
+        self.description = description
+        self.version = version
+        self.author = author
+        self.url = url
+        self.support_adapter = list(support_adapter or ())
+        self.is_builtin = is_builtin
+        self.is_package = is_package
+        self.i18n_name = i18n_name
+        self.i18n_description = i18n_description
+        self.allow_sleep = allow_sleep
+        self.sleep_brief = sleep_brief
+        self.webui_path = webui_path
+        self.for_small_models = for_small_models
+        self.is_enabled = False
+        self.sandbox_methods: list[SandboxMethod] = []
+        self.offered_tools: list[Tool] = []
+        """Tools that are described already: another host's, for example."""
+        self.addresses: list[str] = []
+        """Where it is reached over HTTP, below the bot's address. A webhook's holds its secret."""
+        self.problems: list[Problem] = []
+        """What its operator should know, found while it was loaded."""
+        self.declared: list[object] = []
+        self._owner: Owner | None = current_owner()
+
+    @property
+    def key(self) -> str:
+        """``author.module_name``: unique in a bot."""
+        return f"{self.author}.{self.module_name}"
+
+    @property
+    def logger(self) -> "loguru.Logger":
+        """The log, with the plugin's key in every line's extras."""
+        return logger.bind(plugin=self.key)
+
+    @property
+    def store(self) -> PluginStore:
+        """What the plugin keeps. Raises `NotLoaded`."""
+        return PluginStore(self._bound().plugin_data, self.key)
+
+    def get_plugin_data_dir(self) -> Path:
+        """The plugin's own folder, made where it is missing. Raises `NotLoaded`."""
+        folder = self._folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def get_plugin_path(self) -> Path:
+        """The same; the older name."""
+        return self.get_plugin_data_dir()
+
+    def get_vector_collection_name(self, key: str = "") -> str:
+        """The name of the plugin's vector collection, or of one of several: ``key`` tells them
+        apart."""
+        return f"{self.key}-{key}" if key else self.key
+
+    def get_name(self, lang: str = SupportedLang.EN_US) -> str:
+        """The name to show in a language."""
+        return get_text(self.i18n_name, self.name, lang)
+
+    def get_description(self, lang: str = SupportedLang.EN_US) -> str:
+        """The description to show in a language."""
+        return get_text(self.i18n_description, self.description, lang)
+
+    @property
+    def effects(self) -> Effects:
+        """Where whoever does something to the bot for this plugin says how to undo it: that happens
+        when it is disabled or reloaded and when the bot ends. Raises `NotLoaded`."""
+        return self._owned().effects
+
+    @property
+    def tasks(self) -> OwnedTasks:
+        """The plugin's tasks: started here, or by itself. Ended with it. Raises `NotLoaded`."""
+        return self._owned().tasks
+
+    def declare(self, value: object) -> None:
+        """Say that the plugin has a command, a router, a timer, ...
+
+        What is declared before the plugin is in force (while it is imported, or in its init method)
+        is put in force after that, the rest at once; by the `Registrar` that the bot has for the
+        type of ``value``, so see there. The ``mount_...`` methods are made of this.
+        """
+        self.declared.append(value)
+        if self._owner is not None and self.is_enabled:
+            self._owner.binding.put(self, value)
+
+    def acting(self) -> AbstractContextManager[None]:
+        """Around every call of the plugin's code that is not a tool's or a hook's: its tasks are
+        then its own, and functions that take no context find the bot."""
+        return acting(self._owner)
+
+    def mount_sandbox_method(
+        self,
+        method_type: SandboxMethodType,
+        name: str,
+        description: str = "",
+        *,
+        needs_chat: bool = True,
+        visibility: Literal["visible", "deferred", "hidden"] = "visible",
+    ) -> Callable[[Function], Function]:
+        """Offer an ``async def f(_ctx: AgentCtx, ...)`` to the AI; the function stays as it is.
+
+        What its kind does to the turn: see `SandboxMethodType`. ``name`` is how the AI calls it
+        where it is an identifier; the function's own name always works too. One that neither sends
+        nor reads anything of the chat may say so with ``needs_chat=False``: then other programs can
+        call it over MCP without choosing a chat. A ``deferred`` one costs the prompt a line, and is
+        shown in full when the AI searches for it; a ``hidden`` one is not offered. What is wrong
+        with the function is reported when the plugin has been imported.
+        """
+        kind = SandboxMethodType(method_type)
+        seen = Visibility(visibility)
+
+        def mount(function: Function) -> Function:
+            if hasattr(function, "__dict__"):
+                function.__dict__["_method_type"] = kind
+            self.sandbox_methods.append(
+                SandboxMethod(kind, name, description, function, needs_chat, seen)
+            )
+            self._changed()
+            return function
+
+        return mount
+
+    def _folder(self) -> Path:
+        return self._bound().data_dir / "plugin_data" / self.key
+
+    def _bot(self) -> Owner | None:
+        return self._owner
+
+    def _bound(self) -> Binding:
+        return self._owned().binding
+
+    def _owned(self) -> Owner:
+        if self._owner is None:
+            raise NotLoaded(
+                f"{self.key} belongs to no bot: put it under data/plugins, or in a test import it "
+                "inside nekro_core.plugins.authoring.binding.loading(...)"
+            )
+        return self._owner
+
+    def tools_changed(self) -> None:
+        """`offered_tools` or `problems` are others now: whoever changed them says so."""
+        self._changed()
+
+    def _changed(self) -> None:
+        if self._owner is not None and self.is_enabled:
+            self._owner.binding.changed()

@@ -1,0 +1,23 @@
+"""How a plugin mounts kinds of tasks."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from nekro_core.plugins.authoring.declaring import Declaring
+from nekro_core.plugins.authoring.tasks import TaskType
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class MountsTasks(Declaring):
+    """Mixed into `NekroPlugin`."""
+
+    def mount_async_task(self, task_type: str) -> Callable[[Function], Function]:
+        """Let ``task.start(task_type, ...)`` run an ``async def f(handle, ...)`` that yields
+        `TaskCtl`: an async generator. ``handle`` is its `AsyncTaskHandle`."""
+
+        def mount(function: Function) -> Function:
+            self.declare(TaskType(task_type, function))
+            return function
+
+        return mount

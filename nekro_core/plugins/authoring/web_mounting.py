@@ -1,0 +1,46 @@
+"""How a plugin mounts what is reached over HTTP."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from nekro_core.plugins.authoring.declaring import Declaring
+from nekro_core.plugins.authoring.web import PluginRouter, Webhook
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class MountsWeb(Declaring):
+    """Mixed into `NekroPlugin`."""
+
+    def mount_router(self) -> Callable[[Function], Function]:
+        """``() -> fastapi.APIRouter``: what the plugin answers below ``/plugins/{key}``, behind the
+        page's login. Called once the plugin is in force; its routes are gone when it is not."""
+
+        def mount(function: Function) -> Function:
+            self.declare(PluginRouter(function))
+            return function
+
+        return mount
+
+    def mount_webhook_method(
+        self, endpoint: str, name: str = "", description: str = ""
+    ) -> Callable[[Function], Function]:
+        """``async (ctx)``: called for a POST to ``/api/webhook/{endpoint}/{secret}``.
+
+        The secret part is made by the bot and stays the same over restarts; ``nekro plugin list``
+        shows the whole address. ``ctx.webhook_request`` is the `WebhookRequest`; there is no chat
+        that asks, so what is sent names its chat. A dict or list that is returned is the answer.
+        """
+
+        def mount(function: Function) -> Function:
+            self.declare(
+                Webhook(
+                    endpoint=endpoint,
+                    name=name or endpoint,
+                    description=description,
+                    handler=function,
+                )
+            )
+            return function
+
+        return mount

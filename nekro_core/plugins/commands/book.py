@@ -1,0 +1,190 @@
+"""Every command there is, found by what people type."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import msgspec
+
+from nekro_core.plugins.authoring.commands import Command, CommandFamily
+from nekro_core.plugins.authoring.plugin import NekroPlugin
+from nekro_core.plugins.commands.arguments import BadSignature, Signature, signature_of
+from nekro_core.plugins.host.registering import Refused
+from nekro_core.policy.command_names import folded, is_name
+from nekro_core.tools.describe import place_of
+
+MAX_COMMANDS = 200
+"""Commands of one plugin: more are a mistake of a loop."""
+CORE = "nekro"
+"""The owner of the commands that every bot has."""
+_ALIASES = 16
+
+
+class Entry(msgspec.Struct, frozen=True, eq=False):
+    """A command in force. ``plugin`` is whose it is; nobody's are the bot's own."""
+
+    command: Command
+    signature: Signature
+    plugin: NekroPlugin | None = None
+
+    @property
+    def owner(self) -> str:
+        """The key of its plugin."""
+        return self.plugin.key if self.plugin else CORE
+
+    @property
+    def module(self) -> str:
+        """What stands before the colon in its long name."""
+        return self.plugin.module_name if self.plugin else CORE
+
+    @property
+    def long_name(self) -> str:
+        """The name that no other plugin's command has."""
+        return f"{self.module}:{self.command.name}"
+
+    @property
+    def spoken(self) -> str:
+        """How people write it: ``group sub``."""
+        return self.command.name.replace(".", " ")
+
+    def names(self) -> set[str]:
+        """All short names, folded."""
+        return {folded(name) for name in (self.command.name, *self.command.aliases)}
+
+    def known_as(self) -> set[str]:
+        """How the settings may call it, folded."""
+        name = folded(self.command.name)
+        return {name, f"{folded(self.module)}:{name}", f"{folded(self.owner)}:{name}"}
+
+    def serves(self, adapter: str) -> bool:
+        """Whether chats of this adapter have it."""
+        return self.plugin is None or adapter in (self.plugin.support_adapter or (adapter,))
+
+
+class CommandBook:
+    """The commands in force. ``order`` ranks plugins whose commands want the same name."""
+
+    def __init__(self, order: Sequence[str] = ()) -> None:
+        self._order = tuple(order)
+        self._entries: dict[Entry, None] = {}
+        self._by_name: dict[str, list[Entry]] = {}
+        self._by_group: dict[str, list[Entry]] = {}
+        self._families: dict[str, list[tuple[str, CommandFamily]]] = {}
+
+    def add_own(self, command: Command) -> Callable[[], None]:
+        """Put one of the bot's own commands in force; what is given back takes it out. Nobody else
+        can have its short names."""
+        return self._add(Entry(command, signature_of(command.handler)))
+
+    def put(self, plugin: NekroPlugin, command: Command) -> None:
+        """Put a plugin's command in force until it is unloaded. Raises `Refused`."""
+        where = place_of(command.handler)
+        for name in (command.name, *command.aliases):
+            if not is_name(name):
+                raise Refused(
+                    f"a command cannot be called {name!r}",
+                    where=where,
+                    remedy="use letters, digits, '-' and '_', 64 at most",
+                )
+        mine = [entry for entry in self._entries if entry.plugin is plugin]
+        if len(mine) >= MAX_COMMANDS or len(command.aliases) > _ALIASES:
+            raise Refused(
+                f"{command.name} is one command or alias too many",
+                where=where,
+                remedy=f"{MAX_COMMANDS} commands with {_ALIASES} aliases each are possible",
+            )
+        if any(folded(command.name) == folded(entry.command.name) for entry in mine):
+            raise Refused(
+                f"the command {command.name} is there twice", where=where, remedy="rename one"
+            )
+        try:
+            signature = signature_of(command.handler)
+        except BadSignature as error:
+            raise Refused(
+                f"command {command.name}: {error}",
+                where=where,
+                remedy="write async def f(context, name: str = Arg(...)) -> CommandResponse",
+            ) from None
+        drop = self._add(Entry(command, signature, plugin))
+        plugin.effects.add(f"command {command.name}", drop)
+
+    def put_family(self, plugin: NekroPlugin, family: CommandFamily) -> None:
+        """Remember what a plugin's group is for until it is unloaded."""
+        named = self._families.setdefault(folded(family.name), [])
+        named.append((plugin.key, family))
+        plugin.effects.add(f"group {family.name}", partial(named.remove, (plugin.key, family)))
+
+    def find(self, name: str, adapter: str) -> list[Entry]:
+        """The command of that name in chats of an adapter; several where it is not decided whose
+        name it is, none where there is none."""
+        space, colon, short = folded(name).rpartition(":")
+        found = [
+            entry
+            for entry in self._by_name.get(short, ())
+            if entry.serves(adapter)
+            and (not colon or space in (folded(entry.module), folded(entry.owner)))
+        ]
+        if len(found) <= 1:
+            return found
+        best = min(map(self._rank, found))
+        first = [entry for entry in found if self._rank(entry) == best]
+        # One plugin may want a name twice, as a name and as another one's alias.
+        return first[:1] if len({entry.owner for entry in first}) == 1 else first
+
+    def members(self, group: str, adapter: str) -> list[Entry]:
+        """The commands ``group.sub``, in the order of their names."""
+        found = [each for each in self._by_group.get(folded(group), ()) if each.serves(adapter)]
+        return sorted(found, key=lambda entry: (entry.module, entry.command.name))
+
+    def family(self, name: str) -> CommandFamily | None:
+        """What is known of a group."""
+        named = self._families.get(folded(name))
+        return named[0][1] if named else None
+
+    def of_plugin(self, plugin: NekroPlugin, name: str) -> Entry | None:
+        """A plugin's own command, an internal one too."""
+        wanted = folded(name).rpartition(":")[2]
+        for entry in self._entries:
+            if entry.plugin is plugin and wanted in entry.names():
+                return entry
+        return None
+
+    def listed(self, adapter: str) -> list[Entry]:
+        """All that people of an adapter's chats may type, the bot's own first."""
+        shown = [each for each in self._entries if not each.command.internal]
+        return sorted(
+            (entry for entry in shown if entry.serves(adapter)),
+            key=lambda entry: (entry.plugin is not None, entry.module, entry.command.name),
+        )
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def _add(self, entry: Entry) -> Callable[[], None]:
+        self._entries[entry] = None
+        indexed: list[tuple[dict[str, list[Entry]], str]] = []
+        if not entry.command.internal:
+            group, dot, _ = folded(entry.command.name).rpartition(".")
+            indexed = [(self._by_name, name) for name in entry.names()]
+            indexed += [(self._by_group, group)] if dot else []
+        for table, name in indexed:
+            table.setdefault(name, []).append(entry)
+
+        def drop() -> None:
+            del self._entries[entry]
+            for table, name in indexed:
+                table[name].remove(entry)
+                if not table[name]:
+                    del table[name]
+
+        return drop
+
+    def _rank(self, entry: Entry) -> int:
+        """The bot's own, then whom the operator ranked, then who was installed, then built-in."""
+        if entry.plugin is None:
+            return -1
+        if entry.owner in self._order:
+            return self._order.index(entry.owner)
+        return len(self._order) + entry.plugin.is_builtin

@@ -1,0 +1,258 @@
+"""One call of a command: who calls, whether they may, with what, and what is answered."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import Any, Protocol
+
+import msgspec
+from loguru import logger
+
+from nekro_core.chat import Author, ChatKey, Record, Segment, Text
+from nekro_core.chat.catalogue import Catalogue, language_of
+from nekro_core.chat.catalogue.languages import SupportedLang, get_text
+from nekro_core.plugins.authoring.command_response import CommandResponse, Question
+from nekro_core.plugins.authoring.commands import CommandExecutionContext
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.faults import passes_through
+from nekro_core.plugins.commands.book import CommandBook, Entry
+from nekro_core.plugins.commands.delivering import deliver, numbered
+from nekro_core.plugins.commands.pending_questions import TooManyWaits, Wait, Waits
+from nekro_core.plugins.commands.reading import BadArgument, read_answer, read_arguments
+from nekro_core.plugins.host.hooks import asked
+from nekro_core.policy.permissions import Access, CommandPermission, CommandSettings
+from nekro_core.tools.outcome import ToolFailure
+
+LANGS = {"en": SupportedLang.EN_US, "zh": SupportedLang.ZH_CN, "ja": SupportedLang.JA_JP}
+_OLDER = 50
+"""Records that tell the language of a chat: ``/help`` by itself is no language, nor are ten of its
+like one after the other."""
+
+
+class ContextMaker(Protocol):
+    """`PluginRegistry.context_for`."""
+
+    def __call__(
+        self, chat_key: ChatKey, *, user_id: str, user_name: str, message_id: str
+    ) -> AgentCtx:
+        """The context of one message."""
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that somebody typed, or with ``wait`` the answer to one that asked."""
+
+    entry: Entry
+    record: Record
+    line: str
+    wait: Wait | None = None
+
+
+class CommandCaller:
+    """Runs calls. Whatever goes wrong with one is told to its chat in our own words."""
+
+    def __init__(
+        self,
+        book: CommandBook,
+        settings: CommandSettings,
+        waits: Waits,
+        context_for: ContextMaker,
+        catalogue: Catalogue,
+        *,
+        language: str = "",
+        access: Access | None = None,
+    ) -> None:
+        self._book = book
+        self._settings = settings
+        self._access = access or Access(settings)
+        self._waits = waits
+        self._context_for = context_for
+        self._catalogue = catalogue
+        self._language = language
+
+    async def run(self, call: Call) -> None:
+        """Run a command for who typed it, where they may."""
+        entry = call.entry
+        context = await self._context(call)
+        name = entry.spoken
+        wanted = self._access.rule(call.record.chat_key, entry.known_as(), entry.command.permission)
+        if wanted is None:
+            await self._say(context, "command.off", name=name)
+            return
+        if not context.standing.allows(wanted):
+            await self._say(context, "command.not_allowed", name=name)
+            return
+        try:
+            arguments = self._arguments(call)
+        except BadArgument as error:
+            await self._say_fault(context, call, error)
+            return
+        logger.info("{}: {} by {}", context.chat_key, entry.long_name, context.user_id or "nobody")
+        work = partial(self._work, call, context, arguments)
+        if entry.plugin is None:
+            await work()
+        elif (
+            await asked(entry.plugin, f"its command {name}", work, self._settings.command_s) is None
+        ):
+            await self._say(context, "command.too_long", name=name)
+
+    async def tell_names(self, call: Call, entries: Sequence[Entry]) -> None:
+        """Say which commands there are where a name is that of several, or of a group."""
+        context = await self._context(call)
+        prefix = self._settings.prefixes[0]
+        shown = [
+            usage_of(entry, prefix, context.lang)
+            if "." in entry.command.name
+            else f"{prefix}{entry.long_name}"
+            for entry in entries
+        ]
+        described = [
+            f"{line}: {entry.command.description_in(context.lang)}".rstrip(": ")
+            for line, entry in zip(shown, entries, strict=True)
+        ]
+        await self._say(context, "command.which", names="\n".join(described))
+
+    def _arguments(self, call: Call) -> Mapping[str, Any]:
+        signature = call.entry.signature
+        if call.wait is None:
+            return read_arguments(signature, call.line)
+        return read_answer(signature, call.line, call.wait.question.context_data)
+
+    async def _work(
+        self, call: Call, context: CommandExecutionContext, arguments: Mapping[str, Any]
+    ) -> bool:
+        """Run the handler and deliver what it answers. True at the end, whatever that was."""
+        name = call.entry.spoken
+        try:
+            answered = call.entry.command.handler(context, **arguments)
+            if inspect.isasyncgen(answered):
+                async with aclosing(answered) as answers:
+                    async for answer in answers:
+                        await self._answer(call, context, answer)
+            else:
+                await self._answer(call, context, await answered)
+        except ToolFailure as failure:
+            await self._say(context, "command.failed_because", name=name, reason=failure)
+        except BaseException as error:
+            if passes_through(error):
+                raise
+            logger.exception("plugin {}: its command {} failed", call.entry.owner, name)
+            await self._say(context, "command.failed", name=name)
+        return True
+
+    async def _answer(self, call: Call, context: CommandExecutionContext, answer: object) -> None:
+        if answer is None:
+            return
+        if isinstance(answer, str):
+            answer = CommandResponse(message=answer)
+        if not isinstance(answer, CommandResponse):
+            raise TypeError(f"it gave a {type(answer).__name__}, expected CommandResponse")
+        if answer.question is not None:
+            self._ask(call, context, answer.question)
+        assert context.ctx is not None
+        await deliver(context.ctx, answer, context.lang)
+
+    def _ask(self, call: Call, context: CommandExecutionContext, question: Question) -> None:
+        plugin = call.entry.plugin
+        target = self._book.of_plugin(plugin, question.callback_cmd) if plugin else None
+        if target is None:
+            raise LookupError(f"it waits for {question.callback_cmd!r}: there is no such command")
+        if not context.user_id:
+            raise ToolFailure(self._catalogue.say("command.nobody", context.lang))
+
+        said = get_text(question.on_timeout_message, "", context.lang).strip()
+
+        async def late() -> None:
+            if said:
+                await self._send(context, said)
+
+        try:
+            self._waits.open(
+                call.record.chat_key,
+                context.user_id,
+                target,
+                question,
+                late,
+                said=said,
+                after=call.record.seq,
+            )
+        except TooManyWaits as error:
+            raise ToolFailure(str(error)) from None
+
+    async def _context(self, call: Call) -> CommandExecutionContext:
+        record = call.record
+        ctx = self._context_for(
+            record.chat_key,
+            user_id=record.sender.user_id,
+            user_name=record.sender.name,
+            message_id=record.message_id,
+        ).called_for(call.entry.owner, given=call.line)
+        person = self._access.standing(record.chat_key, ctx.adapter_key, record.sender)
+        return CommandExecutionContext(
+            user_id=record.sender.user_id,
+            chat_key=str(record.chat_key),
+            username=record.sender.name,
+            adapter_key=ctx.adapter_key,
+            is_super_user=person is CommandPermission.SUPER_USER,
+            is_advanced_user=person.allows(CommandPermission.ADVANCED),
+            is_chat_admin=person.allows(CommandPermission.CHAT_ADMIN),
+            lang=await self._lang(ctx, record),
+            text=call.line,
+            context_data=call.wait.question.context_data if call.wait else {},
+            ctx=ctx,
+            record=record,
+        )
+
+    async def _lang(self, ctx: AgentCtx, record: Record) -> SupportedLang:
+        language = self._language or language_of(_texts(record.segments))
+        if not self._language and language == "en":
+            older = await ctx.recent_records(_OLDER)
+            people = [each for each in older if each.author is Author.PERSON]
+            language = language_of(text for each in people for text in _texts(each.segments))
+        return LANGS[language]
+
+    async def _say_fault(
+        self, context: CommandExecutionContext, call: Call, error: BadArgument
+    ) -> None:
+        fault = self._catalogue.say(
+            f"command.argument.{error.fault}",
+            context.lang,
+            name=error.name,
+            came=error.came,
+            expected=error.expected,
+        )
+        if call.wait is not None:
+            self._waits.open_again(call.wait)
+            await self._send(context, fault + numbered(call.wait.question.options))
+            return
+        usage = usage_of(call.entry, self._settings.prefixes[0], context.lang)
+        await self._say(context, "command.usage", fault=fault, usage=usage)
+
+    async def _say(self, context: CommandExecutionContext, key: str, **values: object) -> None:
+        await self._send(context, self._catalogue.say(key, context.lang, **values))
+
+    async def _send(self, context: CommandExecutionContext, text: str) -> None:
+        assert context.ctx is not None
+        try:
+            await context.ctx.send((Text(text),))
+        except ToolFailure as error:
+            logger.warning("{} could not be told {!r}: {}", context.chat_key, text, error)
+
+
+def usage_of(entry: Entry, prefix: str, lang: str) -> str:
+    """How a command is written."""
+    if given := entry.command.usage_in(lang):
+        return given
+    return f"{prefix}{entry.spoken} {entry.signature.usage}".strip()
+
+
+def chosen(question: Question, line: str) -> str:
+    """The option that a number or its own text names, else what was written."""
+    options = question.options
+    if line.isascii() and line.isdecimal() and len(line) < 4 and 1 <= int(line) <= len(options):
+        return options[int(line) - 1]
+    return next((each for each in options if each.casefold() == line.casefold()), line)
+
+
+def _texts(segments: Sequence[Segment]) -> list[str]:
+    return [segment.text for segment in segments if isinstance(segment, Text)]

@@ -1,0 +1,178 @@
+"""Commands on the message's way: known among all messages, and run for who typed them."""
+
+import time
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+import anyio
+import msgspec
+from loguru import logger
+
+from nekro_core.chat import Author, ChatKey, Record, Text
+from nekro_core.chat.catalogue import Catalogue
+from nekro_core.plugins.commands.book import CommandBook, Entry
+from nekro_core.plugins.commands.calling import Call, CommandCaller, ContextMaker, chosen
+from nekro_core.plugins.commands.help import help_command
+from nekro_core.plugins.commands.pending_questions import Keeper, Waits
+from nekro_core.plugins.commands.restoring import restored
+from nekro_core.plugins.commands.spoken import line_of, word_of
+from nekro_core.policy.permissions import Access, CommandPermission, CommandSettings
+from nekro_core.store import StoreError
+
+_ROUNDS_WAITING = 8
+"""So many times what may run at once may wait in a chat; a flood beyond it is dropped."""
+
+Errand = Callable[[], Coroutine[Any, Any, None]]
+Start = Callable[[Errand], object]
+
+
+class _Lane(msgspec.Struct):
+    """The commands of one chat."""
+
+    limiter: anyio.CapacityLimiter
+    there: int = 0
+
+
+class CommandDesk:
+    """Hears every record before the agent does. A command never wakes the agent; the model sees it
+    and its answer in the history. ``adapter_of`` names the adapter of an instance, ``language`` is
+    the one of all answers where it is not that of the people."""
+
+    def __init__(
+        self,
+        book: CommandBook,
+        settings: CommandSettings,
+        context_for: ContextMaker,
+        adapter_of: Callable[[str], str],
+        catalogue: Catalogue,
+        *,
+        language: str = "",
+        access: Access | None = None,
+        keeper: Keeper | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.book = book
+        self._access = access = access or Access(settings)
+        book.add_own(help_command(book, settings, catalogue, access))
+        self._adapter_of = adapter_of
+        self._settings = settings
+        self._context_for = context_for
+        self._waits = Waits(settings.longest_wait_s, keeper, wall=wall)
+        self._caller = CommandCaller(
+            book,
+            settings,
+            self._waits,
+            context_for,
+            catalogue,
+            language=language,
+            access=access,
+        )
+        self._lanes: dict[ChatKey, _Lane] = {}
+
+    @property
+    def at_work(self) -> int:
+        """Commands that run or wait for their turn, and questions that are open."""
+        return sum(lane.there for lane in self._lanes.values()) + len(self._waits)
+
+    def at_work_in(self, chat_key: ChatKey) -> bool:
+        """Whether a command of this chat runs or waits for its turn."""
+        return chat_key in self._lanes
+
+    def hear(self, record: Record, start: Start) -> bool:
+        """Whether a record is a command, or the answer that one waits for: then it runs. ``start``
+        runs what is the bot's own; what is a plugin's runs as the plugin's own task."""
+        if record.author is not Author.PERSON or record.recalled:
+            return False
+        user = record.sender.user_id
+        if (found := self._typed(record)) is not None:
+            if record.from_history:
+                return False  # It may be long over; an answer is waited for still.
+            entries, line = found
+            self._waits.close((record.chat_key, user))
+            if len(entries) == 1:
+                self._begin(Call(entry=entries[0], record=record, line=line), start)
+            else:
+                call = Call(entry=entries[0], record=record, line=line)
+                start(partial(self._in_lane, call, partial(self._caller.tell_names, call, entries)))
+            return True
+        if (wait := self._waits.take(record.chat_key, user, record.seq)) is None:
+            return False
+        line = chosen(wait.question, line_of(record))
+        self._begin(Call(entry=wait.entry, record=record, line=line, wait=wait), start)
+        return True
+
+    async def restore(self) -> set[int]:
+        """Go on waiting for what an earlier process asked people. The numbers of records that were
+        answers it was at work on: they are not to be taken for anything else. Called once, when the
+        plugins are loaded. Raises `StoreUnavailable`."""
+        return await restored(self._waits, self.book, self._context_for)
+
+    def forget(self, chat_key: ChatKey, user_id: str) -> None:
+        """Wait no longer for what this person answers."""
+        self._waits.close((chat_key, user_id))
+
+    def trusts(self, record: Record) -> bool:
+        """Whether whoever wrote it is one whom the operator named."""
+        adapter = self._adapter_of(record.chat_key.instance)
+        standing = self._access.standing(record.chat_key, adapter, record.sender)
+        return standing.allows(CommandPermission.ADVANCED)
+
+    def is_command(self, record: Record) -> bool:
+        """Whether a record reads as a command, for one that was heard in an earlier life."""
+        return record.author is Author.PERSON and self._typed(record) is not None
+
+    def _typed(self, record: Record) -> tuple[list[Entry], str] | None:
+        """The command that is meant, and what stands behind its name; all of a group where only
+        the group is named."""
+        prefixes = self._settings.prefixes
+        first = next((part.text for part in record.segments if isinstance(part, Text)), "")
+        if not first.lstrip().startswith(prefixes):
+            return None
+        line = line_of(record)
+        prefix = next((each for each in prefixes if line.startswith(each)), "")
+        name, rest = word_of(line[len(prefix) :]) if prefix else ("", "")
+        if not name:
+            return None
+        adapter = self._adapter_of(record.chat_key.instance)
+        sub, behind = word_of(rest)
+        if sub and (found := self.book.find(f"{name}.{sub}", adapter)):
+            return found, behind
+        found = self.book.find(name, adapter) or self.book.members(name, adapter)
+        return (found, rest) if found else None
+
+    def _begin(self, call: Call, start: Start) -> None:
+        work = self._caller.run if call.wait is None else self._answered
+        errand = partial(self._in_lane, call, partial(work, call))
+        if (plugin := call.entry.plugin) is None:
+            start(errand)
+        else:
+            name = f"{plugin.key}: command {call.entry.command.name} in {call.record.chat_key}"
+            plugin.tasks.start(errand, name=name)
+
+    async def _answered(self, call: Call) -> None:
+        assert call.wait is not None, "only an answer comes here"
+        try:
+            await self._waits.at_work(call.wait, call.record.seq)
+        except StoreError as error:
+            logger.error("{}: an answer is not written down: {}", call.record.chat_key, error)
+        await self._caller.run(call)
+        self._waits.done(call.record.seq)
+
+    async def _in_lane(self, call: Call, errand: Errand) -> None:
+        """Do it when it is this call's turn in its chat. Nothing is raised."""
+        chat, at_once = call.record.chat_key, self._settings.at_once
+        lane = self._lanes.setdefault(chat, _Lane(anyio.CapacityLimiter(at_once)))
+        if lane.there >= at_once * (1 + _ROUNDS_WAITING):
+            logger.warning("{}: {} is dropped: too many wait", chat, call.entry.long_name)
+            return
+        lane.there += 1
+        try:
+            async with lane.limiter:
+                await errand()
+        except Exception:  # noqa: BLE001 - one command's fault must not end the others
+            logger.exception("{}: {} failed", chat, call.entry.long_name)
+        finally:
+            lane.there -= 1
+            if not lane.there:
+                self._lanes.pop(chat, None)

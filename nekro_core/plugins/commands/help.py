@@ -1,0 +1,94 @@
+"""``/help``: the commands that a person may run here."""
+
+from itertools import groupby
+from typing import Annotated
+
+from nekro_core.chat import ChatKey
+from nekro_core.chat.catalogue import Catalogue
+from nekro_core.chat.catalogue.languages import SupportedLang
+from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
+from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
+from nekro_core.plugins.commands.arguments import Arg, Parameter
+from nekro_core.plugins.commands.book import CommandBook, Entry
+from nekro_core.plugins.commands.calling import usage_of
+from nekro_core.policy.permissions import Access, CommandSettings
+
+_MANY = 40
+"""More commands than this are listed by their names alone: nobody reads ten messages of them."""
+
+
+def help_command(
+    book: CommandBook, settings: CommandSettings, catalogue: Catalogue, access: Access
+) -> Command:
+    """The command, to be put into the book that it tells of."""
+    say = catalogue.say
+
+    def allowed(context: CommandExecutionContext, entries: list[Entry]) -> list[Entry]:
+        chat = ChatKey.parse(context.chat_key)
+        rules = {
+            entry: access.rule(chat, entry.known_as(), entry.command.permission)
+            for entry in entries
+        }
+        return [
+            entry for entry, wanted in rules.items() if wanted and context.standing.allows(wanted)
+        ]
+
+    def line(entry: Entry, lang: str) -> str:
+        usage = usage_of(entry, settings.prefixes[0], lang)
+        return f"{usage}: {entry.command.description_in(lang)}".rstrip(": ")
+
+    def all_of(context: CommandExecutionContext) -> str:
+        lang = context.lang
+        lines = [say("command.help.all", lang)]
+        entries = allowed(context, book.listed(context.adapter_key))
+        for plugin, mine in groupby(entries, key=lambda entry: entry.plugin):
+            if plugin is not None:
+                lines += ["", plugin.name]
+            if len(entries) > _MANY:
+                lines.append(", ".join(f"{settings.prefixes[0]}{each.spoken}" for each in mine))
+            else:
+                lines += [line(entry, lang) for entry in mine]
+        return "\n".join(lines)
+
+    def one(entry: Entry, context: CommandExecutionContext) -> str:
+        lines = [line(entry, context.lang)]
+        if entry.command.aliases:
+            names = ", ".join(entry.command.aliases)
+            lines.append(say("command.help.aliases", context.lang, names=names))
+        lines += [_argument(parameter) for parameter in entry.signature.parameters]
+        return "\n".join(lines)
+
+    async def tell(
+        context: CommandExecutionContext,
+        command: Annotated[str, Arg(positional=True, greedy=True)] = "",
+    ) -> CommandResponse:
+        name = command.strip().lstrip("".join(settings.prefixes)).replace(" ", ".")
+        if not name:
+            return CmdCtl.message(all_of(context))
+        adapter = context.adapter_key
+        found = allowed(context, book.find(name, adapter) or book.members(name, adapter))
+        if not found:
+            shown = name[:40]
+            return CmdCtl.failed(say("command.help.unknown", context.lang, name=shown))
+        family = book.family(name)
+        # Nothing of ours begins as a command does: another bot of the group would run it.
+        title = family.description if family and family.description else ""
+        head = [title or say("command.help.one", context.lang)]
+        return CmdCtl.message("\n".join([*head, *(one(entry, context) for entry in found)]))
+
+    described = {lang.value: say("command.help.does", lang) for lang in SupportedLang}
+    return Command(
+        name="help", handler=tell, aliases=("帮助", "ヘルプ"), i18n_description=described
+    )
+
+
+def _argument(parameter: Parameter) -> str:
+    info = parameter.info
+    shown = f"  {parameter.name} ({parameter.kind})"
+    if info.description:
+        shown += f": {info.description}"
+    if info.choices:
+        shown += f" [{' | '.join(map(str, info.choices))}]"
+    if info.range:
+        shown += f" [{info.range[0]:g} … {info.range[1]:g}]"
+    return shown

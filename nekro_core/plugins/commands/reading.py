@@ -1,0 +1,155 @@
+"""From what a person typed behind a command's name to the arguments of its handler."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from pydantic import ValidationError
+
+from nekro_core.plugins.commands.arguments import Parameter, Signature
+from nekro_core.plugins.commands.words import Word, split
+from nekro_core.policy.command_names import folded
+
+_SHOWN = 40
+_OF_A_QUESTION = "context_data"
+"""The parameter that gets all that a question was asked with, and never what somebody typed."""
+
+
+class Fault(StrEnum):
+    """What is wrong with an argument; each has its sentence in the catalogue."""
+
+    MISSING = "missing"
+    TWICE = "twice"
+    KIND = "kind"
+    CHOICES = "choices"
+    RANGE = "range"
+    TOO_MUCH = "too_much"
+
+
+class BadArgument(ValueError):
+    """What a person typed does not fit. ``name`` is the argument, ``came`` what was typed, cut
+    short, ``expected`` what would be right."""
+
+    def __init__(self, fault: Fault, name: str, came: str = "", expected: str = "") -> None:
+        came = came if len(came) <= _SHOWN else f"{came[: _SHOWN - 1]}…"
+        super().__init__(f"{fault} {name!r}: {came!r}, expected {expected!r}")
+        self.fault = fault
+        self.name = name
+        self.came = came
+        self.expected = expected
+
+
+def read_arguments(
+    signature: Signature, line: str, given: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The handler's keyword arguments. ``given`` are values that are there already.
+
+    Raises `BadArgument`.
+    """
+    known = {folded(parameter.name): parameter for parameter in signature.parameters}
+    given = {name: value for name, value in (given or {}).items() if folded(name) in known}
+    texts: dict[str, str] = {}
+    loose: list[Word] = []
+    taken: dict[str, Any] = dict(given)
+    named: list[Word] = []
+    for word in split(line):
+        parameter = known.get(folded(word.name)) if word.name else None
+        # Whoever types it says nothing of what a question was asked with.
+        own = folded(word.name) == _OF_A_QUESTION
+        if own or (parameter is None and not (word.name and signature.open)):
+            loose.append(word)
+            continue
+        name = parameter.name if parameter else word.name
+        if name in texts or name in taken:
+            raise BadArgument(Fault.TWICE, name, word.value)
+        texts[name] = word.value
+        named.append(word)
+    free = [
+        each
+        for each in signature.parameters
+        if each.name not in texts | taken and each.name != _OF_A_QUESTION
+    ]
+    free.sort(key=lambda each: not each.info.positional)
+    for parameter in free:
+        if not loose:
+            break
+        if parameter.info.greedy:
+            texts[parameter.name] = _rest(line, loose, named)
+            loose = []
+        else:
+            texts[parameter.name] = loose.pop(0).text
+    if loose:
+        raise BadArgument(Fault.TOO_MUCH, "", loose[0].text)
+    for parameter in signature.parameters:
+        text = texts.pop(parameter.name, None)
+        if text is not None:
+            taken[parameter.name] = _converted(parameter, text)
+        elif parameter.name in taken:
+            continue
+        elif parameter.required:
+            hint = parameter.info.prompt_hint or parameter.info.description
+            raise BadArgument(Fault.MISSING, parameter.name, "", hint)
+        else:
+            taken[parameter.name] = parameter.info.default
+    return taken | texts
+
+
+def _rest(line: str, loose: Sequence[Word], named: Sequence[Word]) -> str:
+    """All of the line from the first of these words on, as it was written, but for named values."""
+    if len(loose) == 1:
+        return loose[0].text
+    at, end = loose[0].start, loose[-1].end
+    parts = []
+    for word in named:
+        if at <= word.start < end:
+            parts.append(line[at : word.start].strip())
+            at = word.end
+    parts.append(line[at:end].strip())
+    return " ".join(part for part in parts if part)
+
+
+def _converted(parameter: Parameter, text: str) -> Any:
+    value: Any = text
+    if parameter.many:
+        value = [part.strip() for part in text.replace("，", ",").split(",") if part.strip()]
+    try:
+        # In JSON's lax rules "3" is a number and "yes" is true, as people mean them.
+        value = parameter.adapter.validate_python(value)
+    except ValidationError:
+        try:
+            value = parameter.adapter.validate_json(text)
+        except ValidationError:
+            raise BadArgument(Fault.KIND, parameter.name, text, parameter.kind) from None
+    info = parameter.info
+    if info.choices and value not in info.choices:
+        fold = {str(choice).casefold(): choice for choice in info.choices}
+        if text.casefold() not in fold:
+            expected = " | ".join(map(str, info.choices))
+            raise BadArgument(Fault.CHOICES, parameter.name, text, expected)
+        value = fold[text.casefold()]
+    if info.range is not None:
+        least, most = info.range
+        measured = value if isinstance(value, int | float) else len(text)
+        if not least <= measured <= most:
+            raise BadArgument(Fault.RANGE, parameter.name, text, f"{least:g} … {most:g}")
+    return value
+
+
+def read_answer(signature: Signature, line: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for the answer to a question: ``data`` is what the question was asked with.
+
+    Where one parameter is left, it gets the whole line: a person answers in words. Raises
+    `BadArgument`.
+    """
+    names = {parameter.name for parameter in signature.parameters}
+    given = {name: value for name, value in data.items() if name in names}
+    if _OF_A_QUESTION in names:
+        given.setdefault(_OF_A_QUESTION, dict(data))
+    free = [each for each in signature.parameters if each.name not in given]
+    needed = [each for each in free if each.required] or free
+    if not free:
+        return given
+    if len(needed) == 1:
+        given[needed[0].name] = _converted(needed[0], line.strip())
+        line = ""
+    return read_arguments(signature, line, given)

@@ -1,0 +1,1 @@
+"""Loads plugins, runs what they declare, reloads and unloads them."""

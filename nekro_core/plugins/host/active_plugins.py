@@ -1,0 +1,119 @@
+"""The plugins that are on, asked for what they add: tools, words of a prompt, opinions."""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+
+from nekro_core.chat import ChatKey, ChatMessage
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.plugin import NekroPlugin
+from nekro_core.plugins.authoring.services import BoxFiles, Services
+from nekro_core.plugins.authoring.signal import MsgSignal
+from nekro_core.plugins.host.chat_hooks import (
+    AskingJournal,
+    system_signal,
+    tell_of_erasing,
+    tell_of_reset,
+)
+from nekro_core.plugins.host.entry import Entry
+from nekro_core.plugins.host.hooks import PromptInjection, message_signal, prompt_injections
+from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.plugins.host.toolsets import ToolSets
+from nekro_core.tools.names import ToolSet
+from nekro_core.tools.tool import Tool
+
+
+class AskedPlugins:
+    """Who keeps the entries is `nekro_core.plugins.host.registry`. No plugin's fault is raised."""
+
+    def __init__(self, services: Services, settings: PluginSettings) -> None:
+        asking = AskingJournal(services.journal, self._system_signal)
+        self._services = replace(services, journal=asking)
+        self._settings = settings
+        self._entries: dict[str, Entry] = {}
+        self._sets = ToolSets(self._loaded, settings)
+
+    @property
+    def services(self) -> Services:
+        """What the plugins reach."""
+        return self._services
+
+    def offer(self, owner: str, tools: Iterable[Tool]) -> Callable[[], None]:
+        """Offer tools that no plugin has, an MCP server's for example, in all chats. What the same
+        ``owner`` offered before is replaced. The function that is given back withdraws them."""
+        return self._sets.offer(owner, tools)
+
+    def tools_for(self, chat_key: ChatKey) -> ToolSet:
+        """The tools that every chat of its adapter has. For what plugins choose by the chat, ask
+        `tools_in`."""
+        return self._sets.of(self._services.adapter_of(chat_key.instance))
+
+    async def tools_in(self, ctx: AgentCtx) -> ToolSet:
+        """The tools that code of this chat may call now."""
+        return await self._sets.in_chat(ctx)
+
+    def context_for(
+        self,
+        chat_key: ChatKey,
+        *,
+        user_id: str = "",
+        user_name: str = "",
+        message_id: str = "",
+        run_id: str = "",
+        box: BoxFiles | None = None,
+    ) -> AgentCtx:
+        """The context of one run, or with less of it of one prompt or message."""
+        return AgentCtx(
+            services=self._services,
+            chat=chat_key,
+            from_user_id=user_id,
+            from_user_name=user_name,
+            message_id=message_id,
+            run_id=run_id,
+            box=box,
+        )
+
+    async def prompt_injections(
+        self, ctx: AgentCtx, asleep: Collection[str] = ()
+    ) -> tuple[PromptInjection, ...]:
+        """What plugins add to the prompt, in their order; who is late or fails adds nothing. Those
+        whose keys are ``asleep`` are not asked."""
+        plugins = [each for each in self._plugins_of(ctx) if each.key not in asleep]
+        given = await prompt_injections(plugins, ctx, self._settings.prompt_s)
+        older = self._services.older
+        persona = await older.persona(ctx) if older else ""
+        return (PromptInjection("preset", persona), *given) if persona else given
+
+    async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
+        """Ask the message hooks, one after another; who is late or fails has no opinion."""
+        plugins = self._plugins_of(ctx)
+        signal = await message_signal(plugins, ctx, message, self._settings.message_s)
+        older = self._services.older
+        if older and older.keeps_silent(ctx) and signal is not MsgSignal.BLOCK_ALL:
+            return MsgSignal.BLOCK_TRIGGER
+        return signal
+
+    async def on_channel_reset(self, ctx: AgentCtx) -> None:
+        """Tell the plugins that a chat begins anew; who is late or fails is passed over."""
+        await tell_of_reset(self._plugins_of(ctx), ctx, self._settings.message_s)
+
+    async def on_user_erase(
+        self, ctx: AgentCtx, adapter: str, user_id: str
+    ) -> tuple[int, list[str]]:
+        """Have the plugins forget a person: how many things went, and who failed or was late."""
+        plugins = self._plugins_of(ctx)
+        return await tell_of_erasing(plugins, ctx, adapter, user_id, self._settings.tool_s)
+
+    async def _system_signal(self, chat_key: ChatKey, text: str, run_id: str) -> MsgSignal:
+        ctx = self.context_for(chat_key, run_id=run_id)
+        return await system_signal(self._plugins_of(ctx), ctx, text, self._settings.message_s)
+
+    def _loaded(self, adapter: str) -> list[Entry]:
+        return [
+            entry
+            for entry in self._entries.values()
+            if (plugin := entry.plugin) is not None
+            and (not adapter or not plugin.support_adapter or adapter in plugin.support_adapter)
+        ]
+
+    def _plugins_of(self, ctx: AgentCtx) -> list[NekroPlugin]:
+        return [entry.plugin for entry in self._loaded(ctx.adapter_key) if entry.plugin]

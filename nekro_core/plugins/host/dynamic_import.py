@@ -1,0 +1,93 @@
+"""`dynamic_import_pkg`: a package that a plugin asks for while it runs."""
+
+import asyncio
+import importlib
+import threading
+from functools import partial
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+from loguru import logger
+
+from nekro_core.plugins.authoring.binding import Owner, current_owner
+from nekro_core.plugins.host.loader import waiting_for
+from nekro_core.plugins.packages import PackageShelf, PackagesRefused
+from nekro_core.system.sync_bridge import can_wait, wait_for
+from nekro_core.tools.outcome import ToolFailure
+
+if TYPE_CHECKING:
+    from nekro_core.plugins.packages.needs import Need
+
+
+class PackageWanted(ToolFailure, ImportError):
+    """A package is being fetched, and the event loop waits for nobody: try again in a moment."""
+
+
+def dynamic_import_pkg(
+    package_spec: str,
+    import_name: str | None = None,
+    *,
+    mirror: str | None = None,
+    trusted_host: bool = True,
+    timeout: float = 300,
+    repo_dir: str | None = None,
+) -> ModuleType:
+    """Import a package, and get it first where neither the bot nor a plugin has it.
+
+    ``package_spec`` is a requirement (``humanize>=4``), ``import_name`` the module where its name
+    is another. At the top of a plugin's module, in a handler's own coroutine and in any thread,
+    this waits, and the event loop does not. In a task that a handler started it cannot wait: the
+    package is fetched in the background and `PackageWanted` is raised until it is there. It comes
+    from the operator's index: ``mirror``, ``trusted_host``, ``timeout`` and ``repo_dir`` are taken
+    because existing plugins give them. Raises `PackagesRefused` with both sides,
+    `NeedsUnreadable`, and `ImportError` from the package itself.
+    """
+    from nekro_core.plugins.packages import needs  # noqa: PLC0415 - 40 ms, for few
+
+    del mirror, trusted_host, repo_dir
+    wanted = needs.requirement(package_spec)
+    module = import_name or wanted.name.replace("-", "_")
+    owner = current_owner()
+    shelf = owner.binding.services.packages if owner and owner.binding.services else None
+    if shelf is None or owner is None:
+        return importlib.import_module(module)  # a test, or a script: what is there is there
+    if not shelf.has(wanted):
+        need = needs.Need(wanted, owner.item)
+        if can_wait():
+            fetch = partial(shelf.fulfil, owner.item, [need], more=True)
+            wait_for(to_thread.run_sync(fetch, abandon_on_cancel=True))
+        elif _on_the_loop():
+            _fetch_behind(shelf, owner, need)
+            raise PackageWanted(
+                f"{wanted} is being fetched for {owner.item}: the same call works in a moment"
+            )
+        else:
+            with waiting_for(timeout):
+                shelf.fulfil(owner.item, [need], more=True)
+    for stale in shelf.refresh():
+        logger.warning("plugin {}: {}", owner.item, stale)
+    return importlib.import_module(module)
+
+
+def _on_the_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _fetch_behind(shelf: PackageShelf, owner: Owner, need: "Need") -> None:
+    """Fetch in a thread that keeps nobody from ending; the shelf lets one in at a time."""
+
+    def fetch() -> None:
+        try:
+            shelf.fulfil(owner.item, [need], more=True)
+            logger.info("plugin {}: {} is there", owner.item, need.requirement)
+        except PackagesRefused as error:
+            logger.error("plugin {}: {}", owner.item, error)
+
+    name = f"packages: {need}"
+    if not any(thread.name == name for thread in threading.enumerate()):
+        threading.Thread(target=fetch, name=name, daemon=True).start()

@@ -1,0 +1,141 @@
+"""One plugin of the registry: where it lies, what it is while it is loaded, and its tools."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nekro_core.plugins.authoring.binding import Owner
+from nekro_core.plugins.authoring.methods import SandboxMethod
+from nekro_core.plugins.authoring.mounting import Collected
+from nekro_core.plugins.authoring.plugin import NekroPlugin
+from nekro_core.plugins.host.kinds import PluginKind
+from nekro_core.plugins.host.listing import PluginInfo, PluginState
+from nekro_core.plugins.host.loader import Item
+from nekro_core.plugins.host.registering import Refused
+from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.tools.describe import Described, describe
+from nekro_core.tools.problem import Problem, Severity
+from nekro_core.tools.tool import Tool, ToolKind, Visibility
+
+
+@dataclass(slots=True)
+class Entry:
+    """A plugin that was found. ``plugin`` is there while it is loaded."""
+
+    item: Item
+    info: PluginInfo
+    owner: Owner
+    kind: PluginKind | None = None
+    plugin: NekroPlugin | None = None
+    described: dict[SandboxMethod, Described] = field(default_factory=dict)
+    """Methods are read once, however often the plugin registers another."""
+
+    def describe(self, settings: PluginSettings) -> None:
+        """Make ``info`` of the plugin as it is now."""
+        plugin = self.plugin
+        assert plugin is not None
+        tools = [_asleep(tool, plugin) for tool in plugin.offered_tools]
+        problems: list[Problem] = [*plugin.problems]
+        for method in plugin.sandbox_methods[: settings.most_tools]:
+            described = self._described(method, plugin, settings)
+            problems += described.problems
+            if described.tool is not None:
+                tools.append(described.tool)
+        wanted = max(len(plugin.offered_tools), len(plugin.sandbox_methods))
+        if wanted > settings.most_tools:
+            problems.append(_flood("tools", wanted, settings.most_tools))
+        self.info = PluginInfo(
+            item=self.item.item,
+            state=PluginState.LOADED,
+            key=plugin.key,
+            name=plugin.name,
+            version=plugin.version,
+            author=plugin.author,
+            description=plugin.description,
+            tools=tuple(tools[: settings.most_tools]),
+            addresses=tuple(plugin.addresses),
+            problems=tuple(problems),
+        )
+
+    def chosen(self, collected: Collected, settings: PluginSettings) -> tuple[Tool, ...]:
+        """The tools behind what its collect method gave. Raises `TypeError` for what is neither a
+        function nor a method."""
+        assert self.plugin is not None
+        known = {tool.handler: tool for tool in self.info.tools}
+        tools = []
+        for each in collected[: settings.most_tools]:
+            function = getattr(each, "func", each)
+            if not callable(function):
+                raise TypeError(f"expected functions, got {type(each).__name__}")
+            tool = known.get(function)
+            if tool is None:
+                tool = self._described(_method(each), self.plugin, settings).tool
+            if tool is not None:
+                tools.append(tool)
+        return tuple(tools)
+
+    def forget(self) -> None:
+        """Nothing of the plugin that was loaded is held any more."""
+        if self.plugin is not None:
+            self.plugin.is_enabled = False
+        self.plugin = None
+        self.described.clear()
+        self.info = replace(self.info, state=PluginState.DISABLED, tools=(), problems=())
+
+    def _described(
+        self, method: SandboxMethod, plugin: NekroPlugin, settings: PluginSettings
+    ) -> Described:
+        if (known := self.described.get(method)) is not None:
+            return known
+        if len(self.described) >= 2 * settings.most_tools:  # It makes a new one at each question.
+            self.described.clear()
+        described = describe(
+            method.func,
+            method.method_type,
+            name=method.name,
+            description=method.description,
+            module=plugin.module_name,
+            owner=plugin.key,
+            timeout_s=settings.tool_s,
+            needs_chat=method.needs_chat,
+            visibility=method.visibility,
+            for_small_models=plugin.for_small_models,
+        )
+        if described.tool is not None:
+            tool = replace(described.tool, around=plugin.acting)
+            described = replace(described, tool=_asleep(tool, plugin))
+        self.described[method] = described
+        return described
+
+
+def _asleep(tool: Tool, plugin: NekroPlugin) -> Tool:
+    """The tool, deferred with its plugin where that may sleep."""
+    if not plugin.allow_sleep or tool.visibility is not Visibility.VISIBLE:
+        return tool
+    brief = plugin.sleep_brief or plugin.description or plugin.name
+    return replace(tool, visibility=Visibility.DEFERRED, sleep_brief=brief)
+
+
+def _method(each: Callable[..., Any] | SandboxMethod) -> SandboxMethod:
+    if isinstance(each, SandboxMethod):
+        return each
+    kind = getattr(each, "_method_type", ToolKind.TOOL)
+    return SandboxMethod(kind, getattr(each, "__name__", "function"), "", each)
+
+
+def refuse_flood(plugin: NekroPlugin, value: object, most: int) -> None:
+    """Raises `Refused` for what a plugin declares after it declared as much as one may."""
+    declared = plugin.declared
+    if len(declared) > most and not any(each is value for each in declared[:most]):
+        raise Refused(
+            f"it declares more than {most} commands and the like, the rest is refused",
+            remedy="declare fewer, or raise NEKRO_PLUGIN__MOST_TOOLS",
+        )
+
+
+def _flood(what: str, wanted: int, most: int) -> Problem:
+    return Problem(
+        severity=Severity.ERROR,
+        message=f"it registers {wanted} {what}, the first {most} are taken",
+        remedy="register fewer, or raise NEKRO_PLUGIN__MOST_TOOLS",
+    )

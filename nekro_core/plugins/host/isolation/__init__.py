@@ -1,0 +1,1 @@
+"""What a plugin changes in the process, and how it is undone."""

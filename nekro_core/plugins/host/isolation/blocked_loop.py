@@ -1,0 +1,214 @@
+"""Names what holds the event loop up, and ends it where it is a plugin: while a handler computes
+without awaiting, every chat waits.
+
+The loop moves a hand; a thread looks at it and, where it stands still, at the stack of the loop's
+own thread. A plugin that goes on blocking is broken off by a signal, whose handler raises in the
+plugin's code: that ends a loop of Python's, and a wait (``time.sleep``, a socket) as well.
+
+Code that holds Python's lock for all that time keeps that thread from looking as well. A clock of
+the system's, of the time that the process computes, sends a second signal then. A regular
+expression gone wild looks for signals now and then, so it is ended too; other code in C is not.
+Whoever is broken off without having been named is named then.
+"""
+
+import asyncio
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from loguru import logger
+
+from nekro_core.plugins.authoring.faults import LoopBlocked
+from nekro_core.plugins.host.hooks import asked
+from nekro_core.plugins.host.isolation.code_owner import plugin_at_work, plugin_of_module
+from nekro_core.plugins.host.tool_calls import call
+from nekro_core.system.sync_bridge import outer_frame
+
+_LOOKS = 4
+"""Looks in the time that a handler may block."""
+_SHOWN = 6
+"""Lines of the stack that are shown, innermost last."""
+_OWN_PATIENCE = 3
+"""How much longer the bot's own code may take until it is told of: a start reads large files."""
+_SIGNAL = getattr(signal, "SIGUSR2", None)
+_ALARM = getattr(signal, "SIGVTALRM", None)
+
+
+@contextmanager
+def loop_watched(limit_s: float, break_s: float = 0.0) -> Iterator[None]:
+    """Log once an incident what blocks the running loop for longer than ``limit_s``, and once more
+    when it goes on. A plugin that blocks for ``break_s`` is broken off with `LoopBlocked`, and
+    again each ``break_s`` after that; 0 never breaks.
+
+    It takes SIGUSR2 and SIGVTALRM, where they are free and this is the main thread; elsewhere
+    nothing is broken.
+    """
+    watch = _Watch(asyncio.get_running_loop(), threading.get_ident(), limit_s)
+    thread = threading.Thread(target=watch.look, name="watch of the event loop", daemon=True)
+    with _breaking(watch, break_s):
+        watch.beat()
+        thread.start()
+        try:
+            yield
+        finally:
+            watch.ended.set()
+            thread.join()
+
+
+@contextmanager
+def _breaking(watch: "_Watch", break_s: float) -> Iterator[None]:
+    main = threading.current_thread() is threading.main_thread()
+    if not main or _SIGNAL is None or _ALARM is None or not break_s:
+        yield
+        return
+    if not all(signal.getsignal(each) is signal.SIG_DFL for each in (_SIGNAL, _ALARM)):
+        yield
+        return
+    signal.signal(_SIGNAL, watch.interrupt)
+    signal.signal(_ALARM, watch.alarmed)
+    watch.break_s = break_s
+    try:
+        yield
+    finally:
+        watch.break_s = 0.0
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        for each in (_SIGNAL, _ALARM):
+            # The default action of these signals is to end the process: one may be on its way.
+            signal.signal(each, signal.SIG_IGN)
+            signal.signal(each, signal.SIG_DFL)
+
+
+class _Watch:
+    def __init__(self, loop: asyncio.AbstractEventLoop, thread_id: int, limit_s: float) -> None:
+        self.ended = threading.Event()
+        self.break_s = 0.0
+        self._loop = loop
+        self._thread_id = thread_id
+        self._limit_s = limit_s
+        self._every_s = limit_s / _LOOKS
+        self._beaten = time.monotonic()
+        self._told_of = 0.0
+        """The beat since which the loop stands, of the incident that is logged; 0 for none."""
+        self._sent_for = 0.0
+        """The beat since which the loop stands that was to be broken off."""
+
+    def beat(self) -> None:
+        """Move the hand, in the loop."""
+        self._beaten = time.monotonic()
+        if self.break_s:
+            # The time that the process computes: one that was stopped has not blocked anything.
+            signal.setitimer(signal.ITIMER_VIRTUAL, self.break_s + self._every_s)
+        if not self.ended.is_set():
+            self._loop.call_later(self._every_s, self.beat)
+
+    def look(self) -> None:
+        """Look at it, in the thread."""
+        broken_at = 0.0
+        looks = 0
+        seen = before = time.monotonic()
+        while not self.ended.wait(self._every_s):
+            now, beaten = time.monotonic(), self._beaten
+            # A machine that slept, or had no time for this thread either, blames nobody.
+            punctual = now - before < 2 * self._every_s
+            looks = looks + 1 if beaten == seen and punctual else 0
+            seen, before = beaten, now
+            told_of = self._told_of
+            if told_of and beaten > told_of:
+                logger.warning("the event loop goes on after {:.1f} s", beaten - told_of)
+                self._told_of = told_of = 0.0
+            elif not told_of and looks > _LOOKS:
+                # Documented, and the only way.
+                frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001
+                self._tell(frame, beaten, now - beaten, looks)
+                told_of = self._told_of
+            if told_of and self.break_s and now - max(broken_at, told_of) > self.break_s:
+                broken_at = now
+                self._send(beaten)
+
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        """The signal's handler, in the loop's thread: raises in a plugin's code, and nowhere
+        else."""
+        del number
+        if self._beaten == self._sent_for:
+            self._break(frame)
+
+    def alarmed(self, number: int, frame: FrameType | None) -> None:
+        """The other signal's handler, for when the thread that looks cannot. Other threads may have
+        computed for as long: the hand is looked at, and the clock set once more."""
+        del number
+        if not self.break_s:
+            return
+        signal.setitimer(signal.ITIMER_VIRTUAL, self._every_s)
+        if time.monotonic() - self._beaten > self.break_s + self._every_s:
+            self._break(frame)
+
+    def _break(self, frame: FrameType | None) -> None:
+        if not (plugin := plugin_at_work(frame)):
+            return
+        beaten = self._beaten
+        seconds = time.monotonic() - beaten
+        if self._told_of != beaten:  # The thread that looks had no time, or was kept from looking.
+            self._tell(frame, beaten, seconds, _LOOKS)
+        logger.error("plugin {} is broken off, it blocked the loop for {:.1f} s", plugin, seconds)
+        raise LoopBlocked(f"it blocked the event loop for {seconds:.1f} s and was broken off")
+
+    def _send(self, beaten: float) -> None:
+        frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 (documented, the only way)
+        if _SIGNAL is not None and plugin_at_work(frame):
+            self._sent_for = beaten
+            signal.pthread_kill(self._thread_id, _SIGNAL)
+
+    def _tell(self, frame: FrameType | None, beaten: float, seconds: float, looks: int) -> None:
+        """Log who blocks the loop, which stands in ``frame``, if anybody does."""
+        idle = asyncio.current_task(self._loop) is None and not plugin_at_work(frame)
+        if frame is None or idle:
+            return  # It waits for events: nobody's code runs.
+        stack = [*_outwards(frame)]
+        who = _who(stack)
+        if not who and looks <= _LOOKS * _OWN_PATIENCE:
+            return
+        self._told_of = beaten
+        logger.error(
+            "{} has blocked the event loop for {:.1f} s, and with it every chat. Await what waits, "
+            "and compute in a thread (anyio.to_thread.run_sync). It stands in:\n{}",
+            who or "something",
+            seconds,
+            "\n".join(f"  {_place(each)}" for each in reversed(stack[:_SHOWN])),
+        )
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back or outer_frame(frame)
+
+
+def _who(stack: list[FrameType]) -> str:
+    """Which plugin was asked for what, by the frame of ours that asked it; else whose code it is:
+    a task of its own, or what the bot calls elsewhere."""
+    for frame in stack:
+        if frame.f_code is _code(call):
+            tool, ctx = frame.f_locals["tool"], frame.f_locals["ctx"]
+            return f"{tool.owner}'s {tool.name} ({tool.where}), called for {ctx.chat},"
+        if frame.f_code is _code(asked):
+            return f"plugin {frame.f_locals['plugin'].key}: {frame.f_locals['what']}"
+    for frame in stack:
+        if plugin := plugin_of_module(frame.f_globals.get("__name__") or ""):
+            return f"plugin {plugin}"
+    return ""
+
+
+def _code(function: Any) -> CodeType:
+    code: CodeType = function.__code__
+    return code
+
+
+def _place(frame: FrameType) -> str:
+    code = frame.f_code
+    return f"{Path(code.co_filename)}:{frame.f_lineno} in {code.co_qualname}"

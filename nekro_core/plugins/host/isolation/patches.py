@@ -1,0 +1,88 @@
+"""Functions of others that a plugin replaces: told, not undone, since nobody knows what hangs on
+them by now.
+
+We note which functions, classes and methods the bot has, and the libraries that it shares with
+plugins; when a plugin was loaded we look which of them are others now.
+"""
+
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from nekro_core.plugins.host.isolation.code_owner import plugin_of_module
+from nekro_core.tools.problem import Problem, Severity
+
+_SHARED = frozenset(
+    {"nekro_core", "nonebot", "httpx", "aiohttp", "requests", "asyncio", "builtins", "io", "json"}
+    | {"logging", "os", "pathlib", "random", "shutil", "signal", "socket", "ssl", "subprocess"}
+    | {"tempfile", "threading", "time"}
+)
+"""Roots of what is looked at: where a replaced function reaches other plugins and the bot."""
+_MOST_TOLD = 8
+_KINDS = (FunctionType, BuiltinFunctionType, MethodType, type, staticmethod, classmethod, property)
+
+
+class Noted:
+    """What there was when it was last looked at."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, Mapping[str, Any]] = {}
+
+    def changes(self) -> dict[str, str]:
+        """What is another one since the last look: its full name, and the module that the new one
+        is from. The first look finds nothing. It takes some ten milliseconds."""
+        found = {}
+        now = dict(_names())
+        for holder, names in now.items():
+            before = self._names.get(holder, names)
+            if before.keys() == names.keys() and all(map(_same, before.values(), names.values())):
+                continue
+            for name, value in before.items():
+                if isinstance(value, _KINDS) and names.get(name) is not value:
+                    found[f"{holder}.{name}"] = _origin(names.get(name))
+        self._names = now
+        return found
+
+
+def patches(found: Mapping[str, str], key: str) -> Problem:
+    """How the author and the operator are told."""
+    names = sorted(found)
+    more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
+    return Problem(
+        severity=Severity.WARNING,
+        message=f"it replaces {', '.join(names[:_MOST_TOLD])}{more} for the whole bot",
+        remedy=f"leave what is others' as it is; only a restart without {key} undoes this",
+    )
+
+
+def by_plugin(found: Mapping[str, str], items: Collection[str]) -> dict[str, dict[str, str]]:
+    """The same by plugin: one of those ``items`` that were loaded. What nobody's code is seen in is
+    that one's which was loaded alone, else filed under the empty name."""
+    alone = next(iter(items)) if len(items) == 1 else ""
+    sorted_out: dict[str, dict[str, str]] = {}
+    for name, origin in found.items():
+        item = plugin_of_module(origin)
+        sorted_out.setdefault(item if item in items else alone, {})[name] = origin
+    return sorted_out
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other
+
+
+def _names() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The names of each shared module, and of each class that is made there."""
+    for name, module in [*sys.modules.items()]:
+        if name.partition(".")[0] not in _SHARED or not isinstance(module, ModuleType):
+            continue
+        inside = vars(module).copy()
+        yield name, inside
+        for attribute, value in inside.items():
+            if isinstance(value, type) and value.__module__ == name:
+                yield f"{name}.{attribute}", dict(vars(value))
+
+
+def _origin(value: Any) -> str:
+    inner = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
+    return str(getattr(inner, "__module__", ""))

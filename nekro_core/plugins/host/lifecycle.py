@@ -1,0 +1,78 @@
+"""The beginning and the end of one plugin: imported, its init awaited, cleaned up, undone."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import anyio
+
+from nekro_core.plugins.authoring.binding import acting
+from nekro_core.plugins.authoring.faults import passes_through
+from nekro_core.plugins.authoring.mounting import Lifecycle
+from nekro_core.plugins.authoring.plugin import NekroPlugin
+from nekro_core.plugins.host.entry import Entry
+from nekro_core.plugins.host.hooks import asked, awaited
+from nekro_core.plugins.host.loader import LoadFailed, load, problem_of
+from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.system.sync_bridge import bridged
+from nekro_core.tools.describe import place_of
+
+
+class Life:
+    """How long each part of a plugin's life may take, and what happens in it."""
+
+    def __init__(self, settings: PluginSettings) -> None:
+        self._settings = settings
+
+    async def imported(self, entry: Entry) -> NekroPlugin:
+        """The plugin object. Raises `LoadFailed`; what was done by then is among the effects."""
+        limit_s = self._settings.import_s
+        if entry.kind is None:
+            return await load(entry.item, entry.owner, limit_s)
+        try:
+            with acting(entry.owner):
+                return await entry.kind.load(entry.item, entry.owner.effects, limit_s)
+        except LoadFailed:
+            raise
+        except BaseException as error:
+            if passes_through(error):
+                raise
+            raise LoadFailed(problem_of(error, entry.item)) from error
+
+    async def begin(self, entry: Entry, plugin: NekroPlugin) -> None:
+        """Await its init method. Raises `LoadFailed`."""
+        if plugin.init_method is None:
+            return
+        try:
+            with anyio.fail_after(self._settings.init_s), plugin.acting():
+                await bridged(awaited(plugin.init_method()))
+        except TimeoutError as error:
+            text = f"its init method took over {self._settings.init_s:g} s"
+            problem = problem_of(error, entry.item, text)
+            where, remedy = place_of(plugin.init_method), "give what it waits for a time limit"
+            raise LoadFailed(replace(problem, where=where, remedy=remedy)) from None
+        except BaseException as error:
+            if passes_through(error):
+                raise
+            raise LoadFailed(problem_of(error, entry.item)) from error
+
+    async def enabled(self, plugin: NekroPlugin) -> None:
+        """Tell it that it is in force."""
+        await self._tell(plugin, "an on_enabled method", plugin.enabled_methods)
+
+    async def end(self, entry: Entry) -> None:
+        """Tell it that it goes, and take back what it did."""
+        plugin = entry.plugin
+        if plugin is not None:
+            ends = [plugin.cleanup_method] if plugin.cleanup_method else []
+            await self._tell(plugin, "an on_disabled method", plugin.disabled_methods)
+            await self._tell(plugin, "its cleanup method", ends)
+        await self.undo(entry)
+
+    async def undo(self, entry: Entry) -> None:
+        """Take back what the plugin did; its tasks end first, while what they use is there."""
+        await entry.owner.tasks.end(self._settings.cleanup_s)
+        await entry.owner.effects.undo(self._settings.cleanup_s)
+
+    async def _tell(self, plugin: NekroPlugin, what: str, methods: Sequence[Lifecycle]) -> None:
+        for method in methods:
+            await asked(plugin, what, method, self._settings.cleanup_s)

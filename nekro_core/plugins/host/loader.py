@@ -1,0 +1,316 @@
+"""One plugin's module: imported by path under a limit of time, and forgotten again completely."""
+
+import asyncio
+import contextvars
+import ctypes
+import hashlib
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import CodeType, ModuleType
+
+import anyio
+
+from nekro_core.plugins.authoring.binding import Owner, acting
+from nekro_core.plugins.authoring.faults import passes_through
+from nekro_core.plugins.authoring.plugin import NekroPlugin
+from nekro_core.plugins.host.builtin import NAMESPACE, items_in, namespace
+from nekro_core.plugins.host.isolation.code_owner import LOCAL_NAMESPACE, plugin_of_module
+from nekro_core.plugins.host.isolation.library_caches import forget_types
+from nekro_core.plugins.host.nonebot_matchers import drop_matchers, made_up_for
+from nekro_core.tools.problem import Problem, Severity
+
+_FRESH_S = 5.0
+_more_time: ContextVar[Callable[[float], object]] = ContextVar(
+    "nekro_import_limit", default=lambda _seconds: None
+)
+_REMEDIES: tuple[tuple[type[BaseException], str], ...] = (
+    (SyntaxError, "correct this line"),
+    (
+        ModuleNotFoundError,
+        "name its package in requirements.txt and run nekro plugin install, or correct the name",
+    ),
+    (ImportError, "correct the name that is imported"),
+    (TimeoutError, "do slow work in a function under @plugin.mount_init_method()"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A plugin that was found, before anything of it has run."""
+
+    source: str
+    name: str
+    path: Path
+    in_folder: bool = False
+    """Its module is a package of its own whatever its file is called."""
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of a plugin that is more than a file."""
+        package = self.in_folder or self.path.name == "__init__.py"
+        return self.path.parent if package else None
+
+    @property
+    def item(self) -> str:
+        """``builtin/chat``, ``local/weather``."""
+        return f"{self.source}/{self.name}"
+
+    @property
+    def builtin(self) -> bool:
+        """Whether it came with the bot."""
+        return self.source == "builtin"
+
+
+class LoadFailed(Exception):
+    """A plugin cannot be used. ``problem`` says why, where and what to do."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+class SwitchedOff(LoadFailed):
+    """A plugin says itself that it is not wanted: it is listed as disabled, with the reason."""
+
+
+def items(source: str, folder: Path) -> list[Item]:
+    """The plugins of a folder: ``x.py`` and ``x/__init__.py``, sorted."""
+    found = []
+    for name in items_in(folder):
+        package = folder / name / "__init__.py"
+        found.append(Item(source, name, package if package.is_file() else folder / f"{name}.py"))
+    return found
+
+
+async def load(item: Item, owner: Owner, limit_s: float) -> NekroPlugin:
+    """Import a plugin's module and give its ``plugin``.
+
+    The import runs in a thread, so one that hangs costs the bot a thread and not its life. Raises
+    `LoadFailed`; what was done by then is among the owner's effects.
+    """
+    module = await imported(item, owner, limit_s)
+    plugin = getattr(module, "plugin", None)
+    if not isinstance(plugin, NekroPlugin):
+        came = "has no 'plugin'" if plugin is None else f"has a 'plugin' of {type(plugin).__name__}"
+        remedy = "write plugin = NekroPlugin(name=..., module_name=..., author=...)"
+        raise LoadFailed(_error(f"the module {came}", f"{item.path}:1", remedy))
+    return plugin
+
+
+async def imported(item: Item, owner: Owner, limit_s: float) -> ModuleType:
+    """A plugin's module, which its owner's effects forget again. Raises `LoadFailed`."""
+    module_name = f"{_namespace(item)}.{item.name}"
+    owner.effects.add(f"import of {item.item}", _forgetting(module_name, item.folder))
+    owner.effects.add(f"matchers of {item.item}", partial(drop_matchers, module_name))
+
+    def work() -> ModuleType:
+        with acting(owner):
+            try:
+                return _import(module_name, item)
+            except ValueError as error:
+                if not made_up_for(error):
+                    raise
+            return _import(module_name, item)
+
+    try:
+        return await _in_thread(work, limit_s, f"import of {item.item}")
+    except TimeoutError as error:
+        raise LoadFailed(problem_of(error, item, f"its import took over {limit_s:g} s")) from None
+    except BaseException as error:  # a plugin may do anything at import
+        if passes_through(error):
+            raise
+        raise LoadFailed(problem_of(error, item)) from error
+
+
+def problem_of(error: BaseException, item: Item, message: str = "") -> Problem:
+    """An exception of a plugin as a finding: the last line of its own that was running."""
+    remedy = next(
+        (text for kind, text in _REMEDIES if isinstance(error, kind)), "correct this line"
+    )
+    text = message or f"{type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError) and error.filename:
+        return _error(
+            f"{type(error).__name__}: {error.msg}", f"{error.filename}:{error.lineno}", remedy
+        )
+    mine = str(item.folder or item.path)
+    frames = traceback.extract_tb(error.__traceback__) + list(getattr(error, "frames", ()))
+    own = [frame for frame in frames if frame.filename.startswith(mine)]
+    where = f"{own[-1].filename}:{own[-1].lineno}" if own else f"{item.path}:1"
+    return _error(text, where, remedy)
+
+
+def _error(message: str, where: str, remedy: str) -> Problem:
+    return Problem(severity=Severity.ERROR, message=message, where=where, remedy=remedy)
+
+
+class _FreshLoader(SourceFileLoader):
+    """Reads a source that was written just now: Python's cache tells sources apart by whole
+    seconds, too coarse for a reload. It is not written for such a one either, so it is right."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        if abs(time.time() - self.path_stats(path)["mtime"]) > _FRESH_S:
+            code = super().get_code(fullname)
+            if code is not None:
+                return code
+        return self.source_to_code(self.get_data(path), path)
+
+
+class _FreshFinder(MetaPathFinder):
+    """Finds what plugins are made of, for the loader above."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """See `MetaPathFinder`."""
+        if path is None or not plugin_of_module(fullname):
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.origin and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _FreshLoader(fullname, spec.origin)
+        return spec
+
+
+@contextmanager
+def reading_fresh() -> Iterator[None]:
+    """While this is open, all modules of plugins are read as they are on disk."""
+    finder = _FreshFinder()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _Hanging(TimeoutError):
+    """With the frames in which the thread hangs."""
+
+    def __init__(self, frames: list[traceback.FrameSummary]) -> None:
+        super().__init__()
+        self.frames = frames
+
+
+def _namespace(item: Item) -> str:
+    folder = (item.folder or item.path).parent
+    if item.builtin:
+        return namespace(f"{NAMESPACE}.plugins", folder)
+    # Two bots in one process have two folders; their plugins must not meet.
+    digest = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:8]
+    return namespace(f"{LOCAL_NAMESPACE}{digest}", folder)
+
+
+def _import(name: str, item: Item) -> ModuleType:
+    path = item.path
+    folders = [str(item.folder)] if item.folder else None
+    spec = spec_from_file_location(
+        name, path, loader=_FreshLoader(name, str(path)), submodule_search_locations=folders
+    )
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be imported")
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
+    """Take a module and what is inside it out of the way; the undo puts back what was there.
+
+    Of a folder's plugin that is also what it imported by a path of its own making.
+    """
+    paths = [*sys.path]
+
+    def taken() -> dict[str, ModuleType]:
+        # A copy: another bot may import in its own thread meanwhile.
+        own = [each for each in [*sys.modules] if each == name or each.startswith(f"{name}.")]
+        return {each: sys.modules.pop(each) for each in own}
+
+    before = taken()
+
+    def forget() -> None:
+        taken()
+        if folder is not None:
+            # As texts: thousands of modules as paths would take a quarter of a second.
+            below = f"{folder}/"
+            for each, module in [*sys.modules.items()]:
+                if str(getattr(module, "__file__", None)).startswith(below):
+                    del sys.modules[each]
+            sys.path[:] = [
+                each for each in sys.path if each in paths or not f"{each}/".startswith(below)
+            ]
+        sys.modules.update(before)
+        forget_types(lambda module: module == name or module.startswith(f"{name}."))
+
+    return forget
+
+
+async def _in_thread(work: Callable[[], ModuleType], limit_s: float, name: str) -> ModuleType:
+    """Run in a daemon thread, which unlike a worker thread keeps nobody from ending."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[tuple[ModuleType | None, BaseException | None]] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def deliver(result: ModuleType | None, error: BaseException | None) -> None:
+        if not done.done():
+            done.set_result((result, error))
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = context.run(work)
+        except BaseException as problem:  # noqa: BLE001 - it is raised again in the waiting task
+            error = problem
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(deliver, result, error)
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    try:
+        with anyio.fail_after(limit_s) as limit:
+            context.run(
+                _more_time.set, lambda more: loop.call_soon_threadsafe(_extend, limit, more)
+            )
+            thread.start()
+            result, error = await done
+    except TimeoutError:
+        running = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - its documented use
+        _interrupt(thread)
+        raise _Hanging(traceback.extract_stack(running) if running else []) from None
+    if error is not None:
+        raise error
+    assert result is not None
+    return result
+
+
+@contextmanager
+def waiting_for(seconds: float) -> Iterator[None]:
+    """In here an import waits for something that is not its own slowness, a package to come for
+    example: for so long its limit of time stands still. Elsewhere it changes nothing."""
+    extend, began = _more_time.get(), time.monotonic()
+    extend(seconds)
+    try:
+        yield
+    finally:
+        extend(min(time.monotonic() - began - seconds, 0.0))
+
+
+def _extend(limit: anyio.CancelScope, seconds: float) -> None:
+    limit.deadline += seconds
+
+
+def _interrupt(thread: threading.Thread) -> None:
+    """End a thread at its next line of Python: one that loops would take a processor for ever. One
+    that waits in a library's code stays, and does no harm."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
+    )

@@ -1,0 +1,338 @@
+"""The plugins of one bot: found, loaded, listed, enabled and disabled."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import anyio
+from loguru import logger
+
+from nekro_core.delivery.host import PluginsShown
+from nekro_core.plugins.authoring.binding import Binding, Owner, serving
+from nekro_core.plugins.authoring.owned import OwnedTasks
+from nekro_core.plugins.authoring.plugin import NekroPlugin
+from nekro_core.plugins.authoring.services import Services
+from nekro_core.plugins.host.active_plugins import AskedPlugins
+from nekro_core.plugins.host.builtin import builtin_folder
+from nekro_core.plugins.host.entry import Entry, refuse_flood
+from nekro_core.plugins.host.isolation.adopted_tasks import tasks_adopted
+from nekro_core.plugins.host.isolation.patches import Noted, by_plugin, patches
+from nekro_core.plugins.host.kinds import PluginKind
+from nekro_core.plugins.host.lifecycle import Life
+from nekro_core.plugins.host.listing import PluginInfo, PluginState, UnknownPlugin
+from nekro_core.plugins.host.loader import (
+    Item,
+    LoadFailed,
+    SwitchedOff,
+    items,
+    reading_fresh,
+)
+from nekro_core.plugins.host.registering import NO_REGISTRARS, Refused, Registrars
+from nekro_core.plugins.host.reload_on_edit import follow_files
+from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.plugins.host.switches import Choices, write_list
+from nekro_core.system.background_tasks import own_tasks
+from nekro_core.tools.problem import Problem, Severity
+
+_MOST_TOLD = 1000
+"""Findings that are told once; a plugin may find another wording at each reload."""
+LOCAL_FOLDER = "plugins"
+"""Below the data folder: where the operator puts plugins."""
+
+
+class PluginRegistry(AskedPlugins):
+    """Made by `open`. A broken plugin is listed with its problem and stops nobody."""
+
+    def __init__(
+        self,
+        services: Services,
+        settings: PluginSettings,
+        builtin: Path,
+        kinds: Sequence[PluginKind] = (),
+        registrars: Registrars = NO_REGISTRARS,
+    ) -> None:
+        super().__init__(services, settings)
+        services = self._services
+        self._kinds = tuple(kinds)
+        self._registrars = registrars
+        self._folders = {"builtin": builtin, "local": services.data_dir / LOCAL_FOLDER}
+        self._choices = Choices(services.data_dir)
+        self._binding = Binding(
+            data_dir=services.data_dir,
+            plugin_data=services.plugin_data,
+            changed=self._describe_all,
+            put=self._put,
+            services=services,
+        )
+        self._told: set[str] = set()
+        self._noted = Noted()
+        self._life = Life(settings)
+        self._lock = anyio.Lock()
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        services: Services,
+        settings: PluginSettings | None = None,
+        *,
+        builtin: Path | None = None,
+        kinds: Sequence[PluginKind] = (),
+        registrars: Registrars = NO_REGISTRARS,
+    ) -> AsyncIterator[Self]:
+        """Load every plugin that is on; leaving unloads them. ``builtin`` is where the built-in
+        ones lie, where that is not the usual place; ``kinds`` load plugins written for another
+        host, ``registrars`` put in force what plugins declare. No plugin's fault is raised."""
+        folder = builtin or builtin_folder("plugins")
+        registry = cls(services, settings or PluginSettings(), folder, kinds, registrars)
+        with reading_fresh(), tasks_adopted(), serving(registry._binding):
+            async with registry._open():
+                yield registry
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[None]:
+        try:
+            await self.load_all()
+            async with own_tasks() as tasks:
+                tasks.start_soon(self.follow_choices)
+                if self._settings.watch_files:
+                    tasks.start_soon(follow_files, self._folders["local"], self.reload)
+                yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self.unload_all()
+
+    def plugins(self) -> tuple[PluginInfo, ...]:
+        """Every plugin that was found, with the clashes of its tools' names among its problems."""
+        clashes = self._sets.of("").clashes
+        return tuple(
+            replace(
+                entry.info,
+                problems=entry.info.problems
+                + tuple(
+                    Problem(severity=Severity.WARNING, message=clash.message)
+                    for clash in clashes
+                    if entry.info.key in clash.owners
+                )
+                + self._stale_packages(entry.item.item),
+            )
+            for entry in self._entries.values()
+        )
+
+    def shown(self) -> PluginsShown:
+        """The same for the operator to look at, and what the next start changes."""
+        packages = self._services.packages
+        stale = packages.stale if packages is not None else ()
+        return PluginsShown(
+            plugins=tuple(info.shown() for info in self.plugins()),
+            at_next_start=tuple(map(str, stale)),
+        )
+
+    async def load_all(self) -> None:
+        """Look into the folders; load what is on and unload what is off."""
+        async with self._lock:
+            if self._services.packages is not None:
+                self._services.packages.refresh()  # a command may have installed some
+            self._find()
+            await self._forget_gone()
+            to_load = []
+            for entry in self._entries.values():
+                wanted = self._choices.wanted(entry.item.item)
+                if wanted and entry.info.state is PluginState.DISABLED:
+                    to_load.append(entry)
+                elif not wanted and entry.info.state is not PluginState.DISABLED:
+                    await self._switch_off(entry)
+            await self._load_these(to_load)
+            self._write_list()
+
+    async def follow_choices(self) -> None:
+        """Do what the operator's file says, whenever somebody writes it. Runs until cancelled."""
+        while True:
+            await anyio.sleep(self._settings.look_s)
+            for entry in self._entries.values():
+                if entry.plugin is not None:
+                    entry.plugin.look_at_config()
+            if self._choices.changed():
+                await self.load_all()
+
+    async def unload_all(self) -> None:
+        """Unload every plugin, all at once; each has its cleanup."""
+        async with self._lock, anyio.create_task_group() as tasks:
+            for entry in self._entries.values():
+                tasks.start_soon(self._life.end, entry)
+
+    async def enable(self, plugin: str) -> PluginInfo:
+        """Load a plugin by key or item, and remember that it is wanted. A loaded one is loaded
+        again from its files. Raises `UnknownPlugin`."""
+        async with self._lock:
+            self._find()
+            entry = self._entry(plugin)
+            self._choices.choose(entry.item.item, entry.info.key, wanted=True)
+            await self._life.end(entry)
+            await self._load_these([entry])
+            self._write_list()
+        return entry.info
+
+    async def reload(self, plugin: str) -> None:
+        """Load a plugin that is on again from its files; one that is off stays off."""
+        async with self._lock:
+            self._find()
+            entry = self._entries.get(plugin)
+            if entry is not None and self._choices.wanted(plugin):
+                await self._life.end(entry)
+                await self._load(entry)
+                self._write_list()
+
+    async def disable(self, plugin: str) -> PluginInfo:
+        """Unload a plugin, and remember that it is not wanted. Raises `UnknownPlugin`."""
+        async with self._lock:
+            entry = self._entry(plugin)
+            self._choices.choose(entry.item.item, entry.info.key, wanted=False)
+            await self._switch_off(entry)
+            self._write_list()
+        return entry.info
+
+    def _find(self) -> None:
+        for source, folder in self._folders.items():
+            for kind in (*self._kinds, None):
+                for item in items(source, folder) if kind is None else kind.items(source, folder):
+                    if item.item not in self._entries:
+                        key = self._choices.key_of(item.item)
+                        info = PluginInfo(item=item.item, state=PluginState.DISABLED, key=key)
+                        self._entries[item.item] = Entry(item, info, self._owner_of(item), kind)
+
+    def _stale_packages(self, item: str) -> tuple[Problem, ...]:
+        packages = self._services.packages
+        stale = packages.stale_for(item) if packages is not None else ()
+        return tuple(Problem(severity=Severity.WARNING, message=str(each)) for each in stale)
+
+    async def _forget_gone(self) -> None:
+        """Whose files were removed is no plugin any more."""
+        for item, entry in [*self._entries.items()]:
+            if not entry.item.path.exists():
+                await self._switch_off(entry)
+                del self._entries[item]
+
+    def _owner_of(self, item: Item) -> Owner:
+        return Owner(item=item.item, binding=self._binding, tasks=OwnedTasks(item.item))
+
+    def _write_list(self) -> None:
+        try:
+            write_list(self._services.data_dir, self.plugins())
+        except OSError as error:
+            logger.error("the list of plugins cannot be written: {}", error)
+
+    async def _load_these(self, entries: Sequence[Entry]) -> None:
+        """Load plugins, and tell what installed ones did to functions that are not theirs."""
+        installed = {each.item.item: each for each in entries if not each.item.builtin}
+        look = partial(anyio.to_thread.run_sync, self._noted.changes)
+        if installed:
+            await look()
+        for entry in entries:
+            await self._load(entry)
+        found = await look() if installed else {}
+        for item, names in by_plugin(found, installed).items():
+            plugin = installed[item].plugin if item else None
+            if plugin is not None:
+                plugin.problems.append(patches(names, plugin.key))
+                self._describe(installed[item])
+            else:
+                what = ", ".join(installed)
+                logger.warning("{}", patches(names, item or f"the one of {what} that did it"))
+
+    async def _load(self, entry: Entry) -> None:
+        try:
+            plugin = await self._life.imported(entry)
+            self._refuse_twin(entry, plugin)
+            await self._life.begin(entry, plugin)
+        except LoadFailed as failure:
+            await self._life.undo(entry)
+            off = isinstance(failure, SwitchedOff)
+            entry.info = replace(
+                entry.info,
+                state=PluginState.DISABLED if off else PluginState.BROKEN,
+                tools=(),
+                problems=(failure.problem,),
+            )
+            if off:
+                logger.info("plugin {} is not loaded: {}", entry.item.item, failure)
+                return
+            logger.opt(exception=failure.__cause__).error(
+                "plugin {} is not loaded: {}", entry.item.item, failure
+            )
+            return
+        entry.plugin = plugin
+        plugin.is_enabled = True
+        entry.owner.effects.add(f"{plugin.key} in force", lambda: self._drop(entry))
+        for value in tuple(plugin.declared):
+            self._put(plugin, value)
+        self._describe(entry)
+        await self._life.enabled(plugin)
+
+    def _put(self, plugin: NekroPlugin, value: object) -> None:
+        """Put something that a plugin declares in force."""
+        if (registrar := self._registrars.get(type(value))) is None:
+            return
+        try:
+            refuse_flood(plugin, value, self._settings.most_tools)
+            with plugin.acting():
+                registrar(plugin, value)
+        except Refused as error:
+            if error.problem not in plugin.problems:
+                plugin.problems.append(error.problem)
+                self._describe_all()
+        except Exception as error:  # noqa: BLE001 - it may run the plugin's code: anything
+            logger.exception("plugin {}: {} is not put in force", plugin.key, type(value).__name__)
+            text = f"{type(value).__name__} is not in force: {type(error).__name__}: {error}"
+            plugin.problems.append(Problem(severity=Severity.ERROR, message=text))
+            self._describe_all()
+
+    def _refuse_twin(self, entry: Entry, plugin: NekroPlugin) -> None:
+        for other in self._entries.values():
+            if other.plugin is not None and other.plugin.key == plugin.key:
+                raise LoadFailed(
+                    Problem(
+                        severity=Severity.ERROR,
+                        message=f"its key {plugin.key} is that of {other.item.item}",
+                        where=f"{entry.item.path}:1",
+                        remedy="change its author or module_name, or disable the other",
+                    )
+                )
+
+    async def _switch_off(self, entry: Entry) -> None:
+        await self._life.end(entry)
+        entry.info = replace(entry.info, state=PluginState.DISABLED, problems=())
+
+    def _drop(self, entry: Entry) -> None:
+        entry.forget()
+        self._sets.clear()
+
+    def _describe(self, entry: Entry) -> None:
+        entry.describe(self._settings)
+        self._sets.clear()
+        for problem in entry.info.problems:
+            self._tell(f"plugin {entry.info.key}: {problem}", problem.severity)
+        for clash in self._sets.of("").clashes:
+            self._tell(f"tool name {clash.message}", Severity.WARNING)
+
+    def _describe_all(self) -> None:
+        for entry in self._entries.values():
+            if entry.plugin is not None:
+                self._describe(entry)
+
+    def _tell(self, text: str, severity: Severity) -> None:
+        if len(self._told) >= _MOST_TOLD:
+            self._told.clear()
+        if text not in self._told:
+            self._told.add(text)
+            logger.log(severity.name, "{}", text)
+
+    def _entry(self, plugin: str) -> Entry:
+        for entry in self._entries.values():
+            if plugin and plugin in (entry.item.item, entry.info.key):
+                return entry
+        known = ", ".join(entry.info.key or item for item, entry in self._entries.items())
+        raise UnknownPlugin(f"there is no plugin {plugin!r}; there are {known or 'none'}")

@@ -1,0 +1,55 @@
+"""Plugins whose files somebody edits, loaded again as soon as they are saved."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+
+import anyio
+from loguru import logger
+
+from nekro_core.plugins.host.builtin import items_in
+
+_TOGETHER_MS = 200
+"""An editor writes a file in several steps, and a person saves several files."""
+_NOT_LOADED = frozenset({"tests", "test", "docs"})
+"""Folders of a plugin that are no part of what runs."""
+
+
+async def follow_files(folder: Path, reload: Callable[[str], Awaitable[None]]) -> None:
+    """Call ``reload`` with the item of each plugin of a folder whose files change. Runs until
+    cancelled. A plugin may be a link to where its author keeps it."""
+    import watchfiles  # noqa: PLC0415 - for authors at work; a bot starts without it
+
+    await anyio.Path(folder).mkdir(parents=True, exist_ok=True)
+    while True:
+        places = _places(folder)
+        watched = (folder, *places)
+        async for changes in watchfiles.awatch(*watched, debounce=_TOGETHER_MS, step=50):
+            edited = edited_items(places, (Path(path) for _, path in changes))
+            for item in edited:
+                logger.info("plugin {}: its files changed, it is loaded again", item)
+                await reload(item)
+            if _places(folder) != places:
+                break
+
+
+def edited_items(places: dict[Path, str], changed: Iterable[Path]) -> list[str]:
+    """The items to which changed files belong, each once. ``places`` leads from where a plugin
+    really lies to its item."""
+    found: dict[str, None] = {}
+    for path in changed:
+        for place, item in places.items():
+            if path == place or place in path.parents:
+                inner = path.relative_to(place).parts
+                if not _NOT_LOADED.intersection(inner) and not path.name.startswith("."):
+                    found[item] = None
+    return list(found)
+
+
+def _places(folder: Path) -> dict[Path, str]:
+    names = {path.stem if path.suffix == ".py" else path.name for path in folder.iterdir()}
+    found: dict[Path, str] = {}
+    for name in sorted(names | set(items_in(folder))):
+        for path in (folder / name, folder / f"{name}.py"):
+            if not name.startswith((".", "_")) and path.exists():
+                found[path.resolve()] = f"local/{name}"
+    return found

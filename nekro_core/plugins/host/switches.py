@@ -1,0 +1,132 @@
+"""Which plugins the operator has switched off, and the list of what became of each: two small files
+under the data folder, through which a command talks to the bot that runs."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+from loguru import logger
+
+from nekro_core.plugins.host.listing import PluginInfo, PluginState, UnknownPlugin
+from nekro_core.system.atomic_files import write_whole
+
+FILE_NAME = "plugins.json"
+LIST_NAME = "plugins.list.json"
+
+
+class _Chosen(msgspec.Struct, frozen=True):
+    """The operator's file: items that are off, with the keys that they had."""
+
+    disabled: dict[str, str] = {}
+
+
+class ListedPlugin(msgspec.Struct, frozen=True, kw_only=True):
+    """A plugin as the bot last wrote it down. ``problems`` are whole sentences."""
+
+    item: str
+    key: str
+    version: str
+    state: str
+    tools: list[str]
+    problems: list[str]
+    addresses: list[str] = []
+
+
+class Choices:
+    """The operator's choices. A plugin that is not named is on."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._path = data_dir / FILE_NAME
+        self._stamp = (0, 0)
+        self._disabled: Mapping[str, str] = {}
+        self.changed()
+
+    def wanted(self, item: str) -> bool:
+        """Whether a plugin is on."""
+        return item not in self._disabled
+
+    def key_of(self, item: str) -> str:
+        """The key that a plugin had when it was switched off; it is not imported to ask again."""
+        return self._disabled.get(item, "")
+
+    def changed(self) -> bool:
+        """Read the file again where somebody wrote it; whether somebody did."""
+        try:
+            found = self._path.stat()
+        except OSError:
+            stamp = (0, 0)
+        else:
+            stamp = (found.st_mtime_ns, found.st_ino)
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        self._disabled = self._read()
+        return True
+
+    def choose(self, item: str, key: str, *, wanted: bool) -> None:
+        """Remember a choice, on disk before it is in force."""
+        self.changed()
+        disabled = {each: known for each, known in self._disabled.items() if each != item}
+        if not wanted:
+            disabled[item] = key
+        write_whole(self._path, msgspec.json.format(msgspec.json.encode(_Chosen(disabled))))
+        self.changed()
+
+    def _read(self) -> Mapping[str, str]:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=_Chosen).disabled
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.MsgspecError) as error:
+            aside = self._path.with_suffix(".broken")
+            logger.error(
+                "{}: cannot be read ({}); kept as {}, every plugin is on", self._path, error, aside
+            )
+            if self._path.is_file():
+                os.replace(self._path, aside)  # noqa: PTH105 - said plainly: the file is moved
+            return {}
+
+
+def write_list(data_dir: Path, plugins: Iterable[PluginInfo]) -> None:
+    """Write down what became of every plugin."""
+    listed = [
+        ListedPlugin(
+            item=info.item,
+            key=info.key,
+            version=info.version,
+            state=info.state.value,
+            tools=[tool.name for tool in info.tools],
+            addresses=list(info.addresses) if info.state is PluginState.LOADED else [],
+            problems=[f"{problem.severity.value}: {problem}" for problem in info.problems],
+        )
+        for info in plugins
+    ]
+    write_whole(data_dir / LIST_NAME, msgspec.json.format(msgspec.json.encode(listed)))
+
+
+def read_list(data_dir: Path) -> list[ListedPlugin]:
+    """What the bot last wrote down; nothing where it never ran."""
+    try:
+        return msgspec.json.decode((data_dir / LIST_NAME).read_bytes(), type=list[ListedPlugin])
+    except (OSError, msgspec.MsgspecError):
+        return []
+
+
+def switch(data_dir: Path, plugin: str, *, wanted: bool) -> str:
+    """Switch a plugin on or off by key or item; a bot that runs follows within a second.
+
+    Returns its item. Raises `UnknownPlugin`. An item may be named before the bot has seen it.
+    """
+    known = read_list(data_dir)
+    for each in known:
+        if plugin and plugin in (each.item, each.key):
+            Choices(data_dir).choose(each.item, each.key, wanted=wanted)
+            return each.item
+    source, _, name = plugin.partition("/")
+    folder = data_dir / "plugins"
+    if source == "local" and ((folder / f"{name}.py").is_file() or (folder / name).is_dir()):
+        Choices(data_dir).choose(plugin, "", wanted=wanted)
+        return plugin
+    names = ", ".join(each.key or each.item for each in known) or "none that the bot has seen"
+    raise UnknownPlugin(f"there is no plugin {plugin!r}; there are {names}")

@@ -1,0 +1,60 @@
+"""One call of a tool: validated, bounded in time, checked, and every failure in our own words."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anyio
+from loguru import logger
+
+from nekro_core.compat.nekro_agent.context import calling
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.faults import LoopBlocked, passes_through
+from nekro_core.system.sync_bridge import bridged
+from nekro_core.tools.arguments import ArgumentError, bind_arguments
+from nekro_core.tools.outcome import Failed, Outcome, ToolFailure, outcome_of, told_of
+from nekro_core.tools.tool import Tool
+
+_MAX_MESSAGE = 600
+
+
+async def call(
+    tool: Tool, ctx: AgentCtx, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+) -> Outcome:
+    """Call a tool's handler with arguments as they came from a box.
+
+    Never raises for what the handler does: wrong arguments, an exception, a wrong result and a call
+    over ``tool.timeout_s`` are `Failed`. The log has the whole story, the message none of the host.
+    """
+    try:
+        bound = bind_arguments(tool, args, kwargs or {})
+    except ArgumentError as error:
+        return Failed(str(error))
+    except Exception as error:  # noqa: BLE001 - a plugin's own types may convert, and raise anything
+        return _broken(tool, error)
+    try:
+        with anyio.move_on_after(tool.timeout_s), tool.around():
+            own = ctx.called_for(tool.owner, given=(args, kwargs), by_code=True)
+            with calling(own):
+                value: Any = await bridged(tool.handler(own, *bound.args, **bound.kwargs))
+                outcome = await own.shown(outcome_of(tool, value))
+            await own.fs.hand_in()
+            return outcome
+    except ToolFailure as error:
+        return Failed(_bounded(f"{tool.name}: {error}"))
+    except BaseException as error:
+        if passes_through(error):
+            raise
+        return _broken(tool, error)
+    logger.warning("{} ({}) ran over {} s", tool.name, tool.where, tool.timeout_s)
+    return Failed(f"{tool.name} took longer than {tool.timeout_s:g} s and was stopped")
+
+
+def _broken(tool: Tool, error: BaseException) -> Failed:
+    logger.opt(exception=error).error("{} ({}) failed", tool.name, tool.where)
+    text = " ".join((str(error) if isinstance(error, LoopBlocked) else told_of(error)).split())
+    told = f": {text}" if text else "; the operator finds the details in the log"
+    return Failed(_bounded(f"{tool.name} failed with {type(error).__name__}{told}"))
+
+
+def _bounded(text: str) -> str:
+    return text if len(text) <= _MAX_MESSAGE else f"{text[: _MAX_MESSAGE - 3]}..."

@@ -1,0 +1,115 @@
+"""The sets of tools that chats have, each made once until a plugin comes or goes."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain
+
+import anyio
+from loguru import logger
+
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.host.entry import Entry
+from nekro_core.plugins.host.hooks import asked
+from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.tools.names import ToolSet, tool_set
+from nekro_core.tools.tool import Tool
+
+_MOST_SETS = 64
+"""Kept at once: a plugin may choose anew at every question."""
+
+
+class ToolSets:
+    """Tools by adapter, and by what plugins choose for a chat (`mount_collect_methods`).
+
+    ``loaded`` gives the plugins that serve an adapter's chats; of the empty name, all of them.
+    """
+
+    def __init__(self, loaded: Callable[[str], Sequence[Entry]], settings: PluginSettings) -> None:
+        self._loaded = loaded
+        self._settings = settings
+        self._offered: dict[str, tuple[Tool, ...]] = {}
+        self._sets: dict[tuple[str, tuple[int, ...] | None], ToolSet] = {}
+
+    def clear(self) -> None:
+        """Something has changed."""
+        self._sets.clear()
+
+    def offer(self, owner: str, tools: Iterable[Tool]) -> Callable[[], None]:
+        """See `PluginRegistry.offer`."""
+        mine = self._offered[owner] = tuple(tools)
+        self.clear()
+
+        def withdraw() -> None:
+            if self._offered.get(owner) is mine:
+                del self._offered[owner]
+                self.clear()
+
+        return withdraw
+
+    def of(self, adapter: str) -> ToolSet:
+        """What every chat of an adapter has: tools that no plugin chooses by the chat. For the
+        empty name that of all plugins together."""
+        key = (adapter, None)
+        if key not in self._sets:
+            plugins = [
+                entry
+                for entry in self._loaded(adapter)
+                if not adapter or entry.plugin is None or entry.plugin.collect_method is None
+            ]
+            self._keep(key, self._made(adapter, plugins, {}))
+        return self._sets[key]
+
+    async def in_chat(self, ctx: AgentCtx) -> ToolSet:
+        """What this chat has now. A plugin that is late with its choice, or fails, offers none."""
+        adapter = ctx.adapter_key
+        plugins = self._loaded(adapter)
+        choosing = [entry for entry in plugins if entry.plugin and entry.plugin.collect_method]
+        if not choosing:
+            return self.of(adapter)
+        chosen: dict[str, tuple[Tool, ...]] = {}
+
+        async def choose(entry: Entry) -> None:
+            chosen[entry.item.item] = await self._choice(entry, ctx)
+
+        async with anyio.create_task_group() as tasks:
+            for entry in choosing:
+                tasks.start_soon(choose, entry)
+        ordered = [chosen[entry.item.item] for entry in choosing]
+        # The set that is kept keeps its tools, so no other has their numbers.
+        key = (adapter, tuple(id(tool) for tool in chain(*ordered)))
+        if key not in self._sets:
+            self._keep(key, self._made(adapter, plugins, chosen))
+        return self._sets[key]
+
+    async def _choice(self, entry: Entry, ctx: AgentCtx) -> tuple[Tool, ...]:
+        plugin = entry.plugin
+        assert plugin is not None
+        assert plugin.collect_method is not None
+        question = partial(plugin.collect_method, ctx.called_for(plugin.key))
+        found = await asked(plugin, "its collect method", question, self._settings.prompt_s)
+        if found is None or entry.plugin is not plugin:
+            return ()
+        try:
+            return entry.chosen(list(found), self._settings)
+        except TypeError as error:
+            logger.error("plugin {}: its collect method: {}", plugin.key, error)
+            return ()
+
+    def _keep(self, key: tuple[str, tuple[int, ...] | None], made: ToolSet) -> None:
+        while len(self._sets) >= _MOST_SETS:
+            del self._sets[next(iter(self._sets))]
+        self._sets[key] = made
+
+    def _made(
+        self, adapter: str, plugins: Sequence[Entry], chosen: Mapping[str, tuple[Tool, ...]]
+    ) -> ToolSet:
+        own = (chosen.get(entry.item.item, entry.info.tools) for entry in plugins)
+        return tool_set(
+            (
+                tool
+                for tool in chain(*own, *self._offered.values())
+                if not adapter or not tool.adapters or adapter in tool.adapters
+            ),
+            builtin={entry.info.key for entry in plugins if entry.item.builtin},
+            order=self._settings.order,
+        )

@@ -1,0 +1,98 @@
+"""The models that plugins may ask: the bot's own, and any endpoint that they name."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anyio
+from loguru import logger
+from pydantic import ValidationError
+
+from nekro_core.compat.nekro_agent.models.groups import EMBEDDED, ModelGroups
+from nekro_core.llm.groups import ModelGroupSettings
+from nekro_core.llm.model import ChatModel, Price, RequestRejected
+from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.llm.settings import LLMSettings
+from nekro_core.plugins.models.metered import Ledger, MeteredModel
+
+_MOST_KEPT = 16
+"""Endpoints whose connections are kept; the one unused longest is closed."""
+
+
+class PluginModels:
+    """Made once for a bot. Everything that is asked through it is in the ledger."""
+
+    def __init__(
+        self,
+        own: ChatModel,
+        settings: LLMSettings,
+        others: Mapping[str, ModelGroupSettings],
+        ledger: Ledger,
+        *,
+        make: Callable[[LLMSettings], ChatModel] = OpenAIChatModel,
+    ) -> None:
+        self.own = MeteredModel(own, ledger)
+        """The bot's own model."""
+        self.ledger = ledger
+        self.groups = ModelGroups.of(settings, others, embedded=own.profile.name)
+        self._settings = settings
+        self._others = others
+        self._make = make
+        self._kept: OrderedDict[str, ChatModel] = OrderedDict()
+
+    async def chat(
+        self, model: str, *, base_url: str = "", api_key: str = "", proxy: str = ""
+    ) -> MeteredModel:
+        """The model of this name at this address; without an address the bot's own, whatever the
+        name. Raises `RequestRejected` for what cannot be an endpoint."""
+        base_url = base_url.strip().rstrip("/")
+        if not base_url or base_url == EMBEDDED:
+            return self.own
+        if (base_url, model, api_key) == self._mine(self._settings):
+            return self.own
+        key = json.dumps([base_url, model, api_key, proxy])
+        found = self._kept.pop(key, None) or self._made(base_url, model, api_key, proxy)
+        self._kept[key] = found
+        while len(self._kept) > _MOST_KEPT:
+            _, old = self._kept.popitem(last=False)
+            await _close(old)
+        return MeteredModel(found, self.ledger)
+
+    def price(self, base_url: str, model: str) -> Price:
+        """What the operator says that a model costs; nothing where it is none of theirs."""
+        wanted = base_url.strip().rstrip("/"), model
+        known = (each for each in self._others.values() if self._mine(each)[:2] == wanted)
+        return next((each.price for each in known), Price())
+
+    async def aclose(self) -> None:
+        """Close the connections, those of the bot's own model excepted."""
+        while self._kept:
+            await _close(self._kept.popitem()[1])
+
+    def _made(self, base_url: str, model: str, api_key: str, proxy: str) -> ChatModel:
+        known = (
+            each for each in self._others.values() if self._mine(each)[:2] == (base_url, model)
+        )
+        given: dict[str, Any] = {"vision": True, "audio": True}
+        if (settings := next(known, None)) is not None:
+            given = settings.model_dump(include=set(LLMSettings.model_fields))
+        given |= {"base_url": base_url, "model": model, "api_key": api_key, "proxy": proxy}
+        # What the provider's own fields are is said with each request.
+        given["extra_body"] = {}
+        try:
+            return self._make(LLMSettings(**given))
+        except ValidationError as error:
+            said = "; ".join(f"{fault['loc'][-1:]}: {fault['msg']}" for fault in error.errors())
+            raise RequestRejected(f"this is no endpoint of a model: {said}") from None
+
+    def _mine(self, settings: LLMSettings) -> tuple[str, str, str]:
+        return settings.base_url, settings.model, settings.api_key.get_secret_value()
+
+
+async def _close(model: ChatModel) -> None:
+    with anyio.move_on_after(2, shield=True):
+        try:
+            await model.aclose()
+        except OSError as error:
+            logger.debug("an endpoint's connections do not close: {}", error)

@@ -1,0 +1,115 @@
+"""What plugins ask of models is counted: for the turn, the chat and the person on whose behalf."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import Protocol
+
+from nekro_core.llm.model import (
+    ChatModel,
+    ChatRequest,
+    Delta,
+    ModelProfile,
+    QuotaExceeded,
+    TextDelta,
+    Usage,
+)
+from nekro_core.llm.tokens import estimate_usage
+from nekro_core.plugins.authoring.binding import current_owner
+from nekro_core.plugins.authoring.current import current_call
+from nekro_core.store import ModelUse
+
+
+class UseBook(Protocol):
+    """Where uses are written down (`nekro_core.store.Store.model_uses`)."""
+
+    def add(self, use: ModelUse) -> object:
+        """Take a use; it will be written without anybody waiting for it."""
+
+
+class Ledger:
+    """Checks before a request, and counts after it. ``wall`` is in seconds since 1970."""
+
+    def __init__(self, book: UseBook, wall: Callable[[], float]) -> None:
+        self._book = book
+        self._wall = wall
+
+    def check(self) -> None:
+        """Raises `QuotaExceeded` where the turn that asks may use no more."""
+        call = current_call()
+        if call is not None and call.meter is not None and (why := call.meter.refusal()):
+            raise QuotaExceeded(f"no more may be asked of a model in this turn: {why}")
+
+    def count(self, usage: Usage, profile: ModelProfile, started: float) -> None:
+        """A request was paid for; ``started`` is when, by `now`."""
+        call, owner = current_call(), current_owner()
+        cost = profile.price.of(usage)
+        if call is not None and call.meter is not None:
+            call.meter.spend_beside(usage, cost)
+        self._book.add(
+            ModelUse(
+                plugin=(call.owner if call else "") or (owner.item if owner else ""),
+                model=profile.name,
+                cost=cost,
+                prompt_tokens=usage.prompt_tokens,
+                cached_tokens=usage.cached_tokens,
+                completion_tokens=usage.completion_tokens,
+                estimated=usage.estimated,
+                chat_key=call.chat_key if call else "",
+                user_id=call.from_user_id if call else "",
+                run_id=call.run_id if call else "",
+                started=started,
+                seconds=self._wall() - started,
+            )
+        )
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return self._wall()
+
+
+class MeteredModel:
+    """A `ChatModel` whose requests are in a ledger. The model itself stays its owner's to close."""
+
+    def __init__(self, model: ChatModel, ledger: Ledger) -> None:
+        self._model = model
+        self._ledger = ledger
+
+    @property
+    def profile(self) -> ModelProfile:
+        """The model's."""
+        return self._model.profile
+
+    async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
+        """See `ChatModel.prepare`."""
+        await self._model.prepare(likely)
+
+    async def aclose(self) -> None:
+        """Nothing: whoever made the model closes it."""
+
+    @asynccontextmanager
+    async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:
+        """See `ChatModel.stream`. Raises `QuotaExceeded` as well, where a limit is reached."""
+        self._ledger.check()
+        async with (
+            self._model.stream(request) as deltas,
+            aclosing(self._counted(request, deltas)) as counted,
+        ):
+            yield counted
+
+    async def _counted(
+        self, request: ChatRequest, deltas: AsyncIterator[Delta]
+    ) -> AsyncGenerator[Delta, None]:
+        started, words, usage = self._ledger.now(), list[str](), None
+        try:
+            async for delta in deltas:
+                if isinstance(delta, TextDelta):
+                    words.append(delta.text)
+                elif isinstance(delta, Usage):
+                    usage = delta
+                yield delta
+        finally:
+            # Whoever goes before the end has paid for what had come.
+            if usage is None and words:
+                usage = estimate_usage(request, "".join(words))
+            if usage is not None:
+                self._ledger.count(usage, self.profile, started)

@@ -1,0 +1,46 @@
+"""A new folder for the shelf: everything that all plugins need together, or a refusal."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from nekro_core.plugins.packages.errors import PackagesRefused
+from nekro_core.plugins.packages.needs import Need
+from nekro_core.plugins.packages.pip import Pinned, PipFailed, own_versions, place, resolve
+from nekro_core.plugins.packages.refusal import against_the_bot, in_words
+
+
+def fill(
+    target: Path,
+    every: Mapping[str, Sequence[str]],
+    held: Mapping[str, str],
+    *,
+    index: str,
+    builds: bool,
+    limit_s: float,
+) -> list[Pinned]:
+    """Put what plugins need into a new folder, unless that is just what is ``held`` already.
+
+    ``every`` are requirements by plugin. Gives the packages that it comes to. Blocks. Raises
+    `PackagesRefused`, naming both sides.
+    """
+    needs = [Need(Requirement(text), who) for who, texts in every.items() for text in texts]
+    own = own_versions()
+    if clash := against_the_bot(needs, own):
+        raise PackagesRefused(clash)
+    # Neither side stands against the other from here on, as far as they name each other.
+    if all(
+        canonicalize_name(need.requirement.name) in own and not need.requirement.extras
+        for need in needs
+    ):
+        return []
+    try:
+        texts = dict.fromkeys(str(need.requirement) for need in needs)
+        pinned = resolve(texts, index=index, builds=builds, limit_s=limit_s)
+        if {each.name: each.version for each in pinned} != held:
+            place(pinned, target, index=index, builds=builds, limit_s=limit_s)
+    except (PipFailed, TimeoutError) as error:
+        raise PackagesRefused(in_words(error, needs, builds=builds)) from None
+    return pinned

@@ -1,0 +1,267 @@
+"""The folder of all plugins' packages, behind the bot's own on the path.
+
+Each change makes a whole new folder beside the last one, numbered, and then a note that names it:
+who imports meanwhile sees the old or the new, never half of one. Old folders stay until the next
+start, because modules that were imported from them may import their parts late.
+"""
+
+import fcntl
+import importlib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from loguru import logger
+
+from nekro_core.plugins.packages.errors import PackagesRefused
+from nekro_core.system.atomic_files import write_whole
+
+if TYPE_CHECKING:  # what they bring takes 50 ms, and a bot whose plugins need nothing needs none
+    from packaging.requirements import Requirement
+
+    from nekro_core.plugins.packages.needs import Need
+
+FOLDER = "plugin_packages"
+"""Below the data folder."""
+_NOTE = "shelf.json"
+
+
+class _Note(msgspec.Struct, frozen=True):
+    """The file. ``needs`` are requirements by plugin, ``held`` versions by package."""
+
+    number: int = 0
+    needs: dict[str, list[str]] = {}
+    held: dict[str, str] = {}
+    digests: dict[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """A package that runs in one version and is there in another: a start changes that."""
+
+    name: str
+    running: str
+    there: str
+
+    def __str__(self) -> str:
+        there = f"{self.there} is there" if self.there else "it was removed"
+        return f"{self.name} {self.running} runs, {there}: it changes at the next start"
+
+
+class PackageShelf:
+    """The packages of one data folder. Safe between threads and processes.
+
+    ``index`` is the address of a package index, where pip's own configuration is not meant;
+    ``builds`` lets pip build what has no wheel, which runs its authors' code; ``limit_s`` bounds
+    each run of pip. Methods that change something block: call them in a thread.
+    """
+
+    def __init__(
+        self, data_dir: Path, *, index: str = "", builds: bool = False, limit_s: float = 600.0
+    ) -> None:
+        self._folder = data_dir.absolute() / FOLDER
+        self._index = index
+        self._builds = builds
+        self._limit_s = limit_s
+        self._on_path = ""
+        self._running: dict[str, str] = {}
+        self._stale: tuple[Stale, ...] = ()
+        self._needing: frozenset[str] = frozenset()
+
+    @property
+    def needs(self) -> Mapping[str, Sequence[str]]:
+        """What each plugin needs, as far as it is there."""
+        return self._note().needs
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """The packages that are there, with their versions; the bot's own are not among them."""
+        return self._note().held
+
+    def has(self, wanted: "Requirement") -> bool:
+        """Whether the bot or the shelf has what fulfils a requirement."""
+        from importlib import metadata  # noqa: PLC0415 - as above
+
+        try:
+            version = metadata.version(wanted.name)
+        except metadata.PackageNotFoundError:
+            version = self.held.get(_canonical(wanted.name), "")
+        return bool(version) and wanted.specifier.contains(version, prereleases=True)
+
+    def fulfil(
+        self,
+        plugin: str,
+        needs: "Iterable[Need]",
+        *,
+        more: bool = False,
+        gone: Collection[str] = (),
+    ) -> dict[str, str]:
+        """See to it that a plugin has what it needs, and everybody else too but those who are
+        ``gone``.
+
+        What it needed before is forgotten, or with ``more`` still needed. Gives the packages that
+        came or changed, with their versions. Where it cannot be, nothing has changed. Raises
+        `PackagesRefused`, naming both sides.
+        """
+        with self._locked():
+            note = self._note()
+            wanted = [str(need.requirement) for need in needs]
+            if more:
+                wanted = [*dict.fromkeys([*note.needs.get(plugin, ()), *wanted])]
+            if not wanted and plugin not in note.needs:
+                return {}
+            every = {**note.needs, plugin: wanted}
+            every = {who: texts for who, texts in every.items() if who not in gone}
+            if not wanted:
+                del every[plugin]
+            return self._change(note, every)
+
+    def forget(self, plugin: str) -> None:
+        """A plugin is gone, and what it alone needed goes with it. Raises `PackagesRefused`."""
+        self.fulfil(plugin, ())
+
+    @contextmanager
+    def on_path(self) -> Iterator[None]:
+        """While this is open the packages can be imported, behind the bot's own. For the one
+        process that holds the data folder: what earlier ones left is removed."""
+        note = self._readable_note()
+        for old in self._folder.glob("[0-9]*"):
+            if old.name != str(note.number):
+                shutil.rmtree(old, ignore_errors=True)
+        self.refresh()
+        try:
+            yield
+        finally:
+            if self._on_path in sys.path:
+                sys.path.remove(self._on_path)
+            self._on_path = ""
+
+    def refresh(self) -> tuple[Stale, ...]:
+        """Look whether another process has changed the shelf, and follow. Gives what runs in
+        another version than is there now."""
+        note = self._readable_note()
+        now = str(self._folder / str(note.number)) if note.number else ""
+        if now != self._on_path:
+            self._remember_running(self._on_path)
+            if self._on_path in sys.path:
+                sys.path.remove(self._on_path)
+            if now:
+                sys.path.append(now)
+            self._on_path = now
+            importlib.invalidate_caches()
+        self._needing = frozenset(note.needs)
+        self._stale = tuple(
+            Stale(name, version, note.held.get(name, ""))
+            for name, version in sorted(self._running.items())
+            if note.held.get(name, "") != version
+        )
+        return self._stale
+
+    @property
+    def stale(self) -> tuple[Stale, ...]:
+        """What the last `refresh` found."""
+        return self._stale
+
+    def stale_for(self, plugin: str) -> tuple[Stale, ...]:
+        """What the last `refresh` found, for a plugin that needs packages at all."""
+        return self._stale if plugin in self._needing else ()
+
+    def _remember_running(self, folder: str) -> None:
+        """What was imported from a folder that is left; of two versions the first one runs."""
+        if not folder:
+            return
+        files = [str(getattr(each, "__file__", "") or "") for each in [*sys.modules.values()]]
+        roots = {
+            Path(file).relative_to(folder).parts[0] for file in files if file.startswith(folder)
+        }
+        roots = {root.removesuffix(".py") for root in roots}
+        for info in Path(folder).glob("*.dist-info"):
+            name, _, version = info.name.removesuffix(".dist-info").partition("-")
+            if roots & _modules_of(info):
+                self._running.setdefault(_canonical(name), version)
+
+    def _change(self, note: _Note, every: dict[str, list[str]]) -> dict[str, str]:
+        from nekro_core.plugins.packages.install import fill  # noqa: PLC0415 - as above
+
+        number = max([note.number, *self._numbers()]) + 1
+        target = self._folder / str(number)
+        try:
+            pinned = fill(
+                target,
+                every,
+                note.held,
+                index=self._index,
+                builds=self._builds,
+                limit_s=self._limit_s,
+            )
+        except PackagesRefused:
+            shutil.rmtree(target, ignore_errors=True)
+            raise
+        except OSError as error:
+            shutil.rmtree(target, ignore_errors=True)
+            raise PackagesRefused(f"packages cannot be written: {error}") from None
+        held = {each.name: each.version for each in pinned}
+        if held == note.held:
+            self._write(msgspec.structs.replace(note, needs=every))
+            return {}
+        digests = {each.name: each.digest for each in pinned}
+        number = number if held else 0
+        self._write(_Note(number=number, needs=every, held=held, digests=digests))
+        return {name: version for name, version in held.items() if note.held.get(name) != version}
+
+    def _numbers(self) -> list[int]:
+        return [int(each.name) for each in self._folder.glob("[0-9]*") if each.name.isdecimal()]
+
+    def _note(self) -> _Note:
+        try:
+            return msgspec.json.decode((self._folder / _NOTE).read_bytes(), type=_Note)
+        except FileNotFoundError:
+            return _Note()
+        except msgspec.MsgspecError as error:
+            raise PackagesRefused(
+                f"{self._folder / _NOTE}: cannot be read ({error}); remove the folder "
+                f"{self._folder} and install the plugins again"
+            ) from None
+
+    def _readable_note(self) -> _Note:
+        """For a bot, which goes on without packages rather than not at all."""
+        try:
+            return self._note()
+        except PackagesRefused as error:
+            logger.error("plugins find no packages: {}", error)
+            return _Note()
+
+    def _write(self, note: _Note) -> None:
+        write_whole(self._folder / _NOTE, msgspec.json.format(msgspec.json.encode(note)))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+
+def _canonical(name: str) -> str:
+    """A package's name as one of its many spellings (the packaging specifications, "Names")."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _modules_of(info: Path) -> set[str]:
+    """The importable names of an installed package."""
+    try:
+        lines = (info / "RECORD").read_text("utf-8").splitlines()
+    except OSError:
+        return set()
+    first = {line.partition(",")[0].partition("/")[0] for line in lines}
+    return {name.removesuffix(".py") for name in first if not name.endswith(".dist-info")}

@@ -1,0 +1,78 @@
+"""Why packages cannot be had together, said with the names of those who want them."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from nekro_core.plugins.packages.needs import Need
+from nekro_core.plugins.packages.pip import PipFailed
+
+_CAUSE = re.compile(r"The conflict is caused by:\n(?P<lines>(?:\s{2,}.*\n?)+)")
+_NONE = re.compile(r"No matching distribution found for (?P<wanted>[^\n(]+)")
+_LAST_LINES = 3
+
+
+def against_the_bot(needs: Sequence[Need], own: Mapping[str, str]) -> str:
+    """What is directly against a version that the bot itself runs on; empty where nothing is."""
+    clashes = [
+        f"{need}, and the bot itself has {need.requirement.name} {own[name]}"
+        for need in needs
+        if (name := canonicalize_name(need.requirement.name)) in own
+        and not need.requirement.specifier.contains(own[name], prereleases=True)
+    ]
+    remedy = "the bot's packages stay as they are: ask the plugin's author for a version that fits"
+    return f"{'; '.join(clashes)} ({remedy})" if clashes else ""
+
+
+def in_words(error: PipFailed | TimeoutError, needs: Sequence[Need], *, builds: bool) -> str:
+    """What pip said, told by plugins."""
+    if isinstance(error, TimeoutError):
+        return f"{error}; set NEKRO_PLUGIN__PACKAGES_S if the network is slow"
+    if "No module named pip" in error.said:
+        return "this Python has no pip to get packages with: run python -m ensurepip once"
+    if cause := _CAUSE.search(error.said):
+        return "; ".join([*_sides(cause["lines"].splitlines(), needs)])
+    if missing := _NONE.search(error.said):
+        wanted = missing["wanted"].strip()
+        who = _who(wanted, needs) or f"{wanted} is needed"
+        wheel = "" if builds else " as a wheel (building is off: NEKRO_PLUGIN__BUILD_PACKAGES)"
+        return f"{who}, and the package index has nothing that fits{wheel}"
+    told = [line for line in error.said.splitlines() if line.strip()][-_LAST_LINES:]
+    return f"{'; '.join(map(str, needs))}: pip failed: {' / '.join(told)}"
+
+
+def _sides(lines: Sequence[str], needs: Sequence[Need]) -> Iterator[str]:
+    said = set()
+    for line in map(str.strip, lines):
+        wanted = line.removeprefix("The user requested ")
+        if line.startswith("The user requested (constraint) "):
+            text = f"the bot itself has {wanted.removeprefix('(constraint) ').replace('==', ' ')}"
+        elif wanted != line:
+            text = _who(wanted, needs) or f"somebody needs {wanted}"
+        elif " depends on " in line:
+            package, _, below = line.partition(" depends on ")
+            who = _who(package.partition(" ")[0], needs, by_name=True)
+            text = f"{who}, and {package} needs {below}" if who else f"{package} needs {below}"
+        else:
+            continue
+        if text not in said:
+            said.add(text)
+            yield text
+
+
+def _who(wanted: str, needs: Sequence[Need], *, by_name: bool = False) -> str:
+    """``ann.a needs x==1``, for everybody who does; empty where nobody asked for it directly."""
+    try:
+        asked = Requirement(wanted.strip())
+    except InvalidRequirement:
+        return ""
+    name = canonicalize_name(asked.name)
+    same = [
+        need
+        for need in needs
+        if canonicalize_name(need.requirement.name) == name
+        and (by_name or need.requirement.specifier == asked.specifier)
+    ]
+    return " and ".join(map(str, same))

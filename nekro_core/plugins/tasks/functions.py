@@ -1,0 +1,83 @@
+"""``task``: the bot's tasks as plain functions, for the plugin whose code runs."""
+
+from typing import TYPE_CHECKING, Any
+
+from nekro_core.plugins.authoring.binding import current_binding
+from nekro_core.plugins.authoring.services import Services
+from nekro_core.plugins.authoring.task_flag import Flag
+from nekro_core.plugins.authoring.tasks import TaskCtl
+from nekro_core.plugins.tasks.handle import AsyncTaskHandle
+from nekro_core.plugins.tasks.runner import OnTerminal, TaskRunner
+
+if TYPE_CHECKING:
+    from nekro_core.plugins.authoring.plugin import NekroPlugin
+
+
+class TaskFunctions:
+    """Finds the bot that called the plugin. Each raises `RuntimeError` where none did."""
+
+    def start(
+        self,
+        task_type: str,
+        task_id: str,
+        chat_key: str,
+        plugin: "NekroPlugin",
+        *args: Any,
+        on_terminal: OnTerminal | None = None,
+        **kwargs: Any,
+    ) -> AsyncTaskHandle:
+        """Begin a task that the plugin has mounted; ``on_terminal`` is told its last word. See
+        `TaskRunner.start`."""
+        services = _services()
+        return services.tasks.start(
+            task_type,
+            task_id,
+            str(chat_key),
+            plugin,
+            services.journal,
+            *args,
+            on_terminal=on_terminal,
+            **kwargs,
+        )
+
+    def get_handle(self, task_type: str = "", task_id: str = "") -> AsyncTaskHandle | None:
+        """See `TaskRunner.get_handle`."""
+        return self.runner().get_handle(task_type, task_id)
+
+    def get_state(self, task_type: str = "", task_id: str = "") -> TaskCtl | None:
+        """See `TaskRunner.get_state`."""
+        return self.runner().get_state(task_type, task_id)
+
+    def is_running(self, task_type: str = "", task_id: str = "") -> Flag:
+        """See `TaskRunner.is_running`."""
+        return self.runner().is_running(task_type, task_id)
+
+    def cancel(self, task_type: str = "", task_id: str = "") -> Flag:
+        """See `TaskRunner.cancel`."""
+        return self.runner().cancel(task_type, task_id)
+
+    def stop_all(self) -> int:
+        """See `TaskRunner.stop_all`."""
+        return self.runner().stop_all()
+
+    def get_running_tasks(self) -> list[AsyncTaskHandle]:
+        """See `TaskRunner.get_running_tasks`."""
+        return self.runner().get_running_tasks()
+
+    def runner(self) -> TaskRunner:
+        """The tasks of the bot."""
+        return _services().tasks
+
+
+def _services() -> Services:
+    binding = current_binding()
+    if binding is None or binding.services is None:
+        raise RuntimeError(
+            "no bot is known here: use task in a function that the bot calls (a tool, a hook, a "
+            "command, a task), not at import or in a thread of your own"
+        )
+    return binding.services
+
+
+task = TaskFunctions()
+"""Holds nothing."""

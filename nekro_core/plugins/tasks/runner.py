@@ -1,0 +1,196 @@
+"""The tasks of plugins that run in one bot. A bot that ends, ends them; the next one says so."""
+
+import asyncio
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import aclosing
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import msgspec
+from loguru import logger
+
+from nekro_core.plugins.authoring.faults import passes_through
+from nekro_core.plugins.authoring.task_flag import Flag
+from nekro_core.plugins.authoring.tasks import TaskCtl, TaskType
+from nekro_core.plugins.tasks.handle import AsyncTaskHandle
+from nekro_core.plugins.tasks.interrupted import KeptTasks
+
+if TYPE_CHECKING:
+    from nekro_core.plugins.authoring.plugin import NekroPlugin
+    from nekro_core.plugins.authoring.services import Journal
+
+MAX_RUNNING = 64
+"""Tasks of one plugin at one time: more are a leak."""
+_MAX_ENDED = 256
+"""Ended tasks whose last word is kept."""
+_TOLD_S = 1.0
+"""Longest that ``on_terminal`` of a task that is cancelled may take."""
+
+OnTerminal = Callable[[TaskCtl], Any]
+_Key = tuple[str, str]
+
+
+class TaskRefused(Exception):
+    """The task is not started; says why."""
+
+
+class _Running(msgspec.Struct):
+    handle: AsyncTaskHandle
+    task: "asyncio.Task[None] | None" = None
+
+
+class TaskRunner:
+    """A task is known by its type and id; an id alone finds the first of it."""
+
+    def __init__(self, kept: KeptTasks | None = None) -> None:
+        self._kept = kept or KeptTasks()
+        self._running: dict[_Key, _Running] = {}
+        self._ended: OrderedDict[_Key, tuple[TaskCtl, Callable[[], None]]] = OrderedDict()
+
+    def start(
+        self,
+        task_type: str,
+        task_id: str,
+        chat_key: str,
+        plugin: "NekroPlugin",
+        journal: "Journal",
+        *args: Any,
+        on_terminal: OnTerminal | None = None,
+        **kwargs: Any,
+    ) -> AsyncTaskHandle:
+        """Begin a task of the plugin; it ends with the plugin at the latest. Raises `TaskRefused`
+        for a type that it has not, an id that runs already and too many."""
+        kinds = {each.name: each for each in plugin.declared if isinstance(each, TaskType)}
+        if task_type not in kinds:
+            known = ", ".join(sorted(kinds)) or "none"
+            raise TaskRefused(f"{plugin.key} has no task {task_type!r}; it has {known}")
+        key = (task_type, task_id)
+        if key in self._running:
+            raise TaskRefused(f"{task_type} {task_id!r} runs already")
+        if sum(each.handle.plugin is plugin for each in self._running.values()) >= MAX_RUNNING:
+            raise TaskRefused(f"{plugin.key} has {MAX_RUNNING} tasks that run: no more at one time")
+        handle = AsyncTaskHandle(task_id, chat_key, plugin, task_type=task_type, journal=journal)
+        entry = self._running[key] = _Running(handle)
+        # One that is cancelled before its first step never comes to its own ``finally``.
+        forget = plugin.effects.add(f"task {task_id}", partial(_drop, self._running, key))
+
+        async def run() -> None:
+            last = cut = TaskCtl.cancel("called off")
+            try:
+                last = await _worked(kinds[task_type], handle, args, kwargs)
+            finally:
+                forget()
+                if self._running.get(key) is entry:
+                    del self._running[key]
+                if last is not cut or handle.is_cancelled:
+                    self._kept.ended(task_type, task_id)
+                handle.state = last
+                handle.cancel_all()
+                self._keep(key, last, plugin)
+                with anyio.move_on_after(_TOLD_S, shield=True):
+                    await _told(on_terminal, last, handle)
+
+        entry.task = plugin.tasks.start(run, name=f"{plugin.key}: {task_type} {task_id}")
+        self._kept.began(plugin.key, task_type, task_id, chat_key)
+        return handle
+
+    def get_handle(self, task_type: str = "", task_id: str = "") -> AsyncTaskHandle | None:
+        """The handle of a task that runs."""
+        key = self._find(task_type, task_id, self._running)
+        return self._running[key].handle if key else None
+
+    def get_state(self, task_type: str = "", task_id: str = "") -> TaskCtl | None:
+        """The newest word of a task, also of one that ended not long ago."""
+        if key := self._find(task_type, task_id, self._running):
+            return self._running[key].handle.state
+        key = self._find(task_type, task_id, self._ended)
+        return self._ended[key][0] if key else None
+
+    def is_running(self, task_type: str = "", task_id: str = "") -> Flag:
+        """Whether it runs."""
+        return Flag(self._find(task_type, task_id, self._running) is not None)
+
+    def cancel(self, task_type: str = "", task_id: str = "") -> Flag:
+        """Call a task off. False where it does not run."""
+        key = self._find(task_type, task_id, self._running)
+        if key is None:
+            return Flag(False)
+        entry = self._running[key]
+        entry.handle.is_cancelled = Flag(True)
+        if entry.task is not None:
+            entry.task.cancel()
+        return Flag(True)
+
+    def stop_all(self) -> int:
+        """Call off all tasks; how many those were."""
+        return sum(self.cancel(*key) for key in [*self._running])
+
+    def get_running_tasks(self) -> list[AsyncTaskHandle]:
+        """The handles of all that run."""
+        return [each.handle for each in self._running.values()]
+
+    def _find(self, task_type: str, task_id: str, table: Any) -> _Key | None:
+        if task_type and task_id:
+            return (task_type, task_id) if (task_type, task_id) in table else None
+        wanted = task_id or task_type  # one argument alone is the id
+        return next((key for key in table if key[1] == wanted), None)
+
+    def _keep(self, key: _Key, last: TaskCtl, plugin: "NekroPlugin") -> None:
+        # What the word holds may be of the plugin's own classes: it goes when the plugin goes.
+        if old := self._ended.pop(key, None):
+            old[1]()
+        forget = plugin.effects.add(f"result of {key[1]}", partial(_drop, self._ended, key))
+        self._ended[key] = (last, forget)
+        while len(self._ended) > _MAX_ENDED:
+            _, (_, forget_oldest) = self._ended.popitem(last=False)
+            forget_oldest()
+
+
+async def _worked(
+    kind: TaskType, handle: AsyncTaskHandle, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> TaskCtl:
+    """The last word of a task that came to its end."""
+    key = handle.plugin.key
+    with handle.plugin.acting():
+        try:
+            words = kind.work(handle, *args, **kwargs)
+            if inspect.iscoroutine(words):
+                return _checked(await words)
+            async with aclosing(words) as following:
+                async for word in following:
+                    handle.state = said = _checked(word)
+                    if said.is_terminal:
+                        return said
+        except BaseException as error:
+            if passes_through(error):
+                raise
+            logger.exception("plugin {}: task {} {!r} failed", key, kind.name, handle.task_id)
+            return TaskCtl.fail(f"{type(error).__name__}: {error}", error)
+    return TaskCtl.success()
+
+
+def _checked(word: Any) -> TaskCtl:
+    if not isinstance(word, TaskCtl):
+        raise TypeError(f"it gives a {type(word).__name__}, expected TaskCtl")
+    return word
+
+
+def _drop(table: dict[_Key, Any], key: _Key) -> None:
+    table.pop(key, None)
+
+
+async def _told(on_terminal: OnTerminal | None, last: TaskCtl, handle: AsyncTaskHandle) -> None:
+    if on_terminal is None:
+        return
+    try:
+        with handle.plugin.acting():
+            answer = on_terminal(last)
+            if inspect.isawaitable(answer):
+                await answer
+    except BaseException as error:
+        if passes_through(error):
+            raise
+        logger.exception("plugin {}: on_terminal of {} failed", handle.plugin.key, handle.task_id)

@@ -1,0 +1,1 @@
+"""Timers and recurring functions as plugins use them."""

@@ -1,0 +1,125 @@
+"""``/api/webhook/{endpoint}/{secret}``: calls of other programs' servers.
+
+They log in nowhere and send no header of ours, so what lets them in is a part of the address that
+nobody can guess. It is made of one secret of the bot, so it stays the same over restarts, is
+another one for each webhook, and all change when ``secrets/webhooks`` is deleted.
+"""
+
+import base64
+import hmac
+import re
+from collections.abc import Callable
+from functools import partial
+
+import anyio
+import msgspec
+
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.authoring.plugin import NekroPlugin
+from nekro_core.plugins.authoring.web import WEBHOOKS, Webhook
+from nekro_core.plugins.host.registering import Refused
+from nekro_core.plugins.web.request_limits import Visits, inner_path, refuse
+from nekro_core.plugins.web.requests import Unreadable, read_request
+from nekro_core.system.asgi import Receive, Scope, Send
+from nekro_core.tools.describe import place_of
+
+MAX_BODY_BYTES = 25 * 1024 * 1024
+"""Largest call: GitHub's."""
+BODY_S = 30.0
+"""Longest that a call's body may take to come."""
+HANDLER_S = 60.0
+"""Longest that a handler may take; senders give up sooner."""
+MAX_AT_ONCE = 16
+"""Calls of one webhook at one time."""
+_ENDPOINT = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
+
+
+class _Hook(msgspec.Struct, frozen=True, eq=False):
+    plugin: NekroPlugin
+    webhook: Webhook
+    secret: bytes
+    visits: Visits
+
+
+class Webhooks:
+    """An ASGI application. ``key`` gives the bot's secret for all webhooks; it is asked for once
+    there is one."""
+
+    def __init__(self, key: Callable[[], str]) -> None:
+        self._key = key
+        self._hooks: dict[str, list[_Hook]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._hooks.values()))
+
+    def put(self, plugin: NekroPlugin, webhook: Webhook) -> None:
+        """Take a plugin's webhook into service until it is unloaded. Raises `Refused`."""
+        where, endpoint = place_of(webhook.handler), webhook.endpoint
+        if not _ENDPOINT.match(endpoint):
+            raise Refused(
+                f"a webhook cannot be called {endpoint!r}",
+                where=where,
+                remedy="use letters, digits, '.', '-' and '_', 64 at most",
+            )
+        if any(hook.plugin is plugin for hook in self._hooks.get(endpoint, ())):
+            raise Refused(
+                f"the webhook {endpoint} is there twice", where=where, remedy="rename one"
+            )
+        secret = self._secret(plugin.key, endpoint)
+        what = f"its webhook {endpoint}"
+        visits = Visits(plugin, what, most=MAX_AT_ONCE, body_bytes=MAX_BODY_BYTES)
+        hook = _Hook(plugin, webhook, secret.encode(), visits)
+        self._hooks.setdefault(endpoint, []).append(hook)
+        plugin.addresses.append(f"{WEBHOOKS}/{endpoint}/{secret}")
+
+        async def drop() -> None:
+            self._hooks[endpoint].remove(hook)
+            if not self._hooks[endpoint]:
+                del self._hooks[endpoint]
+            await visits.close()
+
+        plugin.effects.add(f"webhook {endpoint}", drop)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a call."""
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await refuse(scope, send, 405, "a webhook is called with POST")
+        elif (hook := self._found(inner_path(scope))) is None:
+            # The same whether endpoint or secret is wrong: nobody learns what there is.
+            await refuse(scope, send, 404, "there is no such webhook")
+        else:
+            await hook.visits.serve(partial(_answer, hook), scope, receive, send)
+
+    def _found(self, path: str) -> _Hook | None:
+        endpoint, _, offered = path.partition("/")
+        found = None
+        for hook in self._hooks.get(endpoint, ()):
+            if hmac.compare_digest(offered.encode("utf-8", "replace"), hook.secret):
+                found = hook
+        return found
+
+    def _secret(self, plugin: str, endpoint: str) -> str:
+        digest = hmac.digest(self._key().encode(), f"{plugin}\n{endpoint}".encode(), "sha256")
+        return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+async def _answer(hook: _Hook, scope: Scope, receive: Receive, send: Send) -> None:
+    from starlette.responses import JSONResponse  # noqa: PLC0415 - there is a server here
+
+    with anyio.move_on_after(BODY_S) as limit:
+        try:
+            request = await read_request(hook.webhook.endpoint, scope, receive)
+        except Unreadable as error:
+            await refuse(scope, send, error.status, str(error))
+            return
+    if limit.cancelled_caught:
+        await refuse(scope, send, 408, "the body did not come in time")
+        return
+    ctx = (await AgentCtx.create_by_webhook(request)).called_for(hook.plugin.key)
+    with anyio.move_on_after(HANDLER_S) as limit:
+        answer = await hook.webhook.handler(ctx)
+    if limit.cancelled_caught:
+        await refuse(scope, send, 504, "the plugin took too long")
+        return
+    body = answer if isinstance(answer, dict | list) else {"ok": True}
+    await JSONResponse(body)(scope, receive, send)

@@ -1,0 +1,160 @@
+"""The file ``data/conduct.toml``: read again when it changes, and written by commands."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from loguru import logger
+
+from nekro_core.chat import ChatKey
+from nekro_core.policy.overrides import Conduct, ConductBook, PersonConduct, State
+from nekro_core.system.atomic_files import FollowedFile, write_whole
+
+FILE_NAME = "conduct.toml"
+LOOK_S = 1.0
+"""How soon what an operator writes into the file takes effect."""
+_MOST_KNOWN = 10_000
+_HEAD = "# How the bot behaves: read again when it is saved. See docs/commands.md.\n"
+
+
+class ConductRefused(ValueError):
+    """What was to be written is no conduct; says why."""
+
+
+class ConductFile:
+    """What counts now. While the file cannot be read, what was last read does. Without a path,
+    nothing is said of any chat."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._file = FollowedFile(path) if path is not None else None
+        self._book = ConductBook()
+        self._known: dict[ChatKey, Conduct] = {}
+        self._writing = anyio.Lock()
+        self._followers: list[Callable[[], None]] = []
+        self.look()
+
+    def of(self, chat_key: ChatKey) -> Conduct:
+        """Everything that is said about a chat."""
+        found = self._known.get(chat_key)
+        if found is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            found = self._known[chat_key] = self._book.of(chat_key)
+        return found
+
+    def state(self, chat_key: ChatKey) -> State:
+        """What the bot does in a chat."""
+        return self.of(chat_key).state or State.ON
+
+    def person(self, adapter: str, instance: str, user_id: str) -> PersonConduct:
+        """What is said of a person."""
+        return self._book.person(adapter, instance, user_id)
+
+    @property
+    def book(self) -> ConductBook:
+        """The whole file as it was last read."""
+        return self._book
+
+    def listen(self, follower: Callable[[], None]) -> None:
+        """Be told after each change. ``follower`` must not raise."""
+        self._followers.append(follower)
+
+    async def follow(self) -> None:
+        """Look at the file until cancelled."""
+        while True:
+            await anyio.sleep(LOOK_S)
+            self.look()
+
+    def look(self) -> bool:
+        """Read the file where it is another than last time. Whether anything changed."""
+        if self._file is None:
+            return False
+        try:
+            if not self._file.changed():
+                return False
+            book = ConductBook.parse(self._file.path.read_text("utf-8"))
+        except FileNotFoundError:
+            book = ConductBook()
+        except (OSError, ValueError) as error:
+            logger.error("{} is not taken, what it last said stays: {}", self._file.path, error)
+            return False
+        if book == self._book:
+            return False
+        self._book = book
+        self._known.clear()
+        for follower in self._followers:
+            follower()
+        return True
+
+    async def put(self, table: Sequence[str], field: str, value: object | None) -> None:
+        """Write one field of a table (``("chats", "web-private_lin")``) into the file, comments and
+        all the rest as they are; None takes it out. It counts when this returns. Raises
+        `ConductRefused` for what the file cannot say, `OSError` where it cannot be written."""
+        async with self._writing:
+            await anyio.to_thread.run_sync(self._put, tuple(table), field, value)
+            self.look()
+
+    async def forget(self, table: Sequence[str]) -> bool:
+        """Take a whole table out. False where there is none."""
+        async with self._writing:
+            gone = await anyio.to_thread.run_sync(self._forget, tuple(table))
+            self.look()
+            return gone
+
+    def _put(self, table: tuple[str, ...], field: str, value: object | None) -> None:
+        document = self._document()
+        place = document
+        for name in table:
+            if name not in place:
+                place[name] = _new_table(super_table=name == table[0] and len(table) > 1)
+            place = place[name]
+        if value is None:
+            place.pop(field, None)
+        else:
+            place[field] = value
+        self._write(document)
+
+    def _forget(self, table: tuple[str, ...]) -> bool:
+        document = self._document()
+        place = document
+        for name in table[:-1]:
+            place = place.get(name, {})
+        if table[-1] not in place:
+            return False
+        del place[table[-1]]
+        self._write(document)
+        return True
+
+    def _document(self) -> Any:
+        import tomlkit  # noqa: PLC0415 - 20 ms that only who writes waits for
+
+        path = self._kept()
+        try:
+            return tomlkit.parse(path.read_text("utf-8"))
+        except FileNotFoundError:
+            return tomlkit.parse(_HEAD)
+        except ValueError as error:
+            raise ConductRefused(f"{path.name} cannot be read: {error}") from None
+
+    def _write(self, document: Any) -> None:
+        import tomlkit  # noqa: PLC0415 - as above
+
+        text = tomlkit.dumps(document)
+        try:
+            ConductBook.parse(text)
+        except ValueError as error:
+            raise ConductRefused(str(error)) from None
+        write_whole(self._kept(), text.encode())
+
+    def _kept(self) -> Path:
+        if self._file is None:
+            raise ConductRefused("this bot keeps no file of its conduct")
+        return self._file.path
+
+
+def _new_table(*, super_table: bool) -> Any:
+    import tomlkit  # noqa: PLC0415 - as above
+
+    return tomlkit.table(is_super_table=super_table)

@@ -1,0 +1,92 @@
+"""What people, chats and the whole bot may use in 24 hours, and what they have used."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nekro_core.agent.turn.ports import Ports
+from nekro_core.chat import ChatKey
+from nekro_core.policy import Quota, bare_chat
+from nekro_core.policy.limits import (
+    DAY_S,
+    Limit,
+    MoneyLimit,
+    TokenLimit,
+    TurnsLimit,
+    total,
+)
+from nekro_core.store import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """Whose quota, in a word (``user``, ``chat``, ``bot``), what it is and what of it is used."""
+
+    whose: str
+    quota: Quota
+    used: Usage
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is any limit."""
+        return any(value for _, value in self.quota)
+
+    def limits(self) -> Iterator[Limit]:
+        """The limits that a turn has of it."""
+        kind = f"{self.whose}_day"
+        if self.quota.turns:
+            yield TurnsLimit(self.quota.turns, self.used.turns, kind)
+        if self.quota.tokens:
+            yield TokenLimit(self.quota.tokens, total(self.used), kind)
+        if self.quota.money:
+            yield MoneyLimit(self.quota.money, self.used.cost, kind)
+
+
+async def quota_of_person(ports: Ports, chat_key: ChatKey, user_id: str) -> Account:
+    """A person's, in all chats of all accounts that the bot has on the platform."""
+    adapter = ports.store.accounts.of(chat_key.instance)
+    accounts = ports.store.accounts.instances(adapter.adapter).values() if adapter else ()
+    return Account(
+        whose="user",
+        quota=ports.manners.person_quota(chat_key, user_id),
+        used=await ports.store.turns.usage(
+            since=_since(ports), user_id=user_id, instances={*accounts, chat_key.instance}
+        ),
+    )
+
+
+async def quota_of_chat(ports: Ports, chat_key: ChatKey) -> Account:
+    """A chat's, with all its threads: anybody begins another one. A thread's alone where the
+    operator gave it a quota of its own."""
+    own = ports.manners.conduct.book.chats.get(str(chat_key))
+    alone = own is not None and any(value for _, value in own.chat_quota)
+    place = chat_key if alone else bare_chat(chat_key)
+    used = await ports.store.turns.usage(since=_since(ports), chat_key=place)
+    return Account(whose="chat", quota=ports.manners.of(chat_key).chat_quota, used=used)
+
+
+async def quota_of_bot(ports: Ports) -> Account:
+    """The bot's, in all chats together."""
+    turn = ports.settings.turn
+    return Account(
+        whose="bot",
+        quota=Quota(turns=turn.turns_a_day, tokens=turn.tokens_a_day, money=turn.money_a_day),
+        used=await ports.store.turns.usage(since=_since(ports)),
+    )
+
+
+async def day_limits(ports: Ports, chat_key: ChatKey, user_id: str) -> list[Limit]:
+    """The limits of a day for a turn that this person wakes. Looks only where there are any."""
+    limits: list[Limit] = []
+    bounded = any(value for _, value in ports.manners.of(chat_key).chat_quota)
+    if bounded:
+        limits += (await quota_of_chat(ports, chat_key)).limits()
+    if user_id and any(value for _, value in ports.manners.person_quota(chat_key, user_id)):
+        limits += (await quota_of_person(ports, chat_key, user_id)).limits()
+    turn = ports.settings.turn
+    if turn.turns_a_day or turn.tokens_a_day or turn.money_a_day:
+        limits += (await quota_of_bot(ports)).limits()
+    return limits
+
+
+def _since(ports: Ports) -> float:
+    return ports.wall() - DAY_S

@@ -1,0 +1,102 @@
+"""Doors of boxes where the engine shares this machine: what descriptors are passed through.
+
+No descriptor crosses an engine's stream. Each box gets a folder with one listening socket mounted
+read-only; its agent connects before anything strange runs in the box, and then there is nothing in
+the folder any more. Whether engine and bot see the same folders cannot be asked, only tried: a bot
+in a container of its own, an engine in a virtual machine. Where it does not work, connections are
+relayed over the channel instead.
+"""
+
+import asyncio
+import os
+import shutil
+import socket
+import struct
+from pathlib import Path
+
+from nekro_core.sandbox.box import BackendUnavailable
+from nekro_core.system.locked_temp_folder import HeldFolder, neutral_parents
+
+INSIDE = "/run/nekro"
+"""The folder, as a box sees it."""
+ADDRESS = f"{INSIDE}/door"
+
+_CREDENTIALS = struct.Struct("3i")
+
+
+class Doors:
+    """A folder of this process's, with one below it for each box that is being made or lives."""
+
+    def __init__(self, folder: HeldFolder) -> None:
+        self._folder = folder
+
+    @classmethod
+    def open(cls, wanted: Path | None) -> "Doors":
+        """Make the folder. Raises `OSError`."""
+        parents = (parent for parent in neutral_parents() if os.access(parent, os.W_OK | os.X_OK))
+        folder = HeldFolder(wanted or next(parents, neutral_parents()[-1]), "nekro-doors-")
+        folder.path.chmod(0o711)  # nothing to list: a box's folder is found by who knows its name
+        return cls(folder)
+
+    def make(self, box_id: str) -> "DoorWay":
+        """Listen for the agent of a box. Raises `OSError`."""
+        return DoorWay(self._folder.path / box_id)
+
+    def close(self) -> None:
+        """Delete it all."""
+        self._folder.remove()
+
+
+class DoorWay:
+    """A socket that listens for one agent."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(mode=0o711)
+        folder.chmod(0o711)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            # By the folder's descriptor: the path of a socket has at most 107 bytes.
+            place = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+            try:
+                self._listener.bind(f"/proc/self/fd/{place}/door")
+            finally:
+                os.close(place)
+            (folder / "door").chmod(0o666)  # the box's user has an id of its own
+            self._listener.listen(1)
+            self._listener.setblocking(False)
+        except BaseException:
+            self.close()
+            raise
+
+    async def arrival(self, user: int | None) -> socket.socket:
+        """The agent's connection; with ``user``, only that user id's. Closes the way.
+
+        Raises `BackendUnavailable` for anybody else.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            sock, _ = await loop.sock_accept(self._listener)
+        finally:
+            self.close()
+        found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        if user is not None and _CREDENTIALS.unpack(found)[1] != user:
+            sock.close()
+            raise BackendUnavailable("somebody else than a box's agent came to its door")
+        return sock
+
+    def close(self) -> None:
+        """Listen no more. The folder stays mounted, empty, as long as the box lives."""
+        self._listener.close()
+        (self.folder / "door").unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Delete the folder, of a box that is gone."""
+        self.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def shares_machine(host: str) -> bool:
+    """Whether the engine at this address may be on this machine."""
+    address = host or os.environ.get("DOCKER_HOST", "")
+    return not address or address.startswith("unix:")

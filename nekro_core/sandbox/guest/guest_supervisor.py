@@ -1,0 +1,333 @@
+"""The agent's loop: what the host says, what a run says, what the steward says, and idle work."""
+
+from __future__ import annotations
+
+import _signal
+import _socket
+import gc
+import select
+import time
+
+import guest_guard
+import guest_wire as wire
+from guest_lean import dumps, loads, suppress
+from guest_runs import TICK_S, Runs, TooManyFiles
+from guest_streams import Streams
+
+TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    import guest_changes
+    import guest_meter
+    from guest_executor import Steward
+
+# What code often needs, imported while nobody waits: each run then has it for nothing.
+_PRELOAD = (
+    "collections contextlib functools enum re json random math datetime string textwrap itertools "
+    "linecache traceback ast guest_files guest_free_memory"
+)
+"""2.5 MB of each box. All that replies may want (`asyncio` with `ssl` alone is 3 MB) was 8 MB more,
+and saved a run that wants it at most 20 ms."""
+_LET_GO_MS = 500
+"""After the last thing that happened: what a box then has ready is given back."""
+_LOOK_MS = 5000
+"""Between two looks at what commands in the background use."""
+
+_FOR_THE_RUN = (wire.FEED, wire.FINISH, wire.ANSWER, wire.UNWIND)
+_STREAM_BUFFER = 1024 * 1024
+_TAKING = ("write", "append", "restore")
+_FOR_A_STREAM = (wire.DATA, wire.CREDIT, wire.CLOSE)
+
+
+class Agent:
+    """The loop."""
+
+    def __init__(
+        self,
+        host: wire.Channel,
+        limits: dict[str, Any],
+        confinement: guest_guard.Confinement,
+        door: _socket.socket | None = None,
+        meter: guest_meter.Meter | None = None,
+    ) -> None:
+        self.host = host
+        self.limits = limits
+        self.door = door
+        self.rested = bool(limits.get("rested"))
+        self.used = False
+        self.slim = self.rested
+        """Whether a run's process is only forked when it is wanted."""
+        self.told = False
+        self.look_at = 0.0
+        """When a box with commands in the background is next looked at, by the monotonic clock."""
+        self.changes: guest_changes.Changes | None = None
+        self.poll = select.poll()
+        self.poll.register(host.incoming, select.POLLIN)
+        self.confinement = confinement
+        self.runs = Runs(host, self.poll, meter, self.confinement)
+        self.streams = Streams(host, self.poll, door)
+        self.unloaded = _PRELOAD.split() + limits.get("preload", "").split()
+
+    def serve(self) -> None:
+        """Until the host is gone."""
+        runs, incoming = self.runs, self.host.incoming
+        while True:
+            events = dict(self.poll.poll(TICK_S * 1000)) if runs.current else self._wait_at_rest()
+            if incoming in events:
+                if not self.host.read():
+                    return
+                self._handle_host()
+            if runs.current:
+                runs.handle(runs.current, events)
+            if runs.steward and runs.steward.sock.fileno() in events:
+                self._handle_steward(runs.steward, events)
+            self.streams.handle(events)
+            if runs.current or runs.steward:  # last: what passes between host and run goes first
+                runs.tick()
+
+    def _wait_at_rest(self) -> dict[int, int]:
+        """What happened while no run goes on; where nothing did, some idle work was done."""
+        runs = self.runs
+        has_spare = self.slim or runs.spare or runs.kept or runs.fork_failed
+        has_idle_work = not self.rested and (self.unloaded or not has_spare)
+        patience = self._patience_ms()
+        events = dict(self.poll.poll(0 if has_idle_work else patience))
+        if events:
+            self.told = False
+            self.look_at = time.monotonic() + _LET_GO_MS / 1000
+        elif has_idle_work:
+            self._idle()
+        elif runs.steward and time.monotonic() < self.look_at:
+            pass  # it is only the files that are looked at so often
+        elif not self.told or runs.steward:
+            self._let_go()
+        else:
+            self._rest()
+        return events
+
+    def _idle(self) -> None:
+        if self.unloaded:
+            with suppress(ImportError):
+                __import__(self.unloaded.pop(0))
+            if not self.unloaded:
+                gc.collect()
+                gc.freeze()  # so that no collection in a run writes to what it shares with others
+        else:
+            self.runs.fork_ahead()
+
+    def _patience_ms(self) -> float | None:
+        """How long to wait for what happens next before something is due: files to be counted while
+        commands may run, memory to be given back."""
+        if self.runs.steward:
+            return TICK_S * 1000
+        if not self.told:
+            return _LET_GO_MS
+        goes_on = self.runs.kept or self.streams.busy or self.runs.promised
+        if self.rested or not self.used or goes_on or not self.limits.get("rest"):
+            return None
+        return self.limits["rest"] * 1000
+
+    def _let_go(self) -> None:
+        """Have nothing ready any more, and tell the host what is still used. A box that was never
+        used keeps what it has: it waits to be."""
+        import guest_free_memory
+
+        runs = self.runs
+        if self.used:
+            self.slim = True
+            runs.dismiss_spare()
+        runs.dismiss_steward()
+        if not self.told:
+            guest_free_memory.trim()
+        self.told = True
+        self.look_at = time.monotonic() + _LOOK_MS / 1000
+        self.host.send(wire.MEMORY, guest_free_memory.used_kb())
+
+    def _rest(self) -> None:
+        self.runs.dismiss_spare()
+        self.used = False  # where this fails it is not tried again before the next run
+        if not self.host.buffer:
+            import guest_free_memory
+
+            guest_free_memory.start_anew(self.limits, self.host, self.door)
+
+    def _handle_host(self) -> None:
+        buffer = self.host.buffer
+        while True:
+            head = wire.measure(buffer, wire.UNLIMITED, wire.UNLIMITED)
+            if head is None:
+                return
+            if head[0] in _FOR_THE_RUN:
+                self.runs.pass_on(self._take_for_the_run())
+                continue
+            kind, number, text, body = wire.take(buffer, *head)
+            self.used = True
+            if kind == wire.START:
+                self.rested = self.slim = False
+                self.runs.start(number, text, body, self._take_for_the_run())
+            elif kind == wire.CANCEL:
+                if self.runs.current:
+                    self.runs.end(self.runs.current, text)
+            elif kind == wire.DROP:
+                self.runs.drop_kept()
+                self.slim = True  # its turn is over: what would be forked now is not wanted soon
+            elif kind == wire.FILE:
+                self._file(number, loads(text))
+            elif kind == wire.WORK:
+                self._work(number, text, body)
+            elif kind == wire.STOP:
+                self._stop(number, text)
+            elif kind == wire.OPEN:
+                self.streams.open(number, loads(text))
+            elif kind in _FOR_A_STREAM:
+                self.streams.take(kind, number, text, body)
+            else:
+                raise wire.ProtocolError(f"a frame of kind {kind} out of place")
+
+    def _take_for_the_run(self) -> bytearray:
+        """All frames for the run that come next: it wakes once, and reads what they say itself."""
+        buffer, end = self.host.buffer, 0
+        while True:
+            head = wire.measure(buffer, wire.UNLIMITED, wire.UNLIMITED, end)
+            if head is None or head[0] not in _FOR_THE_RUN:
+                break
+            end = head[3]
+        taken = buffer[:end]
+        del buffer[:end]
+        return taken
+
+    def _work(self, number: int, text: bytes, body: bytes) -> None:
+        """Hand work to the steward, and to the host the other end of its stream."""
+        try:
+            steward = self.runs.steward or self._hire_steward()
+        except OSError:
+            self._refuse(number, "limit", "the box has no process left for this")
+            return
+        stream = None
+        if loads(text)["operation"] in ("pack", "unpack"):
+            import socket
+
+            stream, ours = socket.socketpair()
+            for end in (stream, ours):
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _STREAM_BUFFER)
+            self.streams.give(number, ours)
+        steward.give(number, text, body, stream)
+        if stream is not None:
+            stream.close()
+        self._watch_steward(steward)
+
+    def _hire_steward(self) -> Steward:
+        from guest_executor import Steward  # 3 ms that a box without commands need not spend
+
+        steward = self.runs.steward = Steward(self.confinement)
+        self.host.send(wire.STEWARD, steward.pid)
+        return steward
+
+    def _stop(self, number: int, text: bytes) -> None:
+        """Stop some work; with 0 all that a steward does, and what commands left behind."""
+        steward = self.runs.steward
+        if steward is None:
+            return
+        if number:
+            steward.send(wire.frame(wire.STOP, number))
+            self._watch_steward(steward)
+        elif int(text) == steward.pid:  # it may be another one by now
+            self.runs.end_commands()
+
+    def _watch_steward(self, steward: Steward) -> None:
+        waits = select.POLLOUT if steward.outgoing else 0
+        self.poll.register(steward.sock, select.POLLIN | waits)
+
+    def _handle_steward(self, steward: Steward, events: dict[int, int]) -> None:
+        if events[steward.sock.fileno()] & select.POLLOUT:
+            steward.flush()
+        answers = steward.take()
+        if answers is None:
+            self.runs.bury_steward()
+            return
+        if answers:
+            self.host.send_bytes(answers)
+        self._watch_steward(steward)
+
+    def _refuse(self, number: int, code: str, message: str) -> None:
+        text = dumps({"code": code, "message": message})
+        self.host.send(wire.WORK_DONE, number, text.encode())
+
+    def _file(self, number: int, wanted: dict[str, Any]) -> None:
+        import guest_files
+
+        operation = wanted.pop("operation")
+        pieces = self._pieces(number) if operation in _TAKING else iter(())
+        reply: dict[str, Any] = {}
+        try:
+            reply["value"] = self._file_operation(number, pieces, operation, **wanted)
+        except guest_files.FileError as error:
+            reply = {"code": error.code, "message": str(error)}
+        except MemoryError:
+            reply = {"code": "too_large", "message": "the box has not enough memory for this"}
+        for _ in pieces:  # an operation that failed has not taken them all
+            pass
+        self.host.send(wire.FILE_DONE, number, dumps(reply).encode("utf-8", "replace"))
+
+    def _file_operation(
+        self, number: int, pieces: Iterator[bytes], operation: str, **wanted: Any
+    ) -> Any:
+        def send(piece: bytes) -> None:
+            self.host.send(wire.CHUNK, number, b"", piece)
+
+        if operation in ("export", "restore"):
+            import guest_tar
+
+            if operation == "export":
+                return guest_tar.export(send, **wanted)
+            return guest_tar.restore(pieces)
+        if operation in ("changes", "note"):
+            if self.changes is None:
+                import guest_changes
+
+                self.changes = guest_changes.Changes()
+            if operation == "note":
+                return self.changes.note()
+            return self.changes.send(send=send, **wanted)
+        import guest_files
+
+        if operation == "read":
+            return guest_files.read(send=send, **wanted)
+        if operation == "piece":
+            return guest_files.read_piece(send=send, **wanted)
+        if operation == "status":
+            return guest_files.status(**wanted)
+        if operation == "append":
+            return guest_files.append(pieces=pieces, **wanted)
+        return guest_files.write(pieces=pieces, **wanted)
+
+    def _pieces(self, number: int) -> Iterator[bytes]:
+        """The host's pieces up to the empty one. They follow their FILE frame without a gap."""
+        while True:
+            kind, of, _, body = self.host.receive()
+            if kind != wire.CHUNK or of != number:
+                raise wire.ProtocolError("a piece of a file was expected")
+            if not body:
+                return
+            yield body
+
+
+def serve(limits: dict[str, Any], host: wire.Channel, door: int | None, score: int) -> None:
+    """Be the agent until the host is gone."""
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # the only signal that Python would act on
+    meter = None
+    if limits.get("metered"):
+        import guest_meter
+
+        meter = guest_meter.Meter(limits["memory"])
+    opened = None if door is None else _socket.socket(fileno=door)
+    confinement = guest_guard.Confinement(limits, score)
+    agent = Agent(host, limits, confinement, opened, meter)
+    try:
+        agent.serve()
+    except TooManyFiles:
+        host.send(wire.ENDING, 0, b"it had too many files")
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # the host is gone

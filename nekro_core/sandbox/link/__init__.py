@@ -1,0 +1,1 @@
+"""The connection between the main process and a box: frames, runs, calls, streams."""

@@ -1,0 +1,436 @@
+"""A box whose agent is reached over a channel: the same behind every backend."""
+
+import socket
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import anyio
+import anyio.abc
+import msgspec
+
+from nekro_core.sandbox.box import (
+    BoxConnectionError,
+    BoxFileError,
+    BoxLost,
+    BoxSpec,
+    CallHandler,
+    GuestFunction,
+    Run,
+    RunLimits,
+    StopReason,
+)
+from nekro_core.sandbox.guest import guest_wire as wire
+from nekro_core.sandbox.link.box_run import AgentRun
+from nekro_core.sandbox.link.channel import Channel
+from nekro_core.sandbox.link.fd_passing import Door
+from nekro_core.sandbox.link.requests import Requests
+from nekro_core.sandbox.link.streams import AgentStreams
+from nekro_core.sandbox.link.work import AgentWork
+from nekro_core.sandbox.link.worker_pool import Crew
+from nekro_core.sandbox.total_memory import TotalMemory
+from nekro_core.sandbox.uploads import UPLOADS, Uploads
+from nekro_core.sandbox.work import (
+    CommandResult,
+    FileChanges,
+    FilePiece,
+    FileStatus,
+    FoundPaths,
+    Listener,
+    Unpacked,
+)
+
+_FILE_TIMEOUT_S = 60.0
+_OPEN_TIMEOUT_S = 10.0
+_UNTOLD_BYTES = 8 * 1024 * 1024
+"""What a box is taken to use until its agent has told."""
+_FAR = 2**62
+"""An offset beyond the end of any file."""
+
+_OF_A_RUN = frozenset((wire.CALL, wire.DONE, wire.RESULT, wire.USED, wire.PRINTED))
+_OF_A_REQUEST = frozenset((wire.CHUNK, wire.FILE_DONE, wire.WORK_DONE))
+_OF_A_STREAM = frozenset((wire.OPENED, wire.ACCEPTED, wire.DATA, wire.CREDIT, wire.CLOSE))
+
+_Kind = TypeVar("_Kind")
+
+
+class Processes(Protocol):
+    """How a backend ends what runs in a box."""
+
+    def kill(self) -> None:
+        """End all of it now, without waiting. May be called twice."""
+
+    async def gone(self) -> None:
+        """Wait until nothing of it is left, and free what it used."""
+
+
+class _Ready(msgspec.Struct):
+    door: bool = False
+
+
+class _Changes(msgspec.Struct):
+    state: str
+    whole: bool
+    removed: tuple[str, ...]
+    entries: int
+
+
+class AgentBox:
+    """A `Box` behind an agent's channel, which its backend gives it and whose processes it ends."""
+
+    def __init__(
+        self,
+        *,
+        box_id: str,
+        spec: BoxSpec,
+        crew: Crew,
+        uploads: Uploads,
+        processes: Processes,
+        clock: Callable[[], float] = time.monotonic,
+        bounded_by: str = "",
+        starved: Callable[[], bool] = lambda: False,
+        total: TotalMemory | None = None,
+        outside_bytes: int = 0,
+    ) -> None:
+        """``starved`` says whether the kernel killed something in the box for memory since it was
+        last asked: a run that died then ran out of memory. ``total`` lets new work in.
+        ``outside_bytes`` is what its backend's own processes use for it, which its agent does not
+        see."""
+        self.used_bytes = 0
+        """Of memory and files, when it was last measured."""
+        self.box_id = box_id
+        self.spec = spec
+        self.bounded_by = bounded_by
+        self.idle_bytes = _UNTOLD_BYTES + outside_bytes
+        self.ready = anyio.Event()
+        self.lost_because = ""
+        self.run: AgentRun | None = None
+        self.steward_pid = 0
+        """As the box numbers it, or 0: below this process are commands and what they left."""
+        self._crew = crew
+        self._uploads = uploads
+        self._processes = processes
+        self._clock = clock
+        self._starved = starved
+        self._total = total
+        self._outside_bytes = outside_bytes
+        self._channel: Channel | None = None
+        self._door: Door | None = None
+        self._requests = Requests(self, self.lose)
+        self._streams = AgentStreams(self, self.lose)
+        self._work = AgentWork(self._requests, self._streams)
+        self._turn = anyio.Semaphore(1, fast_acquire=True)  # the source goes with the start
+        self._environment: dict[str, str] = {}
+        self._functions: tuple[GuestFunction, ...] = ()
+        self._names: frozenset[str] = frozenset()
+        self._kept = False
+        """Whether the agent has a run frozen, which has the same functions already."""
+        self._destroyed = False
+
+    def open_door(self, door: socket.socket) -> None:
+        """Take connections as descriptors through ``door``, the other end of what its agent has as
+        DOOR (`guest.guest_main`); without one they are relayed over the channel.
+
+        Before the channel is opened: the agent may say at once that it is ready, and whether it
+        has a door must agree with this.
+        """
+        self._door = Door(door, self._streams.take, self.lose)
+
+    def attach(self, channel: Channel) -> None:
+        """Give the box its channel, before anything is asked of it."""
+        self._channel = channel
+
+    def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:
+        """Send its agent a frame, if there is one."""
+        if self._channel is not None:
+            self._channel.send(kind, number, text, body)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be used."""
+        return self._channel is not None and not self.lost_because
+
+    @property
+    def busy(self) -> bool:
+        """Whether something strange may run in it: a run, commands, or what they left behind."""
+        return self.run is not None or self.steward_pid != 0
+
+    def stop_commands(self) -> None:
+        """Kill every command, and what earlier ones left in the background; none that begins later,
+        however often this is called."""
+        self.send(wire.STOP, 0, str(self.steward_pid).encode())
+
+    def end_work(self, because: str) -> None:
+        """See `total_memory.Measured.end_work`."""
+        if self.run is not None:
+            self.run.stop(StopReason.OUT_OF_MEMORY, because)
+        self.stop_commands()
+
+    async def start_run(
+        self,
+        functions: Sequence[GuestFunction],
+        handler: CallHandler,
+        limits: RunLimits | None = None,
+        *,
+        keep_globals: bool = False,
+    ) -> Run:
+        """Start a run; see `Box.start_run`."""
+        if self._total is not None:
+            await self._total.admit(self)
+        await self._turn.acquire()
+        try:
+            channel = self._living()
+        except BoxLost:
+            self._turn.release()
+            raise
+        limits = limits or RunLimits()
+        bounds = {
+            "output": limits.output_bytes,
+            "calls": limits.calls,
+            "value": limits.value_bytes,
+            "environment": self._environment,
+            "keep": keep_globals,
+        }
+        told = self._tell_functions(tuple(functions))
+        # First of all: the agent gets to work while this side makes itself ready.
+        same = 0 if told else wire.SAME_FUNCTIONS
+        channel.send_soon(wire.START, same, msgspec.json.encode(bounds), told)
+        run = AgentRun(
+            channel=channel,
+            names=self._names,
+            handler=handler,
+            limits=limits,
+            keeps_globals=keep_globals,
+            crew=self._crew,
+            clock=self._clock,
+            tear_down=self.lose,
+            starved=self._starved,
+        )
+        self.run = run
+        self._crew.ready()
+        return run
+
+    def _tell_functions(self, functions: tuple[GuestFunction, ...]) -> bytes:
+        """How the agent is told of them; empty where it knows them."""
+        known, self._kept = self._kept, False
+        if known and functions == self._functions:
+            return b""
+        self._functions = functions
+        self._names = frozenset(item.names[0] for item in functions)
+        return msgspec.json.encode([(item.names, item.signature, item.doc) for item in functions])
+
+    def drop_globals(self) -> None:
+        """See `Box.drop_globals`."""
+        self._kept = False
+        if self.alive:
+            self.send(wire.DROP)
+
+    async def execute(
+        self,
+        command: str | Sequence[str],
+        *,
+        working_dir: str = "/home/user",
+        environment: Mapping[str, str] | None = None,
+        standard_input: bytes = b"",
+        timeout_s: float = 30.0,
+        output_bytes: int = 32 * 1024,
+        spill_to: str = "",
+    ) -> CommandResult:
+        """See `Box.execute`."""
+        if self._total is not None:
+            await self._total.admit(self)
+        return await self._work.execute(
+            command,
+            working_dir=working_dir,
+            environment=self._environment | dict(environment or {}),
+            standard_input=standard_input,
+            timeout_s=timeout_s,
+            output_bytes=output_bytes,
+            spill_to=spill_to,
+        )
+
+    def set_environment(self, variables: Mapping[str, str]) -> None:
+        """See `Box.set_environment`."""
+        self._environment = dict(variables)
+
+    async def status(self, path: str, *, follow: bool = True) -> FileStatus | None:
+        """See `Box.status`."""
+        found, _ = await self._file({"operation": "status", "path": path, "follow": follow})
+        return self._convert(found, FileStatus | None)  # type: ignore[arg-type]
+
+    async def read_file(self, path: str, *, limit: int) -> bytes:
+        """See `Box.read_file`."""
+        wanted: dict[str, object] = {"operation": "read", "path": path, "limit": limit}
+        return (await self._file(wanted, limit=limit))[1]
+
+    async def read_piece(self, path: str, *, offset: int = 0, limit: int) -> FilePiece:
+        """See `Box.read_piece`."""
+        if offset < 0 or limit < 0:
+            raise BoxFileError("invalid_input", "offset and limit are counts of bytes")
+        wanted: dict[str, object] = {
+            "operation": "piece",
+            "path": path,
+            "offset": min(offset, _FAR),
+            "limit": limit,
+        }
+        size, data = await self._file(wanted, limit=limit)
+        return FilePiece(data=data, size=self._convert(size, int))
+
+    async def write_file(
+        self, path: str, data: bytes, *, read_only: bool = False, append: bool = False
+    ) -> int:
+        """See `Box.write_file`. What goes below ``/app/uploads`` is always read-only inside."""
+        if path == UPLOADS or path.startswith(UPLOADS + "/"):
+            self._living()
+            if append:
+                raise BoxFileError("permission_denied", f"nothing can be added to {path}")
+            await self._uploads.write(path, data)
+            return len(data)
+        operation = "append" if append else "write"
+        mode = 0o444 if read_only else 0o644
+        size, _ = await self._file({"operation": operation, "path": path, "mode": mode}, data)
+        return self._convert(size, int)
+
+    async def glob(
+        self, pattern: str, *, working_dir: str = "/home/user", limit: int = 10_000
+    ) -> FoundPaths:
+        """See `Box.glob`."""
+        return await self._work.glob(pattern, working_dir=working_dir, limit=limit)
+
+    def pack(self, path: str, *, recursive: bool = True) -> AsyncGenerator[bytes]:
+        """See `Box.pack`."""
+        return self._work.pack(path, recursive=recursive)
+
+    async def unpack(self, path: str, pieces: AsyncIterable[bytes]) -> Unpacked:
+        """See `Box.unpack`."""
+        return await self._work.unpack(path, pieces)
+
+    async def connect(self, port: int, *, timeout_s: float = 10.0) -> anyio.abc.ByteStream:
+        """See `Box.connect`."""
+        self._living()
+        _check_port(port)
+        return await self._streams.connect(self._requests.new_number(), port, timeout_s)
+
+    async def listen(self, port: int) -> Listener:
+        """See `Box.listen`."""
+        self._living()
+        _check_port(port)
+        return await self._streams.listen(self._requests.new_number(), port, _OPEN_TIMEOUT_S)
+
+    async def export_files(self) -> bytes:
+        """See `Box.export_files`."""
+        limit = self._archive_limit
+        return (await self._file({"operation": "export", "limit": limit}, limit=limit))[1]
+
+    async def export_changes(self, since: str = "") -> FileChanges:
+        """See `Box.export_changes`."""
+        limit = self._archive_limit
+        wanted: dict[str, object] = {"operation": "changes", "since": since, "limit": limit}
+        told, archive = await self._file(wanted, limit=limit)
+        answer = self._convert(told, _Changes)
+        return FileChanges(
+            state=answer.state,
+            whole=answer.whole,
+            removed=answer.removed,
+            entries=answer.entries,
+            archive=archive,
+        )
+
+    async def note_files(self) -> str:
+        """See `Box.note_files`."""
+        told, _ = await self._file({"operation": "note"})
+        return self._convert(told, _Changes).state
+
+    @property
+    def _archive_limit(self) -> int:
+        """Headers and padding make an archive larger than what is in it."""
+        return self.spec.disk_bytes * 2 + 64 * 1024 * 1024
+
+    async def import_files(self, archive: bytes) -> None:
+        """See `Box.import_files`."""
+        await self._file({"operation": "restore"}, archive)
+
+    async def destroy(self) -> None:
+        """End every process and free every file."""
+        self.lose("it was destroyed")
+        if not self._destroyed:
+            self._destroyed = True
+            with anyio.CancelScope(shield=True):
+                await self._processes.gone()
+
+    def lose(self, reason: str) -> None:
+        """Mark the box as gone: what waits for it learns that now, its processes end."""
+        if self.lost_because:
+            return
+        self.lost_because = reason
+        if self._channel is not None:
+            self._channel.close()
+        self._processes.kill()
+        if self.run is not None:
+            self.run.lost(reason)
+            self._release_turn()
+        if self._door is not None:
+            self._door.close()
+        self._requests.close(reason)
+        self._streams.close()
+        self.ready.set()
+
+    def handle(self, frame: wire.Frame) -> None:
+        """Take a frame of the agent's. One that no agent sends loses the box."""
+        kind, number, text, body = frame
+        try:
+            if kind == wire.USED and text:
+                self.used_bytes = max(int(text), 0)
+            if kind in _OF_A_RUN:
+                if self.run is not None:
+                    self.run.handle(kind, number, text, body)
+                    if kind == wire.RESULT:
+                        self._kept = bool(number & wire.KEPT)
+                        self._release_turn()
+            elif kind in _OF_A_REQUEST:
+                self._requests.handle(kind, number, text, body)
+            elif kind in _OF_A_STREAM:
+                self._streams.handle(kind, number, text, body)
+            elif kind == wire.MEMORY:
+                self.idle_bytes = number * 1024 + self._outside_bytes
+            elif kind == wire.READY:
+                self._handle_ready(text)
+            elif kind == wire.STEWARD:
+                self.steward_pid = number
+                self._starved()  # whatever was killed before is no matter of what comes
+            elif kind == wire.ENDING:
+                self.lose(text.decode("utf-8", "replace") or "its agent ended")
+            else:
+                raise ValueError(f"a frame of kind {kind}")  # noqa: TRY301 - told like the others
+        except ValueError as error:
+            self.lose(f"its agent sent what no agent sends: {error}")
+
+    def _handle_ready(self, text: bytes) -> None:
+        if msgspec.json.decode(text, type=_Ready).door != (self._door is not None):
+            self.lose("its agent and its backend do not agree on the door")
+        self.ready.set()
+
+    def _release_turn(self) -> None:
+        self.run = None
+        self._turn.release()
+
+    def _living(self) -> Channel:
+        if self._channel is None or self.lost_because:
+            raise BoxLost(f"the box is gone: {self.lost_because or 'it never started'}")
+        return self._channel
+
+    async def _file(
+        self, wanted: dict[str, object], data: bytes | None = None, *, limit: int = 0
+    ) -> tuple[Any, bytes]:
+        return await self._requests.file(wanted, data, limit=limit, timeout_s=_FILE_TIMEOUT_S)
+
+    def _convert(self, value: Any, kind: type[_Kind]) -> _Kind:
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            raise self._requests.broken() from error
+
+
+def _check_port(port: int) -> None:
+    if not 1 <= port <= 65535:
+        raise BoxConnectionError(f"{port} is not a port: a number from 1 to 65535")

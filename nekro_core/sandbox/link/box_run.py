@@ -1,0 +1,304 @@
+"""The host's side of one run: what it was fed, what it asks, how long it had the floor."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
+
+import msgspec
+
+from nekro_core.sandbox.box import (
+    Answer,
+    CallHandler,
+    EndRun,
+    GuestCall,
+    Raise,
+    RunLimits,
+    RunResult,
+    StopReason,
+)
+from nekro_core.sandbox.guest import guest_wire as wire
+from nekro_core.sandbox.link.calls import BadCall, decode_call
+from nekro_core.sandbox.link.channel import Channel
+from nekro_core.sandbox.link.handover import HandoverError, dump
+from nekro_core.sandbox.link.worker_pool import Crew, Job
+
+_log = logging.getLogger(__name__)
+
+_KILL_GRACE_S = 3.0
+"""How long an agent may take to end a run before its box is torn down, with the files in it. Half a
+second is not enough where a bomb of processes shares a busy machine with it."""
+
+_UNWIND_S = 0.05
+"""How long a run that keeps its globals has to leave the statement whose call ended it: exceptions
+pass through a few frames. Code that catches them is killed then."""
+
+_ERROR_LIMIT = 16_000
+
+_STARVED = "the code used more memory than its box has"
+_STARVES_S = 0.02
+"""No run uses up a box's memory sooner; asking costs a file that is read."""
+
+
+_QUIET = b'{"quiet":true}'
+"""The text of an answer whose value is not to be shown."""
+
+
+class _Ended(msgspec.Struct):
+    stop: StopReason
+    error: str = ""
+
+
+class AgentRun:
+    """A `Run` behind an agent's channel."""
+
+    def __init__(
+        self,
+        *,
+        channel: Channel,
+        names: frozenset[str],
+        handler: CallHandler,
+        limits: RunLimits,
+        keeps_globals: bool = False,
+        crew: Crew,
+        clock: Callable[[], float],
+        tear_down: Callable[[str], None],
+        starved: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._channel = channel
+        self._names = names
+        self._handler = handler
+        self._limits = limits
+        self._keeps_globals = keeps_globals
+        self._crew = crew
+        self._context = copy_context()
+        self._clock = clock
+        self._tear_down = tear_down
+        self._starved = starved
+        self._began = clock()
+        self._loop = asyncio.get_running_loop()
+        self._open_calls: dict[int, Job] = {}
+        self._fed = self._executed = self._statements = self._call_count = 0
+        self._finishing = False
+        self._stopping: _Ended | None = None
+        self._printed = self._checkpoint = 0  # bytes of output
+        self._used = 0.0
+        self._floor_since: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._result: RunResult | None = None
+        self._over = asyncio.Event()
+
+    async def feed(self, source: str, line: int) -> None:
+        """Hand over whole statements; see `Run.feed`."""
+        if self._result is None and not self._finishing:
+            self._fed += 1
+            place = msgspec.json.encode({"line": line})
+            self._channel.send_soon(wire.FEED, self._fed, place, source.encode("utf-8", "replace"))
+            self._floor_may_have_moved()
+
+    async def finish(self) -> RunResult:
+        """Say that no more source comes; wait for the end."""
+        if self._result is None and not self._finishing:
+            self._finishing = True
+            self._channel.send_soon(wire.FINISH)
+            self._floor_may_have_moved()
+        return await self.wait()
+
+    async def wait(self) -> RunResult:
+        """Wait for the end."""
+        await self._over.wait()
+        assert self._result is not None
+        return self._result
+
+    async def cancel(self) -> RunResult:
+        """End the run now."""
+        self.stop(StopReason.CANCELLED)
+        return await self.wait()
+
+    def stop(self, reason: StopReason, error: str = "") -> None:
+        """Have the agent kill the run; if it does not soon, the box is torn down."""
+        if self._result is None and self._stopping is None:
+            self._stopping = _Ended(reason, error)
+            self._kill()
+
+    def _kill(self) -> None:
+        """Have the agent kill it, as it is told to be stopping."""
+        if self._result is None:
+            self._channel.send(wire.CANCEL, 0, msgspec.json.encode(self._stopping))
+            self._set_timer(_KILL_GRACE_S, self._give_up)
+
+    def _end_by_call(self, number: int) -> None:
+        """A call ends the run. Where globals are kept it may leave its statement by itself."""
+        if not self._keeps_globals:
+            self.stop(StopReason.ENDED_BY_CALL)
+        elif self._result is None and self._stopping is None:
+            self._stopping = _Ended(StopReason.ENDED_BY_CALL)
+            self._channel.send(wire.UNWIND, number)
+            self._set_timer(_UNWIND_S, self._kill)
+
+    def charge(self, processor_s: float) -> None:
+        """Count processor time that was burnt while the run claimed to be waiting."""
+        if self._floor_since is None and self._stopping is None:
+            self._used += processor_s
+            self._check_time()
+
+    @property
+    def has_floor(self) -> bool:
+        """Whether it is the guest that everyone waits for."""
+        return self._floor_since is not None
+
+    def handle(self, kind: int, number: int, text: bytes, body: bytes) -> None:
+        """Take a frame that the agent sent about this run."""
+        if self._result is not None:
+            return
+        if kind == wire.RESULT:
+            self._end_with(number, text, body)
+        elif self._stopping is not None:
+            return
+        elif kind == wire.CALL:
+            self._call(number, text, body)
+        elif kind == wire.DONE:
+            self._statements += bool(text)
+            self._executed = min(max(self._executed, number), self._fed)
+        elif kind == wire.PRINTED:
+            self._printed = number
+        elif kind == wire.USED:
+            self.charge(number / 1e6)
+        self._floor_may_have_moved()
+
+    def lost(self, reason: str) -> None:
+        """The box is gone."""
+        ended = _Ended(StopReason.DIED, f"the box was lost: {reason}")
+        if self._starved():  # the kernel took the agent with the run
+            ended = _Ended(StopReason.OUT_OF_MEMORY, f"{_STARVED}: it was lost")
+        self._end(self._stopping or ended, b"")
+
+    def _call(self, number: int, text: bytes, body: bytes) -> None:
+        self._call_count += 1
+        if number in self._open_calls:
+            self.stop(StopReason.PROTOCOL_ERROR, "the run used the number of an open call again")
+            return
+        try:
+            call = decode_call(text, body)
+        except BadCall as error:
+            self.stop(StopReason.PROTOCOL_ERROR, f"the run sent {error}")
+            return
+        if call.name not in self._names:
+            self.stop(StopReason.PROTOCOL_ERROR, "the run called what it was not given")
+            return
+        work = partial(self._serve, number, call, self._printed)
+        self._open_calls[number] = self._crew.give(work, self._context.copy())
+
+    async def _serve(self, number: int, call: GuestCall, printed: int) -> None:
+        try:
+            answer = await self._handler(call)
+        except Exception:  # noqa: BLE001 - a fault of ours is logged here and must not end the bot
+            _log.exception("the handler of %s failed", call.name)
+            answer = Raise(f"{call.name} failed for a reason inside the bot; it was logged")
+        self._open_calls.pop(number, None)
+        if not isinstance(answer, EndRun) and answer.checkpoint:
+            self._checkpoint = max(self._checkpoint, printed)
+        if not self._over.is_set() and self._stopping is None:
+            self._send_answer(number, call, answer)
+            self._floor_may_have_moved()
+
+    def _send_answer(self, number: int, call: GuestCall, answer: Answer) -> None:
+        if isinstance(answer, EndRun):
+            self._end_by_call(number)
+            return
+        body = b""
+        if not isinstance(answer, Raise):
+            try:
+                body = dump(answer.value)
+            except HandoverError as error:
+                answer = Raise(f"{call.name} gave a value that cannot reach the code: {error}")
+            else:
+                if len(body) > self._limits.value_bytes:
+                    answer = Raise(
+                        f"{call.name} gave {len(body)} bytes; "
+                        f"at most {self._limits.value_bytes} reach the code"
+                    )
+        if isinstance(answer, Raise):
+            message = answer.message.encode("utf-8", "replace").decode()
+            self._channel.send(wire.ANSWER, number, msgspec.json.encode({"error": message}))
+        else:
+            quiet = answer.checkpoint or not answer.shown
+            self._channel.send(wire.ANSWER, number, _QUIET if quiet else b"", body)
+
+    def _floor_may_have_moved(self) -> None:
+        waiting = self._open_calls or (self._executed >= self._fed and not self._finishing)
+        if self._result is not None or waiting:
+            if self._floor_since is not None:
+                self._used += self._clock() - self._floor_since
+                self._floor_since = None
+        elif self._floor_since is None:
+            self._floor_since = self._clock()
+            if self._timer is None:
+                self._check_time()
+
+    def _check_time(self) -> None:
+        """Stop the run if its time is used up; else look again when it could be."""
+        self._timer = None
+        if self._result is not None or self._stopping is not None:
+            return
+        now = self._clock() - self._floor_since if self._floor_since is not None else 0.0
+        left = self._limits.seconds - self._used - now
+        if left <= 0:
+            self.stop(
+                StopReason.TIMEOUT,
+                f"the code ran longer than {self._limits.seconds:g} s and was stopped",
+            )
+        elif self._floor_since is not None:
+            self._set_timer(left, self._check_time)
+
+    def _give_up(self) -> None:
+        """Tear the box down: its agent was told to end the run and did not."""
+        self._timer = None
+        if self._result is None:
+            self._tear_down("its agent did not end a run in time")
+
+    def _set_timer(self, seconds: float, act: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, act)
+
+    def _end_with(self, flags: int, text: bytes, output: bytes) -> None:
+        try:
+            ended = msgspec.json.decode(text, type=_Ended)
+        except msgspec.DecodeError:
+            ended = _Ended(StopReason.PROTOCOL_ERROR, "the run ended with what cannot be read")
+        said_by_run = {StopReason.FINISHED, StopReason.ERROR, StopReason.OUT_OF_MEMORY}
+        if flags & wire.SAID_BY_RUN and ended.stop not in said_by_run:
+            ended = _Ended(StopReason.PROTOCOL_ERROR, "the run claimed an end that is not its own")
+        if ended.stop is StopReason.DIED and self._starved():
+            ended = _Ended(StopReason.OUT_OF_MEMORY, _STARVED)
+        if ended.stop is StopReason.TOO_MANY_CALLS:
+            ended.error = f"the code made more than {self._limits.calls} tool calls and was stopped"
+        truncated, kept = bool(flags & wire.TRUNCATED), bool(flags & wire.KEPT)
+        self._end(self._stopping or ended, output, truncated=truncated, kept=kept)
+
+    def _end(
+        self, ended: _Ended, output: bytes, *, truncated: bool = False, kept: bool = False
+    ) -> None:
+        if self._floor_since is not None:
+            self._used += self._clock() - self._floor_since
+            self._floor_since = None
+        self._result = RunResult(
+            stop=ended.stop,
+            output=output.decode("utf-8", "replace"),
+            output_truncated=truncated,
+            fresh_output=output[self._checkpoint :].decode("utf-8", "replace"),
+            error=ended.error[:_ERROR_LIMIT],
+            statements=self._statements,
+            calls=self._call_count,
+            seconds=self._used,
+            globals_kept=kept,
+        )
+        self._over.set()  # first, so that whoever waits goes on first
+        if self._timer is not None:
+            self._timer.cancel()
+        for job in self._open_calls.values():
+            job.cancel()
+        if self._clock() - self._began > _STARVES_S:
+            self._starved()  # whatever was killed was this run's, not the next one's

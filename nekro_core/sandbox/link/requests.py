@@ -1,0 +1,171 @@
+"""What a box is asked beside its run: numbered requests, each answered once, any number at once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import anyio
+import msgspec
+
+from nekro_core.sandbox.box import BoxFileError, BoxLost
+from nekro_core.sandbox.guest import guest_wire as wire
+from nekro_core.sandbox.link.channel import Sender
+
+_Answer = TypeVar("_Answer")
+
+_PIECE = 256 * 1024
+_CODES = frozenset(
+    {"not_found", "is_a_directory", "permission_denied", "too_large", "invalid_input", "limit"}
+)
+KILLED = "killed"
+"""The agent's own code for work that something in the box has killed."""
+_MESSAGE_LIMIT = 1000
+
+
+class _Failure(msgspec.Struct):
+    code: str = ""
+    message: str = ""
+
+
+class _FileReply(msgspec.Struct):
+    value: msgspec.Raw = msgspec.Raw(b"null")
+
+
+def encoded(wanted: dict[str, object]) -> bytes:
+    """A request's text. Raises `BoxFileError` for what no file system has a name for."""
+    try:
+        return msgspec.json.encode(wanted)
+    except UnicodeEncodeError as error:
+        raise BoxFileError("invalid_input", f"half a character in {error.object[:80]!a}") from error
+
+
+@dataclass(slots=True)
+class Request:
+    """One that was sent. ``text`` and ``body`` are its answer, once ``done``."""
+
+    number: int
+    limit: int
+    done: anyio.Event = field(default_factory=anyio.Event)
+    text: bytes = b""
+    body: bytes = b""
+    answered: bool = False
+    pieces: list[bytes] = field(default_factory=list)
+    received: int = 0
+
+    def answer(self, kind: type[_Answer]) -> _Answer:
+        """The answer as a value. Raises `BoxFileError` where it is a refusal, and
+        `msgspec.DecodeError` where it is none of both."""
+        failure = msgspec.json.decode(self.text, type=_Failure)
+        if failure.code:
+            code = failure.code if failure.code in _CODES else "limit"
+            message = failure.message[:_MESSAGE_LIMIT]
+            raise Killed(message) if failure.code == KILLED else BoxFileError(code, message)
+        return msgspec.json.decode(self.text, type=kind)
+
+
+class Killed(BoxFileError):
+    """Something in the box has killed what was doing this."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("limit", message)
+
+
+class Requests:
+    """Those of one box that are open."""
+
+    def __init__(self, sender: Sender, lose: Callable[[str], None]) -> None:
+        self._sender = sender
+        self._lose = lose
+        self._open: dict[int, Request] = {}
+        self._count = 0
+        self._lost = ""
+
+    def new_number(self) -> int:
+        """A number that was never used in this box."""
+        self._count += 1
+        return self._count
+
+    async def file(
+        self,
+        wanted: dict[str, object],
+        data: bytes | None = None,
+        *,
+        limit: int = 0,
+        timeout_s: float,
+    ) -> tuple[Any, bytes]:
+        """Have the agent itself do something with a file: the answer's value, and what was read.
+
+        Raises `BoxFileError` and `BoxLost`.
+        """
+        text = encoded(wanted)
+        request = self.begin(limit)
+        try:
+            self._sender.send(wire.FILE, request.number, text)
+            if data is not None:
+                for start in range(0, len(data), _PIECE):
+                    piece = data[start : start + _PIECE]
+                    self._sender.send(wire.CHUNK, request.number, b"", piece)
+                self._sender.send(wire.CHUNK, request.number)
+            await self.wait(request, timeout_s)
+            value = msgspec.json.decode(self.read(request, _FileReply).value)
+        finally:
+            self.end(request)
+        return value, b"".join(request.pieces)
+
+    def begin(self, limit: int = 0, number: int = 0) -> Request:
+        """A request that is about to be sent; must be ended. Raises `BoxLost`."""
+        if self._lost:
+            raise BoxLost(f"the box is gone: {self._lost}")
+        request = Request(number or self.new_number(), limit)
+        self._open[request.number] = request
+        return request
+
+    def send_work(self, request: Request, wanted: dict[str, object], body: bytes = b"") -> None:
+        """Hand work to the box's steward."""
+        self._sender.send(wire.WORK, request.number, encoded(wanted), body)
+
+    async def wait(self, request: Request, timeout_s: float) -> None:
+        """Wait for the answer; a box that gives none in time is lost. Raises `BoxLost`."""
+        with anyio.move_on_after(timeout_s):
+            await request.done.wait()
+        if not request.answered:
+            self._lose(f"it did not answer within {timeout_s:g} s")
+            raise BoxLost(f"the box is gone: {self._lost}")
+
+    def read(self, request: Request, kind: type[_Answer]) -> _Answer:
+        """The answer of a request. Raises `BoxFileError`; one that cannot be read loses the box."""
+        try:
+            return request.answer(kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self.broken() from error
+
+    def broken(self) -> BoxLost:
+        """Lose the box over an answer that no agent gives."""
+        self._lose("its agent sent an answer that cannot be read")
+        return BoxLost(f"the box is gone: {self._lost}")
+
+    def end(self, request: Request) -> None:
+        """Nobody waits for it any more; what is still being done for it is stopped."""
+        del self._open[request.number]
+        if not request.answered and not self._lost:
+            self._sender.send(wire.STOP, request.number)
+
+    def handle(self, kind: int, number: int, text: bytes, body: bytes) -> None:
+        """Take a frame of the agent's. Raises `ValueError` for one that no agent sends."""
+        request = self._open.get(number)
+        if request is None or request.answered:
+            return
+        if kind == wire.CHUNK:
+            request.received += len(body)
+            if request.received > request.limit:
+                raise ValueError("more of a file than was asked for")
+            request.pieces.append(body)
+        else:
+            request.text, request.body, request.answered = text, body, True
+            request.done.set()
+
+    def close(self, reason: str) -> None:
+        """The box is gone: whoever waits learns it."""
+        self._lost = reason
+        for request in self._open.values():
+            request.done.set()

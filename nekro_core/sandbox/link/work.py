@@ -1,0 +1,187 @@
+"""Commands, globs and archives of a box: what its agent hands on to its steward."""
+
+import contextlib
+import math
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
+
+import anyio
+import anyio.abc
+import msgspec
+
+from nekro_core.sandbox.box import BoxFileError
+from nekro_core.sandbox.link.archive_stream import PackedPieces, send
+from nekro_core.sandbox.link.requests import Killed, Request, Requests
+from nekro_core.sandbox.link.streams import AgentStreams
+from nekro_core.sandbox.work import CommandResult, FoundPaths, Output, Skipped, Unpacked
+
+_GRACE_S = 15.0
+"""For a steward beyond a command's own time: to kill its tree, on a machine that is busy."""
+_GLOB_S = 60.0
+_ANSWER_S = 60.0
+"""For an archive's first and last word; its pieces have a time of their own."""
+_KILLED = 137
+_PATH_LIMIT = 4096
+
+
+class _Command(msgspec.Struct):
+    exit_code: int
+    timed_out: bool
+    seconds: float
+    printed: tuple[tuple[int, int, int, str], tuple[int, int, int, str]]
+
+
+class _Found(msgspec.Struct):
+    truncated: bool
+
+
+class _Unpacked(msgspec.Struct):
+    path: str
+    bytes: int
+    files: int
+
+
+class AgentWork:
+    """What takes long in one box."""
+
+    def __init__(self, requests: Requests, streams: AgentStreams) -> None:
+        self._requests = requests
+        self._streams = streams
+
+    async def execute(
+        self,
+        command: str | Sequence[str],
+        *,
+        working_dir: str,
+        environment: Mapping[str, str],
+        standard_input: bytes,
+        timeout_s: float,
+        output_bytes: int,
+        spill_to: str,
+    ) -> CommandResult:
+        """See `Box.execute`."""
+        words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+        _refuse_strange((*words, working_dir, spill_to, *environment, *environment.values()))
+        if not words or not words[0] or any("=" in name or not name for name in environment):
+            raise BoxFileError("invalid_input", "a command needs a program, a variable a name")
+        if not 0 < timeout_s < math.inf or output_bytes < 0:
+            raise BoxFileError("invalid_input", "a command needs some time, and its output a bound")
+        wanted = {
+            "operation": "execute",
+            "command": words,
+            "directory": working_dir,
+            "environment": dict(environment),
+            "timeout": timeout_s,
+            "output": output_bytes,
+            "spill": spill_to,
+        }
+        request = self._requests.begin()
+        try:
+            self._requests.send_work(request, wanted, standard_input)
+            await self._requests.wait(request, timeout_s + _GRACE_S)
+            return self._result(request)
+        except Killed as error:
+            why = f"{error}\n".encode()
+            return CommandResult(exit_code=_KILLED, stderr=Output(head=why, size=len(why)))
+        finally:
+            self._requests.end(request)
+
+    async def glob(self, pattern: str, *, working_dir: str, limit: int) -> FoundPaths:
+        """See `Box.glob`."""
+        wanted = {
+            "operation": "glob",
+            "pattern": pattern,
+            "directory": working_dir,
+            "limit": limit,
+        }
+        request = self._requests.begin()
+        try:
+            self._requests.send_work(request, wanted)
+            await self._requests.wait(request, _GLOB_S)
+            found = self._requests.read(request, _Found)
+            paths = self._read_body(request, list[str])
+        finally:
+            self._requests.end(request)
+        return FoundPaths(paths=tuple(paths[:limit]), truncated=found.truncated)
+
+    def pack(self, path: str, *, recursive: bool) -> AsyncGenerator[bytes]:
+        """See `Box.pack`."""
+        return PackedPieces(lambda: self._packing(path, recursive=recursive))
+
+    async def unpack(self, path: str, pieces: AsyncIterable[bytes]) -> Unpacked:
+        """See `Box.unpack`."""
+        async with self._streaming({"operation": "unpack", "path": path}) as (request, stream):
+            if isinstance(pieces, PackedPieces):
+                await pieces.send_to(stream)
+            else:
+                async for piece in pieces:
+                    if not await send(stream, piece):
+                        break  # its answer says why it took no more
+            with contextlib.suppress(anyio.BrokenResourceError):
+                await stream.send_eof()
+            await self._requests.wait(request, _ANSWER_S)
+            done = self._requests.read(request, _Unpacked)
+            skipped = self._read_body(request, list[tuple[str, str]])
+        return Unpacked(
+            path=done.path,
+            bytes=done.bytes,
+            files=done.files,
+            skipped=tuple(Skipped(path=path, reason=reason) for path, reason in skipped),
+        )
+
+    @contextlib.asynccontextmanager
+    async def _packing(self, path: str, *, recursive: bool) -> AsyncGenerator[anyio.abc.ByteStream]:
+        wanted: dict[str, object] = {"operation": "pack", "path": path, "recursive": recursive}
+        async with self._streaming(wanted) as (request, stream):
+            yield stream
+            await self._requests.wait(request, _ANSWER_S)
+            self._requests.read(request, _Nothing)
+
+    @contextlib.asynccontextmanager
+    async def _streaming(
+        self, wanted: dict[str, object]
+    ) -> AsyncGenerator[tuple[Request, anyio.abc.ByteStream]]:
+        number = self._requests.new_number()
+        with self._streams.expecting(number):
+            request = self._requests.begin(number=number)
+            try:
+                self._requests.send_work(request, wanted)
+                async with await self._streams.opened(number, "the archive", _ANSWER_S) as stream:
+                    yield request, stream
+            finally:
+                self._requests.end(request)
+
+    def _result(self, request: Request) -> CommandResult:
+        reply = self._requests.read(request, _Command)
+        outputs = []
+        start = 0
+        for head, tail, size, path in reply.printed:
+            middle, end = start + head, start + head + tail
+            if min(head, tail, size) < 0 or end > len(request.body) or len(path) > _PATH_LIMIT:
+                raise self._requests.broken()
+            kept = request.body[start:middle], request.body[middle:end]
+            outputs.append(Output(head=kept[0], tail=kept[1], size=size, path=path))
+            start = end
+        return CommandResult(
+            exit_code=reply.exit_code,
+            stdout=outputs[0],
+            stderr=outputs[1],
+            timed_out=reply.timed_out,
+            seconds=reply.seconds,
+        )
+
+    def _read_body(self, request: Request, kind: type) -> list:  # type: ignore[type-arg]
+        try:
+            return msgspec.json.decode(request.body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._requests.broken() from error
+
+
+class _Nothing(msgspec.Struct):
+    """An answer that only says that it is done."""
+
+
+def _refuse_strange(texts: Sequence[str]) -> None:
+    """What no system call takes is told here, where it can be told well."""
+    for text in texts:
+        if "\0" in text:
+            raise BoxFileError("invalid_input", f"a NUL character in {text[:80]!r}")

@@ -1,0 +1,1 @@
+"""Filters of system calls, and child processes that they confine."""

@@ -1,0 +1,109 @@
+"""Filters of system calls, piece by piece: instructions of the BPF programs that the kernel runs.
+
+What a filter allows stands where it is used: `nekro_core.system.confinement.jail_filter` (boxes) and
+`nekro_core.system.confinement.decoder_filter` (decoders). A program checks the processor, then finds what is done
+with a system call: one after the other where there are few, else by halving (`choose`). Sources:
+`man 2 seccomp`, the kernel's ``syscall_64.tbl`` and ``asm-generic/unistd.h``.
+"""
+
+import errno
+import struct
+from collections.abc import Iterable, Mapping
+
+MACHINES = ("x86_64", "aarch64")
+"""The processors whose system calls are known here, as `os.uname` names them."""
+
+LOAD, EQUAL, AT_LEAST, ANY_BIT, GIVE = 0x20, 0x15, 0x35, 0x45, 0x06
+ALLOW, ERRNO, KILL = 0x7FFF0000, 0x00050000, 0x80000000
+
+_NUMBER, _ARCHITECTURE = 0, 4
+_AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_X32_BIT = 0x40000000
+_INSTRUCTION = 8  # bytes
+_FURTHEST = 255
+
+
+def op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    """One instruction: what it does, with which value, and how many to skip then."""
+    return struct.pack("HBBI", code, if_true, if_false, value)
+
+
+def deny(error: int = errno.EPERM) -> list[bytes]:
+    """The call fails with ``error``; the process goes on."""
+    return [op(GIVE, ERRNO | error)]
+
+
+def only(values: tuple[int, ...], error: int) -> list[bytes]:
+    """Instructions that deny unless the loaded argument is one of ``values``."""
+    count = len(values)
+    tests = [op(EQUAL, value, count - place, 0) for place, value in enumerate(values)]
+    return [*tests, *deny(error)]
+
+
+def argument(place: int, check: list[bytes]) -> list[bytes]:
+    """Load the low half of an argument, run ``check``, then allow.
+
+    For arguments that the kernel reads as 32 bits, or whose tested bits lie in these.
+    """
+    return [op(LOAD, 16 + 8 * place), *check, op(GIVE, ALLOW)]
+
+
+def check_argument(number: int, place: int, check: list[bytes]) -> list[bytes]:
+    """For one system call: what `argument` does; for others nothing."""
+    body = argument(place, check)
+    return [op(EQUAL, number, 0, len(body)), *body]
+
+
+def choose(blocks: Mapping[int, list[bytes]], otherwise: list[bytes]) -> list[bytes]:
+    """Instructions that find the loaded number's block by halving, and ``otherwise`` for the rest.
+
+    A block ends the program. 300 numbers take eight comparisons, where a list took half as many as
+    it was long. Raises `ValueError` for more blocks than a jump can span (255 instructions).
+    """
+    ends: list[tuple[int, bytes]] = [(0, b"".join(blocks.get(0, otherwise)))]
+    for number in sorted({edge for known in blocks for edge in (known, known + 1)}):
+        block = b"".join(blocks.get(number, otherwise))
+        if block != ends[-1][1]:
+            ends.append((number, block))
+    nodes: list[tuple[int, int | bytes, int | bytes]] = []
+
+    def lay(low: int, high: int) -> int | bytes:
+        """A node's place, or the block itself, for the stretches from ``low`` to ``high``."""
+        if high - low == 1:
+            return ends[low][1]
+        middle, place = (low + high) // 2, len(nodes)
+        nodes.append((0, 0, 0))
+        below = lay(low, middle)
+        nodes[place] = (ends[middle][0], lay(middle, high), below)
+        return place
+
+    lay(0, len(ends))
+    laid: dict[bytes, int] = {}
+    size = len(nodes)
+    for _, block in ends:
+        if block not in laid:
+            laid[block] = size
+            size += len(block) // _INSTRUCTION
+    jumps = []
+    for place, (number, above, below) in enumerate(nodes):
+        skips = [(laid[to] if isinstance(to, bytes) else to) - place - 1 for to in (above, below)]
+        if max(skips) > _FURTHEST:
+            raise ValueError(f"a jump over {max(skips)} instructions: at most {_FURTHEST}")
+        jumps.append(op(AT_LEAST, number, *skips))
+    return [*jumps, *laid]
+
+
+def program(machine: str, rules: Iterable[bytes], *, otherwise: int | None = None) -> bytes:
+    """The whole filter: another processor's calls end the process, ``rules`` see the number
+    loaded, and ``otherwise`` is done with what none of them decided (None: they decide all).
+    Raises `KeyError` for a ``machine`` that is not in `MACHINES`."""
+    start = [
+        op(LOAD, _ARCHITECTURE),
+        op(EQUAL, _AUDIT[machine], 1, 0),
+        op(GIVE, KILL),
+        op(LOAD, _NUMBER),
+    ]
+    if machine == "x86_64":
+        start += [op(AT_LEAST, _X32_BIT, 0, 1), op(GIVE, KILL)]
+    end = [] if otherwise is None else [op(GIVE, otherwise)]
+    return b"".join((*start, *rules, *end))

@@ -1,0 +1,149 @@
+"""The child's side of `nekro_core.media.confined` and `nekro_core.media.fork_server`: gives up what
+it does not need before it looks at a stranger's byte.
+
+Every limit is the kernel's, so it holds whatever a decoder was made to do.
+"""
+
+import ctypes
+import json
+import os
+import resource
+import struct
+import sys
+import sysconfig
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from nekro_core.media.errors import CodecMissing, Unusable
+from nekro_core.system.confinement.decoder_filter import install
+
+Answer = tuple[dict[str, Any], bytes]
+
+MEMORY = 1024 * 1024 * 1024
+"""Bytes of address space of a child. The libraries alone map 300 MB."""
+
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_SET_DUMPABLE = 4
+_CLONE_NEWUSER = 0x10000000
+_CLONE_NEWNET = 0x40000000
+_LANDLOCK_CREATE_RULESET = 444
+_LANDLOCK_ADD_RULE = 445
+_LANDLOCK_RESTRICT_SELF = 446
+_LANDLOCK_RULE_PATH_BENEATH = 1
+_READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
+_LANDLOCK_CREATE_RULESET_VERSION = 1
+_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
+"""How many of the rights to files each version of Landlock knows, one bit each."""
+_NEWEST_FILE_RIGHTS = 16
+_OWN_FOLDERS = ("stdlib", "platstdlib", "purelib", "platlib")
+_SYSTEM_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
+_MOST_FILES = 64
+
+
+def confine(
+    *, memory: int, seconds: int, files_closed: bool = True, calls_filtered: bool = True
+) -> None:
+    """Give up files, the network, other processes, and all but so much memory (bytes) and processor
+    time, for good.
+
+    What the kernel has not (Landlock before 5.13, user namespaces where they are switched off,
+    filters of system calls) is done without: the limits of resources are always there, and
+    `nekro doctor` tells what is missing (`nekro_core.media.self_check`). ``files_closed`` and
+    ``calls_filtered`` are for tests, which show what each is good for.
+    """
+    close_off(memory=memory, files_closed=files_closed)
+    bound(resource.RLIMIT_CPU, seconds)
+    if calls_filtered:
+        filter_calls()
+
+
+def close_off(*, memory: int, files_closed: bool = True) -> None:
+    """The part of `confine` that a process which forks others can do for all of them."""
+    bound(resource.RLIMIT_AS, memory)
+    bound(resource.RLIMIT_FSIZE, 0)
+    bound(resource.RLIMIT_CORE, 0)
+    bound(resource.RLIMIT_NOFILE, _MOST_FILES)
+    if sys.platform == "linux":
+        library = ctypes.CDLL(None, use_errno=True)
+        library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        library.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+        # Nothing is mapped or named in there: it is for the network that it lacks.
+        library.unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
+        if files_closed:
+            _close_files(library)
+
+
+def bound(which: int, most: int) -> None:
+    """Set one limit of resources, where it is not lower already."""
+    _, hard = resource.getrlimit(which)
+    least = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(which, (least, least))
+
+
+def filter_calls() -> None:
+    """The last of it: from here on nothing can be opened, imported or started."""
+    if sys.platform == "linux":
+        install(ctypes.CDLL(None, use_errno=True))
+
+
+def answered(handle: Callable[[], Answer]) -> bytes:
+    """What a child writes: one line of JSON, then what it made, whose length the line tells."""
+    try:
+        fields, made = handle()
+    except CodecMissing as error:
+        fields, made = {"missing": str(error)}, b""
+    except Unusable as error:
+        fields, made = {"unusable": str(error)}, b""
+    except MemoryError:
+        fields, made = {"unusable": "it takes more memory than one file may"}, b""
+    return json.dumps({**fields, "length": len(made)}).encode() + b"\n" + made
+
+
+def serve_once(
+    prepare: Callable[[dict[str, Any]], Callable[[bytes], Answer]],
+    confine: Callable[..., None] = confine,
+) -> None:
+    """Read one request from standard input, answer it on standard output, and end.
+
+    ``prepare`` is given the request without the bytes and loads all that will be needed; what it
+    returns is given the bytes and runs confined.
+    """
+    # A library that prints must not write into the answer.
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    line, _, data = sys.stdin.buffer.read().partition(b"\n")
+    request = json.loads(line)
+
+    def handle() -> Answer:
+        work = prepare(request)
+        confine(memory=request["memory"], seconds=request["seconds"])
+        return work(data)
+
+    output.write(answered(handle))
+    output.flush()
+
+
+def _close_files(library: ctypes.CDLL) -> None:
+    """Take every right to files away (Landlock) but to read Python's own, where libraries load
+    parts of themselves when they are first used."""
+    version = library.syscall(
+        _LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_CREATE_RULESET_VERSION
+    )
+    if version < 1:
+        return
+    rights = _FILE_RIGHTS.get(version, _NEWEST_FILE_RIGHTS)
+    ruled = ctypes.c_uint64((1 << rights) - 1)
+    rules = library.syscall(
+        _LANDLOCK_CREATE_RULESET, ctypes.byref(ruled), ctypes.c_size_t(ctypes.sizeof(ruled)), 0
+    )
+    if rules < 0:
+        return
+    for folder in {*map(sysconfig.get_path, _OWN_FOLDERS), *_SYSTEM_FOLDERS}:
+        with suppress(OSError):  # not every system has every folder
+            place = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+            rule = struct.pack("=Qi", _READ_FILE | _READ_FOLDER, place)
+            library.syscall(_LANDLOCK_ADD_RULE, rules, _LANDLOCK_RULE_PATH_BENEATH, rule, 0)
+            os.close(place)
+    library.syscall(_LANDLOCK_RESTRICT_SELF, rules, 0)
+    os.close(rules)

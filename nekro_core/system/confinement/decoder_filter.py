@@ -1,0 +1,80 @@
+"""The system calls that a decoder may make, and no others: memory, the pipes that it was given,
+and its end.
+
+Everything that a decoder needs of files is loaded before. What is missing here fails with
+``EPERM``, so that a library that only asks (how many processors are there?) goes on without.
+"""
+
+import ctypes
+import errno
+import os
+
+from nekro_core.system.confinement.bpf import (
+    ALLOW,
+    ANY_BIT,
+    EQUAL,
+    ERRNO,
+    GIVE,
+    MACHINES,
+    check_argument,
+    deny,
+    op,
+    program,
+)
+
+# Named, x86_64, aarch64.
+_ALLOWED: tuple[tuple[str, int, int], ...] = (
+    ("read", 0, 63),
+    ("write", 1, 64),
+    ("close", 3, 57),
+    ("munmap", 11, 215),
+    ("mremap", 25, 216),
+    ("brk", 12, 214),
+    ("madvise", 28, 233),
+    ("futex", 202, 98),
+    ("sched_yield", 24, 124),
+    ("sched_getaffinity", 204, 123),
+    ("clock_gettime", 228, 113),
+    ("gettimeofday", 96, 169),
+    ("getrandom", 318, 278),
+    ("getpid", 39, 172),
+    ("gettid", 186, 178),
+    ("rt_sigreturn", 15, 139),
+    ("restart_syscall", 219, 128),
+    ("exit", 60, 93),
+    ("exit_group", 231, 94),
+)
+_NO_NEW_CODE = (("mmap", 9, 222), ("mprotect", 10, 226))
+"""Memory may be asked for, and may not be run: what was written into it stays data."""
+_PROT_EXEC = 4
+
+_SECCOMP = {"x86_64": 317, "aarch64": 277}
+_SET_MODE_FILTER, _ALL_THREADS = 1, 1
+
+
+def build_filter(machine: str) -> bytes:
+    """The program for a processor. Raises `KeyError` for one that is not known."""
+    rules: list[bytes] = []
+    for _, *numbers in _ALLOWED:
+        number = dict(zip(MACHINES, numbers, strict=True))[machine]
+        rules += [op(EQUAL, number, 0, 1), op(GIVE, ALLOW)]
+    for _, *numbers in _NO_NEW_CODE:
+        number = dict(zip(MACHINES, numbers, strict=True))[machine]
+        rules += check_argument(number, 2, [op(ANY_BIT, _PROT_EXEC, 0, 1), *deny()])
+    return program(machine, rules, otherwise=ERRNO | errno.EPERM)
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
+def install(library: ctypes.CDLL) -> bool:
+    """Bind this process, all its threads and for good; False where this kernel or processor has
+    no such filter. It must have given up new privileges before."""
+    machine = os.uname().machine
+    if machine not in MACHINES:
+        return False
+    instructions = build_filter(machine)
+    filled = _Program(len(instructions) // 8, instructions)
+    done = library.syscall(_SECCOMP[machine], _SET_MODE_FILTER, _ALL_THREADS, ctypes.byref(filled))
+    return bool(done == 0)

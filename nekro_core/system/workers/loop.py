@@ -1,0 +1,33 @@
+"""The program's side of `nekro_core.system.workers.worker`."""
+
+import json
+import os
+import select
+from collections.abc import Callable
+from typing import Any
+
+_IDLE_S = 600.0
+
+Answer = tuple[dict[str, Any], bytes]
+
+
+def serve(handle: Callable[[dict[str, Any]], Answer], idle_s: float = _IDLE_S) -> None:
+    """Answer requests from standard input until it ends or none comes for ``idle_s``."""
+    # A library that prints must not write into our frames.
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    # Unbuffered, so that select sees all that is there.
+    source = os.fdopen(os.dup(0), "rb", buffering=0)
+    pending = b""
+    while True:
+        while b"\n" not in pending:
+            if not select.select([source], [], [], idle_s)[0]:
+                return
+            piece = source.read(65_536)
+            if not piece:
+                return
+            pending += piece
+        line, pending = pending.split(b"\n", 1)
+        fields, data = handle(json.loads(line))
+        output.write(json.dumps({**fields, "bytes": len(data)}).encode() + b"\n" + data)
+        output.flush()

@@ -1,0 +1,125 @@
+"""A program in a process of its own: a crash of its C code costs one answer, not the bot, and its
+memory and its processor time are not the event loop's.
+
+The wire: one JSON object a line in; out one JSON object a line, followed by as many bytes as its
+``bytes`` says. The worker ends when its input does, so it never outlives the bot, and by itself
+after some minutes without work, so one that nobody asks holds no memory.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+from typing import Any
+
+import anyio
+from anyio.abc import Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+import nekro_core
+from nekro_core.system.child_processes import may_die
+
+_LONGEST_LINE = 1_000_000
+_FAREWELL_S = 0.3
+_GONE = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, OSError)
+
+
+class WorkerLost(Exception):
+    """It cannot start, died twice over a request, or took too long."""
+
+
+class Worker:
+    """A worker that is started on demand and again when it died; one request at a time.
+
+    ``module`` is run as a program in this Python with a bare environment: no key of ours is in it,
+    only what ``environment`` adds.
+    """
+
+    def __init__(
+        self, module: str, *, timeout_s: float = 60.0, environment: Mapping[str, str] | None = None
+    ) -> None:
+        # -P: a folder that the bot was started in is nothing to import from.
+        self._command = (sys.executable, "-P", "-m", module)
+        self._environment = dict(environment or {})
+        self._name = module.rpartition(".")[2]
+        self._timeout_s = timeout_s
+        self._lock = anyio.Lock()
+        self._process: Process | None = None
+        self._reader: BufferedByteReceiveStream | None = None
+
+    async def ask(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """The worker's answer. A worker that dies is tried once more with the same request.
+
+        Raises `WorkerLost` where it cannot start, dies again or takes too long.
+        """
+        async with self._lock:
+            for _ in range(2):
+                try:
+                    with anyio.fail_after(self._timeout_s):
+                        return await self._exchange(request)
+                except _GONE:
+                    await self._stop()
+                except TimeoutError:
+                    await self._stop()
+                    raise WorkerLost(
+                        f"{self._name} gave no answer within {self._timeout_s:g} s"
+                    ) from None
+                except BaseException:
+                    # Cancelled between question and answer: the next would read the wrong one.
+                    await self._stop()
+                    raise
+        raise WorkerLost(f"{self._name} died twice over the same request")
+
+    async def aclose(self) -> None:
+        """End the process."""
+        async with self._lock:
+            await self._stop()
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id while one is there."""
+        return self._process.pid if self._process else None
+
+    async def _exchange(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+        process, reader = await self._running()
+        assert process.stdin is not None
+        await process.stdin.send(json.dumps(request).encode() + b"\n")
+        answer = json.loads(await reader.receive_until(b"\n", _LONGEST_LINE))
+        return answer, await reader.receive_exactly(answer["bytes"]) if answer["bytes"] else b""
+
+    async def _running(self) -> tuple[Process, BufferedByteReceiveStream]:
+        if self._process is None or self._reader is None:
+            root = Path(nekro_core.__file__).parent.parent
+            bare = {"PYTHONPATH": str(root), "PATH": os.defpath, "LANG": "C.UTF-8"}
+            # Who is cancelled while it starts would leave one that nobody ends.
+            with anyio.CancelScope(shield=True):
+                process = await anyio.open_process(
+                    self._command,
+                    stdin=PIPE,
+                    stdout=PIPE,
+                    stderr=DEVNULL,
+                    env=bare | self._environment,
+                )
+            assert process.stdout is not None
+            self._process = may_die(process)
+            self._reader = BufferedByteReceiveStream(process.stdout)
+        return self._process, self._reader
+
+    async def _stop(self) -> None:
+        process, self._process, self._reader = self._process, None, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        with anyio.CancelScope(shield=True):
+            # The end of its input ends it. Only then the hard way: to kill what has just died would
+            # reap it behind the event loop's back.
+            with suppress(*_GONE):
+                await process.stdin.aclose()
+            with anyio.move_on_after(_FAREWELL_S):
+                await process.wait()
+            if process.returncode is None:
+                process.kill()
+            await process.aclose()

@@ -1,0 +1,271 @@
+"""What the rest of the bot asks of timers: set, list, change and forget them."""
+
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Self
+
+import anyio
+
+from nekro_core.chat import ChatKey
+from nekro_core.store import Store, TimerRow
+from nekro_core.system.background_tasks import own_tasks
+from nekro_core.timers.due import (
+    ACTIVE,
+    ONCE,
+    PAUSED,
+    RECURRING,
+    TEMPORARY,
+    schedule_of,
+    sentence,
+)
+from nekro_core.timers.rows import TimerRows
+from nekro_core.timers.schedule import Schedule
+from nekro_core.timers.settings import TimerSettings
+from nekro_core.timers.watch import Telling, Watch
+
+_FUTURE_S = 100 * 366 * 86_400.0
+"""No calendar has the times far beyond; one of them would make the list of its chat unreadable."""
+_PAST_S = 60.0
+"""A time that is over for longer is a mistake, not now."""
+_TITLE_CHARS = 200
+
+
+class TimerRefused(ValueError):
+    """A timer that cannot be set, or that there is not. The message says why."""
+
+
+class Timers:
+    """Made by `open`; nothing is told of before `start`. A change is in force when it is made, and
+    kept when it was awaited; where it cannot be kept, `StoreError` is raised and it did not happen.
+    """
+
+    def __init__(
+        self,
+        rows: TimerRows,
+        inbox: Telling,
+        settings: TimerSettings,
+        *,
+        timezone: str,
+        wall: Callable[[], float],
+    ) -> None:
+        self._rows = rows
+        self._inbox = inbox
+        self._settings = settings
+        self._wall = wall
+        self._begun = anyio.Event()
+        self.timezone = timezone
+        """The zone of a recurring timer that names none; empty is the machine's."""
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        store: Store,
+        inbox: Telling,
+        settings: TimerSettings | None = None,
+        *,
+        timezone: str = "",
+        wall: Callable[[], float],
+    ) -> AsyncIterator[Self]:
+        """Find what an earlier process left. ``wall`` counts seconds since 1970."""
+        settings = settings or TimerSettings()
+        rows = TimerRows(store)
+        await rows.load()
+        watch = Watch(rows, store, inbox, look_s=settings.look_s, wall=wall)
+        await watch.mend()
+        timers = cls(rows, inbox, settings, timezone=timezone, wall=wall)
+
+        async def live() -> None:
+            await timers._begun.wait()
+            await watch.live()
+
+        async with own_tasks() as tasks:
+            tasks.start_soon(live, name="timers")
+            yield timers
+
+    def now(self) -> float:
+        """Seconds since 1970, by the clock that timers go by."""
+        return self._wall()
+
+    def start(self) -> None:
+        """Tell of what is due, from now on."""
+        self._begun.set()
+
+    # ---- once
+
+    async def set_once(
+        self, chat_key: ChatKey, due: float, text: str, *, temporary: bool = False
+    ) -> TimerRow:
+        """Wake a chat's agent at a time (seconds since 1970; 0 is now). A chat has one temporary
+        timer: the next takes its place. Raises `TimerRefused`."""
+        now = self._wall()
+        due = due or now
+        if not now - _PAST_S <= due < float("inf"):
+            raise TimerRefused(f"the time {due:.0f} is over: it is {now:.0f} (seconds since 1970)")
+        if due > now + _FUTURE_S:
+            raise TimerRefused(f"the time {due:g} is over a hundred years away")
+        old = [each for each in self.of_chat(chat_key) if temporary and each.kind == TEMPORARY]
+        kind = TEMPORARY if temporary else ONCE
+        row = self._new(chat_key, kind, text, due=due, freed=len(old))
+        for each in old:
+            await self._rows.forget(each)
+        await self._rows.keep(row)
+        return row
+
+    def of_chat(self, chat_key: ChatKey) -> list[TimerRow]:
+        """A chat's timers that come once, by their times."""
+        found = [
+            row for row in self._rows.all() if row.kind != RECURRING and row.chat_key == chat_key
+        ]
+        return sorted(found, key=lambda row: row.due)
+
+    async def clear(self, chat_key: ChatKey, *, temporary: bool | None = None) -> int:
+        """Forget a chat's timers that come once: all, the temporary one, or the others."""
+        found = [
+            row
+            for row in self.of_chat(chat_key)
+            if temporary is None or temporary == (row.kind == TEMPORARY)
+        ]
+        for row in found:
+            await self._rows.forget(row)
+        return len(found)
+
+    async def forget(self, chat_key: ChatKey, timer_id: str) -> bool:
+        """Forget one timer of a chat, whatever its kind; False where it has none of the id."""
+        row = self._rows.get(timer_id)
+        if row is None or row.chat_key != chat_key:
+            return False
+        await self._rows.forget(row)
+        return True
+
+    async def reword(self, made: Callable[[str], str]) -> int:
+        """Put other words in the place of those of all timers; how many were changed."""
+        changed = 0
+        for row in self._rows.all():
+            after = replace(row, text=made(row.text), title=made(row.title))
+            if after != row:
+                await self._rows.keep(after)
+                changed += 1
+        return changed
+
+    # ---- again and again
+
+    async def create(
+        self, chat_key: ChatKey, schedule: Schedule, text: str, *, title: str = ""
+    ) -> TimerRow:
+        """Wake a chat's agent whenever the schedule says so. Raises `TimerRefused`."""
+        row = self._new(chat_key, RECURRING, text, title=title)
+        row = self._scheduled(row, schedule)
+        await self._rows.keep(row)
+        return row
+
+    async def update(
+        self,
+        timer_id: str,
+        *,
+        schedule: Schedule | None = None,
+        text: str | None = None,
+        title: str | None = None,
+    ) -> TimerRow:
+        """Change a recurring timer; None leaves a part as it is. Raises `TimerRefused`."""
+        row = self._recurring(timer_id)
+        if text is not None:
+            row = replace(row, text=self._checked(text))
+        if title is not None:
+            row = replace(row, title=title[:_TITLE_CHARS])
+        if schedule is not None and schedule != schedule_of(row):
+            row = self._scheduled(row, schedule)
+        await self._rows.keep(row)
+        return row
+
+    async def pause(self, timer_id: str) -> TimerRow:
+        """Tell no more of a recurring timer until `resume`. Raises `TimerRefused`."""
+        row = replace(self._recurring(timer_id), state=PAUSED, due=0.0)
+        await self._rows.keep(row)
+        return row
+
+    async def resume(self, timer_id: str) -> TimerRow:
+        """Tell of a recurring timer again, from now on. Raises `TimerRefused`."""
+        row = self._recurring(timer_id)
+        if row.state == PAUSED:
+            row = self._scheduled(replace(row, state=ACTIVE), schedule_of(row))
+            await self._rows.keep(row)
+        return row
+
+    async def run_now(self, timer_id: str) -> TimerRow:
+        """Tell of a recurring timer at once, besides its times. Raises `TimerRefused`."""
+        row = self._recurring(timer_id)
+        await self._inbox.note(
+            row.chat_key,
+            sentence(replace(row, due=0.0), self._wall()),
+            to_bot=True,
+            unique_id=f"timer:{timer_id}:now:{uuid.uuid4().hex}",
+            beside=lambda seq: (self._rows.put(replace(row, record_seq=seq)),),
+        )
+        return self._rows.get(timer_id) or row
+
+    async def delete(self, timer_id: str) -> bool:
+        """Forget a recurring timer; False where there is none."""
+        row = self.get(timer_id)
+        if row is not None:
+            await self._rows.forget(row)
+        return row is not None
+
+    def get(self, timer_id: str) -> TimerRow | None:
+        """One recurring timer."""
+        row = self._rows.get(timer_id)
+        return row if row is not None and row.kind == RECURRING else None
+
+    def recurring(self, chat_key: ChatKey | None = None) -> list[TimerRow]:
+        """The recurring timers of a chat, or of all, in the order in which they were made."""
+        return [
+            row
+            for row in self._rows.all()
+            if row.kind == RECURRING and chat_key in (None, row.chat_key)
+        ]
+
+    def _new(
+        self, chat_key: ChatKey, kind: str, text: str, *, freed: int = 0, **more: Any
+    ) -> TimerRow:
+        text = self._checked(text)
+        most = self._settings.per_chat
+        if sum(row.chat_key == chat_key for row in self._rows.all()) - freed >= most:
+            raise TimerRefused(f"{chat_key} has {most} timers: delete one before the next")
+        if len(self._rows) - freed >= self._settings.in_all:
+            raise TimerRefused(f"there are {len(self._rows)} timers: no more can be set")
+        return TimerRow(
+            timer_id=uuid.uuid4().hex[:12],
+            chat_key=chat_key,
+            kind=kind,
+            state=ACTIVE,
+            text=text,
+            title=str(more.pop("title", ""))[:_TITLE_CHARS],
+            created=self._wall(),
+            **more,
+        )
+
+    def _checked(self, text: str) -> str:
+        text, most = text.strip(), self._settings.text_chars
+        if not text or len(text) > most:
+            raise TimerRefused(f"a text of {len(text)} characters: expected 1 to {most}")
+        return text
+
+    def _scheduled(self, row: TimerRow, schedule: Schedule) -> TimerRow:
+        due = schedule.next_after(self._wall())
+        if due is None:
+            raise TimerRefused(f"{schedule.cron!r}: no such time ever comes")
+        return replace(
+            row,
+            cron=schedule.cron,
+            timezone=schedule.timezone,
+            workdays=schedule.workdays.value,
+            due=due if row.state == ACTIVE else 0.0,
+        )
+
+    def _recurring(self, timer_id: str) -> TimerRow:
+        row = self.get(timer_id)
+        if row is None:
+            raise TimerRefused(f"there is no recurring timer {timer_id!r}")
+        return row

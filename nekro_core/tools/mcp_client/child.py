@@ -1,0 +1,158 @@
+"""A server in a process of its own: a line of JSON each way over its stdin and stdout.
+
+As `mcp.client.stdio`, with bounds: a line that never ends would fill the memory there. The server
+gets the few variables of the environment that every program needs, and its own.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
+"""
+
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager, suppress
+
+import anyio
+from anyio.abc import Process
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from loguru import logger
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from nekro_core.system.child_processes import may_die
+from nekro_core.tools.mcp_client.configuration import ServerConfig
+from nekro_core.tools.mcp_client.shallow import shallow
+
+_END_S = 0.5
+"""How long a server has to end after its stdin was closed, and again after SIGTERM."""
+_LOGGED_LINES = 200
+_LOGGED_CHARS = 500
+
+Streams = tuple[
+    MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
+]
+
+
+@asynccontextmanager
+async def child_process(
+    server: ServerConfig, max_bytes: int, ended: Callable[[], None]
+) -> AsyncIterator[Streams]:
+    """Start it; leaving ends it with all that it started. When it dies, or writes a line of more
+    than ``max_bytes``, its messages end and ``ended`` is called. Raises `OSError`."""
+    process = await anyio.open_process(
+        [server.command, *server.args],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**get_default_environment(), **server.env},
+        cwd=server.cwd or None,
+        start_new_session=True,
+    )
+    may_die(process)
+    incoming, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
+    try:
+        async with anyio.create_task_group() as tasks, messages, outgoing:
+            tasks.start_soon(_read, process, incoming, server.name, max_bytes, ended)
+            tasks.start_soon(_write, process, sent, incoming)
+            tasks.start_soon(_log, process, server)
+            try:
+                yield messages, outgoing
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _end(process)
+                tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await process.aclose()
+
+
+async def _read(
+    process: Process,
+    incoming: MemoryObjectSendStream[SessionMessage | Exception],
+    name: str,
+    max_bytes: int,
+    ended: Callable[[], None],
+) -> None:
+    assert process.stdout is not None
+    pieces: list[bytes] = []
+    length = 0
+    async with incoming:
+        with ExitStack() as stack, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            stack.callback(ended)
+            async for chunk in process.stdout:
+                *whole, rest = chunk.split(b"\n")
+                for line in whole:
+                    pieces.append(line)
+                    if message := _message(b"".join(pieces), name):
+                        await incoming.send(message)
+                    pieces, length = [], 0
+                pieces.append(rest)
+                length += len(rest)
+                if length > max_bytes:
+                    logger.error("MCP server {}: it sent a line of over {} bytes", name, max_bytes)
+                    return
+
+
+def _message(line: bytes, name: str) -> SessionMessage | None:
+    """The message of a line. Servers print other things too: those are passed over."""
+    if not line.strip():
+        return None
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(shallow(line), by_name=False))
+    except ValueError:
+        logger.debug("MCP server {}: a line on its stdout is no message", name)
+        return None
+
+
+async def _write(
+    process: Process,
+    sent: MemoryObjectReceiveStream[SessionMessage],
+    incoming: MemoryObjectSendStream[SessionMessage | Exception],
+) -> None:
+    assert process.stdin is not None
+    async with sent:
+        try:
+            async for each in sent:
+                text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await process.stdin.send(f"{text}\n".encode())
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            # It reads no more: whoever waits for an answer must not wait for ever.
+            await incoming.aclose()
+
+
+async def _log(process: Process, server: ServerConfig) -> None:
+    """What it says on stderr is for the operator; a server that says too much is heard no more."""
+    assert process.stderr is not None
+    lines = 0
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        async for chunk in process.stderr:
+            for line in chunk.decode(errors="replace").splitlines():
+                lines += 1
+                if lines <= _LOGGED_LINES and line.strip():
+                    told = server.without_secrets(line.strip())[:_LOGGED_CHARS]
+                    logger.debug("MCP server {}: {}", server.name, told)
+
+
+async def _end(process: Process) -> None:
+    if process.stdin is not None:
+        with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await process.stdin.aclose()
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if await _gone(process):
+            break
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+    await _gone(process)
+    # What it started and left behind goes too.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+async def _gone(process: Process) -> bool:
+    # Not process.wait(): that waits for pipes too, which a grandchild may hold open.
+    with anyio.move_on_after(_END_S):
+        while process.returncode is None:  # noqa: ASYNC110 - its pipes tell nothing of it
+            await anyio.sleep(0.01)
+    return process.returncode is not None

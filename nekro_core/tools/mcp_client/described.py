@@ -1,0 +1,218 @@
+"""A server's tools as tools of ours."""
+
+import json
+import keyword
+import re
+import sys
+import unicodedata
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mcp_types import Tool as RemoteTool
+
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.tools.mcp_client.configuration import ServerConfig
+from nekro_core.tools.names import is_free_name
+from nekro_core.tools.outcome import ToolFailure
+from nekro_core.tools.schema import converter
+from nekro_core.tools.tool import REQUIRED, Parameter, Tool, ToolKind
+
+Call = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+"""Calls a tool of the server by its own name."""
+
+_MAX_TEXT = 4000
+"""Characters of a description; longer ones are manuals."""
+_LEAST_TEXT = 80
+"""Characters of each parameter's description, however many there are."""
+_MAX_SCHEMA = 16_000
+"""Characters of a tool's schema; of a longer one the parameters are taken without theirs."""
+_MAX_NAME = 64
+_MAX_PARAMETERS = 64
+_MAX_CHOICES = 12
+_MAX_DEPTH = 4
+_PLAIN: Mapping[str, tuple[str, Any]] = {
+    "string": ("str", str),
+    "integer": ("int", int),
+    "number": ("float", float),
+    "boolean": ("bool", bool),
+    "object": ("dict", dict[str, Any]),
+    "array": ("list", list[Any]),
+    "null": ("None", Any),
+}
+
+
+def module_of(name: str, taken: Collection[str] = ()) -> str:
+    """The short name under which a server's tools are called: an identifier that hides nothing."""
+    module = _identifier(name, "server")
+    if not is_free_name(module) or module in sys.stdlib_module_names:
+        module = f"mcp_{module}"
+    return _unique(module, taken)
+
+
+def tools_of(
+    remote: Sequence[RemoteTool], server: ServerConfig, module: str, call: Call, timeout_s: float
+) -> list[Tool]:
+    """The tools, in the server's order; of two with one name the first.
+
+    They are called ``module.name`` and never by a bare name, so that no server takes the name of a
+    plugin's tool.
+    """
+    found: dict[str, Tool] = {}
+    taken: set[str] = set()
+    for each in remote:
+        if each.name and each.name not in found:
+            python_name = _unique(_identifier(each.name, "tool"), taken)
+            taken.add(python_name)
+            found[each.name] = _tool(each, python_name, server, module, call, timeout_s)
+    return list(found.values())
+
+
+def _tool(
+    remote: RemoteTool,
+    python_name: str,
+    server: ServerConfig,
+    module: str,
+    call: Call,
+    timeout_s: float,
+) -> Tool:
+    schema = _object(remote.input_schema)
+    parameters, names = _parameters(schema)
+    order = tuple(each.name for each in parameters)
+    optional = {each.name for each in parameters if not each.required}
+    name = remote.name
+
+    async def handler(_ctx: AgentCtx, *args: Any, **kwargs: Any) -> Any:
+        bound = {**dict(zip(order, args, strict=False)), **kwargs}
+        given = {
+            names.get(key, key): value
+            for key, value in bound.items()
+            if value is not None or key not in optional
+        }
+        try:
+            json.dumps(given)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ToolFailure(f"an argument cannot be written as JSON: {error}") from None
+        return await call(name, given)
+
+    told = server.without_secrets(_bounded(remote.description or remote.title or "", _MAX_TEXT))
+    told = _printable(told)
+    first, _, rest = told.strip().partition("\n")
+    return Tool(
+        name=f"{module}.{python_name}",
+        python_name=python_name,
+        module=module,
+        owner=f"mcp.{module}",
+        kind=ToolKind.TOOL,
+        handler=handler,
+        description=first or python_name,
+        summary=first or python_name,
+        details=rest.strip(),
+        parameters=parameters,
+        visibility=server.visibility,
+        where=f"MCP server {server.name}",
+        timeout_s=timeout_s,
+        needs_chat=False,
+        for_small_models=False,
+    )
+
+
+def _parameters(
+    schema: Mapping[str, Any],
+) -> tuple[tuple[Parameter, ...], Mapping[str, str]]:
+    """What Python sees, required ones first, and the server's own name of each."""
+    properties = _object(schema.get("properties"))
+    wanted = schema.get("required")
+    required = set(map(str, wanted)) if isinstance(wanted, list) else set()
+    shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+    made: list[Parameter] = []
+    names: dict[str, str] = {}
+    taken = list(properties.items())[:_MAX_PARAMETERS]
+    for own, told in taken:
+        name = _unique(_identifier(own, "argument"), names)
+        names[name] = own
+        each = _parameter(name, own, _object(told), shared, own in required)
+        most = max(_MAX_TEXT // len(taken), _LEAST_TEXT)
+        made.append(replace(each, description=_printable(_bounded(each.description, most))))
+    if sum(len(json.dumps(each.schema)) for each in made) > _MAX_SCHEMA:
+        made = [replace(each, schema={}) for each in made]
+    made.sort(key=lambda each: not each.required)
+    return tuple(made), names
+
+
+def _parameter(
+    name: str, own: str, told: Mapping[str, Any], shared: Mapping[str, Any], required: bool
+) -> Parameter:
+    text, annotation = _type(told)
+    default = told.get("default")
+    schema = {key: value for key, value in told.items() if key != "description"}
+    if "$ref" in json.dumps(schema):
+        schema |= shared
+    described = str(told.get("description") or "")
+    if name != own:
+        described = f"{described} ({own!r} to the server)".strip()
+    return Parameter(
+        name=name,
+        annotation=annotation,
+        type_text=text if required or text in ("", "Any") or "None" in text else f"{text} | None",
+        schema=schema,
+        description=described,
+        default=REQUIRED if required else default,
+        convert=_convert(annotation, required=required),
+    )
+
+
+def _convert(annotation: Any, *, required: bool) -> Callable[[Any], Any] | None:
+    if annotation is Any:
+        return None
+    return converter(annotation if required else annotation | None)
+
+
+def _type(schema: Mapping[str, Any], depth: int = 0) -> tuple[str, Any]:
+    """A JSON Schema as Python: how it is written, and what is checked here. The server checks the
+    rest."""
+    if depth > _MAX_DEPTH:
+        return "Any", Any
+    choices = schema.get("enum")
+    if isinstance(choices, list) and choices and len(choices) <= _MAX_CHOICES:
+        return f"Literal[{', '.join(map(repr, choices))}]", Any
+    several = schema.get("anyOf") or schema.get("oneOf")
+    if isinstance(several, list) and several:
+        texts = dict.fromkeys(_type(_object(each), depth + 1)[0] for each in several[:_MAX_CHOICES])
+        return " | ".join(texts), Any
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        known = [_PLAIN[each][0] for each in kind if isinstance(each, str) and each in _PLAIN]
+        return " | ".join(known) or "Any", Any
+    if kind == "array":
+        inner = _type(_object(schema.get("items")), depth + 1)[0]
+        return ("list" if inner == "Any" else f"list[{inner}]"), list[Any]
+    return _PLAIN.get(kind, ("Any", Any)) if isinstance(kind, str) else ("Any", Any)
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _identifier(name: str, instead: str) -> str:
+    # Python reads names in this form: another one would be bound to what nobody can write.
+    clean = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", name)).strip("_")[:_MAX_NAME]
+    for fitting in (clean, f"{instead}_{clean}"):
+        if fitting.isidentifier():
+            return f"{fitting}_" if keyword.iskeyword(fitting) else fitting
+    return instead
+
+
+def _unique(name: str, taken: Collection[str]) -> str:
+    unique, number = name, 2
+    while unique in taken:
+        unique, number = f"{name}_{number}", number + 1
+    return unique
+
+
+def _printable(text: str) -> str:
+    return "".join(each for each in text if each.isprintable() or each in "\n\t")
+
+
+def _bounded(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,0 +1,120 @@
+"""A server over streamable HTTP, or over the stream of events that servers before 2025 had."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+
+from nekro_core.tools.mcp_client.configuration import ServerConfig
+from nekro_core.tools.mcp_client.shallow import shallow
+
+_ANSWER_S = 300.0
+"""Longest silence within an answer; a call has its own limit."""
+
+
+@asynccontextmanager
+async def remote_server(
+    server: ServerConfig, *, connect_s: float, max_bytes: int
+) -> AsyncIterator[Any]:
+    """The two streams of a session. An answer of more than ``max_bytes`` breaks off. No redirect is
+    followed: the headers are for this server alone."""
+
+    def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
+        del headers, timeout, auth  # what the package would have
+        return httpx2.AsyncClient(
+            headers={**server.headers, "Accept-Encoding": "identity"},
+            timeout=httpx2.Timeout(connect_s, read=_ANSWER_S),
+            transport=_Bounded(httpx2.AsyncHTTPTransport(retries=0), max_bytes),
+            trust_env=False,
+        )
+
+    if server.sse:
+        async with sse_client(server.url, httpx_client_factory=client) as streams:
+            yield streams
+        return
+    async with (
+        client() as http_client,
+        streamable_http_client(
+            server.url, http_client=http_client, max_sse_event_size=max_bytes
+        ) as streams,
+    ):
+        yield streams
+
+
+class _Bounded(httpx2.AsyncBaseTransport):
+    """Answers of which no more than so many bytes are read; a stream of events has no end of its
+    own and is bounded line by line. In both what is nested too deeply is made readable."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, max_bytes: int) -> None:
+        self._inner = inner
+        self._max_bytes = max_bytes
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._inner.handle_async_request(request)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        if response.headers.get("content-encoding", "identity") != "identity":
+            await response.aclose()
+            raise httpx2.ReadError("the answer is compressed, which nobody asked for")
+        events = "text/event-stream" in response.headers.get("content-type", "")
+        kind = _Lines if events else _Whole
+        response.headers.pop("content-length", None)
+        response.stream = kind(response.stream, self._max_bytes)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Lines(httpx2.AsyncByteStream):
+    """A stream of events, line by line: one is a message."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, max_bytes: int) -> None:
+        self._inner = inner
+        self._max_bytes = max_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces: list[bytes] = []
+        length = 0
+        async for chunk in self._inner:
+            *whole, rest = chunk.split(b"\n")
+            for line in whole:
+                yield _readable(b"".join((*pieces, line))) + b"\n"
+                pieces, length = [], 0
+            pieces.append(rest)
+            length += len(rest)
+            if length > self._max_bytes:
+                raise httpx2.ReadError("the answer is too long")
+        yield b"".join(pieces)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _readable(line: bytes) -> bytes:
+    """A line of a stream of events. Source: the HTML standard, "Server-sent events"."""
+    name, colon, value = line.partition(b":")
+    return name + colon + shallow(value) if name == b"data" else line
+
+
+class _Whole(httpx2.AsyncByteStream):
+    """An answer of one message."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, max_bytes: int) -> None:
+        self._inner = inner
+        self._max_bytes = max_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces: list[bytes] = []
+        left = self._max_bytes
+        async for chunk in self._inner:
+            pieces.append(chunk)
+            left -= len(chunk)
+            if left < 0:
+                raise httpx2.ReadError("the answer is too long")
+        yield shallow(b"".join(pieces))
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

@@ -1,0 +1,103 @@
+"""What a call of a server's tool gave, as a result of ours."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Any
+
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+
+from nekro_core.tools.content import MAX_MEDIUM_BYTES
+from nekro_core.tools.content import AudioContent as Sound
+from nekro_core.tools.content import ImageContent as Picture
+from nekro_core.tools.mcp_client.configuration import ServerConfig
+from nekro_core.tools.media import Medium
+from nekro_core.tools.outcome import Returned, ReturnedMedia, ToolFailure
+
+_MAX_CHARS = 4 * 1024 * 1024
+_MAX_FAULT = 2000
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_SOUNDS = {
+    "audio/wav": "wav",
+    "audio/x-wav": "wav",
+    "audio/wave": "wav",
+    "audio/mpeg": "mp3",
+    "audio/mp3": "mp3",
+}
+
+
+def outcome_of_result(result: CallToolResult, server: ServerConfig) -> Returned | ReturnedMedia:
+    """The words, with the media that models can see and hear. Structured content goes to the code
+    as it is. The server's secrets are in none of it. Raises `ToolFailure` for an error."""
+    words, media = _read(result.content)
+    text = server.without_secrets("\n".join(words))
+    if result.is_error:
+        raise ToolFailure(text[:_MAX_FAULT] or "the server reports an error and says nothing of it")
+    if len(text) > _MAX_CHARS:
+        raise ToolFailure(f"the result is {len(text)} characters long, over {_MAX_CHARS}")
+    if media:
+        return ReturnedMedia(text, media)
+    structured: Any = result.structured_content
+    if structured is None:
+        return Returned(text)
+    # A list or a number has to stand in an object there, under this name.
+    value = structured["result"] if set(structured) == {"result"} else structured
+    return Returned(_clean(value, server), text)
+
+
+def _read(content: Sequence[Any]) -> tuple[list[str], tuple[Medium, ...]]:
+    words: list[str] = []
+    media: list[Medium] = []
+    for place, each in enumerate(content, 1):
+        match each:
+            case TextContent():
+                words.append(each.text)
+            case ImageContent() | AudioContent():
+                media.append(_medium(place, each.mime_type, each.data))
+            case ResourceLink():
+                words.append(f"[resource] {each.name}: {each.uri}")
+            case EmbeddedResource(resource=BlobResourceContents() as blob):
+                media.append(_medium(place, blob.mime_type or "", blob.blob, str(blob.uri)))
+            case EmbeddedResource(resource=TextResourceContents() as text):
+                words.append(f"[resource] {text.uri}\n{text.text}")
+            case _:
+                words.append(f"[{type(each).__name__}: nothing that can be shown]")
+    return words, tuple(media)
+
+
+def _medium(place: int, mime: str, data: str, name: str = "") -> Medium:
+    kind = mime.partition("/")[0] or "file"
+    try:
+        decoded = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return Medium(place=place, type=kind, mime=mime, name=name, note="it is no valid base64")
+    if len(decoded) > MAX_MEDIUM_BYTES:
+        note = f"{len(decoded)} bytes are too many to show"
+        return Medium(place=place, type=kind, mime=mime, name=name, note=note)
+    shown: Picture | Sound | None = None
+    if mime in _PICTURES:
+        shown = Picture(data=decoded, mime=mime)
+    elif mime in _SOUNDS:
+        shown = Sound(data=decoded, format="wav" if _SOUNDS[mime] == "wav" else "mp3")
+    note = "" if shown else f"{len(decoded)} bytes that cannot be shown"
+    return Medium(place=place, type=kind, mime=mime, name=name, note=note, content=shown)
+
+
+def _clean(value: Any, server: ServerConfig) -> Any:
+    match value:
+        case str():
+            return server.without_secrets(value)
+        case list():
+            return [_clean(each, server) for each in value]
+        case dict():
+            return {_clean(key, server): _clean(each, server) for key, each in value.items()}
+    return value

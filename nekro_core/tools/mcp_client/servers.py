@@ -1,0 +1,218 @@
+"""All MCP servers of the file: started, replaced and ended as it says, while the bot runs."""
+
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Self
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+from loguru import logger
+
+from nekro_core.system.background_tasks import own_tasks
+from nekro_core.tools.mcp_client.configuration import (
+    Configuration,
+    ConfigurationError,
+    ServerConfig,
+    read_configuration,
+)
+from nekro_core.tools.mcp_client.settings import McpSettings
+from nekro_core.tools.mcp_client.state import Phase, ServerState
+from nekro_core.tools.tool import Tool
+
+FILE = "mcp.json"
+STATE_FILE = "mcp_state.json"
+"""Below the data folder; the second is written by the bot, for `nekro mcp servers`."""
+
+Offer = Callable[[str, Iterable[Tool]], Callable[[], None]]
+"""`PluginRegistry.offer`."""
+
+
+class McpServers:
+    """Made by `open`."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        offer: Offer,
+        settings: McpSettings,
+        environment: Mapping[str, str],
+        tasks: TaskGroup,
+    ) -> None:
+        self._file = data_dir / FILE
+        self._state_file = data_dir / STATE_FILE
+        self._offer = offer
+        self._settings = settings
+        self._environment = environment
+        self._tasks = tasks
+        self._running: dict[str, _Running] = {}
+        self._states: dict[str, ServerState] = {}
+        self._seen: tuple[int, int] | None = None
+        self._written = self._state_file.exists()
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        data_dir: Path,
+        offer: Offer,
+        settings: McpSettings | None = None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> AsyncIterator[Self]:
+        """Follow ``mcp.json`` of the folder, whose ``${NAME}`` are filled from ``environment``.
+        Nobody waits for a server; leaving ends them all. What is wrong with one is logged and in
+        its state."""
+        async with own_tasks() as tasks:
+            servers = cls(data_dir, offer, settings or McpSettings(), environment, tasks)
+            tasks.start_soon(servers.follow, name="MCP servers")
+            yield servers
+
+    def states(self) -> tuple[ServerState, ...]:
+        """Every server of the file."""
+        return tuple(self._states.values())
+
+    async def follow(self) -> None:
+        """Do what the file says, whenever somebody writes it. Runs until cancelled."""
+        while True:
+            stamp = _stamp(self._file)  # microseconds
+            if stamp != self._seen:
+                self._seen = stamp
+                await self._apply(await anyio.to_thread.run_sync(self._read))
+            await anyio.sleep(self._settings.look_s)
+
+    def _read(self) -> Configuration | None:
+        try:
+            text = self._file.read_text("utf-8")
+        except FileNotFoundError:
+            return Configuration()
+        except (OSError, UnicodeDecodeError) as error:
+            logger.error("{} cannot be read: {}", FILE, error)
+            return None
+        try:
+            return read_configuration(text, self._environment)
+        except ConfigurationError as error:
+            logger.error("{}: {}; the servers stay as they are", FILE, error)
+            return None
+
+    async def _apply(self, wanted: Configuration | None) -> None:
+        if wanted is None:
+            return
+        servers = {each.name: each for each in wanted.servers}
+        for name in [*self._running]:
+            if servers.get(name) != self._running[name].server:
+                await self._running.pop(name).end()
+                self._states.pop(name, None)
+        for name in [*self._states]:
+            if name not in servers:
+                del self._states[name]
+        for name, reason in wanted.wrong.items():
+            logger.error("{}: {}: {}", FILE, name, reason)
+            self._states[name] = ServerState(name, Phase.WRONG, reason=reason)
+        for server in servers.values():
+            if server.name not in self._running:
+                await self._start(server)
+        if self._states or self._written:
+            self._write_states()
+
+    async def _start(self, server: ServerConfig) -> None:
+        try:
+            # The package takes a second to import: in a thread, and only where there is a server.
+            load = partial(import_module, "nekro_core.tools.mcp_client.connection")
+            made: Any = await anyio.to_thread.run_sync(load)
+            described: Any = import_module("nekro_core.tools.mcp_client.described")
+        except ImportError as error:
+            reason = f'{error.name or error} is missing: pip install "nekro-core[mcp]"'
+            logger.error("MCP server {}: {}", server.name, reason)
+            self._states[server.name] = ServerState(
+                server.name, Phase.WRONG, server.place, 0, reason
+            )
+            return
+        module = described.module_of(server.name, {each.module for each in self._running.values()})
+        running = _Running(server, module)
+        connection = made.Connection(
+            server,
+            module,
+            self._settings,
+            offer=lambda tools: running.offered(self._offer(f"mcp.{module}", tools)),
+            tell=lambda state: self._told(running, state),
+        )
+        self._running[server.name] = running
+        self._tasks.start_soon(running.run, connection.run, name=f"MCP server {server.name}")
+
+    def _told(self, running: "_Running", state: ServerState) -> None:
+        if self._running.get(state.name) is running:
+            self._states[state.name] = state
+            self._write_states()
+
+    def _write_states(self) -> None:
+        self._written = True
+        try:
+            lines = [asdict(state) for state in self._states.values()]
+            self._state_file.write_text(json.dumps(lines, ensure_ascii=False, indent=1), "utf-8")
+        except OSError as error:
+            logger.error("{} cannot be written: {}", STATE_FILE, error)
+
+
+class _Running:
+    """A server's task, and what it has on offer."""
+
+    def __init__(self, server: ServerConfig, module: str) -> None:
+        self.server = server
+        self.module = module
+        self._scope = anyio.CancelScope()
+        self._over = anyio.Event()
+        self._withdraw: Callable[[], None] = lambda: None
+
+    def offered(self, withdraw: Callable[[], None]) -> None:
+        """Its tools are on offer until this is called."""
+        self._withdraw = withdraw
+
+    async def run(self, connect: Callable[[], Any]) -> None:
+        """Until `end`."""
+        try:
+            with self._scope:
+                await connect()
+        finally:
+            self._withdraw()
+            self._over.set()
+
+    async def end(self) -> None:
+        """End it, and wait until its process is gone."""
+        self._scope.cancel()
+        await self._over.wait()
+
+
+def read_states(data_dir: Path) -> list[Mapping[str, Any]]:
+    """What the bot of this folder wrote last."""
+    try:
+        found: list[Mapping[str, Any]] = json.loads((data_dir / STATE_FILE).read_text("utf-8"))
+    except FileNotFoundError:
+        return []
+    return found
+
+
+def told_of_servers(data_dir: Path) -> str:
+    """A line for each server, for the operator to read. The bot of the folder wrote them last."""
+    states = read_states(data_dir)
+    if not states:
+        return f"there are no MCP servers; they are named in {data_dir / FILE}"
+    lines = []
+    for each in states:
+        tools = f", {each['tools']} tools" if each["phase"] == Phase.READY else ""
+        why = f": {each['reason']}" if each["reason"] else ""
+        lines.append(f"{each['name']}  {each['phase']}{tools}{why}  ({each['place']})")
+    return "\n".join(lines)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        status = path.stat()
+    except OSError:
+        return (0, -1)
+    return (status.st_mtime_ns, status.st_size)

@@ -1,0 +1,247 @@
+"""What a stranger can make the web server keep: not much, and not for long."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+import uvicorn
+from anyio.abc import SocketStream
+from starlette.requests import HTTPConnection
+from uvicorn.server import ServerState
+
+from nekro_core.app.http_limits import BoundedHttp
+
+Connect = Callable[[], Any]
+
+
+class Hasty(BoundedHttp):
+    head_s = 0.3
+    untaken_s = 0.4
+    most_connections = 3
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    """Says how much came."""
+    size, more = 0, True
+    while more:
+        message = await receive()
+        size, more = size + len(message.get("body", b"")), message.get("more_body", False)
+    length = str(len(str(size))).encode()
+    headers = [(b"content-length", length)]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": str(size).encode()})
+
+
+@asynccontextmanager
+async def served(
+    protocol: type[BoundedHttp], app: Callable[..., Any] = application
+) -> AsyncIterator[Connect]:
+    config = uvicorn.Config(app, http=protocol, log_config=None)
+    state = ServerState()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: protocol(config=config, server_state=state, app_state={}), "127.0.0.1", 0
+    )
+    port = server.sockets[0].getsockname()[1]
+    try:
+        yield lambda: anyio.connect_tcp("127.0.0.1", port)
+    finally:
+        server.close()
+
+
+async def answer(stream: SocketStream) -> bytes:
+    """All that comes until the other side closes or is silent for a moment."""
+    said = b""
+    with anyio.move_on_after(5):
+        try:
+            while not said.endswith(b"\r\n\r\n") and b"\r\n\r\n" not in said:
+                said += await stream.receive()
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            pass
+    return said
+
+
+async def is_closed(stream: SocketStream) -> bool:
+    with anyio.fail_after(30):
+        try:
+            while True:
+                await stream.receive()
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            return True
+
+
+HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.mark.parametrize(
+    ("beginning", "again"),
+    [
+        (b"GET /", b"a"),
+        (HEAD + b"X-", b"a"),
+        (HEAD + b"X: ", b"a"),
+        (HEAD, b"X: y\r\n"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;", b"a"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX: ", b"a"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", b"X: y\r\n"),
+    ],
+    ids=["address", "name", "value", "headers", "chunk extension", "trailer", "trailers"],
+)
+async def test_nothing_endless_is_kept(beginning: bytes, again: bytes) -> None:
+    async with served(BoundedHttp) as connect, await connect() as stream:
+        sent = 0
+        with anyio.fail_after(30):
+            try:
+                await stream.send(beginning)
+                while sent < 32:
+                    await stream.send(again * 65_536)
+                    sent += 1
+            except anyio.BrokenResourceError:
+                pass
+        assert sent < 32, "it would have gone on"
+
+
+@pytest.mark.parametrize("beginning", [b"", b"GET / HTTP/1.1\r\nHost: "])
+async def test_who_does_not_get_to_the_point_is_sent_away(beginning: bytes) -> None:
+    async with served(Hasty) as connect, await connect() as stream:
+        if beginning:
+            await stream.send(beginning)
+        assert await is_closed(stream)
+
+
+async def test_more_than_there_is_room_for_are_refused_at_once() -> None:
+    async with served(Hasty) as connect:
+        first = [await connect() for _ in range(3)]
+        for stream in first:
+            await stream.send(HEAD + b"Content-Length: 9\r\n\r\n")
+        await anyio.sleep(0.05)
+        async with await connect() as one_more:
+            assert await is_closed(one_more)
+        for stream in first:
+            await stream.send(b"123456789")
+            assert (await answer(stream)).endswith(b"9")
+            await stream.aclose()
+
+
+class Patient(BoundedHttp):
+    most_connections = 3
+
+
+@pytest.mark.parametrize("beginning", [b"", b"GET /", HEAD + b"Content-Length: 0\r\n\r\n"])
+async def test_who_asks_nothing_makes_room_for_who_does(beginning: bytes) -> None:
+    async with served(Patient) as connect:
+        held = [await connect() for _ in range(3)]
+        for stream in held:
+            await stream.send(beginning or b"\r\n")
+            if beginning.startswith(HEAD):
+                assert (await answer(stream)).endswith(b"0")
+        with anyio.fail_after(5):  # far sooner than the 10 s that a head may take
+            for _ in range(6):
+                async with await connect() as owner:
+                    await owner.send(HEAD + b"Content-Length: 2\r\n\r\nab")
+                    assert (await answer(owner)).endswith(b"\r\n\r\n2")
+            # The longest silent one has gone, the others stand.
+            assert await is_closed(held[0])
+        for stream in held:
+            await stream.aclose()
+
+
+async def answers_early(scope: Any, receive: Any, send: Any) -> None:
+    """Reads nothing."""
+    headers = [(b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.mark.parametrize(
+    ("head", "then"),
+    [
+        (HEAD + b"Content-Length: 1000000000\r\n\r\n", b"a"),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n"),
+        (HEAD + b"Content-Length: 0\r\n\r\n", b"\r\n"),
+    ],
+)
+async def test_nobody_holds_a_connection_after_the_answer(head: bytes, then: bytes) -> None:
+    # uvicorn forgets its own limit, 5 s without a request, as soon as any byte comes.
+    async with served(Hasty, answers_early) as connect, await connect() as stream:
+        await stream.send(head)
+        assert b" 401 " in await answer(stream)
+        with anyio.fail_after(Hasty.head_s + 2):
+            try:
+                while True:
+                    await stream.send(then)
+                    with anyio.move_on_after(0.05):
+                        await stream.receive()
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                pass
+
+
+async def test_a_large_body_and_a_second_request_are_fine() -> None:
+    body = b"b" * 3_000_000
+    chunked = b"".join(b"400\r\n" + b"c" * 1024 + b"\r\n" for _ in range(1000)) + b"0\r\n\r\n"
+    async with served(Hasty) as connect, await connect() as stream:
+        await stream.send(HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        assert (await answer(stream)).endswith(b"\r\n\r\n3000000")
+        await anyio.sleep(Hasty.head_s * 1.5)  # a pause between requests is another limit's
+        await stream.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunked)
+        assert (await answer(stream)).endswith(b"\r\n\r\n1024000")
+
+
+async def test_an_answer_that_nobody_takes_is_not_kept() -> None:
+    lost = asyncio.Event()
+
+    class Watched(Hasty):
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            lost.set()
+
+    async def large(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"content-length", b"20000000"), (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": bytes(20_000_000)})
+
+    async with served(Watched, large) as connect, await connect() as deaf:
+        await deaf.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        with anyio.fail_after(30):
+            await lost.wait()
+
+
+async def reads_cookies(scope: Any, receive: Any, send: Any) -> None:
+    """As every framework does, NoneBot's driver among them, before anybody asks for a token."""
+    shown = str(HTTPConnection(scope).cookies).encode()
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.send", "bytes": shown})
+        await send({"type": "websocket.close"})
+        return
+    headers = [(b"content-length", str(len(shown)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": shown})
+
+
+UPGRADE = (
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+)
+
+
+@pytest.mark.parametrize("head", [HEAD, UPGRADE])
+@pytest.mark.parametrize("many", [b"\\" * 60_000, b'\\"' * 30_000])
+async def test_no_cookie_takes_long_to_read(head: bytes, many: bytes) -> None:
+    async with served(BoundedHttp, reads_cookies) as connect, await connect() as stream:
+        began = anyio.current_time()
+        await stream.send(head + b'Cookie: a=1; b="' + many + b'"; c="x\\054y"; d=2\r\n\r\n')
+        said = await answer(stream)
+        with anyio.move_on_after(1):
+            said += await stream.receive()
+        assert anyio.current_time() - began < 2
+        assert b"'a': '1'" in said
+        assert b"'d': '2'" in said
+
+
+async def test_a_quoted_cookie_is_handed_on() -> None:
+    async with served(BoundedHttp, reads_cookies) as connect, await connect() as stream:
+        await stream.send(HEAD + b'Cookie: c="x\\054y"\r\n\r\n')
+        assert b"'c': 'x,y'" in await answer(stream)

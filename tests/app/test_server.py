@@ -1,0 +1,15 @@
+"""What the process sets for as long as a bot runs in it."""
+
+import sys
+
+import pytest
+
+from nekro_core.app.server import SWITCH_S, quick_switches
+
+
+def test_threads_give_way_to_the_event_loop_soon_while_a_bot_runs() -> None:
+    before = sys.getswitchinterval()
+    with quick_switches():
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_S)
+    assert sys.getswitchinterval() == pytest.approx(before)
+    assert before > SWITCH_S

@@ -1,0 +1,125 @@
+"""Kills a command that changes plugins at each of its steps on the disk, and looks what is left.
+
+A program of its own, since it forks: ``python -m tests.cli.plugin_kit.killed FOLDER``. A step is what Python
+announces before it does it (an audit event): a rename, a deletion, a file that is opened.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from loguru import logger
+
+from nekro_core.cli.plugin_kit.install import Installer
+from nekro_core.cli.plugin_kit.installed import Records, finish
+from nekro_core.cli.plugin_kit.sources import parse
+from nekro_core.plugins.host.moving_files import NOTE, settle
+from nekro_core.plugins.host.switches import Choices
+from nekro_core.plugins.packages import PackageShelf
+
+STEPS = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree", "open")
+MOST = 400
+DATA = {"d", "e", "f"}
+
+
+def installer(data: Path) -> Installer:
+    return Installer(
+        data_dir=data, shelf=PackageShelf(data), ask=lambda _: True, say=lambda _: None
+    )
+
+
+def own_of(data: Path) -> Path:
+    """Where the plugin keeps what it has."""
+    return data / "plugin_data" / "ann.cup"
+
+
+def write(folder: Path, text: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "__init__.py").write_text(
+        "from nekro_core.api.plugin import NekroPlugin\n"
+        'plugin = NekroPlugin("cup", "cup", "", "1", "ann", "")\n'
+    )
+    for name in "abc":
+        (folder / f"{name}.txt").write_text(text)
+
+
+def killed_at(step: int, change: Callable[[], object]) -> bool:
+    """Whether the child was killed before the change was through."""
+    child = os.fork()
+    if not child:
+        left = step
+
+        def count(event: str, arguments: tuple[object, ...]) -> None:
+            nonlocal left
+            if event in STEPS and not (event == "open" and arguments[1] in ("r", "rb")):
+                left -= 1
+                if left < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(count)
+        change()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if not os.WIFSIGNALED(status):
+        assert os.waitstatus_to_exitcode(status) == 0, "the change failed by itself"
+    return os.WIFSIGNALED(status)
+
+
+def look(data: Path, step: int, *, may_be_gone: bool) -> str:
+    """What lies there, after a start of the bot or a command put it right."""
+    if step % 2:
+        settle(data)
+    finish(data)
+    place = data / "plugins" / "cup"
+    found = {each.name: each.read_text() for each in place.glob("*.txt")} if place.exists() else {}
+    texts = set(found.values())
+    whole = len(found) == 3 and len(texts) == 1 and (place / "__init__.py").exists()
+    assert whole or (may_be_gone and not place.exists()), f"step {step}: {found}"
+    assert Choices(data).wanted("local/cup"), f"step {step}: it is off"
+    records = Records(data)
+    assert ("local/cup" in records.all()) == bool(found), f"step {step}: {records.all()}"
+    assert records.changed_since("local/cup") == [], f"step {step}"
+    assert not (data / NOTE).exists(), f"step {step}"
+    return texts.pop() if texts else "gone"
+
+
+def main(folder: Path) -> None:
+    """Update, remove (with data: erase) and install, each killed at each step; prints what was
+    found how often."""
+    logger.remove()
+    source = folder / "cup"
+    for name in ("update", "remove", "erase", "install"):
+        seen: list[str] = []
+        for step in range(MOST):
+            data = folder / f"{name}{step}"
+            write(source, "old")
+            if name != "install":
+                installer(data).install(parse(str(source)))
+                own_of(data).mkdir(parents=True)
+                for each in DATA:
+                    (own_of(data) / each).write_text(each)
+            write(source, "new")
+            change: dict[str, Callable[[], object]] = {
+                "update": lambda data=data: installer(data).update("cup"),  # type: ignore[misc]
+                "remove": lambda data=data: installer(data).remove("cup"),  # type: ignore[misc]
+                "erase": lambda data=data: installer(data).remove("cup", data=True),  # type: ignore[misc]
+                "install": lambda data=data: installer(data).install(parse(str(source))),  # type: ignore[misc]
+            }
+            killed = killed_at(step, change[name])
+            seen.append(look(data, step, may_be_gone=name != "update"))
+            kept = {path.name for path in own_of(data).glob("*")}
+            if name != "install":
+                assert kept == (set() if name == "erase" and seen[-1] == "gone" else DATA), step
+                assert own_of(data).exists() == bool(kept), step
+            if not killed:
+                break
+        else:
+            raise AssertionError(f"{name} is not through after {MOST} steps")
+        counts = " ".join(f"{what}={seen.count(what)}" for what in sorted(set(seen)))
+        print(f"{name} {len(seen)} {seen[0]}>{seen[-1]} {counts}", flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

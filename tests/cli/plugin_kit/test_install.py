@@ -1,0 +1,425 @@
+"""Plugins come from folders, zips and git, and go again; what is wrong with one changes nothing."""
+
+import json
+import stat
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.cli.plugin_kit.files import FilesRefused
+from nekro_core.cli.plugin_kit.inspect import look
+from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
+from nekro_core.cli.plugin_kit.installed import Records
+from nekro_core.cli.plugin_kit.sources import SourceRefused, parse
+from nekro_core.cli.plugin_kit.unpack import unpack
+from nekro_core.plugins.host.moving_files import NOTE, Moving, moving
+from nekro_core.plugins.host.switches import read_list
+from nekro_core.plugins.packages import (
+    NeedsUnreadable,
+    PackageShelf,
+    PackagesRefused,
+)
+from nekro_core.plugins.packages.needs import Need, requirement
+from nekro_core.store import DataFolderLock
+from tests.plugins.packages.wheels import make_wheel, only_these
+from tests.plugins.world import World, plugin_source
+
+pytestmark = pytest.mark.long
+
+
+class Operator:
+    """Says yes, and remembers what was said."""
+
+    def __init__(self, data: Path) -> None:
+        self.answer = True
+        self.lines: list[str] = []
+        self.installer = Installer(
+            data_dir=data,
+            shelf=PackageShelf(data),
+            ask=lambda question: self.lines.append(question) or self.answer,
+            say=self.lines.append,
+        )
+
+    def install(self, source: Path | str) -> str:
+        self.lines.clear()
+        return self.installer.install(parse(str(source)))
+
+    @property
+    def heard(self) -> str:
+        return "\n".join(self.lines)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def operator(data: Path) -> Operator:
+    return Operator(data)
+
+
+@pytest.fixture
+def cup(tmp_path: Path) -> Path:
+    """A plugin's folder as its author has it."""
+    folder = tmp_path / "work" / "dice-cup"
+    (folder / "__pycache__").mkdir(parents=True)
+    (folder / "__pycache__" / "old.pyc").write_bytes(b"")
+    (folder / "__init__.py").write_text(plugin_source("cup", "shake"))
+    (folder / "words.txt").write_text("six")
+    return folder
+
+
+def files_of(data: Path) -> set[str]:
+    return {
+        path.relative_to(data / "plugins").as_posix()
+        for path in (data / "plugins").rglob("*")
+        if path.is_file()
+    }
+
+
+def test_a_folder_is_installed_updated_and_removed(
+    operator: Operator, cup: Path, data: Path
+) -> None:
+    assert operator.install(cup) == "local/cup"
+    assert files_of(data) == {"cup/__init__.py", "cup/words.txt"}
+    assert "ann.cup 1: cup" in operator.heard
+    assert "tools for the AI: shake" in operator.heard
+    assert "all that the bot's user may do" in operator.heard
+    record = Records(data).all()["local/cup"]
+    assert (record.key, record.version, record.kind) == ("ann.cup", "1", "folder")
+    assert sorted(record.files) == ["__init__.py", "words.txt"]
+    with pytest.raises(InstallRefused, match="nekro plugin update cup"):
+        operator.install(cup)
+
+    assert operator.installer.update("cup") == ""
+    (cup / "words.txt").write_text("five")
+    (cup / "__init__.py").write_text(plugin_source("cup", "shake", more="\nimport httpx\n"))
+    (data / "plugins" / "cup" / "words.txt").write_text("mine")
+    assert Records(data).changed_since("local/cup") == ["changed words.txt"]
+    with pytest.raises(InstallRefused, match=r"changed here \(changed words\.txt\): --force"):
+        operator.installer.update("ann.cup")
+    operator.lines.clear()
+    assert operator.installer.update("ann.cup", force=True) == "local/cup"
+    assert "NEW: talks to the network (httpx)" in operator.heard
+    assert (data / "plugins" / "cup" / "words.txt").read_text() == "five"
+    assert Records(data).changed_since("local/cup") == []
+
+    kept = data / "plugin_data" / "ann.cup"
+    kept.mkdir(parents=True)
+    assert operator.installer.remove("ann.cup") == "local/cup"
+    assert (files_of(data), kept.exists(), Records(data).all()) == (set(), True, {})
+    operator.install(cup)
+    operator.installer.remove("local/cup", data=True)
+    assert not kept.exists()
+    with pytest.raises(InstallRefused, match="no plugin 'cup'"):
+        operator.installer.remove("cup")
+
+
+@pytest.mark.parametrize("key", ["..", "../../precious", "/precious", "a/b"])
+def test_the_data_of_a_plugin_is_a_folder_of_its_own_whatever_it_calls_itself(
+    operator: Operator, data: Path, key: str
+) -> None:
+    folder = data / "plugins" / "demo"
+    folder.mkdir(parents=True)
+    (folder / "_manifest.json").write_text(json.dumps({"id": key, "name": "Demo"}))
+    (folder / "plugin.py").write_text("")
+    (data / "plugin_data").mkdir()
+    with pytest.raises(InstallRefused, match="no name of a folder"):
+        operator.installer.remove("demo", data=True)
+    assert folder.exists()
+    assert (data / "plugin_data").exists()
+    assert operator.installer.remove("demo") == "local/demo"
+
+
+def test_no_means_that_nothing_changed(operator: Operator, cup: Path, data: Path) -> None:
+    operator.answer = False
+    assert operator.install(cup) == ""
+    assert files_of(data) == set()
+    assert [path.name for path in data.iterdir()] == []
+
+
+def test_a_single_file_and_one_that_lies_there_already(
+    operator: Operator, tmp_path: Path, data: Path
+) -> None:
+    (tmp_path / "solo.py").write_text(plugin_source("solo", "f"))
+    assert operator.install(tmp_path / "solo.py") == "local/solo"
+    by_hand = data / "plugins" / "hand.py"
+    by_hand.write_text(plugin_source("hand", "g"))
+    assert operator.install(by_hand) == "local/hand"
+    assert files_of(data) == {"solo.py", "hand.py"}
+    assert sorted(Records(data).all()) == ["local/hand", "local/solo"]
+    (tmp_path / "twin.py").write_text(plugin_source("solo", "f"))
+    with pytest.raises(InstallRefused, match="local/solo is installed"):
+        operator.install(tmp_path / "twin.py")
+
+
+def test_git(operator: Operator, cup: Path, data: Path) -> None:
+    git(cup, "init", "--quiet", "--initial-branch=main")
+    git(cup, "add", "__init__.py", "words.txt")
+    git(cup, "commit", "--quiet", "-m", "one")
+    address = f"git+file://{cup}#main"
+    assert operator.install(address) == "local/cup"
+    first = Records(data).all()["local/cup"].commit
+    assert first == git(cup, "rev-parse", "HEAD").strip()
+    assert f"commit {first[:12]}" in operator.heard
+    assert files_of(data) == {"cup/__init__.py", "cup/words.txt"}
+    (cup / "words.txt").write_text("new")
+    git(cup, "commit", "--quiet", "-am", "two")
+    assert operator.installer.update("cup") == "local/cup"
+    assert Records(data).all()["local/cup"].commit != first
+    for wrong in ("git+file:///nowhere/at/all", f"git+file://{cup}#gone"):
+        with pytest.raises(SourceRefused, match="git failed"):
+            operator.install(wrong)
+    with pytest.raises(SourceRefused, match="no branch"):
+        operator.install(f"git+file://{cup}#--upload-pack=touch")
+
+
+def test_a_command_that_is_killed_leaves_every_plugin_whole(tmp_path: Path) -> None:
+    """Update, remove (with and without its data) and install, each ended by SIGKILL at each of
+    their steps on the disk."""
+    command = [sys.executable, "-m", "tests.cli.plugin_kit.killed", str(tmp_path)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert [(line[0], line[2]) for line in lines] == [
+        ("update", "old>new"),
+        ("remove", "old>gone"),
+        ("erase", "old>gone"),
+        ("install", "gone>new"),
+    ]
+    for line in lines:
+        assert int(line[1]) > 15, "steps"
+        assert len(line) == 5, "before and after, nothing else"
+
+
+def test_two_commands_at_once(operator: Operator, cup: Path, data: Path) -> None:
+    operator.install(cup)
+    plan = Moving(
+        item="local/other", key="", place="plugins/other", aside="x/y", replaces=False, wanted=True
+    )
+    with moving(data, plan), pytest.raises(InstallRefused, match="wait for it"):
+        operator.installer.remove("cup")
+    assert files_of(data) == {"cup/__init__.py", "cup/words.txt"}
+    (data / NOTE).write_text("{")
+    assert operator.installer.remove("cup") == "local/cup"
+
+
+def git(folder: Path, *arguments: str) -> str:
+    who = ("-c", "user.name=ann", "-c", "user.email=ann@example.invalid")
+    command = ["git", "-C", str(folder), *who, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def zipped(path: Path, *entries: tuple[str | zipfile.ZipInfo, str]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in entries:
+            archive.writestr(name, text)
+    return path
+
+
+def link(name: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name)
+    info.create_system = 3
+    info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    return info
+
+
+def packed(name: str, way: int) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name)
+    entry.compress_type = way
+    return entry
+
+
+def test_a_zip_as_code_hosts_make_them(operator: Operator, tmp_path: Path, data: Path) -> None:
+    source = plugin_source("cup", "shake")
+    whole = zipped(
+        tmp_path / "cup-main.zip",
+        ("cup-main/__init__.py", source),
+        ("cup-main/inner/more.py", ""),
+    )
+    assert operator.install(whole) == "local/cup"
+    assert files_of(data) == {"cup/__init__.py", "cup/inner/more.py"}
+    operator.installer.remove("cup")
+    around = zipped(tmp_path / "x.zip", ("README.md", ""), ("cup/__init__.py", source))
+    assert operator.install(around) == "local/cup"
+
+
+def test_a_plugin_for_maibot(operator: Operator, tmp_path: Path, data: Path) -> None:
+    manifest = """{"id": "ann.mai-demo", "name": "Demo", "version": "1.0",
+        "dependencies": [{"type": "python_package", "name": "httpx", "version_spec": ">=0.20"}],
+        "capabilities": ["send.text"]}"""
+    code = """
+from maibot_sdk import Tool
+class Demo:
+    @Tool("hello", description="Say hello.")
+    async def hello(self, **kwargs): ...
+"""
+    packed = zipped(
+        tmp_path / "mai.zip", ("mai-main/_manifest.json", manifest), ("mai-main/plugin.py", code)
+    )
+    assert operator.install(packed) == "local/mai_demo"
+    assert files_of(data) == {"mai_demo/_manifest.json", "mai_demo/plugin.py"}
+    assert operator.heard.startswith("ann.mai-demo 1.0: Demo")
+    assert "tools for the AI: hello" in operator.heard
+    assert "may use send.text, at _manifest.json" in operator.heard
+    assert "needs packages: httpx>=0.20 (all there)" in operator.heard
+
+
+SOURCE = ("__init__.py", plugin_source("cup", "shake"))
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ([SOURCE, ("../out.py", "")], "leads out"),
+        ([SOURCE, ("a/../../out.py", "")], "leads out"),
+        ([SOURCE, ("/etc/out.py", "")], "leads out"),
+        ([SOURCE, ("..\\out.py", "")], "leads out"),
+        ([SOURCE, ("C:\\out.py", "")], "leads out"),
+        ([SOURCE, ("a\x01b.py", "")], "leads out"),
+        ([SOURCE, (link("link"), "/etc/passwd")], "is a link"),
+        ([SOURCE, ("a.py", ""), ("A.py", "")], "two files are called"),
+        ([SOURCE, ("a", ""), ("a/b.py", "")], "two files want|cannot be unpacked"),
+        ([SOURCE, (packed("a.txt", zipfile.ZIP_BZIP2), "")], "packed in an unusual way"),
+        ([SOURCE, (packed("a.txt", zipfile.ZIP_LZMA), "")], "packed in an unusual way"),
+        ([("folder/", "")], "there is no file in it"),
+        ([("readme.txt", "")], "no plugin in it"),
+        ([SOURCE, *((f"{n}.txt", "") for n in range(6000))], "over 5000 files"),
+    ],
+)
+def test_a_zip_that_is_refused(
+    operator: Operator,
+    tmp_path: Path,
+    data: Path,
+    entries: list[tuple[str | zipfile.ZipInfo, str]],
+    words: str,
+) -> None:
+    with pytest.raises((FilesRefused, SourceRefused), match=words):
+        operator.install(zipped(tmp_path / "bad.zip", *entries))
+    assert [path.name for path in tmp_path.rglob("*out.py")] == []
+    assert list(data.iterdir()) == []
+
+
+def test_a_zip_that_lies_about_its_size(tmp_path: Path) -> None:
+    bomb, place = tmp_path / "bomb.zip", tmp_path / "place"
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("__init__.py", "#" * 50_000)
+    with pytest.raises(FilesRefused, match="over 5000 files or 10000 bytes"):
+        unpack(bomb, place, most_bytes=10_000)
+    size, smaller = (50_000).to_bytes(4, "little"), (100).to_bytes(4, "little")
+    bomb.write_bytes(bomb.read_bytes().replace(size, smaller))
+    with pytest.raises(FilesRefused, match=r"unpacks to over|no readable zip"):
+        unpack(bomb, place, most_bytes=10_000)
+    bomb.write_bytes(b"PK\x03\x04 nothing of the kind")
+    with pytest.raises(FilesRefused, match="no readable zip"):
+        unpack(bomb, place)
+
+
+def test_what_a_plugin_calls_itself_moves_no_cursor(
+    operator: Operator, cup: Path, data: Path
+) -> None:
+    """The lines that tell what it does must still be there when the operator is asked."""
+    hiding = "Cup\x1b[2J\x1b[1;1H\nonly a cup\u202e"
+    (cup / "__init__.py").write_text(
+        plugin_source("cup", "shake") + f"\nimport subprocess\nNekroPlugin(name={hiding!r})\n"
+    )
+    (cup / "sly\x1b[8m.py").write_text("import socket\n")
+    operator.answer = False
+    operator.install(cup)
+    assert "starts programs on this machine" in operator.heard
+    assert "sly\\x1b[8m.py:1" in operator.heard
+    assert "Cup\\x1b[2J\\x1b[1;1H\\x0aonly a cup\\x202e" in operator.heard
+    assert not {"\x1b", "\u202e"} & set(operator.heard)
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://ann:sesame@host/x.git#main", "https://***@host/x.git#main"),
+        ("git+https://sesame@host/x.git", "https://***@host/x.git"),
+        ("ssh://git:sesame@host/x.git", "ssh://git:***@host/x.git"),
+        ("ssh://git@host:22/x.git", "ssh://git@host:22/x.git"),
+        ("git@host:ann/x.git", "git@host:ann/x.git"),
+        ("https://host/a@b.git", "https://host/a@b.git"),
+    ],
+)
+def test_what_lets_into_a_repository_is_not_shown(address: str, shown: str) -> None:
+    source = parse(address)
+    assert str(source) == shown
+    assert source.address == address.removeprefix("git+").partition("#")[0]
+
+
+@pytest.mark.parametrize("manifest", ["[" * 200_000, '{"capabilities": 5}', '{"name": [1]}', "1"])
+def test_a_manifest_of_nonsense_tells_nothing(cup: Path, manifest: str) -> None:
+    (cup / "_manifest.json").write_text(manifest)
+    assert look(cup).tools == ("shake",)
+
+
+def test_what_is_no_plugin_is_told(operator: Operator, tmp_path: Path, cup: Path) -> None:
+    with pytest.raises(SourceRefused, match="or a git address"):
+        operator.install(tmp_path / "missing")
+    (tmp_path / "two" / "a").mkdir(parents=True)
+    (tmp_path / "two" / "b").mkdir()
+    for name in "ab":
+        (tmp_path / "two" / name / "__init__.py").write_text(plugin_source(name, "f"))
+    with pytest.raises(SourceRefused, match=r"several plugins in it \(a, b\)"):
+        operator.install(tmp_path / "two")
+    (cup / "link").symlink_to("/etc/passwd")
+    with pytest.raises(FilesRefused, match="a link; a plugin brings its files themselves"):
+        operator.install(cup)
+
+
+@pytest.mark.long
+def test_its_packages_come_with_it_or_it_does_not_come(
+    operator: Operator, cup: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_these(tmp_path / "index", monkeypatch)
+    make_wheel(tmp_path / "index", "nk_cup", "1.0")
+    for text, error, words in (
+        ("pydantic<2", PackagesRefused, "local/cup needs pydantic<2, and the bot itself has"),
+        ("-r other.txt", NeedsUnreadable, r"requirements\.txt:1: .* is an option of pip"),
+        ("x @ https://example.invalid/x.whl", NeedsUnreadable, "is an address"),
+        ("not a requirement", NeedsUnreadable, "is no requirement"),
+    ):
+        (cup / "requirements.txt").write_text(text)
+        with pytest.raises(error, match=words):
+            operator.install(cup)
+        assert files_of(data) == set()
+    (cup / "requirements.txt").write_text("nk_cup>=1  # for cups\n\nhttpx\n")
+    operator.installer.shelf.fulfil("local/gone", [Need(requirement("httpx"), "local/gone")])
+    operator.install(cup)
+    assert "needs packages: nk_cup>=1, httpx" in operator.heard
+    assert "got nk-cup 1.0" in operator.heard
+    assert operator.installer.shelf.needs == {"local/cup": ["nk_cup>=1", "httpx"]}
+    operator.installer.remove("cup")
+    assert operator.installer.shelf.held == {}
+
+
+async def test_a_bot_that_runs_follows(tmp_path: Path, cup: Path) -> None:
+    world = World(tmp_path / "data")
+    operator = Operator(world.data_dir)
+
+    def state() -> str:
+        return {each.item: each.state for each in read_list(world.data_dir)}.get("local/cup", "")
+
+    async def until(condition: Callable[[], bool]) -> None:
+        with anyio.fail_after(30):
+            while not condition():
+                await anyio.sleep(0.02)
+
+    world.data_dir.mkdir()
+    with DataFolderLock(world.data_dir):
+        async with world.bot(look_s=0.05) as registry:
+            await anyio.to_thread.run_sync(operator.install, cup)
+            await until(lambda: state() == "loaded")
+            (cup / "__init__.py").write_text(plugin_source("cup", "shake", "spill"))
+            await anyio.to_thread.run_sync(operator.installer.update, "cup")
+            await until(lambda: len(registry.plugins()[0].tools) == 2)
+            await anyio.to_thread.run_sync(operator.installer.remove, "cup")
+            await until(lambda: registry.plugins() == () and state() == "")

@@ -1,0 +1,62 @@
+"""Each of the plugins comes and goes a hundred times, in use, and nothing is left of it."""
+
+import warnings
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from nekro_core.chat import ChatMessage, Sender, Text
+from nekro_core.plugins.host.tool_calls import call
+from nekro_core.testing import Bot
+from tests.compat.maibot.plant import PLUGINS, bot_with
+from tests.plugins.reloading import LONG, grown_by_reloads
+
+pytestmark = [pytest.mark.long, pytest.mark.reloads, pytest.mark.timeout(600)]
+
+NEEDED = {"fortune-teller": ("fortune-api",)}
+CALLS = {
+    "fortune-teller": ("try_to_rig",),
+    "picture-maker": ("make_picture",),
+    "tts-voice": ("speak_aloud",),
+}
+SAID = {"number-game": "/reset_scores", "house-rules": "buy spam"}
+
+
+def use(bot: Bot, name: str) -> Callable[[], Awaitable[None]]:
+    """What a chat does with a plugin: calls its tools, writes to it. Nothing that sends: a chat
+    takes 30 messages a minute."""
+    chat, registry = bot.chat("group_7"), bot.app.plugins
+    message = ChatMessage(
+        chat_key=chat.key,
+        message_id="1",
+        sender=Sender("lin", "Lin"),
+        segments=(Text(SAID.get(name, "hello")),),
+        time=bot.clock.wall(),
+        account="bot",
+    )
+
+    async def talk() -> None:
+        ctx = registry.context_for(chat.key, user_id="lin")
+        await registry.on_user_message(ctx, message)
+        await registry.prompt_injections(ctx)
+        tools = registry.tools_for(chat.key)
+        for each in CALLS.get(name, ()):
+            tool = tools.resolve(each)
+            assert tool
+            await call(tool, ctx, (" ",) if tool.parameters else ())
+        bot.platform.sent.clear()
+
+    return talk
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in PLUGINS.iterdir()))
+async def test_a_hundred_reloads_leave_nothing(tmp_path: Path, name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the SDK's own, for @Action
+        async with bot_with(tmp_path, name, *NEEDED.get(name, ())) as bot:
+            first, last = LONG
+            grown = await grown_by_reloads(
+                bot.app.plugins, f"local/{name}", first=first, last=last, use=use(bot, name)
+            )
+    assert grown == {}

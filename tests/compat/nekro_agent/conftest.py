@@ -1,0 +1,32 @@
+"""What the tests of existing plugins share."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nekro_core.testing import Bot
+from tests.plugins.world import World
+
+PLUGINS = Path(__file__).parent / "plugins"
+OpenBot = Callable[..., AbstractAsyncContextManager[Bot]]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.fixture
+def bot_with(tmp_path: Path) -> OpenBot:
+    """A whole bot with one of the plugins beside."""
+
+    def open_bot(plugin: str, **options: Any) -> AbstractAsyncContextManager[Bot]:
+        path = PLUGINS / plugin
+        source = path if path.is_dir() else path.with_suffix(".py")
+        return partial(Bot.open, tmp_path / "data", source)(**options)
+
+    return open_bot

@@ -1,0 +1,98 @@
+"""The page of names, made from the code: `docs/nekro-names.md` says what is true.
+
+``NEKRO_WRITE_PAGES=1 pytest tests/compat/nekro_agent/test_names.py`` writes it anew.
+"""
+
+import importlib
+import os
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from nekro_core.compat.nekro_agent.imports import provided_names
+
+NAMES = tomllib.loads((Path(__file__).parent / "names.toml").read_text(encoding="utf-8"))
+PARTLY: dict[str, str] = NAMES["partly"]
+NOT: dict[str, str] = NAMES["not"]
+PAGE = Path(__file__).parents[3] / "docs" / "nekro-names.md"
+HEAD = """\
+# Names of existing plugins
+
+Every name that plugins written for Nekro Agent use, as `from nekro_agent... import ...` or as a
+member of what they get, and what becomes of it here. A test makes this page from the code
+(`tests/compat/nekro_agent/test_names.py`). Names that stand nowhere on it are an `ImportError` or an
+`AttributeError` that says what there is. How to write a plugin: [plugins.md](plugins.md).
+
+"""
+
+
+def test_the_page_says_what_the_code_does() -> None:
+    page = written()
+    if os.environ.get("NEKRO_WRITE_PAGES"):
+        PAGE.write_text(page, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == page
+
+
+def test_nothing_is_called_partly_or_missing_that_is_not_on_the_page() -> None:
+    known = {f"{place} {name}" for place, name, _ in found()}
+    assert set(PARTLY) | set(NOT) <= known
+
+
+def test_what_the_tiers_core_and_services_need_is_there() -> None:
+    missing = [(place, name) for place, name, there in found() if not there]
+    assert [each for each in missing if " ".join(each) not in NOT] == []
+
+
+def written() -> str:
+    lines = [HEAD.rstrip(), ""]
+    before = ""
+    for place, name, there in found():
+        if place != before:
+            lines += ["", f"## `{place}`", "", "| name | |", "|---|---|"]
+            before = place
+        lines.append(f"| `{name}` | {status(place, name, there)} |")
+    return "\n".join(lines) + "\n"
+
+
+def status(place: str, name: str, there: bool) -> str:
+    if not there:
+        return f"not: {NOT[f'{place} {name}']}"
+    partly = PARTLY.get(f"{place} {name}")
+    return f"partly: {partly}" if partly else "works"
+
+
+def found() -> Iterator[tuple[str, str, bool]]:
+    with provided_names():
+        for path, names in NAMES["modules"].items():
+            module = importlib.import_module(path)
+            for name in names.split():
+                yield path, name, _there(module, name)
+        for place, (behind, names) in NAMES["members"].items():
+            path, _, owner = behind.partition(":")
+            thing = getattr(importlib.import_module(path), owner)
+            for name in names.split():
+                yield place, name, _there(thing, name)
+
+
+def _there(thing: Any, name: str) -> bool:
+    try:
+        return name in {*_declared(thing), *dir(thing)} or hasattr(thing, name)
+    except ImportError:
+        return False
+
+
+def _declared(thing: Any) -> Iterator[str]:
+    """What instances of a class have, which the class itself does not show."""
+    if isinstance(thing, type):
+        for fields in ("model_fields", "__dataclass_fields__", "FIELDS"):
+            yield from getattr(thing, fields, ())
+        yield from _INSTANCE.get(thing.__name__, ())
+
+
+_INSTANCE = {
+    # What `__init__` sets, which a class does not show.
+    "NekroPlugin": ("name", "module_name", "support_adapter", "sandbox_methods", "is_enabled"),
+    "BoxFileSystem": ("chat_key", "container_key"),
+    "AsyncTaskHandle": ("is_cancelled",),
+}

@@ -1,0 +1,40 @@
+"""A plugin that speaks to OneBot itself, in the whole bot with an account connected."""
+
+import shutil
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.compat.nekro_agent.conftest import PLUGINS
+from tests.e2e.whole_bot import WholeBot, fence, whole_bot
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WholeBot]:
+    folder = tmp_path_factory.mktemp("onebot")
+    shutil.copytree(PLUGINS / "moderator", folder / "data" / "plugins" / "moderator")
+    people = {"NEKRO_COMMAND__SUPER_USERS": '["onebot_v11:10001"]'}
+    async with whole_bot(folder, **people) as whole:
+        yield whole
+
+
+async def test_it_acts_by_the_platforms_own_calls(whole: WholeBot) -> None:
+    code = (
+        "done = mute_user('onebot_v11-group_30003', '10002', 99999, 'be kind')\n"
+        "send_channel_message(str(done))"
+    )
+    whole.model.replies["onebot_v11-group_30003"].append(fence(code))
+    await whole.peer.say_in_group(30003, 10001, "mute them", at_me=True)
+    ban = await whole.peer.next_call("set_group_ban", timeout=60)
+    assert ban.params == {"group_id": 30003, "user_id": 10002, "duration": 600}
+    assert await whole.answers(30003, 2) == [" be kind", "True"]
+
+
+async def test_the_older_commands_answer_super_users_alone(whole: WholeBot) -> None:
+    group = whole.group()
+    await whole.peer.say_in_group(group, 10002, "/mod_state x")
+    await whole.peer.say_in_group(group, 10001, "/mod-state y")
+    assert await whole.answers(group) == [f"onebot_v11-group_{group} group y"]
+    await whole.logged("messages of Nekro")

@@ -1,0 +1,149 @@
+"""What `make` says before it begins, on machines where it cannot go well."""
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+
+def stale(folder: Path) -> str:
+    """What is said of an environment in a folder."""
+    return subprocess.run(
+        ["sh", SCRIPTS / "stale.sh", ".venv"],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder with blanks and signs in its name, and a fresh environment in it."""
+    folder = tmp_path / "a (new) + bot"
+    folder.mkdir()
+    venv.create(folder / ".venv", symlinks=True)
+    return folder
+
+
+def test_an_environment_that_is_as_it_was_made(home: Path) -> None:
+    assert stale(home) == ""
+
+
+def test_one_that_was_moved(home: Path) -> None:
+    moved = home.rename(home.with_name("b"))
+    assert "was made in another folder. Run: make clean" in stale(moved)
+
+
+def test_one_whose_python_is_gone(home: Path) -> None:
+    python = home / ".venv" / "bin" / "python"
+    python.unlink()
+    python.symlink_to("/nonexistent/python3")
+    assert "The Python of .venv is gone. Run: make clean" in stale(home)
+
+
+def test_one_whose_python_became_another_version(home: Path) -> None:
+    (packages,) = (home / ".venv" / "lib").glob("python3.*")
+    packages.rename(packages.with_name("python3.1"))
+    assert "was made for another version of Python. Run: make clean" in stale(home)
+
+
+@pytest.mark.parametrize(
+    ("python", "says"),
+    [
+        ("", "There is no 'python3' here. Debian, Ubuntu: apt-get install python3-venv"),
+        (
+            'case "$*" in *version_info*) exit 1;; *) echo Python 3.9;; esac',
+            "Python 3.9 came; 3.11",
+        ),
+        ('case "$*" in *ensurepip*) exit 1;; esac', "has no venv. Debian, Ubuntu: apt-get install"),
+        (f'exec {sys.executable} "$@"', ""),
+    ],
+)
+def test_what_a_bare_machine_lacks_is_named_with_its_remedy(
+    tmp_path: Path, python: str, says: str
+) -> None:
+    for name in ("sh", "uname"):
+        (tmp_path / name).symlink_to(shutil.which(name) or "")
+    if python:
+        (tmp_path / "python3").write_text(f"#!/bin/sh\n{python}\n")
+        (tmp_path / "python3").chmod(0o755)
+    ended = subprocess.run(
+        ["sh", SCRIPTS / "preflight.sh"],
+        env={**os.environ, "PATH": str(tmp_path)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert says in ended.stderr
+    assert bool(ended.returncode) == bool(says)
+
+
+def test_a_fresh_debian_is_made_in_no_folder_that_holds_something_else(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("a letter")
+    ended = script("fresh_root.sh", str(tmp_path), folder=tmp_path)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "holds something that is no fresh Debian of ours; name an empty folder" in ended.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["mine"]
+    blank = script("fresh_root.sh", str(tmp_path / "a b"), folder=tmp_path)
+    assert "debootstrap takes no folder with a blank in its name" in blank.stderr
+
+
+PAGE = """
+import http.server, os, pathlib, signal
+server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+note = pathlib.Path("data/running.json")
+note.write_text("")
+def end(*_):
+    note.unlink()
+    os._exit(0)
+signal.signal(signal.SIGTERM, end)
+print(f"    http://127.0.0.1:{server.server_port}/?token=abc", flush=True)
+server.serve_forever()
+"""
+
+
+@pytest.mark.parametrize(
+    ("run", "tests_end_with", "code", "says"),
+    [
+        ("page", 0, 0, ["its page answered after", "200 text/html", "make test: ended with 0"]),
+        ("page", 3, 3, ["its page answered after", "make test: ended with 3"]),
+        ("echo no venv; exit 1", 0, 1, ["no venv", "make run: ended before its page answered"]),
+        ("exec sleep 60", 0, 1, ["make run: its page did not answer within 2 s"]),
+        ("touch data/running.json; page", 0, 1, ["did not end in good order"]),
+    ],
+)
+def test_both_commands_of_the_readme_are_judged(
+    tmp_path: Path, run: str, tests_end_with: int, code: int, says: list[str]
+) -> None:
+    (tmp_path / "data").mkdir()
+    page = PAGE if not run.startswith("touch") else PAGE.replace("note.unlink()", "pass")
+    (tmp_path / "page.py").write_text(page)
+    begin = run.replace("page", f"exec {sys.executable} page.py")
+    (tmp_path / "make").write_text(f'#!/bin/sh\n[ "$1" = run ] || exit {tests_end_with}\n{begin}\n')
+    (tmp_path / "make").chmod(0o755)
+    limit = "2" if "sleep" in run else "60"
+    ended = script("readme_commands.sh", folder=tmp_path, LIMIT=limit)
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    assert all(each in ended.stdout for each in says), ended.stdout
+
+
+def script(
+    name: str, *arguments: str, folder: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """A script's end, with the folder's programs before all others."""
+    path = f"{folder}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["sh", SCRIPTS / name, *arguments],
+        cwd=folder,
+        env={**os.environ, "PATH": path, **environment},
+        check=False,
+        capture_output=True,
+        text=True,
+    )

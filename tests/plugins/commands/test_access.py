@@ -1,0 +1,58 @@
+"""Who may run what, where: the operator's word, the platform's roles, the chat's own rules."""
+
+from pathlib import Path
+
+import pytest
+
+from nekro_core.chat import ChatKey, Role, Sender
+from nekro_core.policy import ConductFile
+from nekro_core.policy.permissions import Access, CommandPermission, CommandSettings
+
+GROUP = ChatKey.parse("onebot_v11-group_30003")
+PRIVATE = ChatKey.parse("onebot_v11-private_10003")
+OTHER = ChatKey.parse("onebot_v11-group_40004")
+SETTINGS = CommandSettings(
+    super_users=frozenset({"onebot_v11:10001"}), advanced_users=frozenset({"onebot_v11:10002"})
+)
+
+
+@pytest.mark.parametrize(
+    ("chat", "user", "role", "roles", "stands"),
+    [
+        (GROUP, "10001", Role.MEMBER, True, "super_user"),
+        (GROUP, "10002", Role.OWNER, True, "advanced"),
+        (GROUP, "10003", Role.OWNER, True, "chat_admin"),
+        (GROUP, "10003", Role.ADMIN, True, "chat_admin"),
+        (GROUP, "10003", Role.MEMBER, True, "user"),
+        (GROUP, "10003", Role.OWNER, False, "user"),
+        (PRIVATE, "10003", Role.MEMBER, False, "chat_admin"),
+        (GROUP, "10005", Role.MEMBER, True, "advanced"),
+        (OTHER, "10005", Role.MEMBER, True, "user"),
+        (GROUP, "", Role.OWNER, True, "public"),
+    ],
+)
+def test_what_a_person_is(
+    tmp_path: Path, chat: ChatKey, user: str, role: Role, roles: bool, stands: str
+) -> None:
+    path = tmp_path / "conduct.toml"
+    path.write_text(f'[chats."{GROUP}"]\noperators = ["10005"]\n')
+    access = Access(SETTINGS.model_copy(update={"roles": roles}), ConductFile(path))
+    sender = Sender(user, "Root, the operator", role)
+    assert access.standing(chat, "onebot_v11", sender) == stands
+
+
+def test_the_chats_rule_goes_before_the_settings(tmp_path: Path) -> None:
+    path = tmp_path / "conduct.toml"
+    path.write_text(
+        '[accounts.onebot_v11]\ncommands = { tune = "user" }\n'
+        f'[chats."{GROUP}".commands]\n"tune-up" = "super_user"\nlend = "off"\ngone = "user"\n'
+    )
+    settings = CommandSettings(permissions={"lend": "advanced"}, off=frozenset({"gone"}))
+    access, own = Access(settings, ConductFile(path)), CommandPermission.PUBLIC
+    assert access.rule(GROUP, {"tune_up"}, own) is CommandPermission.SUPER_USER
+    assert access.rule(GROUP, {"tune"}, own) is CommandPermission.USER
+    assert access.rule(GROUP, {"lend"}, own) is None
+    assert access.rule(OTHER, {"lend"}, own) is CommandPermission.ADVANCED
+    assert access.rule(GROUP, {"gone"}, own) is CommandPermission.USER
+    assert access.rule(OTHER, {"gone"}, own) is None
+    assert access.rule(OTHER, {"other"}, own) is own

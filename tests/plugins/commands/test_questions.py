@@ -1,0 +1,71 @@
+"""Commands that ask back: the answer is the person's next message."""
+
+from pathlib import Path
+
+import anyio
+
+from nekro_core.chat import ChatKey
+from tests.plugins.commands.sources import ASKING
+from tests.plugins.commands.talk import talk
+
+
+async def test_a_question_waits_for_the_persons_next_message(tmp_path: Path) -> None:
+    async with talk(tmp_path, asking="TIME = 60.0\n" + ASKING) as chat:
+        assert await chat.say("/delete cat") == ["Delete cat?\n1. yes\n2. no"]
+        assert not chat.hear("what?", by="10002"), "somebody else was not asked"
+        assert not chat.hear("yes", chat=ChatKey.parse("onebot_v11-private_10001"))
+        assert await chat.say("1") == ["yes: cat (10001)"]
+        assert not chat.hear("1"), "asked once"
+        await chat.say("/delete dog")
+        assert await chat.say("No") == ["no: dog (10001)"]
+        await chat.say("/delete dog")
+        assert await chat.say("well, perhaps later") == ["well, perhaps later: dog (10001)"]
+        assert not chat.hear("/confirm yes"), "an internal command is nobody's to type"
+
+
+async def test_what_is_no_answer_is_asked_again_within_the_same_time(tmp_path: Path) -> None:
+    code = ASKING.replace("answer: str", 'answer: Literal["yes", "no"]')
+    async with talk(tmp_path, asking="TIME = 60.0\n" + code) as chat:
+        await chat.say("/delete cat")
+        again = "answer: “maybe” does not fit, expected yes | no.\n1. yes\n2. no"
+        assert await chat.say("maybe") == [again]
+        assert await chat.say("maybe") == [again]
+        assert await chat.say("2") == ["no: cat (10001)"]
+        assert not chat.hear("2")
+    async with talk(tmp_path, asking="TIME = 0.2\n" + code) as chat:
+        await chat.say("/delete cat")
+        await chat.say("maybe")
+        with anyio.fail_after(30):
+            while chat.texts[-1] != "Never mind.":
+                await anyio.sleep(0.01)
+        assert chat.desk.at_work == 0
+
+
+async def test_a_new_question_or_command_ends_the_old_one(tmp_path: Path) -> None:
+    async with talk(tmp_path, asking="TIME = 60.0\n" + ASKING) as chat:
+        await chat.say("/delete cat")
+        await chat.say("/delete dog")
+        assert await chat.say("yes") == ["yes: dog (10001)"]
+        await chat.say("/delete cat")
+        await chat.say("/help")
+        assert not chat.hear("yes")
+        with anyio.fail_after(30):
+            while chat.desk.at_work:
+                await anyio.sleep(0.001)
+
+
+async def test_a_question_that_nobody_answers(tmp_path: Path) -> None:
+    async with talk(tmp_path, asking="TIME = 0.01\n" + ASKING) as chat:
+        assert await chat.say("/delete cat", replies=2) == [
+            "Delete cat?\n1. yes\n2. no",
+            "Never mind.",
+        ]
+        assert not chat.hear("yes")
+        assert chat.desk.at_work == 0
+
+
+async def test_who_has_no_id_cannot_be_asked(tmp_path: Path) -> None:
+    async with talk(tmp_path, asking="TIME = 60.0\n" + ASKING) as chat:
+        (told,) = await chat.say("/delete cat", by="")
+        assert "cannot tell who you are" in told
+        assert not chat.hear("yes", by="")

@@ -1,0 +1,334 @@
+"""What plugins ask of models: answered, counted, and bounded by the turn on whose behalf."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from nekro_core.api.llm import (
+    ContentSegment,
+    KeyRejected,
+    ModelUnreachable,
+    OpenAIChatMessage,
+    QuotaExceeded,
+    RequestRejected,
+    gen_openai_chat_response,
+    gen_openai_embeddings,
+    get_model_group_info,
+    model_groups,
+)
+from nekro_core.compat.nekro_agent.context import calling
+from nekro_core.llm.groups import ModelGroupSettings
+from nekro_core.llm.model import ImagePart, TextPart, Usage
+from nekro_core.llm.scripted import Scripted, ScriptedModel
+from nekro_core.llm.settings import LLMSettings
+from nekro_core.plugins.authoring.binding import loading
+from nekro_core.plugins.authoring.current import NoBot
+from nekro_core.plugins.models.endpoints import PluginModels
+from nekro_core.plugins.models.metered import Ledger
+from nekro_core.policy.limits import Limits, StepLimit, TokenLimit
+from nekro_core.store import ModelUse
+from tests.peers.scripted_model import Answer, ScriptedModelServer
+from tests.plugins.world import World
+
+KEY = "sk-test-0123456789"
+NO_MODEL = LLMSettings()
+
+
+@dataclass
+class Book:
+    """Uses as they were written down."""
+
+    uses: list[ModelUse] = field(default_factory=list)
+
+    def add(self, use: ModelUse) -> None:
+        self.uses.append(use)
+
+
+class Desk:
+    """A plugin's place in a bot whose model says what it is told."""
+
+    def __init__(self, world: World, model: ScriptedModel, own: LLMSettings = NO_MODEL) -> None:
+        self.world = world
+        self.book = Book()
+        self.models = PluginModels(
+            model,
+            own,
+            {
+                "draw": ModelGroupSettings(
+                    base_url="http://127.0.0.1:9/v1",
+                    model="painter",
+                    api_key=SecretStr(KEY),
+                    type="draw",
+                    temperature=0.3,
+                )
+            },
+            Ledger(self.book, lambda: 1000.0),
+        )
+
+    @contextmanager
+    def inside(self, limits: Limits | None = None, *, tool: bool = True) -> Iterator[None]:
+        """Run as a tool of the plugin does, in a turn with these limits."""
+        services = replace(self.world.services, models=self.models)
+        ctx = self.world.ctx(services=services, owner="ann.weather", meter=limits)
+        binding = replace(self.world.binding, services=services)
+        with loading(binding, "local/weather"), calling(ctx if tool else None):
+            yield
+
+
+async def test_the_bots_own_model_answers_and_what_it_cost_is_known(world: World) -> None:
+    usage = Usage(prompt_tokens=50, completion_tokens=7, cached_tokens=10)
+    model = ScriptedModel([Scripted(chunks=["It ", "rains."], usage=usage)])
+    desk = Desk(world, model)
+    limits = Limits([StepLimit(5), tokens := TokenLimit(1000)])
+    message = OpenAIChatMessage.from_text("user", "weather?")
+    with desk.inside(limits):
+        response = await gen_openai_chat_response(
+            model="whatever", messages=[{"role": "system", "content": "be brief"}, message]
+        )
+    assert response.response_content == "It rains."
+    assert (response.token_input, response.token_output) == (50, 7)
+    assert (response.token_consumption, response.use_model) == (57, model.profile.name)
+    assert [each["role"] for each in response.messages] == ["system", "user", "assistant"]
+    assert tokens.taken == 57
+    (use,) = desk.book.uses
+    assert (use.plugin, use.chat_key, use.user_id, use.run_id) == (
+        "ann.weather",
+        "onebot_v11-group_30003",
+        "10001",
+        "run-1",
+    )
+    assert (use.prompt_tokens, use.completion_tokens, use.cached_tokens) == (50, 7, 10)
+
+
+async def test_a_turn_that_has_used_up_its_tokens_asks_no_more(world: World) -> None:
+    usage = Usage(prompt_tokens=90, completion_tokens=20)
+    desk = Desk(world, ScriptedModel([Scripted(chunks=["a"], usage=usage)]))
+    limits = Limits([StepLimit(5), TokenLimit(100)])
+    with desk.inside(limits):
+        await gen_openai_chat_response("m", [{"role": "user", "content": "1"}])
+        with pytest.raises(QuotaExceeded, match="tokens: 110 of at most 100"):
+            await gen_openai_chat_response("m", [{"role": "user", "content": "2"}])
+        with pytest.raises(QuotaExceeded):
+            await gen_openai_embeddings("m", "x", base_url="http://127.0.0.1:9/v1")
+    assert len(desk.book.uses) == 1
+
+
+async def test_what_had_come_when_the_plugin_went_is_paid_for(world: World) -> None:
+    desk = Desk(world, ScriptedModel([Scripted(chunks=["many words ", 60.0])]))
+    with desk.inside(), pytest.raises(ModelUnreachable, match=r"within 0\.2 s"):
+        await gen_openai_chat_response("m", [{"role": "user", "content": "hi"}], max_wait_time=0.2)
+    (use,) = desk.book.uses
+    assert use.estimated
+    assert use.completion_tokens > 0
+
+
+async def test_a_task_of_a_plugin_is_counted_for_the_plugin_alone(world: World) -> None:
+    desk = Desk(world, ScriptedModel(["yes"]))
+    with desk.inside(tool=False):
+        await gen_openai_chat_response("m", [{"role": "user", "content": "hi"}])
+    (use,) = desk.book.uses
+    assert (use.plugin, use.chat_key, use.user_id) == ("local/weather", "", "")
+
+
+async def test_outside_of_a_bot_it_says_so() -> None:
+    with pytest.raises(NoBot, match="inside a running bot"):
+        await gen_openai_chat_response("m", [])
+
+
+async def test_another_endpoint_is_asked_with_everything_that_was_said(world: World) -> None:
+    desk = Desk(world, ScriptedModel([]))
+    async with ScriptedModelServer(["a cat"], api_key=KEY) as server:
+        with desk.inside():
+            response = await gen_openai_chat_response(
+                model="seer",
+                messages=[
+                    OpenAIChatMessage.create_empty("user")
+                    .add(ContentSegment.text_content("what is "))
+                    .batch_add([ContentSegment.text_content("this?")])
+                    .add(ContentSegment.image_content_from_bytes(b"\x89PNG\r\n\x1a\n"))
+                    .tidy()
+                ],
+                temperature=0.5,
+                top_p=0.9,
+                extra_body={"top_k": 3},
+                api_key=KEY,
+                base_url=server.base_url,
+                log_path="/nowhere",
+            )
+            with pytest.raises(KeyRejected):
+                await gen_openai_chat_response(
+                    "seer",
+                    [{"role": "user", "content": "hi"}],
+                    api_key="sk-another-9876543",
+                    base_url=server.base_url,
+                )
+        asked = server.requests[0].body
+        await desk.models.aclose()
+    assert response.response_content == "a cat"
+    assert (asked["model"], asked["temperature"], asked["top_p"]) == ("seer", 0.5, 0.9)
+    assert asked["top_k"] == 3
+    text, image = asked["messages"][0]["content"]
+    assert text == {"type": "text", "text": "what is this?"}
+    assert image["image_url"]["url"].startswith("data:image/png;base64,")
+    assert [use.model for use in desk.book.uses] == ["seer"]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"role": "wizard", "content": "x"}],
+        [{"role": "user", "content": [{"type": "video"}]}],
+        [{"role": "user", "content": [{"type": "image_url"}]}],
+        [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "%"}}]}],
+    ],
+)
+async def test_messages_that_are_none_are_refused(world: World, messages: list[Any]) -> None:
+    with (
+        Desk(world, ScriptedModel([])).inside(),
+        pytest.raises(ValueError, match=r"a (message|part)"),
+    ):
+        await gen_openai_chat_response("m", messages)
+
+
+async def test_what_is_no_endpoint_is_refused(world: World) -> None:
+    desk = Desk(world, ScriptedModel([]))
+    with desk.inside(), pytest.raises(RequestRejected, match="no endpoint"):
+        await gen_openai_chat_response(
+            "m", [{"role": "user", "content": "x"}], base_url="ftp://example.com"
+        )
+
+
+async def test_groups_are_the_operators_models(world: World, tmp_path: Path) -> None:
+    desk = Desk(world, ScriptedModel(["hello"]))
+    with desk.inside():
+        draw = get_model_group_info("draw")
+        assert (draw.CHAT_MODEL, draw.API_KEY, draw.MODEL_TYPE) == ("painter", KEY, "draw")
+        assert draw.TEMPERATURE == 0.3
+        default = model_groups()["default"]
+        # What plugins do with a group: hand it on.
+        response = await gen_openai_chat_response(
+            model=default.CHAT_MODEL,
+            messages=[{"role": "user", "content": "hi"}],
+            base_url=default.BASE_URL,
+            api_key=default.API_KEY,
+        )
+        assert response.response_content == "hello"
+        with pytest.raises(KeyError, match="NEKRO_MODELS__MY_MODEL__BASE_URL"):
+            model_groups()["my-model"]
+
+
+async def test_the_bots_own_endpoint_is_not_opened_twice(world: World) -> None:
+    own = LLMSettings(base_url="http://127.0.0.1:9/v1", model="m", api_key=SecretStr(KEY))
+    desk = Desk(world, ScriptedModel(["mine"]), own)
+    with desk.inside():
+        group = model_groups()["default"]
+        assert group.API_KEY == KEY
+        answer = await gen_openai_chat_response(
+            "m", [{"role": "user", "content": "x"}], base_url=group.BASE_URL, api_key=group.API_KEY
+        )
+    assert answer.response_content == "mine"
+
+
+# ---- embeddings
+
+
+def near(one: list[float], other: list[float]) -> float:
+    return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+async def test_texts_have_vectors_without_an_endpoint(world: World) -> None:
+    desk = Desk(world, ScriptedModel([]))
+    with desk.inside():
+        group = model_groups()["text-embedding"]
+        vectors = await gen_openai_embeddings(
+            model=group.CHAT_MODEL,
+            input=["开心的猫咪", "一只开心的猫", "生气的狗", "", "happy cat", "the happy cats"],
+            api_key=group.API_KEY,
+            base_url=group.BASE_URL,
+            dimensions=256,
+        )
+        single = await gen_openai_embeddings(input="happy cat", dimensions=256)
+        with pytest.raises(ValueError, match="3 dimensions"):
+            await gen_openai_embeddings(input="x", dimensions=3)
+    happy, similar, angry, nothing, cat, cats = vectors
+    assert near(happy, similar) > 0.4 > near(happy, angry)
+    assert near(cat, cats) > 0.4 > abs(near(cat, angry))
+    assert single == cat
+    assert all(near(each, each) == pytest.approx(1) for each in (happy, nothing, cat))
+    assert desk.book.uses == []
+
+
+def embedded(*vectors: list[float], **more: Any) -> Answer:
+    rows = [{"index": n, "embedding": v} for n, v in reversed([*enumerate(vectors)])]
+    return Answer(body=json.dumps({"data": rows, **more}).encode(), content_type="application/json")
+
+
+async def test_an_endpoint_makes_vectors(world: World) -> None:
+    desk = Desk(world, ScriptedModel([]))
+    script = [
+        embedded([1.0, 0.0], [0.0, 1.0], usage={"prompt_tokens": 12}),
+        embedded([1, 2]),
+        Answer(status=401, error={"message": f"bad key {KEY}"}),
+        Answer(body=b"<html>", content_type="text/html"),
+        embedded([1.0]),
+    ]
+    async with ScriptedModelServer(script) as server:
+        endpoint = {"model": "e", "api_key": KEY, "base_url": server.base_url}
+        with desk.inside():
+            both = await gen_openai_embeddings(input=["a", "b"], dimensions=2, **endpoint)
+            assert both == [[1.0, 0.0], [0.0, 1.0]]
+            assert await gen_openai_embeddings(input="a", **endpoint) == [1.0, 2.0]
+            with pytest.raises(KeyRejected) as refused:
+                await gen_openai_embeddings(input="a", **endpoint)
+            assert KEY not in str(refused.value)
+            with pytest.raises(RequestRejected, match="no embeddings"):
+                await gen_openai_embeddings(input="a", **endpoint)
+            with pytest.raises(RequestRejected, match="no embeddings"):
+                await gen_openai_embeddings(input=["a", "b"], **endpoint)
+        asked = server.requests[0]
+    assert asked.path == "/v1/embeddings"
+    assert (asked.body["input"], asked.body["dimensions"]) == (["a", "b"], 2)
+    assert [(use.prompt_tokens, use.estimated) for use in desk.book.uses] == [
+        (12, False),
+        (1, True),
+    ]
+
+
+def test_messages_are_built_as_plugins_build_them(tmp_path: Path) -> None:
+    picture = tmp_path / "x.jpg"
+    picture.write_bytes(b"\xff\xd8\xff")
+    message = OpenAIChatMessage("user", "look").add("here").extend(OpenAIChatMessage("user", "!"))
+    message.add(ContentSegment.image_content_from_path(picture))
+    message.add(ContentSegment.image_content("https://example.com/y.png"))
+    parts = message.tidy().to_dict()["content"]
+    assert parts[0] == {"type": "text", "text": "lookhere!"}
+    assert parts[1]["image_url"]["url"].startswith("data:image/jpeg;base64,")
+    assert parts[2]["image_url"]["url"] == "https://example.com/y.png"
+
+    class Template:
+        def render(self, **values: Any) -> str:
+            return f"hello {values['name']}"
+
+    assert OpenAIChatMessage.from_template("user", Template(), name="Lin").content == [
+        ContentSegment.text_content("hello Lin")
+    ]
+
+
+async def test_pictures_reach_a_model_that_sees(world: World) -> None:
+    model = ScriptedModel(["ok"])
+    with Desk(world, model).inside():
+        content = [
+            ContentSegment.text_content("see"),
+            ContentSegment.image_content("data:image/gif;base64,R0lGODlh"),
+        ]
+        await gen_openai_chat_response("m", [{"role": "user", "content": content}])
+    words, picture = model.requests[0].messages[0].parts
+    assert words == TextPart("see")
+    assert isinstance(picture, ImagePart)
+    assert (picture.mime, picture.data) == ("image/gif", b"GIF89a")

@@ -1,0 +1,108 @@
+"""Packages of all plugins on one shelf, behind the bot's own."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pydantic
+import pytest
+
+from nekro_core.plugins.packages import PackageShelf, PackagesRefused
+from nekro_core.plugins.packages.needs import Need, requirement
+from tests.plugins.packages.wheels import make_wheel, only_these
+
+
+def needs(plugin: str, *texts: str) -> list[Need]:
+    return [Need(requirement(text), plugin) for text in texts]
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "index"
+    only_these(folder, monkeypatch)
+    make_wheel(folder, "nk_low", "1.0")
+    make_wheel(folder, "nk_low", "2.0")
+    make_wheel(folder, "nk_high", "1.0", needs=["nk_low<2"])
+    make_wheel(folder, "nk_old", "1.0", needs=["pydantic<2"])
+    return folder
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, index: Path) -> PackageShelf:
+    return PackageShelf(tmp_path / "data")
+
+
+@pytest.mark.long
+def test_a_package_is_there_behind_the_bots_own(shelf: PackageShelf) -> None:
+    assert not shelf.has(requirement("nk_low"))
+    assert shelf.fulfil("ann.a", needs("ann.a", "nk_low", "pydantic>=2")) == {"nk-low": "2.0"}
+    assert shelf.has(requirement("nk_low>1"))
+    assert shelf.has(requirement("pydantic>=2"))
+    assert not shelf.has(requirement("nk_low<2"))
+    assert shelf.needs == {"ann.a": ["nk_low", "pydantic>=2"]}
+    before = list(sys.path)
+    with shelf.on_path():
+        assert sys.path[:-1] == before
+        assert sorted(path.name for path in Path(sys.path[-1]).glob("*.py")) == ["nk_low.py"]
+    assert sys.path == before
+
+
+def test_a_note_that_cannot_be_read_stops_no_bot(tmp_path: Path) -> None:
+    shelf = PackageShelf(tmp_path)
+    (tmp_path / "plugin_packages").mkdir()
+    (tmp_path / "plugin_packages" / "shelf.json").write_text("{")
+    before = list(sys.path)
+    with shelf.on_path():
+        assert sys.path == before
+    with pytest.raises(PackagesRefused, match="remove the folder"):
+        shelf.fulfil("ann.a", needs("ann.a", "httpx"))
+
+
+@pytest.mark.long
+def test_one_copy_for_all_and_nothing_of_the_bots_own(shelf: PackageShelf, tmp_path: Path) -> None:
+    assert shelf.fulfil("ann.a", needs("ann.a", "nk_low", "pydantic>=2")) == {"nk-low": "2.0"}
+    assert shelf.fulfil("bob.b", needs("bob.b", "nk_high")) == {"nk-high": "1.0", "nk-low": "1.0"}
+    assert shelf.needs == {"ann.a": ["nk_low", "pydantic>=2"], "bob.b": ["nk_high"]}
+    before = list(sys.path)
+    with shelf.on_path():
+        (added,) = [path for path in sys.path if path not in before]
+        assert sys.path[-1] == added
+        low = importlib.import_module("nk_low")
+        assert low.VERSION == "1.0"
+        assert {path.name for path in Path(added).iterdir() if path.suffix == ".py"} == {
+            "nk_low.py",
+            "nk_high.py",
+        }
+        # Another process takes a plugin away: what runs stays, and it is said.
+        PackageShelf(tmp_path / "data").forget("bob.b")
+        (stale,) = shelf.refresh()
+        assert str(stale) == "nk-low 1.0 runs, 2.0 is there: it changes at the next start"
+        assert importlib.import_module("nk_low") is low
+        shelf.forget("ann.a")
+        assert shelf.held == {}
+    assert sys.path == before
+    with shelf.on_path():
+        assert sys.path == before
+        assert list((tmp_path / "data" / "plugin_packages").glob("[0-9]*")) == []
+    del sys.modules["nk_low"]
+
+
+@pytest.mark.long
+def test_what_cannot_be_together_is_refused_naming_both_sides(shelf: PackageShelf) -> None:
+    shelf.fulfil("ann.a", needs("ann.a", "nk_low==2.0"))
+    version = pydantic.VERSION
+    for wanted, message in {
+        "nk_low==1.0": r"ann\.a needs nk_low==2\.0; bob\.b needs nk_low==1\.0|"
+        r"bob\.b needs nk_low==1\.0; ann\.a needs nk_low==2\.0",
+        "nk_high": r"ann\.a needs nk_low==2\.0; bob\.b needs nk_high, and nk-high 1\.0 needs "
+        r"nk[-_]low<2",
+        "pydantic<2": rf"bob\.b needs pydantic<2, and the bot itself has pydantic {version}",
+        "nk_old": rf"bob\.b needs nk_old, and nk-old 1\.0 needs pydantic<2.*the bot itself has "
+        rf"pydantic {version}",
+        "nk_none>3": r"bob\.b needs nk_none>3, and the package index has nothing that fits as a "
+        r"wheel \(building is off",
+    }.items():
+        with pytest.raises(PackagesRefused, match=message):
+            shelf.fulfil("bob.b", needs("bob.b", wanted))
+    assert shelf.needs == {"ann.a": ["nk_low==2.0"]}
+    assert shelf.held == {"nk-low": "2.0"}

@@ -1,0 +1,55 @@
+"""A task that the end of the bot cut off is told of once, by the next one."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+
+from nekro_core.chat import Record, plain_text
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.inbound.inbox import Inbox
+from nekro_core.plugins.tasks.interrupted import KeptTasks, tell_of_cut_off
+from nekro_core.plugins.tasks.runner import TaskRunner
+from nekro_core.store import Store
+from tests.plugins.tasks.test_tasks import CODE, Film
+from tests.plugins.world import GROUP, World
+
+
+async def told(store: Store) -> list[Record]:
+    heard: list[Record] = []
+    inbox = Inbox(store, Broadcast())
+    inbox.listen(lambda record, _: heard.append(record))
+    await tell_of_cut_off(store, inbox)
+    return heard
+
+
+async def test_what_was_at_work_is_told_of(tmp_path: Path) -> None:
+    async with Store.open(f"sqlite://{tmp_path}/db") as store:
+        world = World(tmp_path)
+        world.services = replace(world.services, tasks=TaskRunner(KeptTasks(store.waiting)))
+        world.write("film.py", CODE)
+        async with world.bot() as plugins:
+            at = Film(world, plugins)
+            for name in ("cut", "called off"):
+                await at.tool("begin", "endless", name)
+            await at.tool("begin", "plain", "over")
+            await at.ended("over")
+            await at.tool("off", "called off")
+            await at.ended("called off")
+            with anyio.fail_after(30):
+                while len(await store.waiting.all("task")) != 1:
+                    await anyio.sleep(0.001)
+        (note,) = await told(store)
+        assert (note.chat_key, note.to_bot) == (GROUP, True)
+        assert "endless 'cut' of me.film was at work" in plain_text(note.segments)
+        assert await told(store) == [], "once"
+
+
+async def test_nothing_is_told_of_tasks_that_ended(tmp_path: Path) -> None:
+    async with Store.open(f"sqlite://{tmp_path}/db") as store:
+        assert await told(store) == []
+        kept = KeptTasks(store.waiting)
+        kept.began("me.film", "render", "nowhere", "no chat key")
+        kept.began("me.film", "render", "fine", str(GROUP))
+        kept.ended("render", "fine")
+        assert await told(store) == []

@@ -1,0 +1,85 @@
+"""What holds the event loop up is named, once; what merely waits is not."""
+
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+from loguru import logger
+
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.host.isolation.blocked_loop import loop_watched
+from nekro_core.plugins.host.tool_calls import call
+from tests.plugins.world import World
+from tests.tools.make import tool_of
+
+if TYPE_CHECKING:
+    import loguru
+
+
+noticed = threading.Event()
+
+
+async def blocks(_ctx: AgentCtx) -> str:
+    """Compute without awaiting, until that is noticed."""
+    noticed.wait(30)
+    return "done"
+
+
+async def waits(_ctx: AgentCtx) -> str:
+    """Wait as one should."""
+    await anyio.sleep(0.5)
+    return "done"
+
+
+@pytest.fixture
+def lines() -> Iterator[list[str]]:
+    found: list[str] = []
+    noticed.clear()
+
+    def keep(message: "loguru.Message") -> None:
+        found.append(message.record["message"])
+        noticed.set()
+
+    sink = logger.add(keep, level="WARNING")
+    yield found
+    logger.remove(sink)
+
+
+async def test_a_handler_that_blocks_is_named_once_with_its_line(
+    world: World, lines: list[str]
+) -> None:
+    with loop_watched(0.1):
+        await call(tool_of(blocks), world.ctx())
+        with anyio.fail_after(30):
+            while len(lines) < 2:
+                await anyio.sleep(0.01)
+    named, goes_on = lines
+    assert named.startswith("ann.mod's blocks (")
+    assert "called for onebot_v11-group_30003, has blocked the event loop for " in named
+    line = blocks.__code__.co_firstlineno + 2
+    assert f"{__file__}:{line} in blocks" in named
+    assert goes_on.startswith("the event loop goes on after ")
+
+
+async def test_a_handler_that_waits_is_not(world: World, lines: list[str]) -> None:
+    with loop_watched(0.25):
+        await call(tool_of(waits), world.ctx())
+    assert lines == []
+
+
+async def test_what_no_plugin_was_asked_for_is_shown_by_its_stack(lines: list[str]) -> None:
+    with loop_watched(0.1):
+        await anyio.sleep(0)
+        noticed.wait(30)
+        await anyio.sleep(0.1)
+    assert lines[0].startswith("something has blocked")
+    assert f"{__file__}:" in lines[0]
+
+
+async def test_its_end_leaves_no_thread() -> None:
+    before = threading.active_count()
+    with loop_watched(0.1):
+        assert threading.active_count() == before + 1
+    assert threading.active_count() == before

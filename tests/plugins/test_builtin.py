@@ -1,0 +1,57 @@
+"""Built-in adapters and plugins are found by path, whatever lies in the working directory."""
+
+from pathlib import Path
+
+import pytest
+
+from nekro_core.api.adapter import AdapterFactory
+from nekro_core.plugins.host.builtin import builtin_adapters, builtin_folder, items_in, load_adapter
+from nekro_core.plugins.host.listing import PluginState
+from nekro_core.tools.problem import Severity
+from tests.plugins.world import GROUP, World
+
+
+def test_the_adapters_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "adapters").mkdir()
+    (tmp_path / "adapters" / "__init__.py").write_text("raise SystemExit")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert {"onebot_v11", "web"} <= set(builtin_adapters())
+    module = load_adapter("onebot_v11")
+    assert module.__name__ == "nekro_builtin.adapters.onebot_v11"
+    create: AdapterFactory = module.create
+    assert callable(create)
+    assert load_adapter("onebot_v11") is module
+
+
+def test_what_counts_as_an_item(tmp_path: Path) -> None:
+    for name in ("a.py", "b/__init__.py", "c/other.py", "_d.py", ".e.py", "f.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    assert items_in(tmp_path) == ("a", "b")
+    assert items_in(tmp_path / "nowhere") == ()
+
+
+async def test_every_built_in_plugin_loads_without_a_word(world: World) -> None:
+    async with world.bot(builtin=builtin_folder("plugins")) as registry:
+        plugins = {info.item: info for info in registry.plugins()}
+        tools = registry.tools_for(GROUP)
+    assert {"builtin/chat", "builtin/dice", "builtin/drawing", "builtin/voice"} <= set(plugins)
+    for info in plugins.values():
+        assert info.state is PluginState.LOADED, info.problems
+        assert info.problems == (), info.problems
+        assert info.tools
+    assert tools.clashes == ()
+    bare = {named.name for named in tools.named}
+    assert {
+        "send_channel_message",
+        "send_image",
+        "send_file",
+        "view_image",
+        "recent_messages",
+        "send_tts_voice",
+    } <= bare
+    assert not any(
+        problem.severity is Severity.ERROR for info in plugins.values() for problem in info.problems
+    )

@@ -1,0 +1,137 @@
+"""A package that a plugin asks for while it is imported, and while a handler runs."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.plugins.host.listing import PluginState
+from nekro_core.plugins.host.switches import read_list
+from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.packages import PackageShelf
+from nekro_core.plugins.packages.needs import Need, requirement
+from nekro_core.tools.outcome import Failed, Returned
+from tests.plugins.packages.wheels import make_wheel, only_these
+from tests.plugins.world import GROUP, World, plugin_source
+
+AT_IMPORT = """
+from nekro_core.api.plugin import dynamic_import_pkg
+
+low = dynamic_import_pkg("nk_dynamic>=1", mirror="https://example.invalid/simple")
+plugin.description = low.VERSION
+"""
+IN_HANDLER = '''
+import asyncio
+
+from nekro_core.api.plugin import dynamic_import_pkg
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "version", "Say.")
+async def version(_ctx: AgentCtx) -> str:
+    """Say."""
+    return dynamic_import_pkg("nk-dynamic", "nk_dynamic").VERSION
+
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "apart", "Say.")
+async def apart(_ctx: AgentCtx) -> str:
+    """Say, in a task."""
+    return await asyncio.create_task(version(_ctx))
+'''
+
+
+@pytest.fixture
+def packages(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[PackageShelf]:
+    only_these(tmp_path / "index", monkeypatch)
+    make_wheel(tmp_path / "index", "nk_dynamic", "1.5")
+    shelf = PackageShelf(world.data_dir)
+    world.services = replace(world.services, packages=shelf)
+    with shelf.on_path():
+        yield shelf
+    sys.modules.pop("nk_dynamic", None)
+
+
+@pytest.mark.long
+async def test_at_the_top_of_a_module_it_waits_and_the_limit_of_imports_stands_still(
+    world: World, packages: PackageShelf
+) -> None:
+    world.write("a.py", plugin_source("a", "f", more=AT_IMPORT))
+    async with world.bot(import_s=0.5) as registry:
+        (info,) = registry.plugins()
+        assert (info.state, info.description) == (PluginState.LOADED, "1.5"), info.problems
+    assert packages.needs == {"local/a": ["nk_dynamic>=1"]}
+
+
+@pytest.mark.long
+async def test_a_package_that_runs_changes_at_the_next_start_and_the_list_says_so(
+    world: World, packages: PackageShelf, tmp_path: Path
+) -> None:
+    world.write("a.py", plugin_source("a", "f", more=AT_IMPORT))
+    async with world.bot() as registry:
+        make_wheel(tmp_path / "index", "nk_dynamic", "2.0")
+        # As `nekro plugin install` does it, in a process of its own.
+        newer = [Need(requirement("nk_dynamic>=2"), "local/a")]
+        PackageShelf(world.data_dir).fulfil("local/a", newer)
+        await registry.load_all()
+        (info,) = registry.plugins()
+        assert [str(problem) for problem in info.problems] == [
+            "nk-dynamic 1.5 runs, 2.0 is there: it changes at the next start"
+        ]
+        assert "changes at the next start" in str(read_list(world.data_dir)[0].problems)
+        (told,) = registry.shown().at_next_start
+        assert told == "nk-dynamic 1.5 runs, 2.0 is there: it changes at the next start"
+
+
+@pytest.mark.long
+async def test_a_handler_waits_and_the_event_loop_does_not(
+    world: World, packages: PackageShelf
+) -> None:
+    world.write("a.py", plugin_source("a", more=IN_HANDLER))
+    async with world.bot() as registry:
+        tool = registry.tools_for(GROUP).resolve("version")
+        assert tool is not None
+        beats = 0
+        async with anyio.create_task_group() as tasks:
+
+            async def beat() -> None:
+                nonlocal beats
+                while True:
+                    await anyio.sleep(0.01)
+                    beats += 1
+
+            tasks.start_soon(beat)
+            assert await call(tool, world.ctx()) == Returned("1.5")
+            tasks.cancel_scope.cancel()
+        assert beats > 5
+
+
+@pytest.mark.long
+async def test_in_a_task_of_a_handler_nobody_waits(world: World, packages: PackageShelf) -> None:
+    world.write("a.py", plugin_source("a", more=IN_HANDLER))
+    async with world.bot() as registry:
+        tool = registry.tools_for(GROUP).resolve("apart")
+        assert tool is not None
+        first = await call(tool, world.ctx())
+        assert isinstance(first, Failed)
+        assert "nk-dynamic is being fetched for local/a" in first.message
+        with anyio.fail_after(60):
+            while not isinstance(answer := await call(tool, world.ctx()), Returned):
+                assert isinstance(answer, Failed)
+                await anyio.sleep(0.1)
+        assert answer == Returned("1.5")
+
+
+@pytest.mark.long
+async def test_what_cannot_be_had_is_the_plugins_problem(
+    world: World, packages: PackageShelf
+) -> None:
+    world.write("a.py", plugin_source("a", "f", more=AT_IMPORT.replace(">=1", ">=9")))
+    async with world.bot() as registry:
+        (info,) = registry.plugins()
+        assert info.state is PluginState.BROKEN
+        assert "local/a needs nk_dynamic>=9, and the package index has nothing" in str(
+            info.problems[0]
+        )

@@ -1,0 +1,267 @@
+"""What is fetched for a chat: its code's addresses as its boxes reach them, a plugin's own outside.
+
+No test has an internet: a host that may be reached is one whose address is asked for.
+"""
+
+import html
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from nekro_core.api.reactive import fetch_data, scope
+from nekro_core.chat import ChatKey, File, Forward, ForwardedMessage, Image, Media
+from nekro_core.compat.nekro_agent.message_functions import download_from_url
+from nekro_core.delivery.media.fetch import Fetcher
+from nekro_core.delivery.media.store import MediaStore
+from nekro_core.delivery.settings import MediaSettings
+from nekro_core.plugins.authoring.chat_network import ChatNetwork, PluginFetcher, PluginMedia
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.plugins.host.builtin import builtin_folder
+from nekro_core.plugins.host.tool_calls import call
+from nekro_core.sandbox.egress import Rules
+from nekro_core.tools.outcome import Failed, Outcome, RichObservation, ToolFailure
+from nekro_core.tools.tool import ToolKind
+from tests.plugins.world import GROUP, World
+from tests.tools.make import tool_of
+
+OTHER = ChatKey.parse("onebot_v11-group_30004")
+URL = "http://pictures.example/cat.png"
+OWN = "http://own.example/cat.png"
+
+
+class Network:
+    """A chat that may reach ``pictures.example`` where a test says so, and who was looked up."""
+
+    def __init__(self) -> None:
+        self.allowed: dict[ChatKey, Rules] = {}
+        self.asked: list[str] = []
+
+    def allow(self, *hosts: str, chat: ChatKey = GROUP) -> None:
+        self.allowed[chat] = Rules.parse(hosts)
+
+    async def resolve(self, host: str, _: int) -> list[str]:
+        self.asked.append(host)
+        raise OSError("this test has no internet")
+
+
+@pytest.fixture
+async def network(world: World, tmp_path: Path) -> AsyncIterator[Network]:
+    made, settings = Network(), MediaSettings(private_hosts=frozenset({"own.example:80"}))
+    fetcher = Fetcher(settings, resolve=made.resolve)
+    chats = ChatNetwork(
+        rules=lambda chat: made.allowed.get(chat, Rules()), spend=lambda _: lambda _: None
+    )
+    async with MediaStore(tmp_path / "kept", settings, fetcher=fetcher) as store:
+        world.services = replace(
+            world.services,
+            media=PluginMedia(store, chats),
+            fetcher=PluginFetcher(fetcher, chats),
+        )
+        yield made
+
+
+async def send_image(_ctx: AgentCtx, url: str) -> str:
+    """Send it."""
+    await _ctx.send_image(url)
+    return "sent"
+
+
+async def send_file(_ctx: AgentCtx, url: str) -> str:
+    """Send it."""
+    await _ctx.send_file(url)
+    return "sent"
+
+
+async def send_segments(_ctx: AgentCtx, url: str) -> str:
+    """Send it in a bundle."""
+    inner = ForwardedMessage("1", "Lin", (File(Media(url=url)),))
+    await _ctx.send([Image(Media(url=url)), Forward((inner,))])
+    return "sent"
+
+
+async def into_box(_ctx: AgentCtx, url: str) -> str:
+    """Fetch it into the box."""
+    return await download_from_url(url, _ctx)
+
+
+async def read(_ctx: AgentCtx, url: str) -> str:
+    """Read it."""
+    return str(await _ctx.fs.fetch(url))
+
+
+async def follow(_ctx: AgentCtx, url: str) -> str:
+    """Have a cell fetch it."""
+    async with scope(_ctx):
+        found = await fetch_data(url).settled()
+        if found.error is not None:
+            raise ToolFailure(str(found.error))
+        return str(found.result)
+
+
+WAYS = (send_image, send_file, send_segments, into_box, read, follow)
+Handler = Callable[..., Awaitable[Any]]
+
+
+async def called(world: World, handler: Handler, *given: Any, **fields: Any) -> str:
+    outcome: Outcome = await call(tool_of(handler), world.ctx(**fields), given)
+    assert isinstance(outcome, Failed), outcome
+    return outcome.message
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_code_without_a_network_has_nothing_fetched(
+    world: World, network: Network, way: Handler
+) -> None:
+    told = await called(world, way, URL)
+    assert "no network" in told
+    assert 'NEKRO_SANDBOX__EGRESS=["pictures.example"]' in told
+    assert network.asked == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_code_has_fetched_what_its_boxes_may_reach(
+    world: World, network: Network, way: Handler
+) -> None:
+    network.allow("pictures.example")
+    assert "no internet" in await called(world, way, URL)
+    assert set(network.asked) == {"pictures.example"}
+    assert "is not among" in await called(world, way, "http://other.example/")
+    assert set(network.asked) == {"pictures.example"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_plugins_own_choice_needs_no_rule(
+    world: World, network: Network, way: Handler
+) -> None:
+    async def fixed(_ctx: AgentCtx, what: str) -> Any:
+        """Its own."""
+        return await way(_ctx, OWN)
+
+    assert "no internet" in await called(world, fixed, "a cat of http://pictures.example")
+    assert set(network.asked) == {"own.example"}
+
+
+@pytest.mark.parametrize(
+    ("host", "made"),
+    [
+        ("pictures.example", "http://{}/cat.png"),
+        ("PICTURES.example", "https://{}/cat.png"),
+        ("pictures.example:8080", "http://x:y@{}/cat.png"),
+        ("b\u00fccher.example", "http://{}/"),
+    ],
+)
+async def test_a_host_that_a_plugin_puts_into_an_address_is_the_codes(
+    world: World, network: Network, host: str, made: str
+) -> None:
+    async def of_host(_ctx: AgentCtx, given: dict[str, list[str]]) -> str:
+        """Made of what the code gave."""
+        return await send_image(_ctx, made.format(given["hosts"][0]))
+
+    assert "no network" in await called(world, of_host, {"hosts": [host]})
+    assert network.asked == []
+
+
+async def test_another_chats_rules_are_of_no_use(world: World, network: Network) -> None:
+    network.allow("pictures.example", chat=OTHER)
+
+    async def elsewhere(_ctx: AgentCtx, url: str) -> str:
+        """By way of another chat's context."""
+        ctx = replace(_ctx, chat=OTHER, asked_in=_ctx.chat)
+        return await send_image(ctx, url)
+
+    assert "no network" in await called(world, elsewhere, URL)
+    assert network.asked == []
+
+
+async def test_what_a_person_writes_is_no_code(world: World, network: Network) -> None:
+    ctx = world.ctx(run_id="").called_for("ann.mod", given=f"/picture {URL}")
+    with pytest.raises(Exception, match="no internet"):
+        await send_image(ctx, URL)
+    assert network.asked == ["pictures.example"]
+
+
+async def test_a_picture_is_not_looked_at_through_the_models_provider(
+    world: World, network: Network
+) -> None:
+    async def look(_ctx: AgentCtx, url: str) -> list[dict[str, Any]]:
+        """Look."""
+        return [{"type": "image_url", "image_url": {"url": url}}]
+
+    outcome = await call(tool_of(look, ToolKind.MULTIMODAL_AGENT), world.ctx(), (URL,))
+    assert isinstance(outcome, Failed)
+    assert "no network" in outcome.message
+
+    async def its_own(_ctx: AgentCtx) -> list[dict[str, Any]]:
+        """Look."""
+        return await look(_ctx, OWN)
+
+    outcome = await call(tool_of(its_own, ToolKind.MULTIMODAL_AGENT), world.ctx())
+    assert isinstance(outcome, RichObservation)
+
+
+async def test_the_built_in_tools_say_what_to_do(
+    world: World, network: Network, tmp_path: Path
+) -> None:
+    alone = tmp_path / "builtin"
+    alone.mkdir()
+    (alone / "chat").symlink_to(builtin_folder("plugins") / "chat")
+    async with world.bot(builtin=alone) as registry:
+        for name in ("send_image", "send_file", "view_image"):
+            tool = registry.tools_for(GROUP).resolve(name)
+            assert tool is not None
+            outcome = await call(tool, world.ctx(), (URL,))
+            assert isinstance(outcome, Failed)
+            assert f"{name}: this chat's code has no network" in outcome.message
+    assert network.asked == []
+
+
+async def read_bytes(_ctx: AgentCtx, url: Any) -> str:
+    """Read it, however it is written."""
+    (text,) = url if isinstance(url, set | frozenset) else [url]
+    return str(await _ctx.fs.fetch(text.decode() if isinstance(text, bytes) else text))
+
+
+@pytest.mark.parametrize("given", [URL.encode(), {URL}, frozenset({URL.encode()})], ids=repr)
+async def test_an_address_in_any_kind_of_value_is_the_codes(
+    world: World, network: Network, given: Any
+) -> None:
+    assert "no network" in await called(world, read_bytes, given)
+    assert network.asked == []
+
+
+async def read_cleaned(_ctx: AgentCtx, url: str) -> str:
+    """Read it, as people's addresses are often cleaned first."""
+    cleaned = re.sub("[\u00ad\u200b\u2060]", "", html.unescape(unquote(unquote(url))))
+    cleaned = cleaned.replace("\u3002", ".").lower()
+    return str(await _ctx.fs.fetch(cleaned))
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["pictures%2Eexample", "pictures%252Eexample", "pic\u00adtures.example",
+     "pic\u200btures.example", "pictures&#46;example", "picture&#x73;.example",
+     "PICTURES\u3002example"],
+)  # fmt: skip
+async def test_an_address_that_the_plugin_cleans_is_the_codes(
+    world: World, network: Network, host: str
+) -> None:
+    told = await called(world, read_cleaned, f"http://{host}/cat.png")
+    assert network.asked == [], told
+
+
+async def test_looking_for_a_host_takes_no_time_to_speak_of(world: World, network: Network) -> None:
+    given = [URL, "a" + "\u0300\u0316" * 30_000]
+    began = time.process_time()
+
+    async def first(_ctx: AgentCtx, urls: list[str]) -> str:
+        """Read it."""
+        return str(await _ctx.fs.fetch(urls[0]))
+
+    assert "no network" in await called(world, first, given)
+    assert time.process_time() - began < 0.5

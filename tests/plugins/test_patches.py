@@ -1,0 +1,72 @@
+"""A plugin that puts its own functions into others' modules is named, and nobody else is."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+import nekro_core.plugins.host.tool_calls
+from nekro_core.plugins.host.listing import PluginInfo, PluginState
+from tests.plugins.world import World, plugin_source
+
+PATCHES = """
+import asyncio
+import httpx
+import nekro_core.plugins.host.tool_calls
+
+_get = httpx.AsyncClient.get
+
+async def get(self, *args, **more):
+    return await _get(self, *args, **more)
+
+httpx.AsyncClient.get = get
+nekro_core.plugins.host.tool_calls.call = lambda *args: None
+httpx.added = 1
+"""
+BEHAVES = """
+import httpx
+
+class Client(httpx.AsyncClient):
+    async def get(self, *args, **more):
+        return await super().get(*args, **more)
+"""
+
+
+@pytest.fixture(autouse=True)
+def as_they_were(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What the plugins here replace is put back."""
+    monkeypatch.setattr(httpx.AsyncClient, "get", httpx.AsyncClient.get)
+    monkeypatch.setattr(
+        nekro_core.plugins.host.tool_calls, "call", nekro_core.plugins.host.tool_calls.call
+    )
+    yield
+    monkeypatch.undo()
+    vars(httpx).pop("added", None)
+
+
+async def test_told_at_the_start_and_of_the_right_one(world: World) -> None:
+    world.write("a.py", plugin_source("a", "f", more=BEHAVES))
+    world.write("b.py", plugin_source("b", "g", more=PATCHES))
+    world.write("c.py", plugin_source("c", "h", more=BEHAVES))
+    async with world.bot() as registry:
+        a, b, c = registry.plugins()
+        assert (a.problems, c.problems, b.state) == ((), (), PluginState.LOADED)
+        (problem,) = told(b)
+        assert problem == (
+            "it replaces httpx.AsyncClient.get, nekro_core.plugins.host.tool_calls.call for the whole bot "
+            "(leave what is others' as it is; only a restart without ann.b undoes this)"
+        )
+
+
+async def test_told_of_one_that_is_loaded_later(world: World) -> None:
+    world.write("a.py", plugin_source("a", "f"))
+    later = plugin_source("a", "f", more="import httpx\nhttpx.AsyncClient.get = None\n")
+    async with world.bot() as registry:
+        world.write("a.py", later)
+        assert "it replaces httpx.AsyncClient.get for" in told(await registry.enable("ann.a"))[0]
+        # It is nothing new then.
+        assert (await registry.enable("ann.a")).problems == ()
+
+
+def told(info: PluginInfo) -> list[str]:
+    return [str(problem) for problem in info.problems]

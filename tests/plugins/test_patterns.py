@@ -1,0 +1,47 @@
+"""A plugin's pattern over a stranger's words: through at once, or given up."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from nekro_core.system.bounded_pattern import LIMIT_S, REST_S, BoundedPattern, PatternProblem
+
+WILD = [
+    (r"(a+)+$", "a" * 4000 + "!"),
+    (r"^(x+x+)+y", "x" * 4000),
+    (r"(a|aa)+$", "a" * 4000 + "!"),
+    (r"^(([a-z])+.)+[A-Z]([a-z])+$", "a" * 4000),
+]
+
+
+@dataclass
+class Hands:
+    """A clock that goes on when it is told."""
+
+    now: float = 100.0
+    told: list[float] = field(default_factory=list)
+
+    def pattern(self, text: str) -> BoundedPattern:
+        return BoundedPattern(text, self.told.append, lambda: self.now)
+
+
+def test_named_groups_are_had_as_re_has_them() -> None:
+    pattern = Hands().pattern(r"^/hi(?: (?P<name>.+))?$")
+    assert pattern.groups("/hi") == {"name": None}
+    assert pattern.groups("/hi Ann") == {"name": "Ann"}
+    assert pattern.groups("well /hi") is None
+    assert Hands().pattern("hi").groups("oh hi") == {}
+    with pytest.raises(PatternProblem, match="missing"):
+        Hands().pattern("(")
+
+
+@pytest.mark.parametrize(("wild", "text"), WILD)
+def test_a_wild_one_is_given_up_told_of_once_and_rests(wild: str, text: str) -> None:
+    hands = Hands()
+    pattern = hands.pattern(wild)
+    assert pattern.groups(text) is None
+    assert pattern.groups(text) is None
+    assert len(hands.told) == 1
+    hands.now += REST_S + LIMIT_S
+    assert pattern.groups(text) is None
+    assert len(hands.told) == 2

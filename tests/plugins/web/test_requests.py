@@ -1,0 +1,32 @@
+"""A webhook's call on the wire becomes a value, and holds nobody up meanwhile."""
+
+import anyio
+from starlette.types import Message
+
+from nekro_core.plugins.web.requests import read_request
+
+
+async def test_a_large_form_holds_no_chat_up() -> None:
+    raw = b"name=value&" * 1_500_000  # 16 MB: 1.5 s in which nothing else went on
+    headers = [(b"content-type", b"application/x-www-form-urlencoded")]
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": raw}
+
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await anyio.sleep(0.01)
+            ticks += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(tick)
+        await anyio.sleep(0.05)
+        scope = {"type": "http", "headers": headers, "query_string": b""}
+        before = ticks
+        found = await read_request("x", scope, receive)
+        assert ticks > before + 5, "the loop went on while the form was read"
+        tasks.cancel_scope.cancel()
+    assert found.body == {"name": "value"}

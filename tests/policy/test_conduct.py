@@ -1,0 +1,133 @@
+"""What is said of the bot, an account, a chat and a person: the most particular word counts."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nekro_core.chat import ChatKey
+from nekro_core.policy import Conduct, ConductBook, ConductFile, ConductRefused, Quota, State
+
+GROUP = ChatKey.parse("onebot_v11-group_30003")
+TOPIC = ChatKey.parse("onebot_v11-group_30003#7")
+OTHER = ChatKey.parse("mei-group_30003")
+
+BOOK = """
+[bot]
+persona = "bot"
+person_quota = { turns = 20, tokens = 5 }
+ignore = ["a"]
+commands = { reset = "user", quota = "off" }
+
+[accounts.onebot_v11]
+persona = "account"
+ignore = ["b"]
+
+[chats."onebot_v11-group_30003"]
+state = "observe"
+person_quota = { turns = 3 }
+commands = { reset = "advanced" }
+
+[chats."onebot_v11-group_30003#7"]
+state = "on"
+
+[people."onebot_v11:1"]
+quota = { turns = 1, money = 0.5 }
+[people."mei:1"]
+quota = { turns = 2 }
+[people."mei:2"]
+ignored = true
+"""
+
+
+def test_tables_are_put_together() -> None:
+    book = ConductBook.parse(BOOK)
+    group, topic, other = map(book.of, (GROUP, TOPIC, OTHER))
+    assert (group.state, topic.state, other.state) == (State.OBSERVE, State.ON, None)
+    assert (group.persona, topic.persona, other.persona) == ("account", "account", "bot")
+    assert group.person_quota == Quota(turns=3, tokens=5)
+    assert group.ignore == {"a", "b"}
+    assert other.ignore == {"a"}
+    assert group.commands == {"reset": "advanced", "quota": "off"}
+    assert book.person("onebot_v11", "mei", "1").quota == Quota(turns=2, money=0.5)
+    assert book.person("onebot_v11", "onebot_v11", "1").quota == Quota(turns=1, money=0.5)
+    assert book.person("onebot_v11", "mei", "2").ignored
+    assert not book.person("onebot_v11", "onebot_v11", "2").ignored
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[bot]\nstate = 'asleep'", "bot.state"),
+        ("[chats.nowhere]\nstate = 'on'", "no chat key"),
+        ("[people.10001]\nignored = true", "expected adapter:id"),
+        ("[bot]\nquota = 3", "bot.quota"),
+        ("[bot]\nchat_quota = { turns = -1 }", "bot.chat_quota.turns"),
+        ("[bot]\ncommands = { reset = 'nobody' }", "bot.commands.reset"),
+        ("[bot", "Expected"),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        ConductBook.parse(text)
+
+
+async def test_the_file_is_written_beside_what_stands_there(tmp_path: Path) -> None:
+    path = tmp_path / "conduct.toml"
+    path.write_text('# ours\n[bot]\npersona = "cat"  # for now\n')
+    heard: list[str] = []
+    file = ConductFile(path)
+    file.listen(lambda: heard.append(file.of(GROUP).persona or ""))
+    await file.put(("chats", str(GROUP)), "persona", 'say "miau"\nand purr')
+    await file.put(("chats", str(GROUP)), "chat_quota", {"turns": 3})
+    assert file.of(GROUP).persona == 'say "miau"\nand purr'
+    assert file.of(GROUP).chat_quota == Quota(turns=3)
+    assert heard == ['say "miau"\nand purr'] * 2
+    text = path.read_text()
+    assert text.startswith('# ours\n[bot]\npersona = "cat"  # for now\n')
+    assert path.stat().st_mode & 0o077 == 0
+    assert ConductFile(path).book == file.book, "another start reads the same"
+    with pytest.raises(ConductRefused, match="persona"):
+        await file.put(("bot",), "persona", "x" * 30_000)
+    assert path.read_text() == text, "what cannot be is not written"
+    assert await file.forget(("chats", str(GROUP)))
+    assert not await file.forget(("chats", str(GROUP)))
+    assert file.of(GROUP).persona == "cat"
+    path.unlink()
+    assert file.look()
+    assert file.book == ConductBook()
+
+
+async def test_a_file_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "conduct.toml"
+    path.write_text('[bot]\npersona = "cat"\n')
+    file = ConductFile(path)
+    path.write_text("[bot]\npersona = ")
+    assert not file.look()
+    assert file.of(GROUP).persona == "cat"
+    with pytest.raises(ConductRefused, match="cannot be read"):
+        await file.put(("bot",), "persona", "dog")
+    assert path.read_text() == "[bot]\npersona = ", "an operator's slip is not written over"
+    path.write_bytes(b"\xff\xfe")
+    assert not file.look()
+
+
+limits = st.none() | st.integers(0, 9)
+quotas = st.builds(Quota, turns=limits, tokens=limits, money=limits)
+conducts = st.builds(
+    Conduct,
+    state=st.none() | st.sampled_from(State),
+    persona=st.none() | st.sampled_from(["cat", "dog"]),
+    chat_quota=quotas,
+    commands=st.dictionaries(st.sampled_from("ab"), st.sampled_from(["user", "off"])),
+    ignore=st.frozensets(st.sampled_from("xyz")),
+)
+
+
+@given(conducts, conducts, conducts)
+def test_it_does_not_matter_what_is_put_together_first(
+    one: Conduct, two: Conduct, three: Conduct
+) -> None:
+    assert one.over(two).over(three) == one.over(two.over(three))
+    assert one.over(Conduct()) == one == Conduct().over(one)

@@ -1,0 +1,52 @@
+"""Small files: whole or not there, and noticed when somebody else writes them."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nekro_core.system.atomic_files import FollowedFile, write_whole
+
+
+def test_a_file_is_replaced_and_is_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "state.json"
+    write_whole(path, b"one")
+    write_whole(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert [each.name for each in path.parent.iterdir()] == ["state.json"]
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    write_whole(path, b"one")
+    (tmp_path / ".state.json.new").mkdir()
+    with pytest.raises(OSError, match=r"state\.json\.new"):
+        write_whole(path, b"two")
+    assert path.read_bytes() == b"one"
+
+
+def test_a_file_is_followed_through_its_life(tmp_path: Path) -> None:
+    path = tmp_path / "names.toml"
+    followed = FollowedFile(path)
+    assert not followed.changed()
+    path.write_text("a")
+    assert followed.changed()
+    assert not followed.changed()
+    write_whole(path, b"b")  # As long as it was, maybe within one tick: but another file.
+    assert followed.changed()
+    os.utime(path, ns=(1, 1))
+    assert followed.changed()
+    followed.ask_again()
+    assert followed.changed()
+    path.unlink()
+    assert followed.changed()
+    followed.ask_again()
+    assert not followed.changed()
+
+
+def test_where_nobody_can_tell_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        FollowedFile(tmp_path / "file" / "names.toml").changed()

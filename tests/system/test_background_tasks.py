@@ -1,0 +1,56 @@
+"""Tasks of one's own: they end with their block, and change nothing about how it ends."""
+
+import anyio
+import pytest
+
+from nekro_core.system.background_tasks import own_tasks
+
+
+async def test_they_end_with_the_block() -> None:
+    ended = []
+
+    async def live() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append(True)
+
+    async with own_tasks() as tasks:
+        tasks.start_soon(live)
+        await anyio.wait_all_tasks_blocked()
+    assert ended == [True]
+
+
+async def test_the_blocks_error_is_its_own() -> None:
+    async def block() -> None:
+        async with own_tasks() as tasks:
+            tasks.start_soon(anyio.sleep_forever)
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        await block()
+
+
+async def test_a_tasks_error_ends_the_block() -> None:
+    async def fail() -> None:
+        raise ValueError("its")
+
+    async def block() -> None:
+        async with own_tasks() as tasks:
+            tasks.start_soon(fail)
+            await anyio.sleep_forever()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await block()
+    assert [str(each) for each in caught.value.exceptions] == ["its"]
+
+
+async def test_who_is_cancelled_leaves_none_behind() -> None:
+    before = len(anyio.get_running_tasks())
+    with anyio.CancelScope() as scope:
+        async with own_tasks() as tasks:
+            tasks.start_soon(anyio.sleep_forever)
+            scope.cancel()
+            await anyio.sleep_forever()
+    assert scope.cancelled_caught
+    assert len(anyio.get_running_tasks()) == before

@@ -1,0 +1,40 @@
+"""A child that dies while it is written to."""
+
+import asyncio
+import gc
+import os
+import signal
+import time
+from subprocess import PIPE
+from typing import Any
+
+import anyio
+import pytest
+
+from nekro_core.system.child_processes import may_die
+
+
+async def test_its_end_is_told_by_its_streams_and_by_no_log() -> None:
+    """On CPython 3.11.2 it was logged, too, whenever the process was collected."""
+    loop = asyncio.get_running_loop()
+    before, logged = loop.get_exception_handler(), list[dict[str, Any]]()
+    loop.set_exception_handler(lambda _, context: logged.append(context))
+    try:
+        process = may_die(await anyio.open_process(["cat"], stdin=PIPE, stdout=PIPE))
+        assert process.stdin is not None
+        assert process.stdout is not None
+        await process.stdin.send(b"there")
+        assert await process.stdout.receive() == b"there"
+        os.kill(process.pid, signal.SIGKILL)
+        time.sleep(0.2)  # so that the loop does not notice before it writes
+        await process.stdin.send(b"and now")
+        with pytest.raises(anyio.EndOfStream):
+            await process.stdout.receive()
+        await process.aclose()
+        await anyio.sleep(0.05)
+        del process
+        gc.collect()
+        await anyio.sleep(0)
+    finally:
+        loop.set_exception_handler(before)
+    assert logged == []

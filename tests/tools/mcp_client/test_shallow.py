@@ -1,0 +1,73 @@
+"""What is nested too deeply for any reader is cut there, and all else is as it was."""
+
+import json
+import random
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nekro_core.tools.mcp_client.shallow import _SIGN, DEEPEST, INSTEAD, shallow
+
+
+def nested(levels: int, inner: Any = None, kind: str = "list") -> Any:
+    for _ in range(levels):
+        inner = [inner, "]}"] if kind == "list" else {"{[": inner, "b": 1}
+    return inner
+
+
+@pytest.mark.parametrize("kind", ["list", "object"])
+@pytest.mark.parametrize("levels", [0, 1, DEEPEST, 190])
+def test_what_can_be_read_is_as_it_was(kind: str, levels: int) -> None:
+    text = json.dumps(nested(levels, "x", kind)).encode()
+    assert shallow(text) is text
+
+
+@pytest.mark.parametrize("kind", ["list", "object"])
+@pytest.mark.parametrize("levels", [250, 900])
+def test_what_cannot_is_cut_and_its_neighbours_stay(kind: str, levels: int) -> None:
+    text = json.dumps([{"a": 1}, nested(levels, "x", kind), {"z": [2]}]).encode()
+    first, deep, last = json.loads(shallow(text))
+    assert (first, last) == ({"a": 1}, {"z": [2]})
+    depth = 1
+    while isinstance(deep, list | dict):
+        deep = deep[0] if isinstance(deep, list) else deep["{["]
+        depth += 1
+    assert depth == DEEPEST
+    assert deep == json.loads(INSTEAD)
+
+
+@given(st.binary(max_size=50) | st.sampled_from([b'"', b'"\\', b"[", b"]"]), st.integers(0, 300))
+def test_broken_input_stays_broken_input(inner: bytes, levels: int) -> None:
+    for text in (b"[" * levels + inner, b"[" * levels + inner + b"]" * levels):
+        assert isinstance(shallow(text), bytes)
+
+
+def plain_signs(text: bytes) -> list[bytes]:
+    """What `_SIGN` finds, read one byte after the other."""
+    found, at = [], 0
+    while at < len(text):
+        size = 2 if text[at : at + 1] == b"\\" else 1
+        if at + size <= len(text) and text[at] in b'\\"[]{}':
+            found.append(text[at : at + size])
+        at += size
+    return found
+
+
+def test_signs_are_those_of_a_plain_reading() -> None:
+    dice = random.Random(12)
+    for _ in range(20_000):
+        text = bytes(dice.choices(b'a\n\xe9\\"[]{}', k=dice.randrange(30)))
+        assert _SIGN.findall(text) == plain_signs(text), text
+
+
+@pytest.mark.parametrize("inner", [b'\\"', b'"', b"\\", b"[", b'""'])
+def test_a_hostile_message_takes_linear_time(inner: bytes) -> None:
+    for begin in (b"", b'"'):
+        text = b"[" * 300 + begin + inner * (1_000_000 // len(inner))
+        began = time.process_time()
+        assert shallow(text) == text
+        # Measured at 0.2 s at most; it took 10 s for 64 kB, four times that for twice as much.
+        assert time.process_time() - began < 5
