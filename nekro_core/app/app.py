@@ -2,8 +2,8 @@
 
 Nothing else builds a room's objects: the ways in and out first, then boxes, then plugins with all
 that they use, then the sessions that answer. NoneBot and the web server are not here
-(`nekro_core.app.server` has them), so a test opens an `App` of its own in a temporary folder, several
-in one process.
+(`nekro_core.app.server` has them), so a test opens an `App` of its own in a temporary folder,
+several in one process.
 """
 
 import time

@@ -86,8 +86,8 @@ async def _from_conduct(
 async def _from_stickers(
     folder: Path, _person: Person, traces: Traces, _forgotten: Forgotten
 ) -> int:
-    """Pictures that a plugin has kept among its stickers (`nekro_core.compat.maibot`): by what is in them,
-    which is all that is known."""
+    """Pictures that a plugin has kept among its stickers (`nekro_core.compat.maibot`): by what is
+    in them, which is all that is known."""
     index = anyio.Path(folder / "index.json")
     if not await index.exists():
         return 0

@@ -1,5 +1,6 @@
 """What a platform takes of voices, pictures and files. What is more, or of another kind, is
-converted before it goes out (`nekro_core.delivery.media.fitting`), so no adapter converts by itself."""
+converted before it goes out (`nekro_core.delivery.media.fitting`), so no adapter converts by
+itself."""
 
 from dataclasses import dataclass
 from typing import Literal

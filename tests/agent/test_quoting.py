@@ -400,7 +400,7 @@ def test_all_of_our_marks_are_known() -> None:
     folder = Path(nekro_core.agent.__file__).parent
     written = {
         mark
-        for path in folder.glob("*.py")
+        for path in folder.rglob("*.py")
         for mark in re.findall(r"\"\[([a-z]+)(?:\]| )", path.read_text())
     }
     assert written - set(OWN_MARKS) == set()

@@ -53,7 +53,8 @@ async def test_told_at_the_start_and_of_the_right_one(world: World) -> None:
         assert (a.problems, c.problems, b.state) == ((), (), PluginState.LOADED)
         (problem,) = told(b)
         assert problem == (
-            "it replaces httpx.AsyncClient.get, nekro_core.plugins.host.tool_calls.call for the whole bot "
+            "it replaces httpx.AsyncClient.get, nekro_core.plugins.host.tool_calls.call "
+            "for the whole bot "
             "(leave what is others' as it is; only a restart without ann.b undoes this)"
         )
 

@@ -32,7 +32,8 @@ def calling_context() -> Any:
 
 
 class OlderNames:
-    """Mixed into `AgentCtx`. What it gives that is no plain value is `nekro_core.compat.nekro_agent`'s."""
+    """Mixed into `AgentCtx`. What it gives that is no plain value is
+    `nekro_core.compat.nekro_agent`'s."""
 
     __slots__ = ()
 

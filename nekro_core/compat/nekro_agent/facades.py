@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 _API = "nekro_core.api"
+_RESPONSE = "nekro_core.plugins.authoring.command_response"
 _COMPAT = "nekro_core.compat.nekro_agent"
 _SEGMENTS = "nekro_core.compat.nekro_agent.agent_segments"
 _HEARD = "nekro_core.compat.nekro_agent.legacy_segments"
-_COMMANDS = "nekro_core.plugins.commands"
 _CORE_CONFIG = (f"{_COMPAT}.core_config", f"{_API}.llm:ModelConfigGroup")
 _VECTOR_CLIENT = (
     f"{_API}.vectors:get_qdrant_client",
@@ -106,23 +106,23 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "nekro_agent.services.command": (),
         "nekro_agent.services.command.base": (
-            f"{_COMMANDS}.access:CommandPermission",
-            f"{_COMMANDS}.command:CommandExecutionContext",
-            f"{_COMMANDS}.mounting:CommandGroup",
-            f"{_COMMANDS}.response:CommandResponse",
-            f"{_COMMANDS}.arguments:Arg",
+            "nekro_core.policy.permissions:CommandPermission",
+            "nekro_core.plugins.authoring.commands:CommandExecutionContext",
+            "nekro_core.plugins.authoring.command_mounting:CommandGroup",
+            f"{_RESPONSE}:CommandResponse",
+            "nekro_core.plugins.commands.arguments:Arg",
         ),
-        "nekro_agent.services.command.ctl": (f"{_COMMANDS}.response:CmdCtl",),
+        "nekro_agent.services.command.ctl": (f"{_RESPONSE}:CmdCtl",),
         "nekro_agent.services.command.schemas": (
-            f"{_COMMANDS}.access:CommandPermission",
-            f"{_COMMANDS}.command:CommandExecutionContext",
-            f"{_COMMANDS}.response:CommandOutputSegment",
-            f"{_COMMANDS}.response:CommandOutputType",
-            f"{_COMMANDS}.response:CommandOutputType as CommandOutputSegmentType",
-            f"{_COMMANDS}.response:CommandResponse",
-            f"{_COMMANDS}.response:CommandStatus",
-            f"{_COMMANDS}.response:CommandStatus as CommandResponseStatus",
-            f"{_COMMANDS}.arguments:Arg",
+            "nekro_core.policy.permissions:CommandPermission",
+            "nekro_core.plugins.authoring.commands:CommandExecutionContext",
+            f"{_RESPONSE}:CommandOutputSegment",
+            f"{_RESPONSE}:CommandOutputType",
+            f"{_RESPONSE}:CommandOutputType as CommandOutputSegmentType",
+            f"{_RESPONSE}:CommandResponse",
+            f"{_RESPONSE}:CommandStatus",
+            f"{_RESPONSE}:CommandStatus as CommandResponseStatus",
+            "nekro_core.plugins.commands.arguments:Arg",
         ),
         "nekro_agent.services.message_service": (f"{_COMPAT}.message_service",),
         "nekro_agent.services.plugin": (),

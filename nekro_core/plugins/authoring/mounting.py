@@ -21,7 +21,8 @@ CollectMethod = Callable[[AgentCtx], Awaitable[Collected]]
 class Mounting:
     """What `NekroPlugin` is told by its decorators. Where one function is taken, the last counts.
 
-    Every function is bounded in time, and one that fails has no say (`nekro_core.plugins.host.hooks`).
+    Every function is bounded in time, and one that fails has no say
+    (`nekro_core.plugins.host.hooks`).
     """
 
     def __init__(self) -> None:

@@ -122,8 +122,9 @@ class PluginDataKeeper(Protocol):
 
 
 class Older(Protocol):
-    """What existing plugins ask of a context beyond its own words (`nekro_core.compat.nekro_agent.host`): the
-    rows of its chat and its user, the platform's own objects, the configuration, presets."""
+    """What existing plugins ask of a context beyond its own words
+    (`nekro_core.compat.nekro_agent.host`): the rows of its chat and its user, the platform's own
+    objects, the configuration, presets."""
 
     def chat_channel(self, ctx: Any) -> Any:
         """The row of the context's chat."""

@@ -1,4 +1,5 @@
-"""How much a chat's ``shared`` folder on the host may hold (`nekro_core.plugins.authoring.host_files`)."""
+"""How much a chat's ``shared`` folder on the host may hold
+(`nekro_core.plugins.authoring.host_files`)."""
 
 import os
 import time

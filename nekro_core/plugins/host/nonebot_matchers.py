@@ -9,8 +9,8 @@ def made_up_for(error: Exception) -> bool:
     """Whether a plugin failed because NoneBot does not run here, and now one does.
 
     In a test, `nekro plugin check` or the terminal it gets a driver that serves nothing, so what a
-    plugin hangs on it is never called. A running bot has its own (`nekro_core.app.server`) before any
-    plugin is loaded.
+    plugin hangs on it is never called. A running bot has its own (`nekro_core.app.server`) before
+    any plugin is loaded.
     """
     try:
         nonebot.get_driver()

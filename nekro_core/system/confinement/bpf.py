@@ -1,9 +1,9 @@
 """Filters of system calls, piece by piece: instructions of the BPF programs that the kernel runs.
 
-What a filter allows stands where it is used: `nekro_core.system.confinement.jail_filter` (boxes) and
-`nekro_core.system.confinement.decoder_filter` (decoders). A program checks the processor, then finds what is done
-with a system call: one after the other where there are few, else by halving (`choose`). Sources:
-`man 2 seccomp`, the kernel's ``syscall_64.tbl`` and ``asm-generic/unistd.h``.
+What a filter allows stands where it is used: `nekro_core.system.confinement.jail_filter` (boxes)
+and `nekro_core.system.confinement.decoder_filter` (decoders). A program checks the processor, then
+finds what is done with a system call: one after the other where there are few, else by halving
+(`choose`). Sources: `man 2 seccomp`, the kernel's ``syscall_64.tbl`` and ``asm-generic/unistd.h``.
 """
 
 import errno

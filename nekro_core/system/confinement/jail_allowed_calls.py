@@ -11,8 +11,8 @@ every kind of program runs under, without
 - the old asynchronous reads (``io_setup``): all of a machine share 65,536 of them;
 - ``clone3``, whose flags a filter cannot read.
 
-Six more are allowed with some arguments: `nekro_core.system.confinement.jail_filter`. A test compares the
-numbers with the kernel's own headers, where they are installed.
+Six more are allowed with some arguments: `nekro_core.system.confinement.jail_filter`. A test
+compares the numbers with the kernel's own headers, where they are installed.
 """
 
 from nekro_core.system.confinement.bpf import MACHINES

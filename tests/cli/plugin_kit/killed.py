@@ -1,7 +1,8 @@
 """Kills a command that changes plugins at each of its steps on the disk, and looks what is left.
 
-A program of its own, since it forks: ``python -m tests.cli.plugin_kit.killed FOLDER``. A step is what Python
-announces before it does it (an audit event): a rename, a deletion, a file that is opened.
+A program of its own, since it forks: ``python -m tests.cli.plugin_kit.killed FOLDER``. A step is
+what Python announces before it does it (an audit event): a rename, a deletion, a file that is
+opened.
 """
 
 import os

@@ -21,8 +21,8 @@ HEAD = """\
 
 Every name that plugins written for Nekro Agent use, as `from nekro_agent... import ...` or as a
 member of what they get, and what becomes of it here. A test makes this page from the code
-(`tests/compat/nekro_agent/test_names.py`). Names that stand nowhere on it are an `ImportError` or an
-`AttributeError` that says what there is. How to write a plugin: [plugins.md](plugins.md).
+(`tests/compat/nekro_agent/test_names.py`). Names that stand nowhere on it are an `ImportError` or
+an `AttributeError` that says what there is. How to write a plugin: [plugins.md](plugins.md).
 
 """
 

@@ -10,7 +10,8 @@ from nekro_core.store.queries import Queries, Where
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSource:
-    """See `nekro_core.compat.nekro_agent.rows.query.Source`. ``read`` makes of a row what the model takes."""
+    """See `nekro_core.compat.nekro_agent.rows.query.Source`. ``read`` makes of a row what the model
+    takes."""
 
     queries: Queries
     table: str
