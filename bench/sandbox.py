@@ -15,10 +15,10 @@ from pathlib import Path
 
 import anyio
 
-from bench import kept_boxes
+from bench import idle_boxes
 from bench.engine import docker_exec, docker_run, some_engine
 from bench.figure import Figure, percentiles
-from bench.kept_boxes import PYTHON, first_call
+from bench.idle_boxes import PYTHON, first_call
 from nekro_core.sandbox.box import (
     Answer,
     Backend,
@@ -56,7 +56,7 @@ async def figures() -> list[Figure]:
                 await _cold(backend),
                 await _come_and_go(backend),
                 *await _numpy(backend),
-                *await kept_boxes.of_boxes(backend, _FUNCTIONS, _fork(), _REST_S),
+                *await idle_boxes.of_boxes(backend, _FUNCTIONS, _fork(), _REST_S),
                 await _one_file(backend),
                 await _tree(backend),
                 await _cancelled(backend),
@@ -65,7 +65,7 @@ async def figures() -> list[Figure]:
         finally:
             await backend.aclose()
             tasks.cancel_scope.cancel()
-    return [*found, *await kept_boxes.of_the_bot(), *await _neighbours()]
+    return [*found, *await idle_boxes.of_the_bot(), *await _neighbours()]
 
 
 async def _first_call(box: Box, source: str = "tool_1('hello')\n", **options: bool) -> float:

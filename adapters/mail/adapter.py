@@ -16,14 +16,14 @@ from nonebot.drivers import Driver
 from nekro_core.api.adapter import Capabilities, Host, Serving
 from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, File, Image, Receipt, Video, Voice
 
+from .composer import CAPABILITIES, MAIL_BYTES, POLICY, CannotSend, compose
 from .imap import Inbox
 from .intake import Intake
+from .parser import read_mail
 from .position import Position, PositionFile
-from .reading import read_mail
 from .settings import Mailbox
 from .smtp import NotPosted, PostInDoubt, PostRefused, post
 from .threads import Thread, ThreadStore
-from .writing import CAPABILITIES, MAIL_BYTES, POLICY, CannotSend, compose
 
 RETRY_S = (1.0, 5.0, 15.0, 60.0)
 """Pauses after one failure of a mailbox, two, ...; the last one stays."""

@@ -25,11 +25,11 @@ from nekro_core.api.chat import (
     Voice,
 )
 
-from .automatic import why_automatic
-from .genuine import is_genuine
+from .automatic_mail import why_automatic
 from .imap import MAIL_BYTES, Letter
-from .quoted import without_quotes
-from .reading import Attachment, Mail, bare_subject
+from .parser import Attachment, Mail, bare_subject
+from .quotations import without_quotes
+from .sender_verification import is_genuine
 from .settings import Mailbox
 from .threads import Thread, ThreadStore, is_ours, our_ids, thread_of
 

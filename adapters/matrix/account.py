@@ -15,7 +15,7 @@ from nonebot.matcher import matchers
 
 from nekro_core.api.adapter import Host, accept_patiently
 
-from .bookmark import Bookmark
+from .checkpoint import Bookmark
 from .follower import Follower
 from .gateway import Gateway
 from .homeserver import CallError, Homeserver, LoggedOut, RateLimited, Refused

@@ -12,7 +12,7 @@ from loguru import logger
 
 from nekro_core.api.adapter import Lanes
 
-from .bookmark import Bookmark, Page
+from .checkpoint import Bookmark, Page
 from .homeserver import CallError, Homeserver, NotConnected, Refused
 from .incoming import Json, table, words
 from .intake import MESSAGES, Intake

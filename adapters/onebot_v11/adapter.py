@@ -24,13 +24,13 @@ from nekro_core.api.chat import (
 
 from .access import refuse_open_doors
 from .connection import CallRefused, NotConnected, OutcomeUnknown
+from .file_transfer import Placing
 from .gateway import Gateway
 from .history import newest
 from .incoming import Json, person_of, read_segments, time_of, words
 from .intake import Intake
 from .lookups import NamesOnly
 from .outgoing import CAPABILITIES, FORWARDS, CannotSend, call_for
-from .placing import Placing
 
 SEND_S = 30.0
 """Seconds for a message until its outcome counts as unknown, where ``API_TIMEOUT`` is not set."""

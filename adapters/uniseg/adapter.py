@@ -13,12 +13,12 @@ from nonebot.drivers import Driver
 from nekro_core.api.adapter import Capabilities, Host, Serving
 from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, Receipt
 
-from .held import hold
 from .intake import Intake
+from .managed_adapter import hold
 from .outcome import outcome_of
+from .piece_writer import written
 from .platform import Platform
 from .values import in_chat
-from .writing import written
 
 SEND_S = 30.0
 """Seconds for a message until its outcome counts as unknown."""

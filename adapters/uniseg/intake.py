@@ -28,11 +28,11 @@ from nekro_core.api.chat import (
     Sender,
 )
 
+from .backpressure import BACKLOG
 from .bridge import Bridge
-from .paced import BACKLOG
+from .pending_events import Tally
+from .piece_reader import Reader
 from .platform import Platform
-from .reading import Reader
-from .tally import Tally
 from .values import in_chat
 
 Job = Callable[[], Awaitable[None]]

@@ -25,7 +25,7 @@ from .bridge import Bridge
 from .values import Address, identity_of
 
 if TYPE_CHECKING:
-    from .reading import Reader
+    from .piece_reader import Reader
 
 
 class Platform:

@@ -13,14 +13,14 @@ from nekro_core.api.adapter import Host
 from nekro_core.api.secrets import kept_secret
 
 from .adapter import WebAdapter
-from .door import Clock, Door
-from .entrance import entrance
+from .authentication import Clock, Door
+from .deferred_page import LatePage, import_page
 from .guard import PAGE, PLUGINS, WEBHOOKS, Guard
 from .http_api import http_api
-from .late_page import LatePage, import_page
+from .login import entrance
 from .outbox_page import outbox_page
 from .plugins_page import plugins_page
-from .posting import Poster
+from .posts import Poster
 from .settings import WebSettings
 from .turns_page import turns_page
 

@@ -20,9 +20,9 @@ from nekro_core.api.chat import (
     Voice,
 )
 
-from .door import Door
+from .authentication import Door
 from .http_api import INSTANCE
-from .posting import new_message_id
+from .posts import new_message_id
 from .rooms import BOT_ID
 from .settings import MAX_TEXT
 

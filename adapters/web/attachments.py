@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from nekro_core.api.chat import File, Image, Media, Segment, Video, Voice
 
-from .refusal import Refused
+from .errors import Refused
 
 
 class Attachment(BaseModel):

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from .attachments import Upload, uploaded_name
-from .posting import Post
-from .refusal import Refused
+from .errors import Refused
+from .posts import Post
 from .settings import MAX_ATTACHMENTS, MAX_BODY_BYTES
 
 

@@ -14,9 +14,9 @@ from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .door import Door
+from .authentication import Door
+from .body_limit import OtherBodies
 from .login_page import login_page
-from .other_bodies import OtherBodies
 
 PAGE = "/ui"
 API = "/api/v1"

@@ -7,15 +7,15 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from nekro_core.api.adapter import Host
 
+from .authentication import Door
 from .body import read_post
-from .door import Door
+from .errors import Refused, Route
 from .events import EventStream
 from .guard import API
 from .media import find_media, media_response
 from .outbox_api import add_outbox
 from .plugins_page import add_plugins
-from .posting import Poster, repeat_key
-from .refusal import Refused, Route
+from .posts import Poster, repeat_key
 from .rooms import BOT_ID, room_key
 from .tools_api import add_tools
 from .turns_page import add_turns

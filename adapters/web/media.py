@@ -8,7 +8,7 @@ from starlette.responses import Response
 from nekro_core.api.adapter import Host
 from nekro_core.api.chat import ChatKey, File, Image, Media, Segments, Video, Voice
 
-from .refusal import Refused
+from .errors import Refused
 
 SHOWN = frozenset(
     {

@@ -5,7 +5,7 @@ from fastapi import APIRouter
 from nekro_core.api.adapter import OPEN_STATES, CannotDo, DeliveryRow, Host
 from nekro_core.api.chat import ChatKey, ChatKeyError, DeliveryState, plain_text
 
-from .refusal import Refused
+from .errors import Refused
 from .views import Json
 
 MAX_LISTED = 500

@@ -4,7 +4,7 @@ import unicodedata
 
 from nekro_core.api.chat import EVERYONE, ChatKey, ChatKind
 
-from .refusal import Refused
+from .errors import Refused
 
 BOT_ID = "bot"
 """The account's platform id, the same for every web chat."""

@@ -12,7 +12,7 @@ from nekro_core.api.chat import ChatKey, ChatKeyError
 from nekro_core.api.content import AudioContent, Content, ImageContent, TextContent
 
 from .body import read_json
-from .refusal import Refused
+from .errors import Refused
 from .views import Json
 
 _GONE = 499

@@ -13,8 +13,8 @@ from nekro_core.api.adapter import Host
 from nekro_core.api.chat import ChatKey, ChatKeyError, RunRecord, plain_text
 from nekro_core.api.turn_log import LoggedTurn, Step, Usage
 
+from .errors import Refused
 from .plain_page import TURNS, plain_page
-from .refusal import Refused
 from .texts import preferred, texts
 from .views import Json, run_view
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 
 from bench.peers.bots import AstrBot, Bot, LangBot, Nekro
-from bench.peers.measuring import FIGURES, measure
+from bench.peers.measure import FIGURES, measure
 
 COLUMNS: dict[str, tuple[type[Bot], bool]] = {
     "nekro-core, words": (Nekro, False),

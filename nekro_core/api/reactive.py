@@ -19,8 +19,8 @@ from nekro_core.reactive.files import Written, read_sandbox_file, write_sandbox_
 from nekro_core.reactive.follow import Glimpse
 from nekro_core.reactive.generate import TextCell, generate_text
 from nekro_core.reactive.handle import SandboxHandle, sandbox
+from nekro_core.reactive.model_tools import ModelTool
 from nekro_core.reactive.scope import Resources, Scope, idle, scope, settled
-from nekro_core.reactive.tooling import ModelTool
 from nekro_core.reactive.values import Computed, Readable, Signal, batch, cell, computed
 
 __all__ = [

@@ -28,8 +28,8 @@ from nekro_core.delivery.adapter import Adapter
 from nekro_core.llm.embedded import EmbeddedModel, Progress
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.plugins.host.file_moves import settle
 from nekro_core.plugins.host.isolation.blocked_loop import loop_watched
-from nekro_core.plugins.host.moving_files import settle
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.sandbox.preview import Preview
 from nekro_core.store import DataFolderLock

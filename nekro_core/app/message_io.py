@@ -18,7 +18,7 @@ from nekro_core.delivery.inbound.journal import ChatJournal
 from nekro_core.delivery.inbound.voice_transcriber import Hearing
 from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.delivery.media.fetch_policy import PlatformReach
-from nekro_core.delivery.media.fitting import Fitting
+from nekro_core.delivery.media.fitter import Fitting
 from nekro_core.delivery.media.links import MediaLinks
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.outbox import Outbox

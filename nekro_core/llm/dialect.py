@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from nekro_core.llm.modalities import adapt_to_senses
 from nekro_core.llm.model import (
     AudioPart,
     ChatRequest,
@@ -16,7 +17,6 @@ from nekro_core.llm.model import (
     PromptMessage,
     TextPart,
 )
-from nekro_core.llm.senses import adapt_to_senses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

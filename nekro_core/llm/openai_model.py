@@ -30,7 +30,7 @@ from nekro_core.llm.model import (
     TextDelta,
 )
 from nekro_core.llm.settings import LLMSettings
-from nekro_core.llm.thinking import ThoughtFilter
+from nekro_core.llm.thought_filter import ThoughtFilter
 
 _LONGEST_BACKOFF_S = 30.0
 """A provider that asks for more is better reported than waited for: a person is waiting too."""

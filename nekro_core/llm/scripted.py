@@ -15,6 +15,7 @@ from typing import Literal
 
 import anyio
 
+from nekro_core.llm.modalities import adapt_to_senses
 from nekro_core.llm.model import (
     ChatRequest,
     Delta,
@@ -26,7 +27,6 @@ from nekro_core.llm.model import (
     TextDelta,
     Usage,
 )
-from nekro_core.llm.senses import adapt_to_senses
 from nekro_core.llm.tokens import estimate_usage
 
 _PIECE = 12

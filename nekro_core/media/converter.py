@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from anyio import CapacityLimiter
 
-from nekro_core.media.confined import run_confined
+from nekro_core.media.confined_process import run_confined
 from nekro_core.media.errors import Unusable
 from nekro_core.media.fork_server import ForkServer
 from nekro_core.media.limits import PictureLimits, VoiceFormat

@@ -11,8 +11,8 @@ import anyio
 from anyio import CancelScope, CapacityLimiter, Lock
 from anyio.abc import Process
 
-from nekro_core.media.answers import MOST_OUT, read_answer
-from nekro_core.media.confined import command, environment
+from nekro_core.media.child_answer import MOST_OUT, read_answer
+from nekro_core.media.confined_process import command, environment
 from nekro_core.media.errors import MediaError, Unusable
 
 _START_S = 60.0
@@ -21,11 +21,11 @@ _PIECE = 256 * 1024
 
 
 class ForkServer:
-    """Runs ``module``, which calls `nekro_core.media.forking.serve`, from the first file on until
+    """Runs ``module``, which calls `nekro_core.media.fork_loop.serve`, from the first file on until
     there was none for a minute, or this is left. An async context manager.
 
     Each file has a process of its own that sees no other file, as with
-    `nekro_core.media.confined`. ``at_once`` of them at most; who comes later waits.
+    `nekro_core.media.confined_process`. ``at_once`` of them at most; who comes later waits.
     """
 
     def __init__(self, module: str, *, at_once: int) -> None:

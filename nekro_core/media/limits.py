@@ -1,5 +1,5 @@
 """What a platform takes of voices, pictures and files. What is more, or of another kind, is
-converted before it goes out (`nekro_core.delivery.media.fitting`), so no adapter converts by
+converted before it goes out (`nekro_core.delivery.media.fitter`), so no adapter converts by
 itself."""
 
 from dataclasses import dataclass

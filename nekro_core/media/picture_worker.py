@@ -9,7 +9,7 @@ from typing import Any
 from PIL import ExifTags, Image, ImageOps, ImageSequence
 
 from nekro_core.media.errors import Unusable
-from nekro_core.media.forking import serve
+from nekro_core.media.fork_loop import serve
 from nekro_core.media.picture_jobs import check, show
 from nekro_core.system.confinement.child import Answer
 

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from reaktiv import Effect
 
-from nekro_core.reactive.home import Home
+from nekro_core.reactive.loop_thread import Home
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from nekro_core.reactive.cells import AsyncCell, after_input
 from nekro_core.reactive.errors import ReactiveError
 from nekro_core.reactive.follow import Glimpse
 from nekro_core.reactive.inputs import Inputs
+from nekro_core.reactive.model_tools import ModelTool, converse
 from nekro_core.reactive.scope import current_scope
-from nekro_core.reactive.tooling import ModelTool, converse
 from nekro_core.reactive.values import Reactive
 
 STEPS: Final = 24

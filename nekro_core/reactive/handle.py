@@ -23,9 +23,9 @@ from nekro_core.reactive.execute import (
 from nekro_core.reactive.fetch import Mode
 from nekro_core.reactive.files import Written, read_sandbox_file, write_sandbox_file
 from nekro_core.reactive.inputs import Inputs, resolve
-from nekro_core.reactive.own_box import own_boxes
+from nekro_core.reactive.model_tools import ModelTool
 from nekro_core.reactive.scope import Resources, current_scope
-from nekro_core.reactive.tooling import ModelTool
+from nekro_core.reactive.scope_boxes import own_boxes
 from nekro_core.reactive.values import Computed, Reactive, refuse_in_computed
 from nekro_core.sandbox.box import Box, SandboxError
 from nekro_core.sandbox.named import ImageMismatch

@@ -20,7 +20,7 @@ from nekro_core.plugins.authoring.chat_network import fetching_for
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import BoxSource, Fetching
 from nekro_core.reactive.errors import NoScope
-from nekro_core.reactive.home import Home
+from nekro_core.reactive.loop_thread import Home
 from nekro_core.sandbox.tools import SandboxPool
 
 

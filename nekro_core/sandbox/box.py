@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import anyio.abc
 
-from nekro_core.sandbox.work import (
+from nekro_core.sandbox.results import (
     CommandResult,
     FileChanges,
     FilePiece,

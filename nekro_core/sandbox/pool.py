@@ -10,7 +10,7 @@ import anyio
 import anyio.abc
 
 from nekro_core.sandbox.box import Backend, Box, BoxSpec, SandboxError
-from nekro_core.sandbox.total_memory import memory_told
+from nekro_core.sandbox.memory_limit import memory_told
 
 _log = logging.getLogger(__name__)
 

@@ -11,10 +11,11 @@ from anyio.abc import TaskStatus
 from nekro_core.store.database import Database
 from nekro_core.store.deliveries import Deliveries
 from nekro_core.store.engines import open_engine
-from nekro_core.store.erasing import Erasing
 from nekro_core.store.messages import SEQUENCE, Messages
 from nekro_core.store.model_uses import ModelUses
+from nekro_core.store.pending import Waiting
 from nekro_core.store.people import Accounts, Chats, Users
+from nekro_core.store.person_eraser import Erasing
 from nekro_core.store.plugin_data import PluginData
 from nekro_core.store.queries import Queries
 from nekro_core.store.retention import Retention
@@ -24,7 +25,6 @@ from nekro_core.store.timers import Timers
 from nekro_core.store.turn_log import TurnLog
 from nekro_core.store.turns import Turns
 from nekro_core.store.values import Account
-from nekro_core.store.waiting import Waiting
 
 
 class Store:

@@ -20,7 +20,7 @@ from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.listing import PluginInfo, PluginState
 from nekro_core.plugins.host.tool_calls import call
 from nekro_core.plugins.packages import NeedsUnreadable, PackageShelf
-from nekro_core.plugins.packages.needs import needs_of
+from nekro_core.plugins.packages.requirements import needs_of
 from nekro_core.testing.clock import FakeClock
 from nekro_core.testing.link import link_plugin
 from nekro_core.testing.platform import ACCOUNT, NAME, Sent, TestPlatform

@@ -13,7 +13,7 @@ from nekro_core.chat import ChatKey, Image, Media, Text
 from nekro_core.llm.model import ImagePart
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.sandbox.box import Box
-from nekro_core.sandbox.work import FileChanges
+from nekro_core.sandbox.results import FileChanges
 from tests.agent.bot import fence, running_bot
 from tests.agent.conftest import Shelf
 from tests.agent.pictures import PNG

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nekro_core.agent.prompt.prompt import DoneStep, View, build_prompt
 from nekro_core.agent.prompt.quoting import Quoted, Told
-from nekro_core.agent.prompt.rules import system_text
+from nekro_core.agent.prompt.system_prompt import system_text
 from nekro_core.agent.prompt.transcript import shortened, transcript, visible
 from nekro_core.agent.settings import PromptSettings
 from nekro_core.chat import (

@@ -7,7 +7,7 @@ import pytest
 from nekro_core.chat import ChatKey, File, Image, Media, Segment, Text, Video, Voice
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.adapter import Capabilities
-from nekro_core.delivery.media.fitting import Fitting, format_of
+from nekro_core.delivery.media.fitter import Fitting, format_of
 from nekro_core.delivery.media.links import MediaLinks
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.outbox import Outbox

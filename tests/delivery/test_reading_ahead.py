@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from nekro_core.system.dns import AT_ONCE, PER_LANE, Lookups
+from nekro_core.system.host_resolver import AT_ONCE, PER_LANE, Lookups
 from nekro_core.system.keyed_limiter import Shares
 from nekro_core.system.keyed_queue import FEW, READ_AHEAD, Lanes
 

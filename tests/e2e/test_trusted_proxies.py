@@ -8,7 +8,7 @@ import httpx
 import pytest
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from adapters.web.door import MAX_FAILURES
+from adapters.web.authentication import MAX_FAILURES
 from nekro_core.app.settings import Settings, SettingsError
 from nekro_core.app.web_server_settings import WebServerSettings
 from tests.adapters.web.running import NO_TLS

@@ -6,6 +6,7 @@ import json
 import anyio
 import pytest
 
+from nekro_core.llm.modalities import IMAGE_NOTE
 from nekro_core.llm.model import (
     AudioPart,
     ChatRequest,
@@ -16,7 +17,6 @@ from nekro_core.llm.model import (
     TextPart,
     Usage,
 )
-from nekro_core.llm.senses import IMAGE_NOTE
 from tests.llm.conformance import ChatModelConformance, ask, listen, words_of
 from tests.llm.conftest import KEY
 from tests.peers.scripted_model import Answer, ScriptedModelServer

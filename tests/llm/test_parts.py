@@ -22,7 +22,7 @@ from nekro_core.llm.events import (
 from nekro_core.llm.failures import Redactor
 from nekro_core.llm.model import AudioPart, ChatRequest, ImagePart, PromptMessage
 from nekro_core.llm.settings import LLMSettings
-from nekro_core.llm.thinking import ThoughtFilter
+from nekro_core.llm.thought_filter import ThoughtFilter
 from nekro_core.llm.tokens import estimate_tokens, estimate_usage
 
 

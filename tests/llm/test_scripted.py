@@ -3,6 +3,7 @@
 import anyio
 import pytest
 
+from nekro_core.llm.modalities import IMAGE_NOTE
 from nekro_core.llm.model import (
     ChatRequest,
     Finished,
@@ -18,7 +19,6 @@ from nekro_core.llm.model import (
     Usage,
 )
 from nekro_core.llm.scripted import Scripted, ScriptedModel
-from nekro_core.llm.senses import IMAGE_NOTE
 from tests.llm.conformance import (
     ChatModelConformance,
     FunctionCallConformance,

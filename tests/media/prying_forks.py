@@ -4,7 +4,7 @@ import signal
 import threading
 from typing import Any
 
-from nekro_core.media.forking import serve
+from nekro_core.media.fork_loop import serve
 from nekro_core.system.confinement.child import Answer
 from tests.media import prying_worker
 

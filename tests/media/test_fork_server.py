@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from nekro_core.media.answers import read_answer
+from nekro_core.media.child_answer import read_answer
 from nekro_core.media.errors import Unusable
 from nekro_core.media.fork_server import ForkServer
 from tests.media.test_hostile import NO_DECODING, known_machine

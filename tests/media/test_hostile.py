@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from nekro_core.media.confined import run_confined
+from nekro_core.media.confined_process import run_confined
 from nekro_core.media.converter import Converter
 from nekro_core.media.errors import MediaError, Unusable
 from nekro_core.media.limits import PictureLimits

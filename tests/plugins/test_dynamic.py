@@ -12,7 +12,7 @@ from nekro_core.plugins.host.listing import PluginState
 from nekro_core.plugins.host.switches import read_list
 from nekro_core.plugins.host.tool_calls import call
 from nekro_core.plugins.packages import PackageShelf
-from nekro_core.plugins.packages.needs import Need, requirement
+from nekro_core.plugins.packages.requirements import Need, requirement
 from nekro_core.tools.outcome import Failed, Returned
 from tests.plugins.packages.wheels import make_wheel, only_these
 from tests.plugins.world import GROUP, World, plugin_source

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.plugins.authoring.shared_folder import SharedRoom
+from nekro_core.plugins.authoring.shared_folder_quota import SharedRoom
 from nekro_core.plugins.host.tool_calls import call
 from nekro_core.tools.outcome import Failed, Outcome, ToolFailure
 from tests.plugins.world import GROUP, World, plugin_source

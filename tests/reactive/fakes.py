@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 
 from nekro_core.sandbox.box import BackendUnavailable, BoxLost
-from nekro_core.sandbox.work import CommandResult, Output
+from nekro_core.sandbox.results import CommandResult, Output
 
 
 @dataclass

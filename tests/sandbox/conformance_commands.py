@@ -12,7 +12,7 @@ from nekro_core.sandbox.box import (
     StopReason,
     Value,
 )
-from nekro_core.sandbox.work import Output
+from nekro_core.sandbox.results import Output
 from tests.sandbox.play import Tools, play
 
 PRESENT = """

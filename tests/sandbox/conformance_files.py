@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from nekro_core.sandbox.box import Backend, Box, BoxFileError
-from nekro_core.sandbox.work import FileKind, FilePiece, FileStatus
+from nekro_core.sandbox.results import FileKind, FilePiece, FileStatus
 from tests.sandbox.play import play
 
 ODD = """

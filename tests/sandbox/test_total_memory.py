@@ -9,8 +9,8 @@ import pytest
 
 from nekro_core.sandbox.box import Box, BoxesFull, RunLimits, StopReason
 from nekro_core.sandbox.jail.backend import JailBackend
+from nekro_core.sandbox.memory_limit import TotalMemory, half_of_machine
 from nekro_core.sandbox.settings import SandboxSettings
-from nekro_core.sandbox.total_memory import TotalMemory, half_of_machine
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.play import Tools, play
 

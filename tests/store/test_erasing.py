@@ -47,7 +47,8 @@ WHAT_BECOMES = {
     "waiting": "theirs deleted, the id blacked out elsewhere",
     "tortoise_migrations": "no person's",
 }
-"""Whoever adds a table says here, and in `nekro_core.store.erasing`, what becomes of a person."""
+"""Whoever adds a table says here, and in `nekro_core.store.person_eraser`, what becomes of a
+person."""
 
 
 async def tables(store: Store) -> list[str]:

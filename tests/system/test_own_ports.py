@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from nekro_core.system.own_ports import is_own_port
+from nekro_core.system.listening_ports import is_own_port
 
 LISTEN = """
 import socket, sys

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from nekro_core.cli.plugin_kit.tokens import token_counter
 from nekro_core.tools.discovery import SentenceVectors, ToolIndex, brief_of, deferred_lines
-from nekro_core.tools.discovery.brief import LINE_TOKENS, about_tokens
 from nekro_core.tools.discovery.lexicon import Lexicon
-from nekro_core.tools.discovery.sounds import sound_of_english, sound_of_katakana
+from nekro_core.tools.discovery.phonetics import sound_of_english, sound_of_katakana
+from nekro_core.tools.discovery.summaries import LINE_TOKENS, about_tokens
 from nekro_core.tools.discovery.words import all_words, folded, pairs, runs, stem
 from nekro_core.tools.names import ToolSet, tool_set
 from tests.tools.searches import (

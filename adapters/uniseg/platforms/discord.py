@@ -34,8 +34,8 @@ from nekro_core.api.chat import (
 )
 
 from ..adapter import UnisegAdapter
+from ..piece_reader import Reader
 from ..platform import Platform
-from ..reading import Reader
 from ..values import Address
 
 _USER = "nekro_user"

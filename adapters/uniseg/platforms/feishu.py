@@ -39,8 +39,8 @@ from nekro_core.api.secrets import ComparedSecret
 
 from ..adapter import UnisegAdapter
 from ..bridge import CannotSend
+from ..piece_reader import Reader
 from ..platform import Platform
-from ..reading import Reader
 
 _MARKUP = re.compile(r"<(?=/?(?:at|b|i|u|s|a)\b)")
 _REFUSED = re.compile(r"unexpected status code: 4(?!29)\d\d")

@@ -43,8 +43,8 @@ from nekro_core.api.chat import (
 from nekro_core.api.secrets import ComparedSecret
 
 from ..adapter import UnisegAdapter
+from ..piece_reader import Reader
 from ..platform import Platform
-from ..reading import Reader
 from ..values import identity_of
 
 _UPLOADS = (FriendFileUploadEvent, GroupFileUploadEvent)

@@ -37,8 +37,8 @@ from nekro_core.api.chat import (
 
 from ..platform import Platform
 from ..values import of_platform, on_platform
-from .satori_asking import SatoriAdapter
-from .satori_link import Marks, ResumingAdapter
+from .satori_adapter import SatoriAdapter
+from .satori_connection import Marks, ResumingAdapter
 
 DOWNLOAD_BYTES = 50 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024

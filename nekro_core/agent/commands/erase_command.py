@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Protocol
 
 from loguru import logger
 
-from nekro_core.agent.commands.describe import described
+from nekro_core.agent.commands.command_texts import described
 from nekro_core.agent.erasure.erasure import Erasing
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey

@@ -7,7 +7,7 @@ import anyio
 from loguru import logger
 
 from nekro_core import __version__
-from nekro_core.agent.commands.describe import described
+from nekro_core.agent.commands.command_texts import described
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey, DeliveryState
 from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse

@@ -21,7 +21,7 @@ from nekro_core.agent.turn.native_turn import NativeTurn
 from nekro_core.agent.turn.notices import say
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.agent.turn.prepared_step import Ready, acts_natively, make_ready
-from nekro_core.agent.turn.record import CUT_OFF, TurnBook
+from nekro_core.agent.turn.recorder import CUT_OFF, TurnBook
 from nekro_core.agent.turn.report import LEFT
 from nekro_core.agent.turn.turn import Turn
 from nekro_core.chat import Author, ChatKey, ChatKind, ChatMessage, Record

@@ -7,7 +7,7 @@ import anyio
 from anyio.abc import TaskGroup
 from loguru import logger
 
-from nekro_core.agent.commands.commands import own_commands
+from nekro_core.agent.commands.builtin import own_commands
 from nekro_core.agent.erasure.erasure import Erasing
 from nekro_core.agent.prompt.small_prompt import beginnings
 from nekro_core.agent.session.session import Session

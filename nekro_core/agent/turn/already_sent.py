@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from nekro_core.agent.turn.record import SAID
+from nekro_core.agent.turn.recorder import SAID
 from nekro_core.agent.turn.report import LEFT
 from nekro_core.chat import (
     ChatKey,

@@ -8,8 +8,8 @@ from nekro_core.agent.prompt.discovery import found_text, more_functions_text, m
 from nekro_core.agent.prompt.functions import Functions
 from nekro_core.agent.prompt.prompt import DoneStep, View, build_prompt
 from nekro_core.agent.prompt.quoting import Shown, Told
-from nekro_core.agent.prompt.rules import native_system_text, system_text
 from nekro_core.agent.prompt.small_prompt import PastStep, small_prompt, small_tools, with_found
+from nekro_core.agent.prompt.system_prompt import native_system_text, system_text
 from nekro_core.agent.prompt.transcript import media_of
 from nekro_core.agent.turn.native_calls import Answered
 from nekro_core.agent.turn.ports import Ports

@@ -14,7 +14,7 @@ from nekro_core.agent.turn.native_calls import Answered, NativeCalls
 from nekro_core.agent.turn.native_reply import NativeReader, NativeReply, calls_text
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.agent.turn.prepared_step import Asking, Ready
-from nekro_core.agent.turn.record import SAID_BESIDE, TurnBook
+from nekro_core.agent.turn.recorder import SAID_BESIDE, TurnBook
 from nekro_core.agent.turn.report import LEFT, native_empty_report, native_report
 from nekro_core.agent.turn.run_calls import RunCalls
 from nekro_core.agent.turn.turn import LAST_WORDS_S, Turn

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from nekro_core.agent.prompt.quoting import Quoted, Shown, Told
 from nekro_core.agent.prompt.transcript import quoted, shortened
 from nekro_core.agent.turn.native_reply import NativeReply
-from nekro_core.agent.turn.record import CUT_OFF, SAID
+from nekro_core.agent.turn.recorder import CUT_OFF, SAID
 from nekro_core.agent.turn.reply import End, Reply
 from nekro_core.agent.turn.run_calls import RunCalls
 from nekro_core.chat import DeliveryState, RunRecord, plain_text

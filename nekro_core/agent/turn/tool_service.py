@@ -11,7 +11,7 @@ from nekro_core.agent.turn.box_on_demand import BoxOnDemand
 from nekro_core.agent.turn.native_calls import Answered, NativeCalls
 from nekro_core.agent.turn.native_reply import calls_text
 from nekro_core.agent.turn.ports import Ports
-from nekro_core.agent.turn.record import ANSWERED
+from nekro_core.agent.turn.recorder import ANSWERED
 from nekro_core.agent.turn.run_calls import RunCalls, arguments_text
 from nekro_core.chat import ChatKey, ChatKind
 from nekro_core.llm.model import AudioPart, FunctionCall, ImagePart, Part, TextPart

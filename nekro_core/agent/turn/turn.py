@@ -21,7 +21,7 @@ from nekro_core.agent.turn.notices import say, sentence
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.agent.turn.prepared_step import Asking, Ready, ask
 from nekro_core.agent.turn.python_text import is_call, is_silence
-from nekro_core.agent.turn.record import SAID, StepCost, TurnBook
+from nekro_core.agent.turn.recorder import SAID, StepCost, TurnBook
 from nekro_core.agent.turn.reply import End, Reply, ReplyReader
 from nekro_core.agent.turn.report import LEFT, done_lines, empty_report, report, sent_lines
 from nekro_core.agent.turn.run_calls import RunCalls, guest_functions

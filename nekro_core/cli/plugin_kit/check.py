@@ -11,7 +11,7 @@ from loguru import logger
 from nekro_core.agent.prompt.small_prompt import small_tools
 from nekro_core.agent.turn.run_calls import tools_text
 from nekro_core.chat import ChatKey
-from nekro_core.cli.plugin_kit.inspect import MANIFEST, look
+from nekro_core.cli.plugin_kit.inspection import MANIFEST, look
 from nekro_core.cli.plugin_kit.lint import blocking_calls, tool_advice
 from nekro_core.cli.plugin_kit.packages import fetch_packages
 from nekro_core.cli.plugin_kit.report import abilities_text, at_home

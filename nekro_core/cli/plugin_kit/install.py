@@ -15,16 +15,16 @@ from pathlib import Path
 import msgspec
 
 from nekro_core.cli.plugin_kit.files import changes, digests
-from nekro_core.cli.plugin_kit.inspect import Looked, look
+from nekro_core.cli.plugin_kit.inspection import Looked, look
 from nekro_core.cli.plugin_kit.installed import Installed, Records, finish, recorded
 from nekro_core.cli.plugin_kit.report import RIGHTS, abilities_text, plain
 from nekro_core.cli.plugin_kit.sources import Fetched, Source, fetch
 from nekro_core.cli.plugin_kit.switched_off import switched_off
-from nekro_core.plugins.host.moving_files import MovesAlready, Moving, delete, moving
+from nekro_core.plugins.host.file_moves import MovesAlready, Moving, delete, moving
 from nekro_core.plugins.host.registry import LOCAL_FOLDER
 from nekro_core.plugins.host.switches import Choices, read_list
 from nekro_core.plugins.packages import PackageShelf, PackagesRefused
-from nekro_core.plugins.packages.needs import Need, needs_of
+from nekro_core.plugins.packages.requirements import Need, needs_of
 
 _STAGING = ".installing"
 _LEFT_S = 86_400.0

@@ -8,7 +8,7 @@ import msgspec
 
 from nekro_core.cli.plugin_kit.files import FilesRefused, changes, digests
 from nekro_core.cli.plugin_kit.sources import Kind, Source
-from nekro_core.plugins.host.moving_files import forget, is_lost, settle
+from nekro_core.plugins.host.file_moves import forget, is_lost, settle
 from nekro_core.plugins.host.registry import LOCAL_FOLDER
 from nekro_core.system.atomic_files import write_whole
 

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nekro_core.cli.plugin_kit.inspect import sources
+from nekro_core.cli.plugin_kit.inspection import sources
 from nekro_core.tools.problem import Problem, Severity
 from nekro_core.tools.tool import Tool, Visibility
 

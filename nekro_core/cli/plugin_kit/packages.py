@@ -7,7 +7,7 @@ from typing import TextIO
 import anyio.to_thread
 
 from nekro_core.plugins.host.settings import PluginSettings
-from nekro_core.plugins.packages.needs import needs_of
+from nekro_core.plugins.packages.requirements import needs_of
 from nekro_core.testing.link import link_plugin
 
 

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
-from nekro_core.cli.plugin_kit.inspect import Looked
+from nekro_core.cli.plugin_kit.inspection import Looked
 from nekro_core.plugins.host.registry import LOCAL_FOLDER
 from nekro_core.plugins.host.switches import ListedPlugin
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from nekro_core.cli.plugin_kit.files import FilesRefused, copy_files
 from nekro_core.cli.plugin_kit.git import GitFailed, clone
-from nekro_core.cli.plugin_kit.inspect import MANIFEST, look
+from nekro_core.cli.plugin_kit.inspection import MANIFEST, look
 from nekro_core.cli.plugin_kit.unpack import unpack
 
 Kind = Literal["folder", "file", "zip", "git"]

@@ -30,7 +30,7 @@ from nekro_core.chat import (
     Voice,
 )
 from nekro_core.compat.maibot.capabilities.call import NotDone
-from nekro_core.compat.maibot.capabilities.sending import segments
+from nekro_core.compat.maibot.capabilities.send import segments
 from nekro_core.compat.maibot.components import Component
 from nekro_core.compat.maibot.plugin import LivePlugin
 from nekro_core.compat.maibot.wire import adapter_of, message_of, seconds_of

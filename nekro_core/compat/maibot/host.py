@@ -12,9 +12,9 @@ from anyio.abc import TaskGroup
 from nekro_core.chat import ChatKey, ChatMessage, Record
 from nekro_core.compat.maibot import folder
 from nekro_core.compat.maibot.changed_messages import Changed
+from nekro_core.compat.maibot.hooked_model import StagedModel
 from nekro_core.compat.maibot.hooks import Stages
 from nekro_core.compat.maibot.plugin import LivePlugin
-from nekro_core.compat.maibot.staged_model import StagedModel
 from nekro_core.compat.maibot.wire import message_of, stream_of
 from nekro_core.delivery.adapter import Adapter
 from nekro_core.delivery.host import MediaKeeper
@@ -98,7 +98,7 @@ class MaiBotHost:
 
     async def load(self, item: Item, effects: Effects, limit_s: float) -> NekroPlugin:
         """See `PluginKind.load`."""
-        from nekro_core.compat.maibot.loading import load_plugin  # noqa: PLC0415 - the SDK takes 0.2 s
+        from nekro_core.compat.maibot.loader import load_plugin  # noqa: PLC0415 - the SDK takes 0.2 s
 
         self._hear_of_sends()
         return await load_plugin(self, item, effects, limit_s)
@@ -109,7 +109,7 @@ class MaiBotHost:
 
     def _hear_of_sends(self) -> None:
         """From the first plugin on: without one nothing is asked about what is sent."""
-        from nekro_core.compat.maibot.send_stages import SendStages  # noqa: PLC0415 - as above
+        from nekro_core.compat.maibot.send_hooks import SendStages  # noqa: PLC0415 - as above
 
         if self._unhook is None and self.ports.hook_sends is not None:
             self._unhook = self.ports.hook_sends(SendStages(self))
@@ -127,7 +127,7 @@ class MaiBotHost:
 
     def offer_tools(self, live: LivePlugin) -> None:
         """Make a plugin's tools anew of its components."""
-        from nekro_core.compat.maibot.loading import offer_tools  # noqa: PLC0415 - as above
+        from nekro_core.compat.maibot.loader import offer_tools  # noqa: PLC0415 - as above
 
         offer_tools(self, live)
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 from nekro_core.compat.maibot.components import Component
-from nekro_core.compat.maibot.describing import authors_text, details_block
+from nekro_core.compat.maibot.parameter_details import authors_text, details_block
 from nekro_core.compat.maibot.plugin import LivePlugin
 from nekro_core.compat.maibot.results import outcome
 from nekro_core.compat.maibot.schema import (

@@ -14,7 +14,7 @@ import httpx
 from nekro_core.delivery.errors import NotFetched
 from nekro_core.delivery.media.fetch_policy import PlatformReach, Reach
 from nekro_core.delivery.settings import MediaSettings
-from nekro_core.system.dns import Lookups, Resolve
+from nekro_core.system.host_resolver import Lookups, Resolve
 from nekro_core.system.keyed_limiter import Shares
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

@@ -11,7 +11,7 @@ from nekro_core.delivery.errors import NotFetched
 from nekro_core.sandbox.egress.budget import OverBudget
 from nekro_core.sandbox.egress.rules import Destination, NotAllowed, Rule, Rules
 from nekro_core.system.addresses import Address, is_of_this_machine, is_public
-from nekro_core.system.own_ports import is_own_port
+from nekro_core.system.listening_ports import is_own_port
 
 _NO_RULES = Rules()
 WEB_PORTS = frozenset({80, 443})

@@ -14,7 +14,7 @@ from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.adapter import Adapter, Editing
 from nekro_core.delivery.clean import clean_segments
 from nekro_core.delivery.errors import NothingToSend
-from nekro_core.delivery.media.fitting import Fitting
+from nekro_core.delivery.media.fitter import Fitting
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.admin import OutboxDesk
 from nekro_core.delivery.outbound.chat_queue import Lane, Lanes

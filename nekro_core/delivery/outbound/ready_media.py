@@ -17,7 +17,7 @@ from nekro_core.chat import (
 )
 from nekro_core.delivery.adapter import Adapter
 from nekro_core.delivery.media.fetch_policy import outside
-from nekro_core.delivery.media.fitting import Fitting
+from nekro_core.delivery.media.fitter import Fitting
 from nekro_core.delivery.media.store import MediaStore
 
 

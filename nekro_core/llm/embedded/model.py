@@ -9,7 +9,7 @@ import anyio
 from pydantic import SecretStr
 
 from nekro_core.llm.embedded.fetch import ensure_weights
-from nekro_core.llm.embedded.reading import Readings
+from nekro_core.llm.embedded.prompt_cache import Readings
 from nekro_core.llm.embedded.server import SLOTS, ModelServer
 from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.embedded.weights import Progress, WeightsError

@@ -29,8 +29,8 @@ from nekro_core.plugins.authoring.chat_network import fetching_for, named_by_cod
 from nekro_core.plugins.authoring.files import BoxFileSystem, is_url
 from nekro_core.plugins.authoring.find_in_chat import find_message, find_person
 from nekro_core.plugins.authoring.host_files import CallFiles, Mirror
+from nekro_core.plugins.authoring.live_message import Followed, Render, Showing
 from nekro_core.plugins.authoring.services import BoxFiles, Meter, Services
-from nekro_core.plugins.authoring.showing import Followed, Render, Showing
 from nekro_core.plugins.authoring.web import is_nowhere
 from nekro_core.sandbox.tools import handle_tool_call
 from nekro_core.tools.content import Content, ImageContent, contents

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.binding import current_owner
-from nekro_core.plugins.authoring.shared_folder import MOST_BYTES, SharedRoom
+from nekro_core.plugins.authoring.shared_folder_quota import MOST_BYTES, SharedRoom
 from nekro_core.tools.outcome import WrongValue
 
 HOME = "/home/user"

@@ -10,7 +10,7 @@ from nekro_core.compat.qdrant.home import VectorHome
 from nekro_core.delivery.host import MediaKeeper
 from nekro_core.llm.model import ChatModel, Usage
 from nekro_core.media.converter import Picture
-from nekro_core.plugins.authoring.shared_folder import MOST_BYTES
+from nekro_core.plugins.authoring.shared_folder_quota import MOST_BYTES
 from nekro_core.plugins.packages import PackageShelf
 from nekro_core.plugins.tasks.runner import TaskRunner
 from nekro_core.sandbox.box import Box

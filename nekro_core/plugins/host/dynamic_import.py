@@ -17,7 +17,7 @@ from nekro_core.system.sync_bridge import can_wait, wait_for
 from nekro_core.tools.outcome import ToolFailure
 
 if TYPE_CHECKING:
-    from nekro_core.plugins.packages.needs import Need
+    from nekro_core.plugins.packages.requirements import Need
 
 
 class PackageWanted(ToolFailure, ImportError):
@@ -43,17 +43,17 @@ def dynamic_import_pkg(
     because existing plugins give them. Raises `PackagesRefused` with both sides,
     `NeedsUnreadable`, and `ImportError` from the package itself.
     """
-    from nekro_core.plugins.packages import needs  # noqa: PLC0415 - 40 ms, for few
+    from nekro_core.plugins.packages import requirements  # noqa: PLC0415 - 40 ms, for few
 
     del mirror, trusted_host, repo_dir
-    wanted = needs.requirement(package_spec)
+    wanted = requirements.requirement(package_spec)
     module = import_name or wanted.name.replace("-", "_")
     owner = current_owner()
     shelf = owner.binding.services.packages if owner and owner.binding.services else None
     if shelf is None or owner is None:
         return importlib.import_module(module)  # a test, or a script: what is there is there
     if not shelf.has(wanted):
-        need = needs.Need(wanted, owner.item)
+        need = requirements.Need(wanted, owner.item)
         if can_wait():
             fetch = partial(shelf.fulfil, owner.item, [need], more=True)
             wait_for(to_thread.run_sync(fetch, abandon_on_cancel=True))

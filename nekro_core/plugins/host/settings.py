@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from nekro_core.plugins.authoring.shared_folder import MOST_BYTES
+from nekro_core.plugins.authoring.shared_folder_quota import MOST_BYTES
 from nekro_core.plugins.packages import PackageShelf
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from nekro_core.plugins.packages.conflicts import against_the_bot, in_words
 from nekro_core.plugins.packages.errors import PackagesRefused
-from nekro_core.plugins.packages.needs import Need
 from nekro_core.plugins.packages.pip import Pinned, PipFailed, own_versions, place, resolve
-from nekro_core.plugins.packages.refusal import against_the_bot, in_words
+from nekro_core.plugins.packages.requirements import Need
 
 
 def fill(

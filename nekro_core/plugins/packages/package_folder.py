@@ -26,7 +26,7 @@ from nekro_core.system.atomic_files import write_whole
 if TYPE_CHECKING:  # what they bring takes 50 ms, and a bot whose plugins need nothing needs none
     from packaging.requirements import Requirement
 
-    from nekro_core.plugins.packages.needs import Need
+    from nekro_core.plugins.packages.requirements import Need
 
 FOLDER = "plugin_packages"
 """Below the data folder."""

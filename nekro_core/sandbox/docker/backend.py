@@ -16,8 +16,8 @@ from nekro_core.sandbox.docker.fd_passing import shares_machine
 from nekro_core.sandbox.docker.images import Images
 from nekro_core.sandbox.docker.launch import Launcher
 from nekro_core.sandbox.docker.orphans import box_labels, remove_orphans
+from nekro_core.sandbox.memory_limit import half_of_machine
 from nekro_core.sandbox.settings import SandboxSettings
-from nekro_core.sandbox.total_memory import half_of_machine
 from nekro_core.sandbox.uploads import UploadsRoom
 
 _log = logging.getLogger(__name__)

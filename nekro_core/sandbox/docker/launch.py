@@ -16,14 +16,14 @@ from nekro_core.sandbox.docker.container import box_limits, container_config
 from nekro_core.sandbox.docker.engine import Engine
 from nekro_core.sandbox.docker.fd_passing import Doors, DoorWay
 from nekro_core.sandbox.docker.images import GuestImage
-from nekro_core.sandbox.docker.running import ContainerProcesses, Ender, start
+from nekro_core.sandbox.docker.processes import ContainerProcesses, Ender, start
 from nekro_core.sandbox.docker.stream import AttachedStream, open_stream
 from nekro_core.sandbox.docker.uploads import ContainerUploads
 from nekro_core.sandbox.docker.users import BoxUsers, UserPairs
 from nekro_core.sandbox.link.box_connection import AgentBox
 from nekro_core.sandbox.link.channel import Channel
 from nekro_core.sandbox.link.worker_pool import Crew
-from nekro_core.sandbox.total_memory import TotalMemory
+from nekro_core.sandbox.memory_limit import TotalMemory
 from nekro_core.sandbox.uploads import BoxUploads, UploadsRoom
 from nekro_core.system.confinement import jail_filter
 

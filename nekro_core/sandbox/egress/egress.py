@@ -16,10 +16,10 @@ from nekro_core.sandbox.egress.dial import Dialer
 from nekro_core.sandbox.egress.environment import EGRESS_PORT, box_environment
 from nekro_core.sandbox.egress.limits import EgressLimits
 from nekro_core.sandbox.egress.rules import Rules
-from nekro_core.sandbox.work import Listener
+from nekro_core.sandbox.results import Listener
 
 if TYPE_CHECKING:
-    from nekro_core.sandbox.egress.gate import Gate
+    from nekro_core.sandbox.egress.proxy import Gate
 
 _log = logging.getLogger(__name__)
 _REST_S = 1.0
@@ -148,7 +148,7 @@ class Egress:
 
     def _gate(self, owner: str, name: str) -> "Gate":
         # Most bots let nothing out, and need not wait for it at their start.
-        from nekro_core.sandbox.egress.gate import Gate  # noqa: PLC0415
+        from nekro_core.sandbox.egress.proxy import Gate  # noqa: PLC0415
 
         return Gate(
             f"box {name!r} of {owner!r}",

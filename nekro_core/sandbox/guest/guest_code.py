@@ -13,7 +13,7 @@ from _thread import allocate_lock
 import guest_packages
 import guest_tools
 import guest_values
-from guest_lean import dumps, loads
+from guest_minimal_stdlib import dumps, loads
 from guest_wire import Channel
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start

@@ -14,8 +14,8 @@ import signal
 import tempfile
 import time
 
+import guest_confinement
 import guest_files
-import guest_guard
 import guest_processes
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from guest_guard import Confinement
+    from guest_confinement import Confinement
 
 _PIECE = 65536
 _SPILL_BYTES = 16 * 1024 * 1024
@@ -228,7 +228,7 @@ def _start(
         signal.set_wakeup_fd(-1)
         os.chdir(directory)
         environment["PWD"] = directory
-        guest_guard.adopt_orphans()
+        guest_confinement.adopt_orphans()
         place = words[0]
         os.execvpe(words[0], words, environment)  # noqa: S606 - the shell is the caller's choice
     except BaseException as error:

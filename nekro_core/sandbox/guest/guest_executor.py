@@ -1,8 +1,8 @@
 """The agent's side of the steward, a second process for what takes long or may print without end.
 
-It is forked off when it is first wanted; what it does is in `guest_works`. It is of the guest's
-user id, so a guest may stop it (the agent lets it go on with the next word to it) or kill it: then
-its work is lost, and the commands that it had started are ended.
+It is forked off when it is first wanted; what it does is in `guest_executor_loop`. It is of the
+guest's user id, so a guest may stop it (the agent lets it go on with the next word to it) or kill
+it: then its work is lost, and the commands that it had started are ended.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import guest_wire as wire
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
-    from guest_guard import Confinement
+    from guest_confinement import Confinement
 
 _KILLED = "what did this in the box was killed by something in it"
 
@@ -116,11 +116,11 @@ class Steward:
 
 def _become_steward(sock: socket.socket, door: socket.socket, confinement: Confinement) -> None:
     """In the forked child: let go of all that is the agent's, then serve it."""
-    import guest_works  # what only the steward needs is not imported before
+    import guest_executor_loop  # what only the steward needs is not imported before
 
     os.setsid()
     high = [fcntl.fcntl(one.fileno(), fcntl.F_DUPFD_CLOEXEC, 8) for one in (sock, door)]
     for place, number in enumerate(high, start=3):
         os.dup2(number, place, inheritable=False)
     os.closerange(5, 1024)
-    guest_works.Works(wire.Channel(3, 3), socket.socket(fileno=4), confinement).serve()
+    guest_executor_loop.Works(wire.Channel(3, 3), socket.socket(fileno=4), confinement).serve()

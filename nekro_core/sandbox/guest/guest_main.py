@@ -17,9 +17,9 @@ from __future__ import annotations
 import os
 import sys
 
-import guest_guard
+import guest_confinement
 import guest_wire as wire
-from guest_lean import dumps, loads
+from guest_minimal_stdlib import dumps, loads
 
 
 def _open_channel(told: str) -> wire.Channel:
@@ -43,10 +43,10 @@ def main() -> None:
     if os.getpid() != 1:
         raise SystemExit("the agent ends every process it can see: start it in a box of its own")
     limits = loads(sys.argv[1])
-    score = guest_guard.give_way(limits.get("nice", 0))
-    guest_guard.set_dumpable(False)
+    score = guest_confinement.give_way(limits.get("nice", 0))
+    guest_confinement.set_dumpable(False)
     os.umask(0o022)
-    guest_guard.set_limits(limits["memory"], limits["processes"], wire.OPEN_FILES)
+    guest_confinement.set_limits(limits["memory"], limits["processes"], wire.OPEN_FILES)
     if limits.get("packages"):
         sys.path.append(limits["packages"])
     host = _open_channel(sys.argv[2])

@@ -12,7 +12,7 @@ import contextlib
 import os
 
 import guest_processes
-import guest_sockets
+import guest_socket_memory
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Meter:
                 spent += max(seen[pid] - self._seen.get(pid, 0), 0)
         self._seen = seen
         over = Over.NOBODY
-        sockets = guest_sockets.held("/proc/net")
+        sockets = guest_socket_memory.held("/proc/net")
         if self.starved() or (sockets and sockets + _memory_of(listed) > self._memory):
             over = Over.COMMANDS if _memory_of(commands) > _memory_of(of_runs) else Over.RUN
         return spent / _TICKS, over

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from guest_lean import suppress
+from guest_minimal_stdlib import suppress
 
 _PACKAGES = "/home/user/.local/lib/python{}.{}/site-packages".format(*sys.version_info[:2])
 

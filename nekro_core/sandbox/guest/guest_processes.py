@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from _signal import SIGCONT, SIGKILL, SIGSTOP
 
-from guest_lean import suppress
+from guest_minimal_stdlib import suppress
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import os
 import time
 
 import guest_code
-import guest_guard
+import guest_confinement
 import guest_wire as wire
-from guest_lean import suppress
+from guest_minimal_stdlib import suppress
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ class Run:
     One that keeps its globals is frozen when a run is over, and begins again.
     """
 
-    def __init__(self, confinement: guest_guard.Confinement, known: tuple[bytes, Any]) -> None:
+    def __init__(
+        self, confinement: guest_confinement.Confinement, known: tuple[bytes, Any]
+    ) -> None:
         """``confinement`` is what it enters, ``known`` are the
         functions that it is most likely given, as the host writes them and read."""
         self.output_limit = self.calls_left = self.value_limit = 0
@@ -167,7 +169,7 @@ def _become_run(channel: _socket.socket, output: int, known: tuple[bytes, Any]) 
     os.closerange(4, 1024)
     # Not dumpable, as the agent: this process calls functions with the rights of who asked, and a
     # command that another turn left in the background has the same user id.
-    guest_guard.set_dumpable(False)
+    guest_confinement.set_dumpable(False)
     guest_code.become_run(wire.Channel(3, 3), known)
 
 

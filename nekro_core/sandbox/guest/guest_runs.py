@@ -9,14 +9,14 @@ from _signal import SIGKILL
 
 import guest_processes
 import guest_wire as wire
-from guest_lean import dumps, loads, suppress
+from guest_minimal_stdlib import dumps, loads, suppress
 from guest_run import Run, describe_status
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
     from typing import Any
 
-    import guest_guard
+    import guest_confinement
     import guest_meter
     from guest_executor import Steward
 
@@ -43,7 +43,7 @@ class Runs:
         host: wire.Channel,
         poll: Any,
         meter: guest_meter.Meter | None,
-        confinement: guest_guard.Confinement,
+        confinement: guest_confinement.Confinement,
     ) -> None:
         self.current: Run | None = None
         self.spare: Run | None = None

@@ -12,7 +12,7 @@ import os
 import select
 
 import guest_wire as wire
-from guest_lean import suppress
+from guest_minimal_stdlib import suppress
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:

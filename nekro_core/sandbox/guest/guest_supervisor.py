@@ -8,9 +8,9 @@ import gc
 import select
 import time
 
-import guest_guard
+import guest_confinement
 import guest_wire as wire
-from guest_lean import dumps, loads, suppress
+from guest_minimal_stdlib import dumps, loads, suppress
 from guest_runs import TICK_S, Runs, TooManyFiles
 from guest_streams import Streams
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # What code often needs, imported while nobody waits: each run then has it for nothing.
 _PRELOAD = (
     "collections contextlib functools enum re json random math datetime string textwrap itertools "
-    "linecache traceback ast guest_files guest_free_memory"
+    "linecache traceback ast guest_files guest_idle_memory"
 )
 """2.5 MB of each box. All that replies may want (`asyncio` with `ssl` alone is 3 MB) was 8 MB more,
 and saved a run that wants it at most 20 ms."""
@@ -48,7 +48,7 @@ class Agent:
         self,
         host: wire.Channel,
         limits: dict[str, Any],
-        confinement: guest_guard.Confinement,
+        confinement: guest_confinement.Confinement,
         door: _socket.socket | None = None,
         meter: guest_meter.Meter | None = None,
     ) -> None:
@@ -132,7 +132,7 @@ class Agent:
     def _let_go(self) -> None:
         """Have nothing ready any more, and tell the host what is still used. A box that was never
         used keeps what it has: it waits to be."""
-        import guest_free_memory
+        import guest_idle_memory
 
         runs = self.runs
         if self.used:
@@ -140,18 +140,18 @@ class Agent:
             runs.dismiss_spare()
         runs.dismiss_steward()
         if not self.told:
-            guest_free_memory.trim()
+            guest_idle_memory.trim()
         self.told = True
         self.look_at = time.monotonic() + _LOOK_MS / 1000
-        self.host.send(wire.MEMORY, guest_free_memory.used_kb())
+        self.host.send(wire.MEMORY, guest_idle_memory.used_kb())
 
     def _rest(self) -> None:
         self.runs.dismiss_spare()
         self.used = False  # where this fails it is not tried again before the next run
         if not self.host.buffer:
-            import guest_free_memory
+            import guest_idle_memory
 
-            guest_free_memory.start_anew(self.limits, self.host, self.door)
+            guest_idle_memory.start_anew(self.limits, self.host, self.door)
 
     def _handle_host(self) -> None:
         buffer = self.host.buffer
@@ -323,7 +323,7 @@ def serve(limits: dict[str, Any], host: wire.Channel, door: int | None, score: i
 
         meter = guest_meter.Meter(limits["memory"])
     opened = None if door is None else _socket.socket(fileno=door)
-    confinement = guest_guard.Confinement(limits, score)
+    confinement = guest_confinement.Confinement(limits, score)
     agent = Agent(host, limits, confinement, opened, meter)
     try:
         agent.serve()

@@ -8,7 +8,7 @@ from _thread import _count, allocate_lock
 from os import getpid
 
 import guest_values as values
-from guest_lean import loads
+from guest_minimal_stdlib import loads
 from guest_wire import (
     ANSWER,
     CALL,

@@ -13,7 +13,7 @@ import math
 import os
 import sys
 
-from guest_lean import dumps_unescaped
+from guest_minimal_stdlib import dumps_unescaped
 from guest_wire import TEXT_LIMIT
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start

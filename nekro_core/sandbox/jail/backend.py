@@ -36,8 +36,8 @@ from nekro_core.sandbox.jail.watchdog import Watchdog
 from nekro_core.sandbox.link.box_connection import AgentBox
 from nekro_core.sandbox.link.channel import Channel
 from nekro_core.sandbox.link.worker_pool import Crew
+from nekro_core.sandbox.memory_limit import TotalMemory, half_of_machine
 from nekro_core.sandbox.settings import SandboxSettings
-from nekro_core.sandbox.total_memory import TotalMemory, half_of_machine
 from nekro_core.sandbox.uploads import BoxUploads
 from nekro_core.system.confinement.buffer_filter import build_buffer_filter
 

@@ -14,7 +14,7 @@ from typing import IO
 import anyio
 
 from nekro_core.sandbox.box import BackendUnavailable
-from nekro_core.sandbox.guest import guest_sockets
+from nekro_core.sandbox.guest import guest_socket_memory
 from nekro_core.sandbox.guest.guest_wire import FOLDERS
 from nekro_core.sandbox.jail import process_tree
 from nekro_core.sandbox.jail.cgroups import CGroup
@@ -124,8 +124,10 @@ class JailProcesses:
         return process_tree.descendants(self._inner) if self._inner is not None else []
 
     def kernel_memory(self) -> int:
-        """Bytes that the kernel may hold for its sockets (`guest_sockets.held`)."""
-        return guest_sockets.held(f"/proc/{self._inner}/net") if self._inner is not None else 0
+        """Bytes that the kernel may hold for its sockets (`guest_socket_memory.held`)."""
+        return (
+            guest_socket_memory.held(f"/proc/{self._inner}/net") if self._inner is not None else 0
+        )
 
     def files_bytes(self) -> int:
         """What its files take: they lie in memory, and each costs the kernel something besides."""

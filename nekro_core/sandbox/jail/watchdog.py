@@ -14,7 +14,7 @@ from nekro_core.sandbox.guest.guest_wire import OPEN_FILES
 from nekro_core.sandbox.jail import process_tree
 from nekro_core.sandbox.jail.process import JailProcesses
 from nekro_core.sandbox.link.box_connection import AgentBox
-from nekro_core.sandbox.total_memory import LOOK_S, TotalMemory
+from nekro_core.sandbox.memory_limit import LOOK_S, TotalMemory
 
 _MARGIN = 32 * 1024 * 1024
 """What agent, launcher and interpreter use themselves."""

@@ -28,9 +28,8 @@ from nekro_core.sandbox.link.requests import Requests
 from nekro_core.sandbox.link.streams import AgentStreams
 from nekro_core.sandbox.link.work import AgentWork
 from nekro_core.sandbox.link.worker_pool import Crew
-from nekro_core.sandbox.total_memory import TotalMemory
-from nekro_core.sandbox.uploads import UPLOADS, Uploads
-from nekro_core.sandbox.work import (
+from nekro_core.sandbox.memory_limit import TotalMemory
+from nekro_core.sandbox.results import (
     CommandResult,
     FileChanges,
     FilePiece,
@@ -39,6 +38,7 @@ from nekro_core.sandbox.work import (
     Listener,
     Unpacked,
 )
+from nekro_core.sandbox.uploads import UPLOADS, Uploads
 
 _FILE_TIMEOUT_S = 60.0
 _OPEN_TIMEOUT_S = 10.0

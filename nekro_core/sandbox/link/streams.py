@@ -14,7 +14,7 @@ from nekro_core.sandbox.box import BoxConnectionError, BoxLost
 from nekro_core.sandbox.guest import guest_wire as wire
 from nekro_core.sandbox.link.channel import Sender
 from nekro_core.sandbox.link.relayed_streams import RelayedListener, RelayedStream
-from nekro_core.sandbox.work import Listener
+from nekro_core.sandbox.results import Listener
 
 
 @dataclass(slots=True)

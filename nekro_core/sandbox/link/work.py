@@ -12,7 +12,7 @@ from nekro_core.sandbox.box import BoxFileError
 from nekro_core.sandbox.link.archive_stream import PackedPieces, send
 from nekro_core.sandbox.link.requests import Killed, Request, Requests
 from nekro_core.sandbox.link.streams import AgentStreams
-from nekro_core.sandbox.work import CommandResult, FoundPaths, Output, Skipped, Unpacked
+from nekro_core.sandbox.results import CommandResult, FoundPaths, Output, Skipped, Unpacked
 
 _GRACE_S = 15.0
 """For a steward beyond a command's own time: to kill its tree, on a machine that is busy."""

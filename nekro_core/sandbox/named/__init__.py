@@ -15,8 +15,7 @@ An owner is any text; this room knows no chats. ::
     running --the box died--> sleeping (files as last saved; told once)
 """
 
-from nekro_core.sandbox.named.keeper import BoxSource, NamedBoxes
-from nekro_core.sandbox.named.life import (
+from nekro_core.sandbox.named.named_box import (
     BoxInUse,
     BoxState,
     BoxUnreadable,
@@ -26,7 +25,8 @@ from nekro_core.sandbox.named.life import (
     NamedBox,
     TooManyBoxes,
 )
-from nekro_core.sandbox.named.owned import KeeperLimits, Listed, OwnedBoxes
+from nekro_core.sandbox.named.named_boxes import BoxSource, NamedBoxes
+from nekro_core.sandbox.named.owner_boxes import KeeperLimits, Listed, OwnedBoxes
 from nekro_core.sandbox.named.storage import BoxRecord, BoxStorage, FolderStorage
 
 __all__ = [

@@ -9,11 +9,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nekro_core.sandbox.box import SandboxError
 from nekro_core.sandbox.preview.body import Body
-from nekro_core.sandbox.preview.names import Opened, Preview
 from nekro_core.sandbox.preview.problems import Problem, Say, tell
+from nekro_core.sandbox.preview.registry import Opened, Preview
+from nekro_core.sandbox.preview.request import Visit
 from nekro_core.sandbox.preview.slots import NoSlot, Slots
 from nekro_core.sandbox.preview.target import TargetState
-from nekro_core.sandbox.preview.visit import Visit
 
 _HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{0,5})?")
 
@@ -67,8 +67,8 @@ class PreviewFront:
                 if isinstance(stream, Problem):
                     return stream
                 # A tenth of a start, for what most bots never do.
-                from nekro_core.sandbox.preview.duplex import Duplex  # noqa: PLC0415
-                from nekro_core.sandbox.preview.exchange import Exchange  # noqa: PLC0415
+                from nekro_core.sandbox.preview.http_exchange import Exchange  # noqa: PLC0415
+                from nekro_core.sandbox.preview.websocket_bridge import Duplex  # noqa: PLC0415
 
                 async with stream:
                     visit = Visit(

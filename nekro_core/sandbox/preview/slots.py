@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nekro_core.sandbox.preview.names import Opened
+from nekro_core.sandbox.preview.registry import Opened
 from nekro_core.sandbox.preview.settings import PreviewSettings
 from nekro_core.sandbox.preview.target import PreviewTarget
 

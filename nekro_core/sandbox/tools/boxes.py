@@ -7,7 +7,7 @@ import anyio
 from nekro_core.sandbox.box import Box, BoxConnectionError
 from nekro_core.sandbox.egress.environment import EGRESS_PORT
 from nekro_core.sandbox.named import Effect
-from nekro_core.sandbox.preview.names import PreviewRefused
+from nekro_core.sandbox.preview.registry import PreviewRefused
 from nekro_core.sandbox.tools.inputs import invalid
 from nekro_core.sandbox.tools.pool import Call, refused
 from nekro_core.sandbox.tools.result import ErrorCode, ToolError, ToolResult, result

@@ -6,11 +6,11 @@ from typing import Any
 
 from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.named import Effect
+from nekro_core.sandbox.results import FilePiece, FoundPaths
 from nekro_core.sandbox.tools.inputs import invalid
 from nekro_core.sandbox.tools.pool import Call
 from nekro_core.sandbox.tools.result import ErrorCode, ToolError, ToolResult, result
 from nekro_core.sandbox.tools.text import MARGIN, slice_text
-from nekro_core.sandbox.work import FilePiece, FoundPaths
 
 _LARGEST = 2**53
 """What every JSON reader takes for a whole number."""

@@ -5,10 +5,10 @@ from typing import Any
 
 from nekro_core.sandbox.box import Box, BoxFileError
 from nekro_core.sandbox.named import Effect
+from nekro_core.sandbox.results import CommandResult, Output
 from nekro_core.sandbox.tools.inputs import invalid
 from nekro_core.sandbox.tools.pool import Call
 from nekro_core.sandbox.tools.result import ErrorCode, ToolError, ToolResult, result
-from nekro_core.sandbox.work import CommandResult, Output
 
 _MAX_COMMAND = 128 * 1024 - 1
 """Of one word that Linux hands to a program (MAX_ARG_STRLEN, its end included)."""

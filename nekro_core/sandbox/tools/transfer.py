@@ -5,10 +5,10 @@ from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 from nekro_core.sandbox.named import Effect
+from nekro_core.sandbox.results import FileKind
 from nekro_core.sandbox.tools.inputs import HOME, invalid
 from nekro_core.sandbox.tools.pool import Call
 from nekro_core.sandbox.tools.result import ErrorCode, ToolError, ToolResult, result
-from nekro_core.sandbox.work import FileKind
 
 _MAX_SKIPPED = 50
 

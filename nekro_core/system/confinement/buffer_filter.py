@@ -1,8 +1,8 @@
 """A second filter of system calls, for runs and commands alone: it keeps what sockets and pipes
-hold where `guest.guest_sockets` counts on it.
+hold where `guest.guest_socket_memory` counts on it.
 
 The agent and its steward go without: their archives pass by ``sendfile`` and through wide buffers
-(500 MB/s instead of 1,000 without). Stacked on a box's own filter by `guest.guest_guard`.
+(500 MB/s instead of 1,000 without). Stacked on a box's own filter by `guest.guest_confinement`.
 """
 
 import errno

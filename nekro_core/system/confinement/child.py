@@ -1,5 +1,5 @@
-"""The child's side of `nekro_core.media.confined` and `nekro_core.media.fork_server`: gives up what
-it does not need before it looks at a stranger's byte.
+"""The child's side of `nekro_core.media.confined_process` and `nekro_core.media.fork_server`: gives
+up what it does not need before it looks at a stranger's byte.
 
 Every limit is the kernel's, so it holds whatever a decoder was made to do.
 """

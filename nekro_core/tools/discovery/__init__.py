@@ -14,9 +14,7 @@ Nothing here is particular to a tool: what ranks one is its name, its descriptio
 which is about the world that chats talk of.
 """
 
-from nekro_core.tools.discovery.brief import about_tokens, brief_of, deferred_lines
 from nekro_core.tools.discovery.index import Hit, ToolIndex
-from nekro_core.tools.discovery.nearness import Nearness, SentenceVectors
 from nekro_core.tools.discovery.search import (
     SEARCH,
     SEARCH_OWNER,
@@ -25,6 +23,8 @@ from nekro_core.tools.discovery.search import (
     is_search,
     shelf_of,
 )
+from nekro_core.tools.discovery.similarity import Nearness, SentenceVectors
+from nekro_core.tools.discovery.summaries import about_tokens, brief_of, deferred_lines
 
 __all__ = [
     "SEARCH",

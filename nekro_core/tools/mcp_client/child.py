@@ -22,7 +22,7 @@ from mcp_types import jsonrpc_message_adapter
 
 from nekro_core.system.child_processes import may_die
 from nekro_core.tools.mcp_client.configuration import ServerConfig
-from nekro_core.tools.mcp_client.shallow import shallow
+from nekro_core.tools.mcp_client.depth_limit import shallow
 
 _END_S = 0.5
 """How long a server has to end after its stdin was closed, and again after SIGTERM."""

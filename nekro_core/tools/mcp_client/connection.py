@@ -13,7 +13,7 @@ from mcp import Client, MCPError
 from nekro_core import __version__
 from nekro_core.tools.mcp_client.child import child_process
 from nekro_core.tools.mcp_client.configuration import ServerConfig
-from nekro_core.tools.mcp_client.described import tools_of
+from nekro_core.tools.mcp_client.conversion import tools_of
 from nekro_core.tools.mcp_client.remote import remote_server
 from nekro_core.tools.mcp_client.results import outcome_of_result
 from nekro_core.tools.mcp_client.settings import McpSettings

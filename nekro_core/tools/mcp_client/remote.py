@@ -9,7 +9,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from nekro_core.tools.mcp_client.configuration import ServerConfig
-from nekro_core.tools.mcp_client.shallow import shallow
+from nekro_core.tools.mcp_client.depth_limit import shallow
 
 _ANSWER_S = 300.0
 """Longest silence within an answer; a call has its own limit."""

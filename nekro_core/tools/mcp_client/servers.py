@@ -125,7 +125,7 @@ class McpServers:
             # The package takes a second to import: in a thread, and only where there is a server.
             load = partial(import_module, "nekro_core.tools.mcp_client.connection")
             made: Any = await anyio.to_thread.run_sync(load)
-            described: Any = import_module("nekro_core.tools.mcp_client.described")
+            described: Any = import_module("nekro_core.tools.mcp_client.conversion")
         except ImportError as error:
             reason = f'{error.name or error} is missing: pip install "nekro-core[mcp]"'
             logger.error("MCP server {}: {}", server.name, reason)

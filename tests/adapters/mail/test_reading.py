@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.mail.automatic import why_automatic
-from adapters.mail.genuine import is_genuine
+from adapters.mail.automatic_mail import why_automatic
 from adapters.mail.html_text import words_of
-from adapters.mail.quoted import without_quotes
-from adapters.mail.reading import bare_subject, read_mail
+from adapters.mail.parser import bare_subject, read_mail
+from adapters.mail.quotations import without_quotes
+from adapters.mail.sender_verification import is_genuine
 from adapters.mail.threads import Thread, is_ours, new_id, thread_of
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from adapters.matrix import factories
-from adapters.matrix.bookmark import Bookmark
+from adapters.matrix.checkpoint import Bookmark
 from adapters.matrix.settings import read_config
 
 BOT = {"homeserver": "https://matrix.example.org", "access_token": "syt_secret"}

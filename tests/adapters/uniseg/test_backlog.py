@@ -10,8 +10,8 @@ import pytest
 from nonebot.adapters.satori.config import ClientInfo
 from nonebot.drivers import Request
 
-from adapters.uniseg.paced import BACKLOG, PacedSocket
-from adapters.uniseg.platforms.satori_link import ResumingAdapter
+from adapters.uniseg.backpressure import BACKLOG, PacedSocket
+from adapters.uniseg.platforms.satori_connection import ResumingAdapter
 from nekro_core.api.chat import ChatMessage
 from tests.adapters.uniseg.stock import bench
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from adapters.mail.adapter import MailAdapter
-from adapters.mail.writing import CAPABILITIES as MAIL
+from adapters.mail.composer import CAPABILITIES as MAIL
 from adapters.onebot_v11 import OneBotV11
 from adapters.onebot_v11.outgoing import CAPABILITIES as ONEBOT_V11
 from adapters.uniseg import factories

@@ -8,7 +8,7 @@ import httpx
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
-from adapters.web.late_page import LatePage
+from adapters.web.deferred_page import LatePage
 
 
 class Making:

@@ -11,9 +11,9 @@ from anyio.abc import SocketStream
 from fastapi import FastAPI, Request
 from starlette.responses import StreamingResponse
 
-from adapters.web.door import Door
+from adapters.web.authentication import Door
+from adapters.web.body_limit import MOST_BYTES, MOST_IN_ALL
 from adapters.web.guard import Guard
-from adapters.web.other_bodies import MOST_BYTES, MOST_IN_ALL
 from tests.adapters.web.running import NO_TLS, Clock, serving, until
 
 PATH = "/qq/webhook"
@@ -105,7 +105,7 @@ async def test_a_refused_body_is_not_read_without_end(
     monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
     """Neither one that stops in the middle, nor one that goes on."""
-    monkeypatch.setattr("adapters.web.other_bodies.LINGER_S", 60 if more else 0.3)
+    monkeypatch.setattr("adapters.web.body_limit.LINGER_S", 60 if more else 0.3)
     async with bot() as client, await begun(client, MOST_BYTES + 1, said=MOST_BYTES * 9) as stream:
         with anyio.fail_after(30):
             if more:
@@ -121,7 +121,7 @@ async def test_all_together_are_bounded_and_a_small_one_is_read_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Only what is too much in all is refused here, however long the machine takes.
-    monkeypatch.setattr("adapters.web.other_bodies.BODY_S", math.inf)
+    monkeypatch.setattr("adapters.web.body_limit.BODY_S", math.inf)
     refused: list[SocketStream] = []
 
     async def wait_for_refusal(stream: SocketStream) -> None:
@@ -145,14 +145,14 @@ async def test_all_together_are_bounded_and_a_small_one_is_read_all_the_same(
 
 
 async def test_a_body_has_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adapters.web.other_bodies.BODY_S", 0.3)
+    monkeypatch.setattr("adapters.web.body_limit.BODY_S", 0.3)
     async with bot() as client, await begun(client, 5) as stream:
         with anyio.fail_after(10):
             assert b" 413 " in await stream.receive()
 
 
 async def test_an_answer_may_take_longer_than_a_body(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adapters.web.other_bodies.BODY_S", 0.3)
+    monkeypatch.setattr("adapters.web.body_limit.BODY_S", 0.3)
     async with bot() as client:
         assert (await client.post("/slow", content=b"b")).json() == 1
         assert (await client.post("/slow", content=b"")).json() == 1

@@ -10,9 +10,9 @@ import httpx
 import pytest
 from fastapi import APIRouter, FastAPI
 
+from adapters.web.errors import Route
 from adapters.web.outbox_api import add_outbox
 from adapters.web.outbox_page import outbox_page
-from adapters.web.refusal import Route
 from nekro_core.chat import Delivery, DeliveryState, Receipt, Text
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.outbound.outbox import Outbox

@@ -13,9 +13,15 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as some
 
-from adapters.web.door import FAILURE_WINDOW_S, MAX_FAILURES, MAX_FAILURES_IN_ALL, Attempts, Door
+from adapters.web.authentication import (
+    FAILURE_WINDOW_S,
+    MAX_FAILURES,
+    MAX_FAILURES_IN_ALL,
+    Attempts,
+    Door,
+)
+from adapters.web.errors import Refused
 from adapters.web.guard import host_allowed, origin_allowed
-from adapters.web.refusal import Refused
 from adapters.web.rooms import room_key, room_name
 from adapters.web.settings import MAX_BODY_BYTES
 from adapters.web.texts import LANGUAGES, preferred, texts

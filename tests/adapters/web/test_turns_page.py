@@ -9,7 +9,7 @@ import httpx
 import pytest
 from fastapi import APIRouter, FastAPI
 
-from adapters.web.refusal import Route
+from adapters.web.errors import Route
 from adapters.web.turns_page import add_turns, turns_page
 from nekro_core.chat import Author, ChatKey, Record, Sender, Text
 from nekro_core.store import Step, Store

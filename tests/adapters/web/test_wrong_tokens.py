@@ -13,7 +13,7 @@ from starlette.datastructures import Headers
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
-from adapters.web.door import (
+from adapters.web.authentication import (
     FAILURE_WINDOW_S,
     MAX_ADDRESSES,
     MAX_FAILURES,
@@ -22,8 +22,8 @@ from adapters.web.door import (
     Door,
     counted_as,
 )
-from adapters.web.entrance import FORM_S, MOST_FORMS
 from adapters.web.guard import Guard, session_cookie
+from adapters.web.login import FORM_S, MOST_FORMS
 from adapters.web.settings import WebSettings
 from tests.adapters.web.running import NO_TLS, Clock, Web, serving
 

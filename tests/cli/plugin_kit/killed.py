@@ -16,7 +16,7 @@ from loguru import logger
 from nekro_core.cli.plugin_kit.install import Installer
 from nekro_core.cli.plugin_kit.installed import Records, finish
 from nekro_core.cli.plugin_kit.sources import parse
-from nekro_core.plugins.host.moving_files import NOTE, settle
+from nekro_core.plugins.host.file_moves import NOTE, settle
 from nekro_core.plugins.host.switches import Choices
 from nekro_core.plugins.packages import PackageShelf
 

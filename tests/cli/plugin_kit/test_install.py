@@ -12,19 +12,19 @@ import anyio
 import pytest
 
 from nekro_core.cli.plugin_kit.files import FilesRefused
-from nekro_core.cli.plugin_kit.inspect import look
+from nekro_core.cli.plugin_kit.inspection import look
 from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
 from nekro_core.cli.plugin_kit.installed import Records
 from nekro_core.cli.plugin_kit.sources import SourceRefused, parse
 from nekro_core.cli.plugin_kit.unpack import unpack
-from nekro_core.plugins.host.moving_files import NOTE, Moving, moving
+from nekro_core.plugins.host.file_moves import NOTE, Moving, moving
 from nekro_core.plugins.host.switches import read_list
 from nekro_core.plugins.packages import (
     NeedsUnreadable,
     PackageShelf,
     PackagesRefused,
 )
-from nekro_core.plugins.packages.needs import Need, requirement
+from nekro_core.plugins.packages.requirements import Need, requirement
 from nekro_core.store import DataFolderLock
 from tests.plugins.packages.wheels import make_wheel, only_these
 from tests.plugins.world import World, plugin_source

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nekro_core.cli.plugin_kit.check import check
-from nekro_core.cli.plugin_kit.inspect import look
+from nekro_core.cli.plugin_kit.inspection import look
 from nekro_core.cli.plugin_kit.new import NewRefused, write_new
 from nekro_core.testing import NoPlugin
 from tests.plugins.packages.wheels import make_wheel, only_these

@@ -14,7 +14,7 @@ from PIL import Image
 from nekro_core.chat import Image as ImageSegment
 from nekro_core.chat import Reply
 from nekro_core.compat.maibot.capabilities.call import Asked
-from nekro_core.compat.maibot.capabilities.rendering import _words_drawn, html2png
+from nekro_core.compat.maibot.capabilities.render import _words_drawn, html2png
 from nekro_core.testing import Bot
 from nekro_core.tools.outcome import ToolFailure
 from tests.compat.maibot.plant import plant

@@ -13,7 +13,7 @@ from nekro_core.compat.nekro_agent.host import Host, hosted
 from nekro_core.compat.nekro_agent.rows.chats import DBChatChannel
 from nekro_core.compat.nekro_agent.rows.conditions import QueryError
 from nekro_core.compat.nekro_agent.rows.messages import DBChatMessage
-from nekro_core.compat.nekro_agent.rows.others import DBPluginData
+from nekro_core.compat.nekro_agent.rows.plugin_data import DBPluginData
 from nekro_core.compat.nekro_agent.rows.presets import DBPreset
 from nekro_core.compat.nekro_agent.rows.query import DoesNotExist, MultipleObjectsReturned, NotKept
 from nekro_core.compat.nekro_agent.rows.users import DBUser

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from nekro_core.llm.embedded.reading import Readings
+from nekro_core.llm.embedded.prompt_cache import Readings
 from nekro_core.llm.model import ChatRequest, PromptMessage
 
 BEGINNING = ChatRequest(messages=(PromptMessage.of("system", "You are a bot."),))

@@ -8,7 +8,7 @@ import pydantic
 import pytest
 
 from nekro_core.plugins.packages import PackageShelf, PackagesRefused
-from nekro_core.plugins.packages.needs import Need, requirement
+from nekro_core.plugins.packages.requirements import Need, requirement
 from tests.plugins.packages.wheels import make_wheel, only_these
 
 

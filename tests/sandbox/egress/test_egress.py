@@ -11,7 +11,7 @@ from anyio.abc import ByteStream
 from nekro_core.sandbox.box import BoxConnectionError
 from nekro_core.sandbox.egress import Egress, EgressLimits, Rules
 from nekro_core.sandbox.egress.source import LetOutBoxes
-from nekro_core.sandbox.work import Listener
+from nekro_core.sandbox.results import Listener
 from tests.sandbox.egress.world import (
     PUBLIC,
     Internet,

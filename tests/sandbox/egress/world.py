@@ -13,7 +13,7 @@ from anyio.streams.stapled import MultiListener
 
 from nekro_core.sandbox.egress import Egress, EgressLimits, Rules
 from nekro_core.sandbox.egress.dial import Dialer
-from nekro_core.sandbox.work import Listener
+from nekro_core.sandbox.results import Listener
 from nekro_core.system.addresses import Address
 from tests.sandbox.preview.world import Speak
 

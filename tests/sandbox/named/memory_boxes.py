@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 
 from nekro_core.sandbox.box import Box, BoxLost, ImageUnavailable
-from nekro_core.sandbox.work import FileChanges
+from nekro_core.sandbox.results import FileChanges
 
 
 class Clock:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nekro_core.sandbox.preview import Preview, PreviewRefused, PreviewSettings, TargetState
 from nekro_core.sandbox.preview.front import called_name
 from nekro_core.sandbox.preview.headers import answered_by_box, asked_of_box
-from nekro_core.sandbox.preview.names import MOST_PORTS
+from nekro_core.sandbox.preview.registry import MOST_PORTS
 from tests.sandbox.preview.world import LoopbackBox, Recorder, World, says, status, world
 
 pytestmark = pytest.mark.anyio

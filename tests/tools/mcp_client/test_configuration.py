@@ -12,7 +12,7 @@ from nekro_core.tools.mcp_client.configuration import (
     ConfigurationError,
     read_configuration,
 )
-from nekro_core.tools.mcp_client.described import module_of
+from nekro_core.tools.mcp_client.conversion import module_of
 from nekro_core.tools.tool import Visibility
 
 ENVIRONMENT = {"GITHUB_TOKEN": "ghp_0123456789", "HOME": "/home/lin"}

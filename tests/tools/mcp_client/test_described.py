@@ -11,7 +11,7 @@ from mcp_types import Tool as RemoteTool
 
 from nekro_core.tools.arguments import bind_arguments
 from nekro_core.tools.mcp_client.configuration import ServerConfig
-from nekro_core.tools.mcp_client.described import tools_of
+from nekro_core.tools.mcp_client.conversion import tools_of
 from nekro_core.tools.schema import function_schema
 from nekro_core.tools.stub import signature_text, stub
 from nekro_core.tools.tool import Tool

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nekro_core.tools.mcp_client.shallow import _SIGN, DEEPEST, INSTEAD, shallow
+from nekro_core.tools.mcp_client.depth_limit import _SIGN, DEEPEST, INSTEAD, shallow
 
 
 def nested(levels: int, inner: Any = None, kind: str = "list") -> Any:

@@ -16,8 +16,8 @@ from nekro_core.api.chat import (
     Sender,
 )
 
+from ...piece_reader import Reader
 from ...platform import Platform
-from ...reading import Reader
 from ...values import Address
 from .calls import Json
 from .polling import PollingAdapter

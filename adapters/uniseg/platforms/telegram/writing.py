@@ -21,8 +21,8 @@ from nekro_core.api.chat import (
 )
 
 from ...bridge import CannotSend
+from ...piece_writer import bytes_of
 from ...values import on_wire
-from ...writing import bytes_of
 from .calls import Json, Upload
 
 UPLOAD_BYTES = 50 * 1024 * 1024

@@ -6,30 +6,30 @@ from types import MappingProxyType
 from nekro_core.compat.maibot.capabilities import (
     actions,
     chats,
+    database,
     emoji,
-    keeping,
-    mood,
-    others,
-    rendering,
-    sending,
-    thinking,
+    llm,
+    maisaka,
+    plugins,
+    render,
+    send,
 )
 from nekro_core.compat.maibot.capabilities.call import Offered
 
 CAPABILITIES: Mapping[str, Offered] = MappingProxyType(
     {
-        **sending.TABLE,
+        **send.TABLE,
         "send.command": Offered(
             actions.command,
             "partly: a poke, bans and the like on OneBot; other platforms have none",
         ),
-        **thinking.TABLE,
-        **keeping.TABLE,
+        **llm.TABLE,
+        **database.TABLE,
         **chats.TABLE,
         **emoji.TABLE,
-        **mood.TABLE,
-        **rendering.TABLE,
-        **others.TABLE,
+        **maisaka.TABLE,
+        **render.TABLE,
+        **plugins.TABLE,
     }
 )
 """All of them, with how far each goes."""

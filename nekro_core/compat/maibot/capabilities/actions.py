@@ -6,7 +6,7 @@ from typing import Any
 
 from nekro_core.chat import ChatKey, ChatKind
 from nekro_core.compat.maibot.capabilities.call import Answer, Asked, NotDone, done
-from nekro_core.compat.maibot.capabilities.sending import context_of
+from nekro_core.compat.maibot.capabilities.send import context_of
 
 _ADAPTER = "onebot_v11"
 _ACTIONS: Mapping[str, str] = {

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 
 from nekro_core.compat.maibot.capabilities.call import Answer, Asked, NotDone, Offered, done
-from nekro_core.compat.maibot.capabilities.thinking import ask
+from nekro_core.compat.maibot.capabilities.llm import ask
 from nekro_core.compat.maibot.results import decoded
 from nekro_core.llm.model import ImagePart, PromptMessage, TextPart
 from nekro_core.tools.content import ContentError, ImageContent, contents

@@ -15,7 +15,7 @@ from nonebot.adapters import Adapter, Bot, Event
 from nonebot.drivers import Driver
 from nonebot.utils import is_coroutine_callable, run_sync
 
-from .paced import paced
+from .backpressure import paced
 
 Hook = Callable[[], Any]
 

@@ -20,7 +20,7 @@ from nekro_core.store.database import Database, Rows, Statement
 from nekro_core.store.messages import Messages
 from nekro_core.store.people import Chats, Users
 from nekro_core.store.person import Person, is_one_of, like, their_runs, within
-from nekro_core.store.redacting import Redacting
+from nekro_core.store.row_redactor import Redacting
 from nekro_core.store.traces import Traces, traces_of
 
 _OF_A_CHAT = (

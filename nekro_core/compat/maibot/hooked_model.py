@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nekro_core.chat import ChatKey, ChatKeyError
-from nekro_core.compat.maibot.parts import calls_of, merged, message_dicts
+from nekro_core.compat.maibot.prompt_messages import calls_of, merged, message_dicts
 from nekro_core.llm.model import (
     ChatModel,
     ChatRequest,

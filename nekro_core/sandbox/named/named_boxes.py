@@ -8,8 +8,8 @@ from typing import Protocol
 import anyio
 
 from nekro_core.sandbox.box import Box
-from nekro_core.sandbox.named.life import Equip, NamedBox
-from nekro_core.sandbox.named.owned import KeeperLimits, OwnedBoxes
+from nekro_core.sandbox.named.named_box import Equip, NamedBox
+from nekro_core.sandbox.named.owner_boxes import KeeperLimits, OwnedBoxes
 from nekro_core.sandbox.named.storage import BoxRecord, BoxStorage
 
 _log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from websockets.uri import WebSocketURI
 from nekro_core.sandbox.hop_headers import Header
 from nekro_core.sandbox.preview import headers
 from nekro_core.sandbox.preview.problems import Problem
-from nekro_core.sandbox.preview.visit import Visit
+from nekro_core.sandbox.preview.request import Visit
 
 _READ_BYTES = 64 * 1024
 _MIB = 1024 * 1024

@@ -11,7 +11,7 @@ import os
 import sys
 
 import guest_wire as wire
-from guest_lean import dumps, suppress
+from guest_minimal_stdlib import dumps, suppress
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:

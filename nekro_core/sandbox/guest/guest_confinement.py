@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import resource
 
-from guest_lean import filter_calls, prctl, suppress
+from guest_minimal_stdlib import filter_calls, prctl, suppress
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from anyio.abc import ByteStream
 from nekro_core.sandbox.egress.budget import Budget, OverBudget
 from nekro_core.sandbox.egress.dial import Dialer, Unreachable
 from nekro_core.sandbox.egress.limits import EgressLimits
-from nekro_core.sandbox.egress.plain import HttpStream, PlainRequest
+from nekro_core.sandbox.egress.plain_http import HttpStream, PlainRequest
 from nekro_core.sandbox.egress.relay import GONE, relay
 from nekro_core.sandbox.egress.rules import Destination, NotAllowed, Rule, Rules
 

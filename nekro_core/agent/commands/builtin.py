@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from nekro_core.agent.commands.describe import described
+from nekro_core.agent.commands.command_texts import described
 from nekro_core.agent.commands.erase_command import erase_command
 from nekro_core.agent.commands.policy_commands import chat_commands
 from nekro_core.agent.commands.status_commands import status_commands

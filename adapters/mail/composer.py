@@ -19,7 +19,7 @@ from nekro_core.api.chat import (
     plain_text,
 )
 
-from .reading import bare_subject
+from .parser import bare_subject
 from .settings import Mailbox
 from .threads import Thread, new_id
 

@@ -29,9 +29,9 @@ from nekro_core.api.chat import (
 )
 
 from .attachments import Attachment, Upload, decoded, segment_of
-from .door import Clock
+from .authentication import Clock
+from .errors import Refused
 from .mentions import Mentions, mentions_bot
-from .refusal import Refused
 from .rooms import BOT_ID, valid_speaker
 from .settings import MAX_ATTACHMENTS, MAX_MEDIUM_BYTES, MAX_TEXT
 

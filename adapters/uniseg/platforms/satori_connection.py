@@ -22,7 +22,7 @@ from nonebot.exception import WebSocketClosed
 
 from nekro_core.api.adapter import write_whole
 
-from ..paced import PacedSocket
+from ..backpressure import PacedSocket
 
 SILENT_S = 30.0
 """The stock adapter asks for a sign of life every 9 s."""

@@ -22,8 +22,8 @@ from nekro_core.timers.due import (
 )
 from nekro_core.timers.rows import TimerRows
 from nekro_core.timers.schedule import Schedule
+from nekro_core.timers.scheduler import Telling, Watch
 from nekro_core.timers.settings import TimerSettings
-from nekro_core.timers.watch import Telling, Watch
 
 _FUTURE_S = 100 * 366 * 86_400.0
 """No calendar has the times far beyond; one of them would make the list of its chat unreadable."""

@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import Process
 
 import nekro_core
-from nekro_core.media.answers import MOST_OUT, read_answer
+from nekro_core.media.child_answer import MOST_OUT, read_answer
 from nekro_core.media.errors import MediaError, Unusable
 from nekro_core.system.child_processes import may_die
 from nekro_core.system.confinement.child import MEMORY

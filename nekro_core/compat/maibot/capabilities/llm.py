@@ -7,7 +7,7 @@ from typing import Any, Literal
 import anyio
 
 from nekro_core.compat.maibot.capabilities.call import Answer, Asked, NotDone, Offered, done
-from nekro_core.compat.maibot.parts import prompt_messages
+from nekro_core.compat.maibot.prompt_messages import prompt_messages
 from nekro_core.compat.maibot.results import decoded
 from nekro_core.compat.nekro_agent.models.functions import gen_openai_embeddings, model_groups
 from nekro_core.llm.model import (

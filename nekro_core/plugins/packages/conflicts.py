@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from nekro_core.plugins.packages.needs import Need
 from nekro_core.plugins.packages.pip import PipFailed
+from nekro_core.plugins.packages.requirements import Need
 
 _CAUSE = re.compile(r"The conflict is caused by:\n(?P<lines>(?:\s{2,}.*\n?)+)")
 _NONE = re.compile(r"No matching distribution found for (?P<wanted>[^\n(]+)")

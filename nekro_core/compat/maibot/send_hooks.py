@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from nekro_core.chat import Author, ChatKey, Receipt, Record, Segments, Text
 from nekro_core.compat.maibot.capabilities.call import NotDone
-from nekro_core.compat.maibot.capabilities.sending import segments as segments_of
+from nekro_core.compat.maibot.capabilities.send import segments as segments_of
 from nekro_core.compat.maibot.wire import event_message_of
 from nekro_core.plugins.authoring.context import AgentCtx
 

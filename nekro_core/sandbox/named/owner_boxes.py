@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import anyio
 
 from nekro_core.sandbox.box import BoxLost
-from nekro_core.sandbox.named.life import (
+from nekro_core.sandbox.named.named_box import (
     BoxDestroyed,
     BoxInUse,
     BoxState,

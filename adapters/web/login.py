@@ -7,7 +7,7 @@ import anyio
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from .door import Door
+from .authentication import Door
 from .guard import PAGE, client_address, session_cookie, wait_headers
 from .login_page import login_page, step_in_page
 

@@ -15,9 +15,9 @@ import socket
 import threading
 import time
 
+import guest_confinement
 import guest_files
 import guest_glob
-import guest_guard
 import guest_pack
 import guest_unpack
 import guest_wire as wire
@@ -27,7 +27,7 @@ TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
     from typing import Any
 
-    from guest_guard import Confinement
+    from guest_confinement import Confinement
 
 _STACK = 512 * 1024
 _REST_S = 0.02
@@ -51,7 +51,7 @@ class Works:
 
     def serve(self) -> None:
         """Until the agent is gone."""
-        guest_guard.adopt_orphans()
+        guest_confinement.adopt_orphans()
         threading.stack_size(_STACK)
         woken, waker = os.pipe()
         os.set_blocking(woken, False)

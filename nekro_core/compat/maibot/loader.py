@@ -21,7 +21,7 @@ from nekro_core.compat.maibot.configuration import ConfigurationError
 from nekro_core.compat.maibot.gateways import close_gateways
 from nekro_core.compat.maibot.hooks import unheard
 from nekro_core.compat.maibot.inbound import heard, injected
-from nekro_core.compat.maibot.life import Life
+from nekro_core.compat.maibot.lifecycle import Life
 from nekro_core.compat.maibot.manifest import FILE_NAME, Manifest, ManifestError, read_manifest
 from nekro_core.compat.maibot.plugin import LivePlugin
 from nekro_core.compat.maibot.rpc import rpc_of

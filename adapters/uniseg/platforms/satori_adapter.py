@@ -11,7 +11,7 @@ from nekro_core.api.chat import ChatKey, DeliveryState, Receipt
 
 from ..adapter import UnisegAdapter
 from ..outcome import outcome_of
-from ..reading import outline
+from ..piece_reader import outline
 from ..values import in_chat
 
 FEATURE = "message.list"

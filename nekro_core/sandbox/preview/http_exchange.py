@@ -13,7 +13,7 @@ from anyio import CancelScope
 
 from nekro_core.sandbox.preview import headers
 from nekro_core.sandbox.preview.problems import Problem
-from nekro_core.sandbox.preview.visit import Visit
+from nekro_core.sandbox.preview.request import Visit
 
 _HEAD_BYTES = 64 * 1024
 """Of an answer's head, as the web server's own bound of a request's."""

@@ -8,9 +8,9 @@ import anyio
 
 from nekro_core.chat import Image, plain_text
 from nekro_core.compat.maibot.capabilities.call import Answer, Asked, NotDone, Offered, done
-from nekro_core.compat.maibot.capabilities.sending import context_of, segments
-from nekro_core.compat.maibot.capabilities.thinking import ask
-from nekro_core.compat.maibot.parts import merged, message_dicts
+from nekro_core.compat.maibot.capabilities.llm import ask
+from nekro_core.compat.maibot.capabilities.send import context_of, segments
+from nekro_core.compat.maibot.prompt_messages import merged, message_dicts
 from nekro_core.compat.maibot.wire import readable
 from nekro_core.llm.model import PromptMessage
 
