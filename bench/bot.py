@@ -25,7 +25,7 @@ PAGE_S = 4.0
 TOKEN = "bench-token"
 
 
-class Clocked:
+class TimedModel:
     """A model that notes when it was asked, and finishes its one statement when told to."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ async def figures() -> list[Figure]:
 async def _bot(
     folder: Path, bare_start: float, echo_ms: list[float], bare_rate: float, bare_mib: float
 ) -> list[Figure]:
-    mind = Clocked()
+    mind = TimedModel()
     async with ScriptedModelServer(mind) as model:
         settings = {
             "NEKRO_LLM__BASE_URL": model.base_url,
@@ -122,7 +122,7 @@ async def _bot(
 
 
 async def _rounds(
-    peer: OneBotPeer, mind: Clocked, groups: list[int]
+    peer: OneBotPeer, mind: TimedModel, groups: list[int]
 ) -> tuple[list[float], list[float]]:
     """Milliseconds to the prompt and to the wire of a question to each group, but the first."""
     to_prompt, to_wire = [], []

@@ -26,7 +26,7 @@ REST_S = 5.0
 TOKEN = "bench-token"
 
 
-class Asking:
+class TimedAnswerModel:
     """A model that sends one message in code, and notes when it was asked."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Asking:
 async def figures_of_answers(folder: Path, echo_ms: list[float]) -> list[Figure]:
     """What issue 10 asks of the slow end. ``echo_ms`` are the bare echo's of this run."""
     first_echo = statistics.median([await _first_echo() for _ in range(3)])
-    mind = Asking()
+    mind = TimedAnswerModel()
     async with ScriptedModelServer(mind) as model:
         settings = {
             "NEKRO_LLM__BASE_URL": model.base_url,
@@ -84,7 +84,7 @@ async def figures_of_answers(folder: Path, echo_ms: list[float]) -> list[Figure]
 
 
 async def _rounds(
-    peer: OneBotPeer, mind: Asking, groups: list[int]
+    peer: OneBotPeer, mind: TimedAnswerModel, groups: list[int]
 ) -> tuple[list[float], list[float]]:
     """Milliseconds to the prompt and to the reply of a question to each group, but the first."""
     found = []
@@ -94,7 +94,7 @@ async def _rounds(
     return [model for model, _ in found[1:]], [reply for _, reply in found[1:]]
 
 
-async def _ask(peer: OneBotPeer, mind: Asking, group: int) -> tuple[float, float]:
+async def _ask(peer: OneBotPeer, mind: TimedAnswerModel, group: int) -> tuple[float, float]:
     before, said = len(mind.asked_at), time.monotonic()
     await peer.say_in_group(group, 10001, "a question", at_me=True)
     sent = await peer.next_send()

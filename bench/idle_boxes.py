@@ -10,7 +10,15 @@ from pathlib import Path
 import anyio
 
 from bench.figure import Figure, percentiles
-from nekro_core.sandbox.box import Answer, Box, BoxSpec, GuestCall, GuestFunction, StopReason, Value
+from nekro_core.sandbox.box import (
+    Answer,
+    Box,
+    BoxSpec,
+    CallReturn,
+    GuestCall,
+    GuestFunction,
+    StopReason,
+)
 from nekro_core.sandbox.jail.backend import JailBackend
 from tests.e2e.bot_process import running_bot
 from tests.peers.onebot_v11 import OneBotPeer
@@ -128,7 +136,7 @@ async def first_call(
 
     async def handler(_: GuestCall) -> Answer:
         called.append(time.perf_counter())
-        return Value(None)
+        return CallReturn(None)
 
     began = time.perf_counter()
     run = await box.start_run(functions, handler, keep_globals=keep_globals)

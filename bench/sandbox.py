@@ -24,11 +24,11 @@ from nekro_core.sandbox.box import (
     Backend,
     Box,
     BoxSpec,
+    CallReturn,
     GuestCall,
     GuestFunction,
     RunLimits,
     StopReason,
-    Value,
 )
 from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.pool import BoxPool
@@ -126,7 +126,7 @@ async def _round_trip(backend: Backend) -> Figure:
 
     async def handler(_: GuestCall) -> Answer:
         moments.append(time.perf_counter())
-        return Value("sent")
+        return CallReturn("sent")
 
     run = await box.start_run(_FUNCTIONS, handler)
     await run.feed("for n in range(1000):\n    tool_1('a line of text', n=n)\n", 1)
@@ -229,7 +229,7 @@ def _make_tree(folder: Path) -> None:
 
 
 async def _nothing(_: GuestCall) -> Answer:
-    return Value(None)
+    return CallReturn(None)
 
 
 async def _cancelled(backend: Backend) -> Figure:

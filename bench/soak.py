@@ -40,7 +40,7 @@ _QUEUE_NOISE = 25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Soak:
+class SoakPlan:
     """What is asked of the bot."""
 
     minutes: float = 60.0
@@ -51,7 +51,7 @@ class Soak:
 
 
 @dataclass(slots=True)
-class Look:
+class Sample:
     """What was seen at one moment."""
 
     at: float
@@ -61,7 +61,7 @@ class Look:
 
 
 @dataclass(slots=True)
-class Seen:
+class SoakResult:
     """Everything that was seen."""
 
     said_at: list[float] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Seen:
     late_s: list[float] = field(default_factory=list)
     """How long the oldest message that is not stored has waited, at each look."""
     answer_s: list[float] = field(default_factory=list)
-    looks: list[Look] = field(default_factory=list)
+    looks: list[Sample] = field(default_factory=list)
 
 
 def reply(asked: Asked) -> Answer:
@@ -84,9 +84,9 @@ def reply(asked: Asked) -> Answer:
     return Answer(chunks=["```python\n", f'send_channel_message("answer {newest}.")\n', "```"])
 
 
-async def soak(plan: Soak, folder: Path, database_url: str = "") -> Seen:
+async def soak(plan: SoakPlan, folder: Path, database_url: str = "") -> SoakResult:
     """Carry it out."""
-    seen = Seen()
+    seen = SoakResult()
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(ScriptedModelServer(reply))
         settings = {
@@ -118,7 +118,7 @@ async def soak(plan: Soak, folder: Path, database_url: str = "") -> Seen:
     return seen
 
 
-async def _talk(plan: Soak, peers: Sequence[OneBotPeer], seen: Seen) -> None:
+async def _talk(plan: SoakPlan, peers: Sequence[OneBotPeer], seen: SoakResult) -> None:
     chance = random.Random(1)
     began = anyio.current_time()
     for number in range(int(plan.minutes * 60 * plan.per_second)):
@@ -135,7 +135,7 @@ async def _watch(
     peers: Sequence[OneBotPeer],
     look: StoreLook,
     model: ScriptedModelServer,
-    seen: Seen,
+    seen: SoakResult,
 ) -> None:
     taken = [0] * len(peers)
     next_line = anyio.current_time() + 60
@@ -152,7 +152,7 @@ async def _watch(
             "SELECT COUNT(*) FROM deliveries WHERE state IN ('pending', 'sending')"
         )
         inward = len(said) - seen.stored
-        seen.looks.append(Look(now, _rss_mib(bot), inward, waiting))
+        seen.looks.append(Sample(now, _rss_mib(bot), inward, waiting))
         if now >= next_line:
             next_line += 60
             print(_line(seen), flush=True)
@@ -166,7 +166,7 @@ async def _stored(look: StoreLook, before: int) -> int:
     return max([before, *(n + 1 for n in numbers)])
 
 
-def _take(peer: OneBotPeer, taken: int, seen: Seen) -> int:
+def _take(peer: OneBotPeer, taken: int, seen: SoakResult) -> int:
     """Count the answers that came, and let go of what nobody looks at again."""
     for call in peer.sends[taken:]:
         found = re.search(r"answer (\d+)\.", call.text)
@@ -186,7 +186,7 @@ def _rss_mib(bot: BotProcess) -> float:
     return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
 
 
-def _line(seen: Seen) -> str:
+def _line(seen: SoakResult) -> str:
     now = seen.looks[-1]
     minutes = (now.at - seen.looks[0].at) / 60
     return (
@@ -202,7 +202,7 @@ def percentiles(samples: Sequence[float]) -> str:
     return f"p50 {ordered[len(ordered) // 2] * 1000:.0f} ms, p99 {last * 1000:.0f} ms"
 
 
-def verdict(seen: Seen) -> list[str]:
+def verdict(seen: SoakResult) -> list[str]:
     """What is not flat, or was lost; nothing where all is well."""
     looks = seen.looks
     middle = looks[int(len(looks) * _WARM) : int(len(looks) * 2 / 3)]
@@ -223,7 +223,7 @@ def verdict(seen: Seen) -> list[str]:
 
 async def main() -> int:
     """Print what was seen; 0 where it stayed flat."""
-    usual = Soak()
+    usual = SoakPlan()
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=usual.minutes)
     parser.add_argument("--per-second", type=float, default=usual.per_second)
@@ -232,7 +232,7 @@ async def main() -> int:
     parser.add_argument("--mode", choices=("code", "tools"), default="code")
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
     options = parser.parse_args()
-    plan = Soak(
+    plan = SoakPlan(
         minutes=options.minutes,
         per_second=options.per_second,
         chats=options.chats,

@@ -27,7 +27,7 @@ from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.store import Store
 from nekro_core.store.database import Value
-from nekro_core.store.messages import INSERT, Messages
+from nekro_core.store.messages import INSERT, MessageRepository
 
 _MESSAGES = 3_000
 _CHATS = 50
@@ -171,7 +171,7 @@ def _row(number: int) -> tuple[Value, ...]:
         message_id=message.message_id,
         sender=message.sender,
     )
-    return Messages.inserted(record, message.message_id).values
+    return MessageRepository.inserted(record, message.message_id).values
 
 
 _SCHEMA = "SELECT sql FROM sqlite_master WHERE tbl_name = 'messages' AND sql IS NOT NULL"

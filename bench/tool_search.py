@@ -17,7 +17,7 @@ from contextlib import aclosing
 
 from bench.figure import Figure, percentiles
 from nekro_core.tools.discovery import SentenceVectors, ToolIndex
-from nekro_core.tools.discovery.lexicon import Lexicon
+from nekro_core.tools.discovery.lexicon import ConceptLexicon
 from nekro_core.tools.discovery.words import all_words, folded, pairs, runs, says_nothing, threes
 from nekro_core.tools.names import NamedTool
 from tests.tools.searches import Search, known_tools, searches, searches_for_names
@@ -45,7 +45,7 @@ async def _forms(
     title: str, vectors: SentenceVectors, name: str, cases: Sequence[Search]
 ) -> list[Figure]:
     tools = known_tools(name).named
-    today, bare, words = ToolIndex(tools), ToolIndex(tools, Lexicon(())), _BM25(tools)
+    today, bare, words = ToolIndex(tools), ToolIndex(tools, ConceptLexicon(())), _BM25(tools)
     hits: Counter[str] = Counter()
     for query, tool in cases:
         near = await vectors.of(query, today.sentences)
@@ -73,7 +73,7 @@ async def _latency(vectors: SentenceVectors) -> list[Figure]:
     cases = [query for name in ("_fifth", "_sixth") for query, _ in searches(name)]
     samples: dict[str, list[float]] = {"the bot's part": [], "its part without lexicon": []}
     asked: list[float] = []
-    for known, each in zip((None, Lexicon(())), samples.values(), strict=True):
+    for known, each in zip((None, ConceptLexicon(())), samples.values(), strict=True):
         index = ToolIndex(tools, known)
         await vectors.of("weather", index.sentences)  # the texts of the tools are known from here
         for query in cases:

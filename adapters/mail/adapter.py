@@ -16,9 +16,9 @@ from nonebot.drivers import Driver
 from nekro_core.api.adapter import Capabilities, Host, Serving
 from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, File, Image, Receipt, Video, Voice
 
-from .composer import CAPABILITIES, MAIL_BYTES, POLICY, CannotSend, compose
-from .imap import Inbox
-from .intake import Intake
+from .composer import CAPABILITIES, MAIL_BYTES, POLICY, UnsendableMail, compose
+from .imap import ImapConnection
+from .intake import MailIntake
 from .parser import read_mail
 from .position import Position, PositionFile
 from .settings import Mailbox
@@ -47,7 +47,7 @@ class MailAdapter:
         self._send_s = send_s
         self._folder = host.data_dir / "mail"
         self._threads = ThreadStore(self._folder / "threads")
-        self._intake = Intake(host, self._threads, frozenset(self._boxes), name=self.name)
+        self._intake = MailIntake(host, self._threads, frozenset(self._boxes), name=self.name)
         self._posting = anyio.CapacityLimiter(POSTS)
         self._serving = Serving(self._serve)
 
@@ -88,7 +88,7 @@ class MailAdapter:
     async def _watch(self, box: Mailbox) -> None:
         failures = 0
         while True:
-            inbox = Inbox(box)
+            inbox = ImapConnection(box)
             try:
                 position = await self._opened(inbox, box)
                 failures = 0
@@ -102,7 +102,7 @@ class MailAdapter:
             await anyio.sleep(RETRY_S[min(failures, len(RETRY_S) - 1)])
             failures += 1
 
-    async def _opened(self, inbox: Inbox, box: Mailbox) -> Position:
+    async def _opened(self, inbox: ImapConnection, box: Mailbox) -> Position:
         """Log in, and find where we were. At the first start that is the end: what lies in a
         mailbox by then was not written to a bot."""
         validity, following = await _in_thread(inbox.open)
@@ -120,7 +120,7 @@ class MailAdapter:
         self._intake.heard_until[box.id] = max(since.values(), default=0.0)
         return Position(validity, 0)
 
-    async def _listen(self, inbox: Inbox, box: Mailbox, position: Position) -> None:
+    async def _listen(self, inbox: ImapConnection, box: Mailbox, position: Position) -> None:
         file = self._positions(box)
         while True:
             for uid in await _in_thread(partial(inbox.newer, position.uid)):
@@ -158,7 +158,7 @@ class MailAdapter:
         except TimeoutError:
             reason = f"no answer within {self._send_s:g} s; it may have arrived"
             return _receipt(DeliveryState.UNKNOWN, reason)
-        except (CannotSend, PostRefused) as error:
+        except (UnsendableMail, PostRefused) as error:
             return _receipt(DeliveryState.REJECTED, str(error))
         except NotPosted as error:
             return _receipt(DeliveryState.PENDING, str(error))
@@ -184,10 +184,10 @@ async def _files(delivery: Delivery) -> dict[str, bytes]:
             path = anyio.Path(segment.media.path)
             size = (await path.stat()).st_size
             if size + sum(map(len, found.values())) > MAIL_BYTES:
-                raise CannotSend(f"{name}: a mail takes {MAIL_BYTES} bytes of attachments")
+                raise UnsendableMail(f"{name}: a mail takes {MAIL_BYTES} bytes of attachments")
             found[segment.media.path] = await path.read_bytes()
         except OSError as error:
-            raise CannotSend(f"{name} cannot be read: {error.strerror or error}") from None
+            raise UnsendableMail(f"{name} cannot be read: {error.strerror or error}") from None
     return found
 
 

@@ -35,14 +35,14 @@ CAPABILITIES = Capabilities(
 POLICY = email.policy.SMTP.clone(cte_type="7bit")
 
 
-class CannotSend(ValueError):
+class UnsendableMail(ValueError):
     """No mail can carry it. The text is the reason, for a person to read."""
 
 
 def compose(
     box: Mailbox, delivery: Delivery, thread: Thread | None, files: Mapping[str, bytes]
 ) -> EmailMessage:
-    """The mail. ``files`` are the media's bytes by their paths. Raises `CannotSend`.
+    """The mail. ``files`` are the media's bytes by their paths. Raises `UnsendableMail`.
 
     It goes to the person alone and says that a program wrote it, so that no other program answers
     (RFC 3834, 5).
@@ -55,7 +55,7 @@ def compose(
         mail["From"] = Address(box.name, own_local, own_domain)
         mail["To"] = Address("", local, domain)
     except ValueError as error:
-        raise CannotSend(f"{key.native_id!r} is no address: {error}") from None
+        raise UnsendableMail(f"{key.native_id!r} is no address: {error}") from None
     mail["Subject"] = _subject(box, thread)
     mail["Date"] = formatdate()
     mail["Message-ID"] = new_id(key.thread, delivery.delivery_id, box.domain)
@@ -70,7 +70,7 @@ def compose(
         if isinstance(segment, Image | Voice | Video | File):
             _attach(mail, segment, files)
     if not plain_text(words).strip() and not files:
-        raise CannotSend("the mail is empty")
+        raise UnsendableMail("the mail is empty")
     return mail
 
 

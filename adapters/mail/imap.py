@@ -20,7 +20,7 @@ _SIZE = re.compile(rb"RFC822\.SIZE (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class FetchedMail:
     """A mail as the server has it. Not ``whole`` is one of which only the headers were fetched."""
 
     uid: int
@@ -30,7 +30,7 @@ class Letter:
     whole: bool
 
 
-class Inbox:
+class ImapConnection:
     """One connection to one mailbox. For one thread at a time; `abort` may come from any."""
 
     def __init__(self, box: Mailbox) -> None:
@@ -61,7 +61,7 @@ class Inbox:
         # "*" is the last mail, whatever its number is.
         return sorted(n for part in found if part for n in map(int, part.split()) if n > uid)
 
-    def fetch(self, uid: int) -> Letter | None:
+    def fetch(self, uid: int) -> FetchedMail | None:
         """A mail; nothing where somebody took it away meanwhile. It stays unread."""
         client = self._opened()
         about = _parts(_checked(client.uid("FETCH", str(uid), "(INTERNALDATE RFC822.SIZE)")))
@@ -74,7 +74,7 @@ class Inbox:
         what = "(BODY.PEEK[])" if whole else "(BODY.PEEK[HEADER])"
         found = _parts(_checked(client.uid("FETCH", str(uid), what)))
         data = next((body for _, body in found if body), None)
-        return None if data is None else Letter(uid, arrived, int(size[1]), data, whole)
+        return None if data is None else FetchedMail(uid, arrived, int(size[1]), data, whole)
 
     def mark_read(self, uid: int) -> None:
         """Show the mailbox's other readers that the bot has it."""

@@ -26,8 +26,8 @@ from nekro_core.api.chat import (
 )
 
 from .automatic_mail import why_automatic
-from .imap import MAIL_BYTES, Letter
-from .parser import Attachment, Mail, bare_subject
+from .imap import MAIL_BYTES, FetchedMail
+from .parser import Mail, MailAttachment, bare_subject
 from .quotations import without_quotes
 from .sender_verification import is_genuine
 from .settings import Mailbox
@@ -41,7 +41,7 @@ SLACK_S = 86_400.0
 """How far back mails are looked at again that a server has numbered anew."""
 
 
-class Intake:
+class MailIntake:
     """Takes in what the mailboxes bring. ``own`` are all our addresses."""
 
     def __init__(self, host: Host, threads: ThreadStore, own: frozenset[str], *, name: str) -> None:
@@ -52,7 +52,7 @@ class Intake:
         self.heard_until: dict[str, float] = {}
         """For mailboxes that were numbered anew: when the newest known mail came."""
 
-    async def take(self, box: Mailbox, letter: Letter, mail: Mail) -> bool:
+    async def take(self, box: Mailbox, letter: FetchedMail, mail: Mail) -> bool:
         """Hand a mail over; returns once it is stored. False for one that is left alone. Raises
         whatever the store raises, after some patience."""
         if letter.arrived < self.heard_until.get(box.id, 0.0) - SLACK_S:
@@ -101,7 +101,7 @@ class Intake:
         return ""
 
     async def _readable(
-        self, box: Mailbox, key: ChatKey, thread: Thread | None, letter: Letter, mail: Mail
+        self, box: Mailbox, key: ChatKey, thread: Thread | None, letter: FetchedMail, mail: Mail
     ) -> Segments:
         try:
             return await self._segments(box, key, thread, letter, mail)
@@ -110,7 +110,7 @@ class Intake:
             return (Unknown("mail", f"unreadable: {error!r}"[:200]),)
 
     async def _segments(
-        self, box: Mailbox, key: ChatKey, thread: Thread | None, letter: Letter, mail: Mail
+        self, box: Mailbox, key: ChatKey, thread: Thread | None, letter: FetchedMail, mail: Mail
     ) -> Segments:
         found: list[Segment] = []
         text = mail.text
@@ -133,7 +133,7 @@ class Intake:
             found.append(Unknown("mail", mail.problem))
         return tuple(found) or (Unknown("mail", "it is empty"),)
 
-    async def _kept(self, key: ChatKey, attachment: Attachment) -> Segment:
+    async def _kept(self, key: ChatKey, attachment: MailAttachment) -> Segment:
         keep = partial(self._host.media.keep_bytes, key, attachment.data, name=attachment.name)
         match attachment.kind:
             case "image":
@@ -144,7 +144,7 @@ class Intake:
                 return Video(await keep(expect="video"))
         return File(await keep(expect="file"))
 
-    async def _tell_of_failure(self, box: Mailbox, letter: Letter, mail: Mail) -> None:
+    async def _tell_of_failure(self, box: Mailbox, letter: FetchedMail, mail: Mail) -> None:
         """A mail of ours came back: its chat is told. Anybody could write such a report, so only
         one about a thread that there is counts, and it answers nothing."""
         if mail.message.get_content_type() != "multipart/report":
@@ -176,7 +176,7 @@ class Intake:
         await accept_patiently(self._host.accept, message)
 
 
-def _id_of(letter: Letter, mail: Mail) -> str:
+def _id_of(letter: FetchedMail, mail: Mail) -> str:
     return mail.message_id or f"<uid.{letter.uid}.{letter.arrived:.0f}>"
 
 

@@ -34,7 +34,7 @@ _ANSWER = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Attachment:
+class MailAttachment:
     """A part that is no words. ``kind`` is the first half of its type."""
 
     name: str
@@ -58,7 +58,7 @@ class Mail:
     references: tuple[str, ...] = ()
     subject: str = ""
     text: str = ""
-    attachments: tuple[Attachment, ...] = ()
+    attachments: tuple[MailAttachment, ...] = ()
     problem: str = ""
 
 
@@ -90,7 +90,7 @@ def read_mail(data: bytes) -> Mail:
         " ".join(header(message, "Subject").split())[:500],
     )
     if not whole:
-        beside = Attachment("mail.eml", "message/rfc822", rest)
+        beside = MailAttachment("mail.eml", "message/rfc822", rest)
         return replace(mail, attachments=(beside,), problem="it has too many parts to be read")
     try:
         text, attachments = _content(message)
@@ -138,7 +138,7 @@ def _author(message: EmailMessage) -> tuple[str, str]:
     return str(people[0].addr_spec).lower(), str(people[0].display_name)
 
 
-def _content(message: EmailMessage) -> tuple[str, tuple[Attachment, ...]]:
+def _content(message: EmailMessage) -> tuple[str, tuple[MailAttachment, ...]]:
     plain, html = message.get_body(("plain",)), message.get_body(("html",))
     text = _words(plain).strip() if plain is not None else ""
     if not text and html is not None:
@@ -160,15 +160,15 @@ def _leaves(message: EmailMessage) -> Iterator[EmailMessage]:
             yield part
 
 
-def _attachment(part: EmailMessage) -> Attachment:
+def _attachment(part: EmailMessage) -> MailAttachment:
     mime = part.get_content_type()
     if mime == "message/rfc822":
         inner = part.get_payload(0)
-        return Attachment(
+        return MailAttachment(
             "mail.eml", mime, inner.as_bytes() if isinstance(inner, EmailMessage) else b""
         )
     data = part.get_payload(decode=True)
-    return Attachment(part.get_filename() or "", mime, data if isinstance(data, bytes) else b"")
+    return MailAttachment(part.get_filename() or "", mime, data if isinstance(data, bytes) else b"")
 
 
 def _words(part: MIMEPart) -> str:

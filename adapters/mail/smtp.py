@@ -1,7 +1,7 @@
 """Posting a mail, in a worker thread, and what became of it.
 
 A post fails with `NotPosted`, it surely never left and may later; with `PostRefused`, the server's
-clear no; or with `PostInDoubt`, the mail was handed over and nobody said that it was taken.
+clear no; or with `PostOutcomeUnknown`, the mail was handed over and nobody said that it was taken.
 """
 
 import smtplib
@@ -21,7 +21,7 @@ class PostRefused(Exception):
     """Says why, in the server's words."""
 
 
-class PostInDoubt(Exception):
+class PostOutcomeUnknown(Exception):
     """Says what happened."""
 
 
@@ -39,9 +39,11 @@ def post(box: Mailbox, mail: bytes, receiver: str) -> None:
             code, words = client.data(mail)
         except smtplib.SMTPDataError as error:
             _judge(int(error.smtp_code), error.smtp_error)
-            raise PostInDoubt(str(error)) from error
+            raise PostOutcomeUnknown(str(error)) from error
         except (smtplib.SMTPException, OSError) as error:
-            raise PostInDoubt(f"no word from the mail server after the mail: {error}") from error
+            raise PostOutcomeUnknown(
+                f"no word from the mail server after the mail: {error}"
+            ) from error
         _judge(code, words)
     finally:
         client.close()

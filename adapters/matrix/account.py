@@ -15,12 +15,12 @@ from nonebot.matcher import matchers
 
 from nekro_core.api.adapter import Host, accept_patiently
 
-from .checkpoint import Bookmark
+from .checkpoint import SyncCheckpoint
 from .follower import Follower
-from .gateway import Gateway
-from .homeserver import CallError, Homeserver, LoggedOut, RateLimited, Refused
+from .gateway import MatrixGateway
+from .homeserver import CallError, Homeserver, HomeserverRefused, LoggedOut, RateLimited
 from .incoming import Json, table
-from .intake import HandOver, Intake
+from .intake import HandOver, MatrixIntake
 from .rooms import Rooms
 
 NAME = "matrix"
@@ -30,17 +30,17 @@ UPLOAD_BYTES = 50 * 1024 * 1024
 """Largest medium where the server does not say."""
 
 
-class ReadAgain(Exception):
+class ResyncNeeded(Exception):
     """The store failed; the server still has what it could not take."""
 
 
-class Account:
+class MatrixAccount:
     """One entry of ``MATRIX_BOTS``. ``server`` and ``rooms`` are there while it is connected."""
 
     def __init__(
         self,
         host: Host,
-        gateway: Gateway,
+        gateway: MatrixGateway,
         info: BotInfo,
         folder: Path,
         *,
@@ -79,7 +79,7 @@ class Account:
                 )
             except RateLimited as error:
                 pause = max(pause, error.seconds)
-            except (CallError, ReadAgain) as error:
+            except (CallError, ResyncNeeded) as error:
                 logger.warning("Matrix: {}: {}; again in {:g} s", self._shown, error, pause)
             except Exception:  # noqa: BLE001 - the store's trouble, or a server beyond belief
                 logger.exception("Matrix: {} lost its connection", self._shown)
@@ -87,7 +87,7 @@ class Account:
             await anyio.sleep(pause)
 
     async def _session(self, stack: AsyncExitStack) -> None:
-        """One connection. Raises `CallError`, `ReadAgain`, and what the host raises."""
+        """One connection. Raises `ActionError`, `ResyncNeeded`, and what the host raises."""
         proxy = self._gateway.matrix_config.matrix_proxy
         server = await stack.enter_async_context(Homeserver(self._info, proxy=proxy))
         bot = await self._gateway.log_in(self._info, server)
@@ -96,9 +96,9 @@ class Account:
         rooms = Rooms(server, self.user_id)
         await rooms.load()
         self.upload_bytes = await _upload_bytes(server)
-        bookmark = Bookmark(self._folder / f"{_file_name(self._info, self.user_id)}.json")
+        bookmark = SyncCheckpoint(self._folder / f"{_file_name(self._info, self.user_id)}.json")
         bookmark.load()
-        intake = Intake(
+        intake = MatrixIntake(
             self._host,
             server,
             rooms,
@@ -120,7 +120,7 @@ class Account:
                         await bookmark.keep()
             tasks.cancel_scope.cancel()
         if bookmark.broken.is_set():
-            raise ReadAgain("what could not be stored is read again")
+            raise ResyncNeeded("what could not be stored is read again")
         if failure is not None:
             raise failure
 
@@ -164,7 +164,7 @@ class Account:
         return self.user_id or self._info.homeserver
 
 
-async def _until_broken(bookmark: Bookmark, tasks: TaskGroup) -> None:
+async def _until_broken(bookmark: SyncCheckpoint, tasks: TaskGroup) -> None:
     await bookmark.broken.wait()
     tasks.cancel_scope.cancel()
 
@@ -174,7 +174,7 @@ async def _upload_bytes(server: Homeserver) -> int:
     for path in ("client/v1/media/config", "media/v3/config"):
         try:
             found = table(await server.get(path)).get("m.upload.size")
-        except Refused:
+        except HomeserverRefused:
             continue
         if isinstance(found, int) and found > 0:
             return found

@@ -29,13 +29,13 @@ from nekro_core.api.chat import (
     Voice,
 )
 
-from .account import UPLOAD_BYTES, Account
-from .gateway import Gateway
+from .account import UPLOAD_BYTES, MatrixAccount
+from .gateway import MatrixGateway
 from .homeserver import (
     CallError,
     Homeserver,
+    HomeserverNotConnected,
     LoggedOut,
-    NotConnected,
     OutcomeUnknown,
     RateLimited,
     Refused,
@@ -58,19 +58,25 @@ CLOCKS_S = 120.0
 """How far our clock and the server's may be apart."""
 
 
-class Matrix:
+class MatrixAdapter:
     """`Adapter` for Matrix, `Editing` and `Confirming`."""
 
     name = "matrix"
 
     def __init__(
-        self, host: Host, driver: Driver, gateway: Gateway, folder: Path, *, send_s: float = SEND_S
+        self,
+        host: Host,
+        driver: Driver,
+        gateway: MatrixGateway,
+        folder: Path,
+        *,
+        send_s: float = SEND_S,
     ) -> None:
         self._host = host
         self._driver = driver
         self._send_s = send_s
         self._accounts = [
-            Account(host, gateway, info, folder) for info in gateway.matrix_config.matrix_bots
+            MatrixAccount(host, gateway, info, folder) for info in gateway.matrix_config.matrix_bots
         ]
         self._serving = Serving(self._serve)
 
@@ -163,7 +169,7 @@ class Matrix:
                 return _rejected("the room does not have it")
         return Receipt(state=DeliveryState.UNKNOWN, reason="too much was sent since to find it")
 
-    async def _account(self, key: ChatKey) -> Account | None:
+    async def _account(self, key: ChatKey) -> MatrixAccount | None:
         bound = await self._host.account_of(key.instance)
         return next((each for each in self._accounts if each.user_id == bound), None)
 
@@ -214,7 +220,7 @@ class Matrix:
                 if waited > PATIENCE_S:
                     return _pending(str(error))
                 await anyio.sleep(error.seconds)
-            except (NotConnected, LoggedOut) as error:
+            except (HomeserverNotConnected, LoggedOut) as error:
                 return _pending(str(error))
             except Refused as error:
                 return _rejected(str(error))

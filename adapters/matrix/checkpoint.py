@@ -15,7 +15,7 @@ Job = Callable[[], Awaitable[None]]
 
 
 @dataclass(eq=False, slots=True)
-class Page:
+class SyncPage:
     """One round of events. ``token`` is where the next one begins."""
 
     token: str
@@ -46,14 +46,14 @@ class Page:
 
 
 @dataclass(eq=False, slots=True)
-class Bookmark:
+class SyncCheckpoint:
     """The place of one account, kept in a file. ``broken`` is set once a job failed."""
 
     path: Path
     broken: anyio.Event = field(default_factory=anyio.Event)
     token: str = ""
     _kept: str = ""
-    _pages: "deque[Page]" = field(default_factory=deque)
+    _pages: "deque[SyncPage]" = field(default_factory=deque)
 
     def load(self) -> None:
         """Read where an earlier process was; nothing where there was none."""
@@ -67,9 +67,9 @@ class Bookmark:
         if isinstance(found, dict) and isinstance(found.get("since"), str):
             self.token = self._kept = found["since"]
 
-    def page(self, token: str) -> Page:
+    def page(self, token: str) -> SyncPage:
         """A new round, which ends at ``token``."""
-        page = Page(token, self.broken)
+        page = SyncPage(token, self.broken)
         self._pages.append(page)
         return page
 

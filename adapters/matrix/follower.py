@@ -12,10 +12,10 @@ from loguru import logger
 
 from nekro_core.api.adapter import Lanes
 
-from .checkpoint import Bookmark, Page
-from .homeserver import CallError, Homeserver, NotConnected, Refused
+from .checkpoint import SyncCheckpoint, SyncPage
+from .homeserver import CallError, Homeserver, HomeserverNotConnected, Refused
 from .incoming import Json, table, words
-from .intake import MESSAGES, Intake
+from .intake import MESSAGES, MatrixIntake
 from .rooms import Rooms
 
 WAIT_S = 30.0
@@ -34,7 +34,7 @@ JOIN_S = 60.0
 JOIN_PAUSES_S = (1.0, 5.0, 15.0)
 
 
-class Owner(Protocol):
+class FollowedAccount(Protocol):
     """The account that a follower follows for."""
 
     user_id: str
@@ -54,11 +54,11 @@ class Follower:
 
     def __init__(
         self,
-        account: Owner,
+        account: FollowedAccount,
         server: Homeserver,
         rooms: Rooms,
-        intake: Intake,
-        bookmark: Bookmark,
+        intake: MatrixIntake,
+        bookmark: SyncCheckpoint,
         tasks: TaskGroup,
     ) -> None:
         self._account = account
@@ -69,7 +69,7 @@ class Follower:
         self._lanes = Lanes(tasks)
 
     async def follow(self) -> None:
-        """Read on and on. Raises `CallError`."""
+        """Read on and on. Raises `ActionError`."""
         since, first = self._bookmark.token, True
         while True:
             answer = await self._sync(since, wait=not first)
@@ -95,13 +95,13 @@ class Follower:
                     "Matrix: the server forgot where we were; going on from now: {}", error
                 )
                 await self._bookmark.forget()
-                raise NotConnected(str(error)) from None
+                raise HomeserverNotConnected(str(error)) from None
             raise
         if not isinstance(answer, dict) or not answer.get("next_batch"):
-            raise NotConnected("an answer to /sync without its next_batch")
+            raise HomeserverNotConnected("an answer to /sync without its next_batch")
         return answer
 
-    async def _take(self, answer: Json, page: Page, since: str, *, away: bool) -> None:
+    async def _take(self, answer: Json, page: SyncPage, since: str, *, away: bool) -> None:
         for event in _events(answer, "account_data"):
             if event.get("type") == "m.direct":
                 self._rooms.learn_direct(event.get("content"))
@@ -113,7 +113,7 @@ class Follower:
             await self._joined(room_id, table(joined), page, since, away=away)
 
     async def _joined(
-        self, room_id: str, joined: Json, page: Page, since: str, *, away: bool
+        self, room_id: str, joined: Json, page: SyncPage, since: str, *, away: bool
     ) -> None:
         room = self._rooms.room(room_id)
         was_encrypted = room.encrypted
@@ -144,7 +144,7 @@ class Follower:
             self._account.offer(room_id, event)
 
     async def _fill(self, room_id: str, start: str, since: str, *, away: bool) -> None:
-        """What a round left out, oldest first. Raises `CallError` where asking again may help."""
+        """What a round left out, oldest first. Raises `ActionError` where asking again may help."""
         path = f"client/v3/rooms/{quote(room_id, safe='')}/messages"
         events: list[Json] = []
         place = start

@@ -21,10 +21,18 @@ from nonebot.drivers import Driver, Request, Response
 from nonebot.exception import NetworkError as BaseNetworkError
 from pydantic import ValidationError
 
-from .homeserver import CALL_S, CallError, Homeserver, Json, LoggedOut, NotConnected, Refused
+from .homeserver import (
+    CALL_S,
+    CallError,
+    Homeserver,
+    HomeserverNotConnected,
+    HomeserverRefused,
+    Json,
+    LoggedOut,
+)
 
 
-class Gateway(StockAdapter):
+class MatrixGateway(StockAdapter):
     """NoneBot's side. Made once."""
 
     def __init__(self, driver: Driver, config: Config) -> None:
@@ -36,7 +44,7 @@ class Gateway(StockAdapter):
         self._servers: dict[str, Homeserver] = {}
 
     async def log_in(self, info: BotInfo, server: Homeserver) -> Bot:
-        """Who the account is, with a token that works. Raises `CallError`."""
+        """Who the account is, with a token that works. Raises `ActionError`."""
         self._load_persisted_tokens(info)
         found = await self._renewed(info) if not info.access_token else None
         try:
@@ -53,7 +61,7 @@ class Gateway(StockAdapter):
         except (ActionFailed, RuntimeError) as error:
             raise LoggedOut(f"cannot log in: {error}") from error
         except (BaseNetworkError, httpx.HTTPError, OSError) as error:
-            raise NotConnected(f"cannot log in: {error!r}") from error
+            raise HomeserverNotConnected(f"cannot log in: {error!r}") from error
 
     def connect(self, bot: Bot, server: Homeserver) -> None:
         """Let NoneBot's plugins see the account."""
@@ -121,8 +129,8 @@ async def _who_is_it(server: Homeserver) -> WhoamiResponse:
     try:
         answer = await server.get("client/v3/account/whoami")
         return WhoamiResponse.model_validate(answer)
-    except (Refused, ValidationError) as error:
-        raise NotConnected(
+    except (HomeserverRefused, ValidationError) as error:
+        raise HomeserverNotConnected(
             f"no Matrix homeserver answers there ({error}). What people have behind the colon is "
             "its name; its address stands at https://NAME/.well-known/matrix/client"
         ) from None

@@ -2,12 +2,13 @@
 
 Calls fail in one of five ways, and a sender needs to know which::
 
-    CallError
-    ├── NotConnected     it surely never left
+    HomeserverError
+    ├── HomeserverNotConnected     it surely never left
     ├── LoggedOut        the token is no longer taken; nothing was done
     ├── RateLimited      to be tried again later; nothing was done
     ├── Refused          the server said no
-    └── OutcomeUnknown   nobody can know: no answer in time, connection lost, a server that failed
+    └── HomeserverOutcomeUnknown   nobody can know: no answer in time, connection lost, a server
+    that failed
 """
 
 import json
@@ -31,19 +32,19 @@ MEDIUM_BYTES = 100 * 1024 * 1024
 """Largest medium that is read; what is kept of it the bot's own settings say."""
 
 
-class CallError(Exception):
+class HomeserverError(Exception):
     """A call brought no result. The text is the reason, for a person to read."""
 
 
-class NotConnected(CallError):
+class HomeserverNotConnected(HomeserverError):
     """The call surely never left."""
 
 
-class LoggedOut(CallError):
+class LoggedOut(HomeserverError):
     """The access token is not taken (any more)."""
 
 
-class RateLimited(CallError):
+class RateLimited(HomeserverError):
     """The server wants to be left alone for ``seconds``."""
 
     def __init__(self, seconds: float) -> None:
@@ -51,7 +52,7 @@ class RateLimited(CallError):
         self.seconds = seconds
 
 
-class Refused(CallError):
+class HomeserverRefused(HomeserverError):
     """The server answered with an error. ``code`` is its ``errcode``."""
 
     def __init__(self, status: int, code: str, words: str) -> None:
@@ -60,7 +61,7 @@ class Refused(CallError):
         self.code = code
 
 
-class OutcomeUnknown(CallError):
+class HomeserverOutcomeUnknown(HomeserverError):
     """It may have been carried out or not."""
 
 
@@ -109,17 +110,18 @@ class Homeserver:
         mime: str = "application/json",
         seconds: float = CALL_S,
     ) -> Any:
-        """Make a call below ``/_matrix/`` and return the JSON of its answer. Raises `CallError`."""
+        """Make a call below ``/_matrix/`` and return the JSON of its answer. Raises
+        `HomeserverError`."""
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         request = self._request(method, path, params=params, content=content, mime=mime)
         data = await self._answer(request, seconds, ANSWER_BYTES)
         try:
             return json.loads(data)
         except (ValueError, RecursionError):
-            raise OutcomeUnknown(f"the answer is no JSON: {data[:100]!r}") from None
+            raise HomeserverOutcomeUnknown(f"the answer is no JSON: {data[:100]!r}") from None
 
     async def download(self, server: str, media_id: str, *, seconds: float = CALL_S) -> bytes:
-        """The bytes behind ``mxc://server/media_id``. Raises `CallError`.
+        """The bytes behind ``mxc://server/media_id``. Raises `HomeserverError`.
 
         By the endpoint that asks for a token (since Matrix 1.11): the older one, which
         nonebot-adapter-matrix 0.2.3 still calls, is closed on today's servers. Servers that know
@@ -130,7 +132,7 @@ class Homeserver:
                 async with self._downloads:
                     return await self._downloaded(server, media_id, seconds)
         except TimeoutError:
-            raise OutcomeUnknown(f"not there within {seconds:g} s") from None
+            raise HomeserverOutcomeUnknown(f"not there within {seconds:g} s") from None
 
     async def _downloaded(self, server: str, media_id: str, seconds: float) -> bytes:
         where = f"{quote(server, safe='')}/{quote(media_id, safe='')}"
@@ -139,7 +141,7 @@ class Homeserver:
             try:
                 request = self._request("GET", path)
                 return await self._answer(request, seconds, MEDIUM_BYTES)
-            except Refused as refused:
+            except HomeserverRefused as refused:
                 if path == paths[-1] or refused.code != "M_UNRECOGNIZED":
                     raise
         raise AssertionError("the last path raises or returns")
@@ -178,12 +180,14 @@ class Homeserver:
                 finally:
                     await response.aclose()
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise NotConnected(f"the homeserver cannot be reached: {_words(error)}") from None
+            raise HomeserverNotConnected(
+                f"the homeserver cannot be reached: {_words(error)}"
+            ) from None
         except TimeoutError:
             what = "ended" if sent else "came"
-            raise OutcomeUnknown(f"no answer {what} within {seconds:g} s") from None
+            raise HomeserverOutcomeUnknown(f"no answer {what} within {seconds:g} s") from None
         except (httpx.HTTPError, OSError) as error:
-            raise OutcomeUnknown(f"the connection was lost: {_words(error)}") from None
+            raise HomeserverOutcomeUnknown(f"the connection was lost: {_words(error)}") from None
         if response.is_success:
             return data
         raise _failure(response.status_code, data)
@@ -204,11 +208,11 @@ async def _read(response: httpx.Response, most: int) -> bytes:
     async for chunk in response.aiter_bytes():
         body += chunk
         if len(body) > most:
-            raise Refused(response.status_code, "", f"an answer of over {most} bytes")
+            raise HomeserverRefused(response.status_code, "", f"an answer of over {most} bytes")
     return bytes(body)
 
 
-def _failure(status: int, data: bytes) -> CallError:
+def _failure(status: int, data: bytes) -> HomeserverError:
     try:
         parsed = json.loads(data)
     except (ValueError, RecursionError):
@@ -221,8 +225,8 @@ def _failure(status: int, data: bytes) -> CallError:
     if status == 401:
         return LoggedOut(words or "the homeserver does not take the access token")
     if status >= 500:
-        return OutcomeUnknown(f"the homeserver failed: {words or status}")
-    return Refused(status, code, words)
+        return HomeserverOutcomeUnknown(f"the homeserver failed: {words or status}")
+    return HomeserverRefused(status, code, words)
 
 
 def _words(error: Exception) -> str:

@@ -48,7 +48,7 @@ _SAID = frozenset({"m.room.message", "m.sticker"})
 _MXC = re.compile(r"mxc://([^/\s]{1,255})/([A-Za-z0-9_-]{1,255})\Z")
 
 
-class Lookups(Protocol):
+class MatrixLookups(Protocol):
     """What a message alone does not say and the server must be asked for."""
 
     async def media(self, server: str, media_id: str, name: str, expect: Expected) -> Media:
@@ -58,7 +58,7 @@ class Lookups(Protocol):
         """What is known of the message that was replied to."""
 
 
-async def read_message(event: Json, lookups: Lookups, own: str) -> Segments:
+async def read_message(event: Json, lookups: MatrixLookups, own: str) -> Segments:
     """Our segments for an ``m.room.message`` or a sticker. ``own`` is our account's user id."""
     content = table(event.get("content"))
     found: list[Segment] = []
@@ -209,7 +209,7 @@ def medium_of(event: Json) -> tuple[str, str] | None:
     return (found[1], found[2]) if found and event.get("type") in _SAID else None
 
 
-async def _medium(kind: str, content: Json, lookups: Lookups) -> Segment:
+async def _medium(kind: str, content: Json, lookups: MatrixLookups) -> Segment:
     name = words(content.get("filename") or content.get("body"))
     found = _MXC.match(words(content.get("url")))
     if found is not None:

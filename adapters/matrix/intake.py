@@ -37,7 +37,7 @@ from .incoming import (
     with_mentions,
     words,
 )
-from .rooms import Room, Rooms, Said
+from .rooms import QuotableEvent, Room, Rooms
 
 HISTORY_S = 30.0
 """A message that is older when we are back, by the server's own clock, was said while we were away;
@@ -53,7 +53,7 @@ HandOver = Callable[[Accept, ChatMessage], Awaitable[None]]
 Deed = Callable[[], Awaitable[None]]
 
 
-class Intake:
+class MatrixIntake:
     """Takes in what one account hears."""
 
     def __init__(
@@ -126,7 +126,9 @@ class Intake:
             return partial(self._host.recall, key, recalled) if recalled else None
         replaced, thread = replaced_id(content), thread_of(content)
         if kind in MESSAGES and content and not replaced:
-            self._rooms.remember(event_id, Said(sender, body_of(content)[:QUOTED_LENGTH], thread))
+            self._rooms.remember(
+                event_id, QuotableEvent(sender, body_of(content)[:QUOTED_LENGTH], thread)
+            )
         if sender == self._account:
             return None  # The echo of our own message: the outbox has recorded it.
         if replaced:
@@ -220,7 +222,7 @@ class _Enquiry:
         if said is None:
             event = await self._rooms.event(self._key.native_id, event_id)
             content = table(event.get("content"))
-            said = Said(words(event.get("sender")), body_of(content)[:QUOTED_LENGTH])
+            said = QuotableEvent(words(event.get("sender")), body_of(content)[:QUOTED_LENGTH])
         return Reply(event_id, said.sender, said.text)
 
 

@@ -44,25 +44,27 @@ NameOf = Callable[[str], Awaitable[str]]
 """What the room calls somebody."""
 
 
-class CannotSend(ValueError):
+class UnsendableEvent(ValueError):
     """Matrix has no event that carries this. The text is the reason, for a person to read."""
 
 
 async def content_of(delivery: Delivery, upload: Upload, name_of: NameOf, most: int) -> Content:
-    """The content of an ``m.room.message``. ``most`` bounds a medium's bytes. Raises `CannotSend`,
-    and what ``upload`` raises."""
+    """The content of an ``m.room.message``. ``most`` bounds a medium's bytes. Raises
+    `UnsendableEvent`, and what ``upload`` raises."""
     wanted = [segment for segment in delivery.segments if segment != Text("")]
     replies = [segment for segment in wanted if isinstance(segment, Reply)]
     rest = [segment for segment in wanted if not isinstance(segment, Reply)]
     if not rest:
-        raise CannotSend("the message is empty")
+        raise UnsendableEvent("the message is empty")
     media = [segment for segment in rest if isinstance(segment, Image | Voice | Video | File)]
     words = tuple(segment for segment in rest if isinstance(segment, Text | Mention))
     if len(media) + len(words) < len(rest):
         kinds = {_kind(segment) for segment in rest if segment not in (*media, *words)}
-        raise CannotSend(f"Matrix cannot send a segment of type {', '.join(sorted(kinds))}")
+        raise UnsendableEvent(f"Matrix cannot send a segment of type {', '.join(sorted(kinds))}")
     if len(media) > 1 or (words and any(not isinstance(each, Image) for each in media)):
-        raise CannotSend("one event carries one medium, and only a picture has words beside it")
+        raise UnsendableEvent(
+            "one event carries one medium, and only a picture has words beside it"
+        )
     content = await _written(words, name_of)
     if media:
         content = await _with_medium(media[0], content, upload, most)
@@ -77,7 +79,7 @@ async def content_of(delivery: Delivery, upload: Upload, name_of: NameOf, most: 
 def replacing(message_id: str, content: Content) -> Content:
     """The content of the event that puts this content in the place of another's."""
     if content["msgtype"] != "m.text":
-        raise CannotSend("only the text of a message can be changed")
+        raise UnsendableEvent("only the text of a message can be changed")
     new = {key: value for key, value in content.items() if key != "m.relates_to"}
     return {
         **new,
@@ -166,15 +168,15 @@ async def _bytes_of(media: Media, name: str, most: int) -> bytes:
         path = anyio.Path(media.path)
         size = (await path.stat()).st_size
         if size > most:
-            raise CannotSend(
+            raise UnsendableEvent(
                 f"{name} has {size} bytes: at most {most} go to this homeserver. "
                 "Send a smaller file, or a link to it"
             )
         data = await path.read_bytes()
     except OSError as error:
-        raise CannotSend(f"{name} cannot be read: {error.strerror or error}") from None
+        raise UnsendableEvent(f"{name} cannot be read: {error.strerror or error}") from None
     if not data:
-        raise CannotSend(f"{name} is empty")
+        raise UnsendableEvent(f"{name} is empty")
     return data
 
 

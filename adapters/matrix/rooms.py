@@ -25,7 +25,7 @@ ADMIN, OWNER = 50, 100
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class QuotableEvent:
     """What is known of an event: enough to quote it."""
 
     sender: str
@@ -80,10 +80,10 @@ class Rooms:
         self._account = account
         self._rooms: dict[str, Room] = {}
         self._direct: dict[str, list[str]] = {}
-        self._said: OrderedDict[str, Said] = OrderedDict()
+        self._said: OrderedDict[str, QuotableEvent] = OrderedDict()
 
     async def load(self) -> None:
-        """Ask which rooms are private. Raises `CallError`."""
+        """Ask which rooms are private. Raises `ActionError`."""
         try:
             self.learn_direct(await self._server.get(self._direct_path))
         except CallError as error:
@@ -99,7 +99,7 @@ class Rooms:
         }
 
     async def add_direct(self, user: str, room_id: str) -> None:
-        """Note a private room where every program of the account sees it. Raises `CallError`."""
+        """Note a private room where every program of the account sees it. Raises `ActionError`."""
         rooms = self._direct.setdefault(user, [])
         if room_id not in rooms:
             rooms.append(room_id)
@@ -141,13 +141,13 @@ class Rooms:
             room.learn({"type": "m.room.member", "state_key": user, "content": content})
         return room.names.get(user, "")
 
-    def remember(self, event_id: str, said: Said) -> None:
+    def remember(self, event_id: str, said: QuotableEvent) -> None:
         """Keep what an event said."""
         self._said[event_id] = said
         if len(self._said) > EVENTS:
             self._said.popitem(last=False)
 
-    def remembered(self, event_id: str) -> Said | None:
+    def remembered(self, event_id: str) -> QuotableEvent | None:
         """What is remembered of an event."""
         return self._said.get(event_id)
 

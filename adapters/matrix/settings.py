@@ -11,19 +11,19 @@ from pydantic import ValidationError
 
 from nekro_core.api.adapter import Host
 
-from .adapter import SEND_S, Matrix
-from .gateway import Gateway
+from .adapter import SEND_S, MatrixAdapter
+from .gateway import MatrixGateway
 
 FOLDER = "matrix"
 """Below the data folder: where each account goes on after a restart, and renewed tokens."""
 
 
-def create(host: Host, driver: Driver) -> Matrix:
+def create(host: Host, driver: Driver) -> MatrixAdapter:
     """The adapter. Raises `ValueError` for settings that cannot be read."""
     folder = host.data_dir / FOLDER
     config = read_config(host.settings, folder)
     send_s = float(host.settings.get("api_timeout") or SEND_S)
-    return Matrix(host, driver, Gateway(driver, config), folder, send_s=send_s)
+    return MatrixAdapter(host, driver, MatrixGateway(driver, config), folder, send_s=send_s)
 
 
 def read_config(settings: Mapping[str, Any], folder: Path) -> Config:

@@ -5,7 +5,7 @@ bot connects to it (forward WebSocket, ``ONEBOT_V11_WS_URLS``).
 Standard: https://github.com/botuniverse/onebot-11.
 """
 
-from .adapter import OneBotV11
+from .adapter import OneBotV11Adapter
 from .settings import SERVER_OPTIONS, create
 
-__all__ = ["SERVER_OPTIONS", "OneBotV11", "create"]
+__all__ = ["SERVER_OPTIONS", "OneBotV11Adapter", "create"]

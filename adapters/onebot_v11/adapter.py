@@ -24,12 +24,12 @@ from nekro_core.api.chat import (
 
 from .access import refuse_open_doors
 from .connection import CallRefused, NotConnected, OutcomeUnknown
-from .file_transfer import Placing
-from .gateway import Gateway
+from .file_transfer import FileTransfer
+from .gateway import OneBotGateway
 from .history import newest
 from .incoming import Json, person_of, read_segments, time_of, words
-from .intake import Intake
-from .lookups import NamesOnly
+from .intake import OneBotIntake
+from .lookups import OfflineLookups
 from .outgoing import CAPABILITIES, FORWARDS, CannotSend, call_for
 
 SEND_S = 30.0
@@ -44,13 +44,13 @@ DRAIN_S = 1.0
 fetched from the history at the next connection."""
 
 
-class OneBotV11:
+class OneBotV11Adapter:
     """`Adapter` for OneBot v11."""
 
     name = "onebot_v11"
 
     def __init__(
-        self, host: Host, driver: Driver, gateway: Gateway, *, send_s: float = SEND_S
+        self, host: Host, driver: Driver, gateway: OneBotGateway, *, send_s: float = SEND_S
     ) -> None:
         self._host = host
         self._send_s = send_s
@@ -79,7 +79,7 @@ class OneBotV11:
 
     @asynccontextmanager
     async def _serve(self, tasks: TaskGroup) -> AsyncIterator[None]:
-        intake = Intake(self._host, tasks, name=self.name)
+        intake = OneBotIntake(self._host, tasks, name=self.name)
         self._gateway.open(intake, tasks)
         yield
         await self._gateway.shut()
@@ -97,7 +97,7 @@ class OneBotV11:
         if account is None:
             return _rejected(f"no account is bound to {delivery.chat_key.instance!r}")
         try:
-            placing = Placing(self._gateway, self._host, account, delivery.chat_key)
+            placing = FileTransfer(self._gateway, self._host, account, delivery.chat_key)
             call = await call_for(delivery, placing, account)
         except CannotSend as error:
             return _rejected(str(error))
@@ -146,7 +146,7 @@ async def _shown(event: Json, account: str) -> Shown:
     return Shown(
         message_id=words(event.get("message_id")),
         own=person_of(event) == account,
-        segments=await read_segments(event.get("message"), NamesOnly()),
+        segments=await read_segments(event.get("message"), OfflineLookups()),
         time=time_of(event, 0.0),
     )
 

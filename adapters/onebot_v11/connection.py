@@ -2,7 +2,7 @@
 
 Calls fail in one of three ways, and a sender needs to know which::
 
-    CallError
+    ActionError
     ├── NotConnected     it surely never left
     ├── CallRefused      the implementation said no
     └── OutcomeUnknown   nobody can know: no answer in time, ``async``, connection lost meanwhile
@@ -45,15 +45,15 @@ _ENCODER = DataclassEncoder()
 """Made once: for each call it would cost more than the encoding."""
 
 
-class CallError(Exception):
+class ActionError(Exception):
     """A call brought no result. The text is the reason, for a person to read."""
 
 
-class NotConnected(CallError):
+class NotConnected(ActionError):
     """The call surely never left."""
 
 
-class CallRefused(CallError):
+class CallRefused(ActionError):
     """The implementation answered ``failed``."""
 
     def __init__(self, answer: Mapping[str, Any]) -> None:
@@ -67,7 +67,7 @@ class CallRefused(CallError):
         return self.answer.get("retcode") in UNKNOWN_ACTION
 
 
-class OutcomeUnknown(CallError):
+class OutcomeUnknown(ActionError):
     """It may have been carried out or not."""
 
 
@@ -91,7 +91,7 @@ class _Waiting:
 
 
 @dataclass(eq=False)
-class Connection:
+class OneBotConnection:
     """A live WebSocket. ``account`` is empty until a forward connection's peer has said who it is.
 
     ``source`` tells people where it came from.
@@ -116,7 +116,7 @@ class Connection:
     async def call(self, action: str, params: Mapping[str, Any], *, seconds: float) -> Any:
         """Call an action and return the ``data`` of its answer.
 
-        ``seconds`` limits writing the frame and waiting together. Raises `CallError`.
+        ``seconds`` limits writing the frame and waiting together. Raises `ActionError`.
         """
         if self.lost:
             raise NotConnected(self.lost)

@@ -20,8 +20,8 @@ from nekro_core.api.adapter import Host
 from nekro_core.api.chat import ChatKey, Media
 
 from .connection import CallRefused, NotConnected, OutcomeUnknown
-from .gateway import Gateway
-from .outgoing import INLINE_BYTES, CannotSend, inline
+from .gateway import OneBotGateway
+from .outgoing import INLINE_BYTES, UnsendableMessage, inline
 
 PIECE_BYTES = 1024 * 1024
 """Of one call: small beside a frame, so that heartbeats and other messages pass in between."""
@@ -30,18 +30,18 @@ KEEP_MS = 10 * 60 * 1000
 """How long the implementation keeps the file: it is sent right after, and then again by nobody."""
 
 
-class Placing:
+class FileTransfer:
     """The `Place` of one delivery."""
 
-    def __init__(self, gateway: Gateway, host: Host, account: str, chat_key: ChatKey) -> None:
+    def __init__(self, gateway: OneBotGateway, host: Host, account: str, chat_key: ChatKey) -> None:
         self._gateway = gateway
         self._host = host
         self._account = account
         self._chat_key = chat_key
 
     async def __call__(self, media: Media) -> str:
-        """What stands as ``file`` in a call. Raises `CannotSend`, and `NotConnected` where the
-        account was lost meanwhile: nothing was sent, so it may be done again later."""
+        """What stands as ``file`` in a call. Raises `UnsendableMessage`, and `NotConnected` where
+        the account was lost meanwhile: nothing was sent, so it may be done again later."""
         try:
             size = (await anyio.Path(media.path).stat()).st_size
         except OSError:
@@ -56,7 +56,7 @@ class Placing:
         reached = connection.reached_at if connection else ""
         link = self._host.links.link(self._chat_key, media, address=reached)
         if not link:
-            raise CannotSend(
+            raise UnsendableMessage(
                 f"{media.name or 'the file'} has {size} bytes: at most {INLINE_BYTES} go inside a "
                 "call, and this OneBot implementation takes no files in pieces. Where it reaches "
                 "this bot's web server, say so: NEKRO_DELIVERY__MEDIA__LINK_ADDRESS"
@@ -82,11 +82,11 @@ class Placing:
                     encoded = base64.b64encode(piece).decode()
                     await self._ask({**stream, "chunk_index": number, "chunk_data": encoded})
         except OSError as error:
-            raise CannotSend(f"{media.name} cannot be read: {error.strerror}") from None
+            raise UnsendableMessage(f"{media.name} cannot be read: {error.strerror}") from None
         done = await self._ask({**stream, "is_complete": True})
         path = done.get("file_path") if isinstance(done, Mapping) else None
         if not isinstance(path, str) or not path:
-            raise CannotSend(
+            raise UnsendableMessage(
                 f"the implementation took {media.name} in pieces and did not say where"
             )
         return path
@@ -99,4 +99,6 @@ class Placing:
         except OutcomeUnknown as error:
             if self._gateway.connection_of(self._account) is None:
                 raise NotConnected(str(error)) from None
-            raise CannotSend(f"the implementation takes no piece of the file: {error}") from None
+            raise UnsendableMessage(
+                f"the implementation takes no piece of the file: {error}"
+            ) from None

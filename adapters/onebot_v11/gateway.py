@@ -4,8 +4,8 @@ What differs from nonebot-adapter-onebot 2.4.6 (each difference has its regressi
 no HTTP routes, which ask for no token; the token is looked at first; a second connection of an
 account replaces the first instead of bouncing off a half-open one; a frame that is no JSON costs
 nothing; calls in flight end with their connection; a forward connection takes frames over 1 MiB;
-events reach `Intake` in the order of their arrival, and NoneBot's matchers, where an operator has
-loaded any, beside it.
+events reach `OneBotIntake` in the order of their arrival, and NoneBot's matchers, where an operator
+has loaded any, beside it.
 """
 
 import re
@@ -28,8 +28,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidURI, WebSocketException
 
 from .access import offers
-from .connection import CallRefused, Connection, Json, NotConnected, OutcomeUnknown
-from .intake import Intake
+from .connection import CallRefused, Json, NotConnected, OneBotConnection, OutcomeUnknown
+from .intake import OneBotIntake
 
 PATHS = ("/onebot/v11/", "/onebot/v11/ws", "/onebot/v11/ws/")
 FRAME_BYTES = 64 * 1024 * 1024
@@ -62,7 +62,7 @@ class ClientWire:
             ) from closed
 
 
-class Gateway(StockAdapter):
+class OneBotGateway(StockAdapter):
     """Holds the connections. Made once, before the web server runs; `open` and `shut` by the
     adapter that owns it."""
 
@@ -76,16 +76,16 @@ class Gateway(StockAdapter):
         if not self._token:
             raise RuntimeError("no access token: without one anybody could speak as any account")
         self._reconnect_s = reconnect_s
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, OneBotConnection] = {}
         self._tasks: TaskGroup | None = None
-        self._intake: Intake | None = None
+        self._intake: OneBotIntake | None = None
         self._open = anyio.Event()
         if isinstance(driver, ASGIMixin):
             for path in PATHS:
                 name = f"{self.get_name()} {path}"
                 self.setup_websocket_server(WebSocketServerSetup(URL(path), name, self._handle_ws))
 
-    def open(self, intake: Intake, tasks: TaskGroup) -> None:
+    def open(self, intake: OneBotIntake, tasks: TaskGroup) -> None:
         """Let connections in, and begin those that we make. Tasks are owned by ``tasks``."""
         self._intake, self._tasks = intake, tasks
         self._open.set()
@@ -102,13 +102,13 @@ class Gateway(StockAdapter):
     async def call(
         self, account: str, action: str, params: Mapping[str, Any], *, seconds: float
     ) -> Any:
-        """Call an action of exactly this account, never of another. Raises `CallError`."""
+        """Call an action of exactly this account, never of another. Raises `ActionError`."""
         connection = self._connections.get(account)
         if connection is None:
             raise NotConnected(f"account {account} is not connected")
         return await connection.call(action, params, seconds=seconds)
 
-    def connection_of(self, account: str) -> Connection | None:
+    def connection_of(self, account: str) -> OneBotConnection | None:
         """The account's connection, where it has one that lives."""
         connection = self._connections.get(account)
         return None if connection is None or connection.lost else connection
@@ -127,7 +127,9 @@ class Gateway(StockAdapter):
             return
         await websocket.accept()
         reached = _reached_at(websocket.request)
-        await self._listen(Connection(websocket, f"account {account}", account, reached_at=reached))
+        await self._listen(
+            OneBotConnection(websocket, f"account {account}", account, reached_at=reached)
+        )
 
     def _refusal(self, request: Request, account: str) -> str:
         if not offers(request, self._token):
@@ -144,7 +146,7 @@ class Gateway(StockAdapter):
         while True:
             try:
                 async with self._connect(url) as websocket:
-                    await self._listen(Connection(ClientWire(websocket), url))
+                    await self._listen(OneBotConnection(ClientWire(websocket), url))
             except InvalidURI as error:
                 logger.error("ONEBOT_V11_WS_URLS: {}", error)
                 return
@@ -163,7 +165,7 @@ class Gateway(StockAdapter):
             close_timeout=1,
         )
 
-    async def _listen(self, connection: Connection) -> None:
+    async def _listen(self, connection: OneBotConnection) -> None:
         """Hear a connection out."""
         try:
             first = None
@@ -177,7 +179,7 @@ class Gateway(StockAdapter):
             with anyio.CancelScope(shield=True):
                 await connection.close()
 
-    async def _hear(self, connection: Connection, event: Json | None) -> None:
+    async def _hear(self, connection: OneBotConnection, event: Json | None) -> None:
         assert self._tasks is not None
         assert self._intake is not None
         bot = Bot(self, connection.account)
@@ -200,7 +202,7 @@ class Gateway(StockAdapter):
             if self.bots.get(bot.self_id) is bot:
                 self.bot_disconnect(bot)
 
-    def _admit(self, connection: Connection) -> bool:
+    def _admit(self, connection: OneBotConnection) -> bool:
         """Make it the connection of its account. One that came to us takes the place of an older
         one, which is half-open as a rule; one that we made yields, or the two would take turns."""
         account = connection.account

@@ -8,7 +8,7 @@ from loguru import logger
 
 from nekro_core.api.chat import ChatKind
 
-from .connection import CallError, Connection
+from .connection import CallError, OneBotConnection
 from .incoming import Json, stamp_of, time_of, wire_id, words
 
 QUESTION_S = 10.0
@@ -39,7 +39,7 @@ class Gap:
 
 
 async def find_gaps(
-    connection: Connection, known: Mapping[Place, float], begun: float
+    connection: OneBotConnection, known: Mapping[Place, float], begun: float
 ) -> list[Gap]:
     """The chats to look through, the latest first: known ones, and new ones that spoke since we
     last heard anything, or since the account was first here (``begun``, seconds since 1970) where
@@ -63,7 +63,7 @@ async def find_gaps(
     return [*gaps, *(Gap(place, since) for place in new)]
 
 
-async def missed(connection: Connection, gap: Gap) -> list[Json]:
+async def missed(connection: OneBotConnection, gap: Gap) -> list[Json]:
     """Message events of the gap, oldest first; empty where the implementation has no history."""
     found = await _pages(
         connection, gap.place, PAGES, lambda page: min(map(_time, page)) < gap.since
@@ -72,7 +72,7 @@ async def missed(connection: Connection, gap: Gap) -> list[Json]:
     return sorted((event for event in found if _time(event) >= gap.since), key=_time)
 
 
-async def newest(connection: Connection, place: Place, known: Collection[str]) -> list[Json]:
+async def newest(connection: OneBotConnection, place: Place, known: Collection[str]) -> list[Json]:
     """The newest message events of a chat, oldest first, back to one that is ``known`` by its id
     where that is near; empty where the implementation has no history."""
     return await _pages(
@@ -84,7 +84,7 @@ async def newest(connection: Connection, place: Place, known: Collection[str]) -
 
 
 async def _pages(
-    connection: Connection, place: Place, most: int, enough: Callable[[list[Json]], bool]
+    connection: OneBotConnection, place: Place, most: int, enough: Callable[[list[Json]], bool]
 ) -> list[Json]:
     """A chat's history from its end back, page by page until one is ``enough``."""
     kind, native = place
@@ -114,7 +114,7 @@ async def _pages(
     return [*found.values()]
 
 
-async def _recent(connection: Connection) -> dict[Place, float] | None:
+async def _recent(connection: OneBotConnection) -> dict[Place, float] | None:
     """When each recent chat last spoke (NapCat, LLBot); nothing where there is no such list."""
     entries = await _ask(connection, "get_recent_contact", {"count": CHATS})
     if not isinstance(entries, list):
@@ -130,7 +130,7 @@ async def _recent(connection: Connection) -> dict[Place, float] | None:
     }
 
 
-async def _everywhere(connection: Connection) -> list[Place]:
+async def _everywhere(connection: OneBotConnection) -> list[Place]:
     """Every group and every friend, within bounds."""
     places = []
     for kind, key, action in (
@@ -150,7 +150,7 @@ _KINDS = {"1": ChatKind.PRIVATE, "2": ChatKind.GROUP}
 """NTQQ's ``chatType``."""
 
 
-async def _ask(connection: Connection, action: str, params: Mapping[str, Any]) -> Any:
+async def _ask(connection: OneBotConnection, action: str, params: Mapping[str, Any]) -> Any:
     try:
         return await connection.call(action, params, seconds=QUESTION_S)
     except CallError as error:

@@ -44,7 +44,7 @@ NOT_FOR_THE_RECORD = frozenset({"input_status", "client_status", "bot_offline", 
 ``input_status`` for each key that a friend presses."""
 
 
-class Lookups(Protocol):
+class OneBotLookups(Protocol):
     """What a segment alone does not say and the implementation must be asked for."""
 
     async def media(self, kind: str, data: Json) -> Media:
@@ -57,7 +57,7 @@ class Lookups(Protocol):
         """A forwarded bundle with its messages."""
 
 
-async def read_segments(message: Any, lookups: Lookups) -> Segments:
+async def read_segments(message: Any, lookups: OneBotLookups) -> Segments:
     """Our segments for a message as it stands on the wire: a list, or a string of CQ codes. Its
     media are had side by side."""
     raw = raw_segments(message)
@@ -106,7 +106,7 @@ def raw_segments(message: Any) -> list[tuple[str, Json]]:
     ]
 
 
-async def _read(kind: str, data: Json, lookups: Lookups) -> Segment:
+async def _read(kind: str, data: Json, lookups: OneBotLookups) -> Segment:
     match kind:
         case "text":
             return Text(words(data.get("text")))

@@ -28,7 +28,7 @@ from nekro_core.api.chat import (
     Sender,
 )
 
-from .connection import Connection
+from .connection import OneBotConnection
 from .history import Gap, Place, find_gaps, missed
 from .incoming import (
     Json,
@@ -41,7 +41,7 @@ from .incoming import (
     time_of,
     words,
 )
-from .lookups import HISTORY_S, Enquiry
+from .lookups import HISTORY_S, MessageLookups
 
 FILLING = 8
 """Chats whose history is fetched at once: an account may be in hundreds."""
@@ -55,14 +55,14 @@ RECALLS = ("group_recall", "friend_recall")
 
 
 @dataclass(frozen=True, slots=True)
-class Come:
+class IncomingEvent:
     """An event, and of a message what it says; nothing of one that is our own."""
 
     event: Json
     reading: Reading[Segments] | None
 
 
-class Intake:
+class OneBotIntake:
     """Takes in what the connections bring. ``name`` is the adapter's, for instances."""
 
     def __init__(
@@ -74,13 +74,15 @@ class Intake:
         self._lanes = Lanes(tasks)
         self._files: dict[tuple[ChatKey, str, str], None] = {}
         self._filling = anyio.CapacityLimiter(FILLING)
-        self._cut: dict[ChatKey, Connection] = {}
+        self._cut: dict[ChatKey, OneBotConnection] = {}
         """Chats whose history could not be fetched to its end, and the connection that was lost."""
-        self._behind: dict[ChatKey, list[Come]] = {}
+        self._behind: dict[ChatKey, list[IncomingEvent]] = {}
         """What came behind such a history, until the next connection has brought the rest: stored
         before it, it would be taken for the point from which on a next history is needed."""
 
-    async def take(self, connection: Connection, events: MemoryObjectReceiveStream[Json]) -> None:
+    async def take(
+        self, connection: OneBotConnection, events: MemoryObjectReceiveStream[Json]
+    ) -> None:
         """Take in all of a connection, until its stream ends. What was missed goes first.
 
         Where that fails (a database that is down), the connection is closed: its peer comes back,
@@ -93,7 +95,9 @@ class Intake:
                 logger.exception("OneBot v11: account {} cannot be heard", connection.account)
                 await connection.close(1011, f"cannot be heard: {error!r}"[:100])
 
-    async def _take(self, connection: Connection, events: MemoryObjectReceiveStream[Json]) -> None:
+    async def _take(
+        self, connection: OneBotConnection, events: MemoryObjectReceiveStream[Json]
+    ) -> None:
         since = await self._host.known_since(self._name, connection.account)
         instance = await self._host.instance_of(self._name, connection.account)
         self._host.online()
@@ -116,14 +120,16 @@ class Intake:
         """Wait until everything that was read is handed over."""
         await self._lanes.idle()
 
-    async def _gaps(self, connection: Connection, instance: str, since: float | None) -> list[Gap]:
+    async def _gaps(
+        self, connection: OneBotConnection, instance: str, since: float | None
+    ) -> list[Gap]:
         heard = await self._host.newest_times(instance)
         known: dict[Place, float] = {(key.kind, key.native_id): at for key, at in heard.items()}
         now = self._clock()
         begun = now if since is None else max(since, now - UNHEARD_S)
         return await find_gaps(connection, known, begun)
 
-    async def _fill(self, connection: Connection, key: ChatKey, gap: Gap) -> None:
+    async def _fill(self, connection: OneBotConnection, key: ChatKey, gap: Gap) -> None:
         async with self._filling:
             events = await missed(connection, gap)
         deadline = anyio.current_time() + HISTORY_S
@@ -134,20 +140,20 @@ class Intake:
             for event, reading in zip(part, read, strict=True):
                 # What came meanwhile by itself is no old story: a command among it is run.
                 known = words(event.get("message_id")) in connection.heard
-                come = Come(event, reading)
+                come = IncomingEvent(event, reading)
                 await self._accept_message(connection, key, come, from_history=not known)
         if connection.lost:
             self._cut[key] = connection
         else:
             await self._catch_up(connection, key)
 
-    async def _catch_up(self, connection: Connection, key: ChatKey) -> None:
+    async def _catch_up(self, connection: OneBotConnection, key: ChatKey) -> None:
         self._cut.pop(key, None)
         for come in self._behind.pop(key, ()):
             await self._handle(connection, key, come)
 
     async def _sort(
-        self, connection: Connection, instance: str, event: Json, *, unsure: bool
+        self, connection: OneBotConnection, instance: str, event: Json, *, unsure: bool
     ) -> None:
         """Put an event into the lane of its chat. ``unsure`` says that nobody knows what was missed
         before it."""
@@ -165,23 +171,25 @@ class Intake:
         if key is None:
             logger.debug("{}: an event of no chat: {}", connection.source, str(event)[:300])
             return
-        come = Come(event, self._reading(connection, key, event) if kind == "message" else None)
+        come = IncomingEvent(
+            event, self._reading(connection, key, event) if kind == "message" else None
+        )
         await self._lanes.submit(key, partial(self._hear, connection, key, come, unsure=unsure))
 
     def _reading(
-        self, connection: Connection, key: ChatKey, event: Json, deadline: float | None = None
+        self, connection: OneBotConnection, key: ChatKey, event: Json, deadline: float | None = None
     ) -> Reading[Segments] | None:
         """What a message says, with its media; nothing of our own, which the outbox has kept."""
         if _is_echo(connection, event):
             return None
         few = partial(self._lanes.few, key)
-        enquiry = Enquiry(connection, self._host.media, key, few=few, deadline=deadline)
+        enquiry = MessageLookups(connection, self._host.media, key, few=few, deadline=deadline)
         message = event.get("message")
         read = partial(read_segments, message, enquiry)
         return self._lanes.reading(key, read, ahead=needs_lookups(message))
 
     async def _hear(
-        self, connection: Connection, key: ChatKey, come: Come, *, unsure: bool
+        self, connection: OneBotConnection, key: ChatKey, come: IncomingEvent, *, unsure: bool
     ) -> None:
         if unsure or self._cut.get(key) is connection:
             self._behind.setdefault(key, []).append(come)
@@ -189,7 +197,9 @@ class Intake:
         await self._catch_up(connection, key)
         await self._handle(connection, key, come)
 
-    async def _handle(self, connection: Connection, key: ChatKey, come: Come) -> None:
+    async def _handle(
+        self, connection: OneBotConnection, key: ChatKey, come: IncomingEvent
+    ) -> None:
         event = come.event
         if event.get("post_type") == "message":
             await self._accept_message(connection, key, come)
@@ -199,7 +209,12 @@ class Intake:
             await self._accept_notice(connection, key, event)
 
     async def _accept_message(
-        self, connection: Connection, key: ChatKey, come: Come, *, from_history: bool = False
+        self,
+        connection: OneBotConnection,
+        key: ChatKey,
+        come: IncomingEvent,
+        *,
+        from_history: bool = False,
     ) -> None:
         if come.reading is None:
             return
@@ -219,7 +234,7 @@ class Intake:
             from_history=from_history,
         )
 
-    async def _accept_notice(self, connection: Connection, key: ChatKey, event: Json) -> None:
+    async def _accept_notice(self, connection: OneBotConnection, key: ChatKey, event: Json) -> None:
         ours = person_of(event) == connection.account
         if event.get("notice_type") == "group_upload":
             if ours:
@@ -229,7 +244,9 @@ class Intake:
             if (key, person_of(event), words(file.get("name"))) in self._files:
                 return  # NapCat and LLBot tell of a file twice: as a message and as this notice.
             few = partial(self._lanes.few, key)
-            media = await Enquiry(connection, self._host.media, key, few=few).media("file", file)
+            media = await MessageLookups(connection, self._host.media, key, few=few).media(
+                "file", file
+            )
             segments: Segments = (File(media),)
             to_bot = False
         else:
@@ -249,7 +266,7 @@ class Intake:
 
     async def _accept(
         self,
-        connection: Connection,
+        connection: OneBotConnection,
         key: ChatKey,
         event: Json,
         sender: Sender,
@@ -272,7 +289,7 @@ class Intake:
         await accept_patiently(self._host.accept, message)
 
 
-def _is_echo(connection: Connection, event: Json) -> bool:
+def _is_echo(connection: OneBotConnection, event: Json) -> bool:
     own = event.get("post_type") == "message_sent"
     return own or sender_of(event).user_id == connection.account
 

@@ -19,7 +19,7 @@ from nekro_core.api.chat import (
     plain_text,
 )
 
-from .connection import CallError, Connection
+from .connection import CallError, OneBotConnection
 from .incoming import Json, person_of, read_segments, time_of, wire_id, words
 
 LOOKUP_S = 5.0
@@ -47,13 +47,13 @@ Few = Callable[[], AbstractAsyncContextManager[Any]]
 """A place among those that a chat has for fetching."""
 
 
-class Enquiry:
+class MessageLookups:
     """The `Lookups` of one message. Bounded in number and, together, in time; never raises: what
     cannot be had is said in the value."""
 
     def __init__(
         self,
-        connection: Connection,
+        connection: OneBotConnection,
         media: MediaKeeper,
         chat_key: ChatKey,
         *,
@@ -100,7 +100,7 @@ class Enquiry:
         if not isinstance(found, Mapping):
             return Reply(message_id)
         # Its media are not fetched for a quotation: their names are enough.
-        segments = await read_segments(found.get("message"), NamesOnly())
+        segments = await read_segments(found.get("message"), OfflineLookups())
         return Reply(message_id, person_of(found), plain_text(segments)[:QUOTED_LENGTH])
 
     async def bundle(self, data: Json) -> Forward | Unknown:
@@ -174,7 +174,7 @@ class Enquiry:
             return None
 
 
-class NamesOnly:
+class OfflineLookups:
     """`Lookups` that ask nobody."""
 
     async def media(self, _kind: str, data: Json) -> Media:

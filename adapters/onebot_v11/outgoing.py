@@ -55,15 +55,15 @@ FORWARDS = ("send_group_forward_msg", "send_private_forward_msg")
 
 Json = dict[str, Any]
 Place = Callable[[Media], Awaitable[str]]
-"""Gets a file to the implementation; what stands for it in the call. Raises `CannotSend`."""
+"""Gets a file to the implementation; what stands for it in the call. Raises `UnsendableMessage`."""
 
 
-class CannotSend(ValueError):
+class UnsendableMessage(ValueError):
     """OneBot v11 has no call that carries this. The text is the reason, for a person to read."""
 
 
 @dataclass(frozen=True, slots=True)
-class ApiCall:
+class ActionCall:
     """One call to the implementation."""
 
     action: str
@@ -77,18 +77,20 @@ async def inline(media: Media) -> str:
         path = anyio.Path(media.path)
         size = (await path.stat()).st_size
         if size > INLINE_BYTES:
-            raise CannotSend(f"{name} has {size} bytes: at most {INLINE_BYTES} go inside a call")
+            raise UnsendableMessage(
+                f"{name} has {size} bytes: at most {INLINE_BYTES} go inside a call"
+            )
         data = await path.read_bytes()
     except OSError as error:
-        raise CannotSend(f"{name} cannot be read: {error.strerror or error}") from None
+        raise UnsendableMessage(f"{name} cannot be read: {error.strerror or error}") from None
     if not data:
-        raise CannotSend(f"{name} is empty")
+        raise UnsendableMessage(f"{name} is empty")
     return f"base64://{base64.b64encode(data).decode()}"
 
 
-async def call_for(delivery: Delivery, place: Place = inline, account: str = "") -> ApiCall:
+async def call_for(delivery: Delivery, place: Place = inline, account: str = "") -> ActionCall:
     """The call that carries a delivery, its files brought there by ``place``. ``account`` stands
-    for whoever said something in a bundle and is nobody of QQ's. Raises `CannotSend`."""
+    for whoever said something in a bundle and is nobody of QQ's. Raises `UnsendableMessage`."""
     key = delivery.chat_key
     group = key.kind is ChatKind.GROUP
     where = _where(key)
@@ -96,20 +98,24 @@ async def call_for(delivery: Delivery, place: Place = inline, account: str = "")
         case (File(media),):
             file = await place(media)
             action = "upload_group_file" if group else "upload_private_file"
-            return ApiCall(action, {**where, "file": file, "name": media.name or "file"})
+            return ActionCall(action, {**where, "file": file, "name": media.name or "file"})
         case (Forward(messages),):
             nodes = await _nodes(messages, place, account)
-            return ApiCall(FORWARDS[not group], {**where, "messages": nodes})
+            return ActionCall(FORWARDS[not group], {**where, "messages": nodes})
     segments = _in_sending_order(delivery.segments)
     _refuse_mixtures(segments)
     _refuse_size(segments)
     message = [await _written(segment, place) for segment in segments]
-    return ApiCall("send_group_msg" if group else "send_private_msg", {**where, "message": message})
+    return ActionCall(
+        "send_group_msg" if group else "send_private_msg", {**where, "message": message}
+    )
 
 
 def _where(key: ChatKey) -> Json:
     if key.kind is ChatKind.CHANNEL or key.thread is not None:
-        raise CannotSend(f"{key}: OneBot v11 has groups and private chats, no channels or threads")
+        raise UnsendableMessage(
+            f"{key}: OneBot v11 has groups and private chats, no channels or threads"
+        )
     return {"group_id" if key.kind is ChatKind.GROUP else "user_id": wire_id(key.native_id)}
 
 
@@ -122,12 +128,14 @@ def _in_sending_order(segments: tuple[Segment, ...]) -> list[Segment]:
 
 def _refuse_mixtures(segments: list[Segment]) -> None:
     if not any(not isinstance(segment, Reply) for segment in segments):
-        raise CannotSend("the message is empty")
+        raise UnsendableMessage("the message is empty")
     for segment in segments:
         if type(segment) not in CAPABILITIES.inline | CAPABILITIES.alone:
-            raise CannotSend(f"OneBot v11 cannot send a segment of type {_kind(segment)}")
+            raise UnsendableMessage(f"OneBot v11 cannot send a segment of type {_kind(segment)}")
         if type(segment) in CAPABILITIES.alone and len(segments) > 1:
-            raise CannotSend(f"a segment of type {_kind(segment)} must be a message of its own")
+            raise UnsendableMessage(
+                f"a segment of type {_kind(segment)} must be a message of its own"
+            )
 
 
 def _refuse_size(segments: list[Segment]) -> None:
@@ -135,7 +143,7 @@ def _refuse_size(segments: list[Segment]) -> None:
         segment.media.size for segment in segments if isinstance(segment, Image | Voice | Video)
     )
     if total > CALL_BYTES:
-        raise CannotSend(
+        raise UnsendableMessage(
             f"{total} bytes of media in one message: at most {CALL_BYTES}; send them one by one"
         )
 
@@ -144,11 +152,11 @@ async def _nodes(messages: tuple[ForwardedMessage, ...], place: Place, account: 
     """The messages of a bundle. NapCat and LLBot read ``user_id`` and ``nickname``, go-cqhttp
     ``uin`` and ``name``, Lagrange either; a sender that is no number is refused by most."""
     if not messages:
-        raise CannotSend("the bundle is empty")
+        raise UnsendableMessage("the bundle is empty")
     nodes = []
     for message in messages:
         if not message.segments:
-            raise CannotSend("a message of the bundle is empty")
+            raise UnsendableMessage("a message of the bundle is empty")
         _refuse_in_bundle(message)
         known = isinstance(wire_id(message.sender_id), int)
         user = message.sender_id if known else account
@@ -162,7 +170,7 @@ async def _nodes(messages: tuple[ForwardedMessage, ...], place: Place, account: 
 def _refuse_in_bundle(message: ForwardedMessage) -> None:
     for segment in message.segments:
         if not isinstance(segment, Text | Image):
-            raise CannotSend(f"no segment of type {_kind(segment)} can be in a bundle")
+            raise UnsendableMessage(f"no segment of type {_kind(segment)} can be in a bundle")
 
 
 async def _written(segment: Segment, place: Place) -> Json:
@@ -179,7 +187,7 @@ async def _written(segment: Segment, place: Place) -> Json:
             return {"type": "record", "data": {"file": await place(media)}}
         case Video(media):
             return {"type": "video", "data": {"file": await place(media)}}
-    raise CannotSend(f"OneBot v11 cannot send a segment of type {_kind(segment)}")
+    raise UnsendableMessage(f"OneBot v11 cannot send a segment of type {_kind(segment)}")
 
 
 def _kind(segment: Segment) -> str:

@@ -13,8 +13,8 @@ from nekro_core.api.adapter import Host
 from nekro_core.api.secrets import kept_secret, secret_file
 
 from .access import KEPT_AS, refuse_open_doors
-from .adapter import SEND_S, OneBotV11
-from .gateway import FRAME_BYTES, RECONNECT_S, Gateway
+from .adapter import SEND_S, OneBotV11Adapter
+from .gateway import FRAME_BYTES, RECONNECT_S, OneBotGateway
 
 SERVER_OPTIONS: Mapping[str, Any] = {
     "ws_max_size": FRAME_BYTES,
@@ -26,7 +26,7 @@ SERVER_OPTIONS: Mapping[str, Any] = {
 take the account offline."""
 
 
-def create(host: Host, driver: Driver, *, reconnect_s: float = RECONNECT_S) -> OneBotV11:
+def create(host: Host, driver: Driver, *, reconnect_s: float = RECONNECT_S) -> OneBotV11Adapter:
     """The adapter, with its routes. Raises `RuntimeError` where it cannot be run safely,
     `TypeError` for a driver that serves nothing, `ValueError` for a setting that cannot be read."""
     if not isinstance(driver, ASGIMixin):
@@ -40,7 +40,9 @@ def create(host: Host, driver: Driver, *, reconnect_s: float = RECONNECT_S) -> O
     if config.onebot_api_roots:
         logger.warning("ONEBOT_API_ROOTS is not used: calls go over the WebSocket")
     send_s = float(host.settings.get("api_timeout") or SEND_S)
-    return OneBotV11(host, driver, Gateway(driver, config, reconnect_s=reconnect_s), send_s=send_s)
+    return OneBotV11Adapter(
+        host, driver, OneBotGateway(driver, config, reconnect_s=reconnect_s), send_s=send_s
+    )
 
 
 def read_config(settings: Mapping[str, Any]) -> Config:

@@ -13,7 +13,7 @@ from nonebot.drivers import Driver
 from nekro_core.api.adapter import Capabilities, Host, Serving
 from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, Receipt
 
-from .intake import Intake
+from .intake import UnisegIntake
 from .managed_adapter import hold
 from .outcome import outcome_of
 from .piece_writer import written
@@ -39,7 +39,7 @@ class UnisegAdapter:
         self._driver = driver
         self._platform = platform
         self._send_s = send_s
-        self._intake = Intake(host, platform)
+        self._intake = UnisegIntake(host, platform)
         self._held = hold(platform.stock, driver, self._intake)
         self._serving = Serving(self._serve)
 

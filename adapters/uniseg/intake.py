@@ -30,8 +30,8 @@ from nekro_core.api.chat import (
 
 from .backpressure import BACKLOG
 from .bridge import Bridge
-from .pending_events import Tally
-from .piece_reader import Reader
+from .pending_events import PendingEvents
+from .piece_reader import PieceReader
 from .platform import Platform
 from .values import in_chat
 
@@ -44,7 +44,7 @@ REMEMBERED = 4096
 """Chats whose latest address is kept."""
 
 
-class Intake:
+class UnisegIntake:
     """Hears all accounts of one platform. An `Ear`."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Intake:
         self._taking = 0
         self._waiting = 0
         self._progress = anyio.Event()
-        self._tallies: dict[str, Tally] = {}
+        self._tallies: dict[str, PendingEvents] = {}
         self._targets: dict[ChatKey, tuple[Target, float]] = {}
         self.own: dict[str, str] = {}
         """Our accounts by who they are on the platform; also those that are offline now."""
@@ -160,8 +160,8 @@ class Intake:
         """See `Ear.settled`."""
         return await self._tally(bot).settle()
 
-    def _tally(self, bot: Bot) -> Tally:
-        return self._tallies.setdefault(bot.self_id, Tally())
+    def _tally(self, bot: Bot) -> PendingEvents:
+        return self._tallies.setdefault(bot.self_id, PendingEvents())
 
     async def _take(self, bot: Bot, events: MemoryObjectReceiveStream[_Numbered]) -> None:
         try:
@@ -269,9 +269,9 @@ class Intake:
         sender = self.named(bot, platform.sender(event).user_id)
         await self._host.revise(key, identity, sender, await reader.read(words))
 
-    def _reader(self, bot: Bot, key: ChatKey, event: Event) -> Reader:
+    def _reader(self, bot: Bot, key: ChatKey, event: Event) -> PieceReader:
         named, few = partial(self.named, bot), partial(self._few, key)
-        return Reader(
+        return PieceReader(
             self._host, self._platform, named, chat_key=key, bot=bot, event=event, few=few
         )
 
@@ -285,7 +285,7 @@ class Intake:
         key: ChatKey,
         event: Event,
         found: Sender,
-        reader: Reader,
+        reader: PieceReader,
         reading: Reading[Segments],
     ) -> None:
         platform = self._platform
@@ -331,7 +331,7 @@ class _NotStored(Exception):
     """The store failed for as long as we had patience."""
 
 
-async def _counted(job: Job, tally: Tally, number: int) -> None:
+async def _counted(job: Job, tally: PendingEvents, number: int) -> None:
     stored = True
     try:
         await job()

@@ -20,7 +20,7 @@ from .backpressure import paced
 Hook = Callable[[], Any]
 
 
-class Ear(Protocol):
+class EventListener(Protocol):
     """Who hears what a held adapter brings."""
 
     def connected(self, bot: Bot) -> None:
@@ -41,7 +41,7 @@ class Ear(Protocol):
 
 
 @dataclass(frozen=True)
-class Held:
+class ManagedAdapter:
     """A stock adapter, and what it would have done at NoneBot's start and end."""
 
     adapter: Adapter
@@ -62,13 +62,14 @@ class Held:
                 logger.exception("{}: a hook at the end failed", self.adapter.get_name())
 
 
-def hold(stock: type[Adapter], driver: Driver, ear: Ear) -> Held:
+def hold(stock: type[Adapter], driver: Driver, ear: EventListener) -> ManagedAdapter:
     """Make a stock adapter whose bots tell ``ear`` of every event, before the stock code has
     looked at it, and that reads no more than ``ear`` has room for. Raises what its constructor
     raises."""
 
     def bot_connect(self: Adapter, bot: Bot) -> None:
-        # What the stock code does with an event ends in NoneBot's matchers: `Ear.heard` goes first.
+        # What the stock code does with an event ends in NoneBot's matchers: `EventListener.heard`
+        # goes first.
         bot.handle_event = partial(ear.heard, bot)  # type: ignore[attr-defined]
         bot.settled = partial(ear.settled, bot)  # type: ignore[attr-defined]
         try:
@@ -99,7 +100,7 @@ def hold(stock: type[Adapter], driver: Driver, ear: Ear) -> Held:
     for each, count in zip(lists, before, strict=True):
         del each[count:]
     startup, ready, shutdown = added
-    return Held(adapter, (*startup, *ready), tuple(shutdown))
+    return ManagedAdapter(adapter, (*startup, *ready), tuple(shutdown))
 
 
 async def _run(hook: Hook) -> None:

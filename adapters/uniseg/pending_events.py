@@ -7,7 +7,7 @@ forget it only once it is stored here: whatever ends the bot before then, nothin
 import anyio
 
 
-class Tally:
+class PendingEvents:
     """Counts events from their arrival until they are stored or passed over."""
 
     def __init__(self) -> None:

@@ -84,7 +84,7 @@ def outline(pieces: list[uniseg.Segment], named: Named) -> Segments:
     return tuple(found)
 
 
-class Reader:
+class PieceReader:
     """Reads one message. Bounded in number of media and, together, in time; never raises for what
     a medium or a quotation lacks: it is said in the value.
     """

@@ -25,7 +25,7 @@ from .bridge import Bridge
 from .values import Address, identity_of
 
 if TYPE_CHECKING:
-    from .piece_reader import Reader
+    from .piece_reader import PieceReader
 
 
 class Platform:
@@ -98,7 +98,7 @@ class Platform:
         """The platform's id of the message that an event brings."""
         return self.bridge.message_id(event)
 
-    async def segments(self, event: Event, bot: Bot, reader: "Reader") -> Segments:
+    async def segments(self, event: Event, bot: Bot, reader: "PieceReader") -> Segments:
         """What was said."""
         said = await reader.read(self.bridge.read(self.message(event)))
         reply = self.quoted(event)

@@ -13,14 +13,14 @@ from nekro_core.api.adapter import Host
 from nekro_core.api.secrets import kept_secret
 
 from .adapter import WebAdapter
-from .authentication import Clock, Door
-from .deferred_page import LatePage, import_page
+from .authentication import Authenticator, Clock
+from .deferred_page import DeferredPage, import_page
 from .guard import PAGE, PLUGINS, WEBHOOKS, Guard
 from .http_api import http_api
 from .login import entrance
 from .outbox_page import outbox_page
 from .plugins_page import plugins_page
-from .posts import Poster
+from .posts import PostHandler
 from .settings import WebSettings
 from .turns_page import turns_page
 
@@ -40,7 +40,7 @@ def create(host: Host, driver: Driver) -> WebAdapter:
         )
     settings = _settings(host)
     closing = anyio.Event()
-    page = LatePage(partial(import_page, host, settings.web_bot_name, closing), closing)
+    page = DeferredPage(partial(import_page, host, settings.web_bot_name, closing), closing)
     app.include_router(outbox_page(host))  # the mount below takes every other address under /ui
     app.include_router(plugins_page(host))
     app.include_router(turns_page(host))
@@ -64,7 +64,7 @@ def add_api(
     ``closing`` is set when the adapter is closed; ``page`` is called when it starts.
     """
     given = settings.web_access_token
-    door = Door(
+    door = Authenticator(
         access_token=given.get_secret_value()
         if given
         else kept_secret(host.data_dir, "web_access_token"),
@@ -72,7 +72,7 @@ def add_api(
         session_s=settings.web_session_days * 86400,
         clock=clock,
     )
-    poster = Poster(host, settings.web_bot_name, clock)
+    poster = PostHandler(host, settings.web_bot_name, clock)
     app.include_router(entrance(door))
     app.include_router(http_api(host, door, poster, settings.web_bot_name, closing))
     app.mount(PLUGINS, host.pages)

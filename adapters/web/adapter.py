@@ -20,7 +20,7 @@ from nekro_core.api.chat import (
     Voice,
 )
 
-from .authentication import Door
+from .authentication import Authenticator
 from .http_api import INSTANCE
 from .posts import new_message_id
 from .rooms import BOT_ID
@@ -41,7 +41,7 @@ class WebAdapter:
     name = "web"
 
     def __init__(
-        self, host: Host, door: Door, closing: anyio.Event, page: Callable[[], object]
+        self, host: Host, door: Authenticator, closing: anyio.Event, page: Callable[[], object]
     ) -> None:
         self._host = host
         self._door = door

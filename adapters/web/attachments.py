@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from nekro_core.api.chat import File, Image, Media, Segment, Video, Voice
 
-from .errors import Refused
+from .errors import WebApiError
 
 
 class Attachment(BaseModel):
@@ -29,11 +29,11 @@ class Upload(BaseModel):
 
 
 def decoded(attachment: Attachment) -> Upload:
-    """What a script sent as base64. Raises `Refused`."""
+    """What a script sent as base64. Raises `WebApiError`."""
     try:
         data = base64.b64decode(attachment.data, validate=True)
     except (binascii.Error, ValueError):
-        raise Refused(422, "attachment", "an attachment's 'data' is not base64") from None
+        raise WebApiError(422, "attachment", "an attachment's 'data' is not base64") from None
     return Upload(data=data, name=uploaded_name(attachment.name))
 
 

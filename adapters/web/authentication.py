@@ -24,7 +24,7 @@ MAX_LINKS = 32
 """One-time links that wait to be used; over it the oldest no longer works."""
 
 
-class Attempts:
+class LoginAttempts:
     """Counts wrong tokens, of each address and of all together, and says who has had enough.
 
     That is against noise and load. What keeps a guesser out is the length of the secrets: the
@@ -88,7 +88,7 @@ def counted_as(address: str) -> str:
     return str(found)
 
 
-class Door:
+class Authenticator:
     """Knows the access token, makes sessions and one-time links, and checks all three.
 
     A session is a signed expiry, so it outlives a restart and needs no table. The key is made from
@@ -100,7 +100,7 @@ class Door:
     ) -> None:
         self.access_token = access_token
         self.session_s = session_s
-        self.attempts = Attempts(clock)
+        self.attempts = LoginAttempts(clock)
         self._clock = clock
         self._key = hmac.digest(session_secret.encode(), access_token.encode(), "sha256")
         self._links: OrderedDict[str, None] = OrderedDict()

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from .attachments import Upload, uploaded_name
-from .errors import Refused
+from .errors import WebApiError
 from .posts import Post
 from .settings import MAX_ATTACHMENTS, MAX_BODY_BYTES
 
@@ -18,7 +18,7 @@ from .settings import MAX_ATTACHMENTS, MAX_BODY_BYTES
 async def read_post(request: Request) -> tuple[Post, list[Upload]]:
     """The post of a JSON body, or of a form with ``message`` (that JSON) and ``files``.
 
-    Raises `Refused` for what is too large, of another type or not as described.
+    Raises `WebApiError` for what is too large, of another type or not as described.
     """
     bounded = Request(request.scope, _Bounded(request, MAX_BODY_BYTES).receive)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -26,20 +26,20 @@ async def read_post(request: Request) -> tuple[Post, list[Upload]]:
         return _post(await bounded.body()), []
     if kind == "multipart/form-data":
         return await _read_form(bounded)
-    raise Refused(
+    raise WebApiError(
         415, "content_type", f"{kind!r}: expected application/json or multipart/form-data"
     )
 
 
 async def read_json(request: Request) -> dict[str, Any]:
-    """The object of a JSON body. Raises `Refused`."""
+    """The object of a JSON body. Raises `WebApiError`."""
     bounded = Request(request.scope, _Bounded(request, MAX_BODY_BYTES).receive)
     try:
         value = json.loads(await bounded.body())
     except (ValueError, RecursionError) as error:
-        raise Refused(400, "body", f"the body is no JSON: {error}") from None
+        raise WebApiError(400, "body", f"the body is no JSON: {error}") from None
     if not isinstance(value, dict):
-        raise Refused(422, "body", f"expected a JSON object, got {type(value).__name__}")
+        raise WebApiError(422, "body", f"expected a JSON object, got {type(value).__name__}")
     return value
 
 
@@ -50,14 +50,14 @@ async def _read_form(request: Request) -> tuple[Post, list[Upload]]:
         ) as form:
             message = form.get("message")
             if not isinstance(message, str):
-                raise Refused(400, "body", "the form has no field 'message' with the JSON text")
+                raise WebApiError(400, "body", "the form has no field 'message' with the JSON text")
             files = [part for part in form.getlist("files") if isinstance(part, UploadFile)]
             uploads = [
                 Upload(data=await file.read(), name=uploaded_name(file.filename or ""))
                 for file in files
             ]
     except HTTPException as error:
-        raise Refused(400, "body", f"the form cannot be read: {error.detail}") from None
+        raise WebApiError(400, "body", f"the form cannot be read: {error.detail}") from None
     return _post(message.encode("utf-8", "replace")), uploads
 
 
@@ -67,7 +67,7 @@ def _post(body: bytes) -> Post:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "body"
-        raise Refused(
+        raise WebApiError(
             400 if first["type"] == "json_invalid" else 422, "body", f"{where}: {first['msg']}"
         ) from None
 
@@ -89,5 +89,5 @@ class _Bounded:
             raise self._too_large()
         return message
 
-    def _too_large(self) -> Refused:
-        return Refused(413, "body", f"the request is larger than {self._limit} bytes")
+    def _too_large(self) -> WebApiError:
+        return WebApiError(413, "body", f"the request is larger than {self._limit} bytes")

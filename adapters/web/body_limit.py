@@ -28,7 +28,7 @@ class _Coming:
     whole: bool = False
 
 
-class OtherBodies:
+class BodyLimitMiddleware:
     """Hands requests on to ``app``, and answers those whose body is too much."""
 
     def __init__(self, app: ASGIApp) -> None:

@@ -31,7 +31,7 @@ async def import_page(
     return page
 
 
-class LatePage:
+class DeferredPage:
     """An application whose visitors wait until the page behind it is there.
 
     A page that cannot be made is an error in the log and an answer that says so: platforms and the

@@ -11,7 +11,7 @@ from loguru import logger
 from nekro_core.api.adapter import StoreUnavailable
 
 
-class Refused(Exception):
+class WebApiError(Exception):
     """The request cannot be done. ``code`` is for programs, ``message`` for people."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
@@ -28,8 +28,8 @@ class Refused(Exception):
 
 
 class Route(APIRoute):
-    """A route whose handler may raise `Refused`, or `StoreUnavailable`: nothing was kept then, and
-    who asked may ask again."""
+    """A route whose handler may raise `WebApiError`, or `StoreUnavailable`: nothing was kept then,
+    and who asked may ask again."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap the handler that FastAPI makes."""
@@ -38,10 +38,10 @@ class Route(APIRoute):
         async def answering(request: Request) -> Response:
             try:
                 return await handler(request)
-            except Refused as refused:
+            except WebApiError as refused:
                 return refused.response()
             except StoreUnavailable as error:
                 logger.error("{} {}: {}", request.method, request.url.path, error)
-                return Refused(503, "store", str(error)).response()
+                return WebApiError(503, "store", str(error)).response()
 
         return answering

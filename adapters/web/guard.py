@@ -14,8 +14,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .authentication import Door
-from .body_limit import OtherBodies
+from .authentication import Authenticator
+from .body_limit import BodyLimitMiddleware
 from .login_page import login_page
 
 PAGE = "/ui"
@@ -36,9 +36,11 @@ POLICY = (
 class Guard:
     """The outermost layer of the web application."""
 
-    def __init__(self, app: ASGIApp, *, door: Door, allowed_hosts: AbstractSet[str]) -> None:
+    def __init__(
+        self, app: ASGIApp, *, door: Authenticator, allowed_hosts: AbstractSet[str]
+    ) -> None:
         self._app = app
-        self._others = OtherBodies(app)
+        self._others = BodyLimitMiddleware(app)
         self._door = door
         self._allowed = allowed_hosts
 

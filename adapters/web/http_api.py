@@ -7,15 +7,15 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from nekro_core.api.adapter import Host
 
-from .authentication import Door
+from .authentication import Authenticator
 from .body import read_post
-from .errors import Refused, Route
+from .errors import Route, WebApiError
 from .events import EventStream
 from .guard import API
 from .media import find_media, media_response
 from .outbox_api import add_outbox
 from .plugins_page import add_plugins
-from .posts import Poster, repeat_key
+from .posts import PostHandler, repeat_key
 from .rooms import BOT_ID, room_key
 from .tools_api import add_tools
 from .turns_page import add_turns
@@ -30,7 +30,7 @@ MAX_SEQ = 2**63 - 1
 
 
 def http_api(
-    host: Host, door: Door, poster: Poster, bot_name: str, closing: anyio.Event
+    host: Host, door: Authenticator, poster: PostHandler, bot_name: str, closing: anyio.Event
 ) -> APIRouter:
     """The routes, to be included in the application."""
     router = APIRouter(prefix=API, route_class=Route, include_in_schema=False)
@@ -91,7 +91,7 @@ def http_api(
         runs = await host.runs(run_id)
         run = next((run for run in runs if run.run_id == run_id), None)
         if run is None or run.chat_key != room_key(INSTANCE, room):
-            raise Refused(404, "run", "no such run in this room")
+            raise WebApiError(404, "run", "no such run in this room")
         return {**run_view(run), "turn": [run_view(each) for each in runs]}
 
     @router.post("/rooms/{room}/stop")
@@ -112,7 +112,7 @@ def http_api(
 def _number(what: str, text: str, least: int, most: int) -> int:
     # ``int`` takes underscores, blanks and other scripts' digits, and digits without end.
     if not (text.isascii() and text.isdecimal() and len(text) <= 19 and least <= int(text) <= most):
-        raise Refused(
+        raise WebApiError(
             400, "number", f"{what}: {text[:40]!r}, expected a number from {least} to {most}"
         )
     return int(text)

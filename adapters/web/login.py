@@ -7,7 +7,7 @@ import anyio
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from .authentication import Door
+from .authentication import Authenticator
 from .guard import PAGE, client_address, session_cookie, wait_headers
 from .login_page import login_page, step_in_page
 
@@ -20,7 +20,7 @@ MOST_FORMS = 32
 comes in one piece."""
 
 
-def entrance(door: Door) -> APIRouter:
+def entrance(door: Authenticator) -> APIRouter:
     """The routes, to be included in the application."""
     router = APIRouter(include_in_schema=False)
     coming: deque[anyio.CancelScope] = deque()
@@ -61,7 +61,7 @@ def entrance(door: Door) -> APIRouter:
     return router
 
 
-def _try(request: Request, door: Door, *, worked: bool, problem: str) -> Response:
+def _try(request: Request, door: Authenticator, *, worked: bool, problem: str) -> Response:
     if not worked:
         address = client_address(request.scope)
         wait = door.attempts.wait_s(address)

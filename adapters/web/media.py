@@ -8,7 +8,7 @@ from starlette.responses import Response
 from nekro_core.api.adapter import Host
 from nekro_core.api.chat import ChatKey, File, Image, Media, Segments, Video, Voice
 
-from .errors import Refused
+from .errors import WebApiError
 
 SHOWN = frozenset(
     {
@@ -23,11 +23,11 @@ _RANGE = re.compile(r"bytes=(\d*)-(\d*)\Z")
 
 
 async def find_media(host: Host, key: ChatKey, seq: int, index: int) -> tuple[Media, bytes]:
-    """The medium at this place of a record, with its bytes. Raises `Refused`.
+    """The medium at this place of a record, with its bytes. Raises `WebApiError`.
 
     Nothing of the address is ever a path: the path is the one that the record holds.
     """
-    gone = Refused(404, "media", "no such picture, voice or file in this room")
+    gone = WebApiError(404, "media", "no such picture, voice or file in this room")
     records = await host.records(key, after=seq - 1, limit=1) if seq > 1 else []
     if seq == 1:
         # "After 0" asks for the newest, so the very first is looked for among them.

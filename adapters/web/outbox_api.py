@@ -5,7 +5,7 @@ from fastapi import APIRouter
 from nekro_core.api.adapter import OPEN_STATES, CannotDo, DeliveryRow, Host
 from nekro_core.api.chat import ChatKey, ChatKeyError, DeliveryState, plain_text
 
-from .errors import Refused
+from .errors import WebApiError
 from .views import Json
 
 MAX_LISTED = 500
@@ -21,7 +21,7 @@ def add_outbox(router: APIRouter, host: Host) -> None:
         states: str = "", chat: str = "", before: str = "", limit: int = 50
     ) -> Json:
         if not 1 <= limit <= MAX_LISTED:
-            raise Refused(400, "number", f"limit: {limit}, expected 1 to {MAX_LISTED}")
+            raise WebApiError(400, "number", f"limit: {limit}, expected 1 to {MAX_LISTED}")
         rows = await host.outbox.listed(
             _states(states), chat_key=_chat(chat), before=before[:64], limit=limit
         )
@@ -32,14 +32,14 @@ def add_outbox(router: APIRouter, host: Host) -> None:
         try:
             return delivery_view(await host.outbox.resend(delivery_id[:64]))
         except CannotDo as error:
-            raise Refused(409, "outbox", str(error)) from None
+            raise WebApiError(409, "outbox", str(error)) from None
 
     @router.post("/outbox/{delivery_id}/drop")
     async def drop(delivery_id: str) -> Json:
         try:
             return delivery_view(await host.outbox.drop(delivery_id[:64]))
         except CannotDo as error:
-            raise Refused(409, "outbox", str(error)) from None
+            raise WebApiError(409, "outbox", str(error)) from None
 
 
 def delivery_view(row: DeliveryRow) -> Json:
@@ -66,11 +66,13 @@ def _states(text: str) -> tuple[DeliveryState, ...]:
         return tuple(DeliveryState(each.strip()) for each in text.split(","))
     except ValueError:
         known = ", ".join(DeliveryState)
-        raise Refused(400, "states", f"{text[:80]!r}: expected all, or some of {known}") from None
+        raise WebApiError(
+            400, "states", f"{text[:80]!r}: expected all, or some of {known}"
+        ) from None
 
 
 def _chat(text: str) -> ChatKey | None:
     try:
         return ChatKey.parse(text) if text else None
     except ChatKeyError as error:
-        raise Refused(400, "chat", str(error)) from None
+        raise WebApiError(400, "chat", str(error)) from None

@@ -30,7 +30,7 @@ from nekro_core.api.chat import (
 
 from .attachments import Attachment, Upload, decoded, segment_of
 from .authentication import Clock
-from .errors import Refused
+from .errors import WebApiError
 from .mentions import Mentions, mentions_bot
 from .rooms import BOT_ID, valid_speaker
 from .settings import MAX_ATTACHMENTS, MAX_MEDIUM_BYTES, MAX_TEXT
@@ -54,7 +54,7 @@ class Post(BaseModel):
     attachments: tuple[Attachment, ...] = Field((), max_length=MAX_ATTACHMENTS)
 
 
-class Poster:
+class PostHandler:
     """Turns posts into messages. One post of a room is taken after the other, so that a text sent
     after a picture does not overtake it while the picture is being stored."""
 
@@ -71,18 +71,20 @@ class Poster:
     ) -> Record:
         """Store the message and return its record.
 
-        The same ``repeat_key`` in the same room is the same message. Raises `Refused`.
+        The same ``repeat_key`` in the same room is the same message. Raises `WebApiError`.
         """
         speaker = valid_speaker(post.speaker)
         if key.kind is ChatKind.PRIVATE and speaker != key.native_id:
-            raise Refused(
+            raise WebApiError(
                 422, "speaker", f"in this private room {key.native_id!r} talks, not {speaker!r}"
             )
         given = [*map(decoded, post.attachments), *uploads]
         if len(given) > MAX_ATTACHMENTS:
-            raise Refused(422, "attachments", f"at most {MAX_ATTACHMENTS} attachments a message")
+            raise WebApiError(
+                422, "attachments", f"at most {MAX_ATTACHMENTS} attachments a message"
+            )
         if not given and not post.text.strip():
-            raise Refused(422, "empty", "nothing to say: send a text or an attachment")
+            raise WebApiError(422, "empty", "nothing to say: send a text or an attachment")
         message_id = _message_id(key, repeat_key) if repeat_key else f"w{secrets.token_hex(12)}"
         lock = self._locks.setdefault(key, anyio.Lock())
         async with lock:
@@ -109,13 +111,13 @@ class Poster:
         earlier = await self._find(key, message_id) if repeated else None
         if earlier is not None:
             if not _same(earlier, speaker, words, given):
-                raise Refused(
+                raise WebApiError(
                     422, "idempotency_key", "this Idempotency-Key was used for another message"
                 )
             return earlier
         answered = await self._find(key, post.reply_to)
         if post.reply_to and answered is None:
-            raise Refused(
+            raise WebApiError(
                 422, "reply_to", f"no message {post.reply_to!r} in this room's recent history"
             )
         media = [await self._kept(key, upload) for upload in given]
@@ -135,7 +137,7 @@ class Poster:
         )
         record = await self._find(key, message_id)
         if record is None:  # known to the inbox, but no longer among the newest
-            raise Refused(409, "idempotency_key", "this message was taken long ago")
+            raise WebApiError(409, "idempotency_key", "this message was taken long ago")
         return record
 
     async def _find(self, key: ChatKey, message_id: str) -> Record | None:
@@ -152,21 +154,21 @@ class Poster:
 
     async def _kept(self, key: ChatKey, upload: Upload) -> Segment:
         if len(upload.data) > MAX_MEDIUM_BYTES:
-            raise Refused(
+            raise WebApiError(
                 413,
                 "attachment",
                 f"{upload.name!r} has {len(upload.data)} bytes, at most {MAX_MEDIUM_BYTES}",
             )
         media = await self._host.media.keep_bytes(key, upload.data, name=upload.name)
         if media.problem:
-            raise Refused(422, "attachment", f"{upload.name or 'attachment'}: {media.problem}")
+            raise WebApiError(422, "attachment", f"{upload.name or 'attachment'}: {media.problem}")
         return segment_of(media)
 
 
 def repeat_key(text: str) -> str:
-    """The value of an ``Idempotency-Key`` header. Raises `Refused` where it cannot be one."""
+    """The value of an ``Idempotency-Key`` header. Raises `WebApiError` where it cannot be one."""
     if text and not re.fullmatch(r"[\x21-\x7e]{1,200}", text):
-        raise Refused(
+        raise WebApiError(
             400, "idempotency_key", "Idempotency-Key: expected 1 to 200 visible ASCII characters"
         )
     return text

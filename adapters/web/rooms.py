@@ -4,7 +4,7 @@ import unicodedata
 
 from nekro_core.api.chat import EVERYONE, ChatKey, ChatKind
 
-from .errors import Refused
+from .errors import WebApiError
 
 BOT_ID = "bot"
 """The account's platform id, the same for every web chat."""
@@ -14,20 +14,22 @@ _FORBIDDEN = frozenset('/\\#%?@"<>')
 
 
 def valid_name(what: str, text: str) -> str:
-    """The name in Unicode's composed form. Raises `Refused` and says what is wrong with it."""
+    """The name in Unicode's composed form. Raises `WebApiError` and says what is wrong with it."""
     name = unicodedata.normalize("NFC", text.strip())
     if not name or len(name) > MAX_NAME:
-        raise Refused(422, "name", f"{what}: expected 1 to {MAX_NAME} characters, got {len(name)}")
+        raise WebApiError(
+            422, "name", f"{what}: expected 1 to {MAX_NAME} characters, got {len(name)}"
+        )
     for character in name:
         # "C*": controls, invisible formats (zero width, right-to-left override), lone surrogates.
         if character in _FORBIDDEN or unicodedata.category(character)[0] == "C":
-            raise Refused(
+            raise WebApiError(
                 422, "name", f"{what}: the character {character!r} cannot stand in a name"
             )
         if character != " " and unicodedata.category(character)[0] == "Z":
-            raise Refused(422, "name", f"{what}: of white space only the plain space may stand")
+            raise WebApiError(422, "name", f"{what}: of white space only the plain space may stand")
     if not name.strip("."):
-        raise Refused(422, "name", f"{what}: {name!r} is no name")
+        raise WebApiError(422, "name", f"{what}: {name!r} is no name")
     return name
 
 
@@ -35,7 +37,7 @@ def valid_speaker(text: str) -> str:
     """A speaker's name, which is also the id. Nobody may speak as the bot or as everybody."""
     name = valid_name("speaker", text)
     if name.casefold() in {BOT_ID, EVERYONE}:
-        raise Refused(422, "speaker", f"{name!r} is taken: choose another name for the speaker")
+        raise WebApiError(422, "speaker", f"{name!r} is taken: choose another name for the speaker")
     return name
 
 

@@ -12,7 +12,7 @@ from nekro_core.api.chat import ChatKey, ChatKeyError
 from nekro_core.api.content import AudioContent, Content, ImageContent, TextContent
 
 from .body import read_json
-from .errors import Refused
+from .errors import WebApiError
 from .views import Json
 
 _GONE = 499
@@ -64,7 +64,7 @@ def _chat(text: str) -> ChatKey | None:
     try:
         return ChatKey.parse(text) if text else None
     except ChatKeyError as error:
-        raise Refused(400, "chat", str(error)) from None
+        raise WebApiError(400, "chat", str(error)) from None
 
 
 def _view(content: Content) -> Json:

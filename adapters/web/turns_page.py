@@ -13,7 +13,7 @@ from nekro_core.api.adapter import Host
 from nekro_core.api.chat import ChatKey, ChatKeyError, RunRecord, plain_text
 from nekro_core.api.turn_log import LoggedTurn, Step, Usage
 
-from .errors import Refused
+from .errors import WebApiError
 from .plain_page import TURNS, plain_page
 from .texts import preferred, texts
 from .views import Json, run_view
@@ -59,11 +59,11 @@ def add_turns(router: APIRouter, host: Host) -> None:
     @router.get("/turns")
     async def list_turns(chat: str = "", before: int = 0, limit: int = _LISTED) -> Json:
         if not 1 <= limit <= _MOST_LISTED:
-            raise Refused(400, "number", f"limit: {limit}, expected 1 to {_MOST_LISTED}")
+            raise WebApiError(400, "number", f"limit: {limit}, expected 1 to {_MOST_LISTED}")
         try:
             key = ChatKey.parse(chat) if chat else None
         except ChatKeyError as error:
-            raise Refused(400, "chat", str(error)) from None
+            raise WebApiError(400, "chat", str(error)) from None
         found = await host.turns.newest(chat_key=key, before=max(0, before), limit=limit)
         return {"turns": [turn_view(each) for each in found]}
 
@@ -71,7 +71,7 @@ def add_turns(router: APIRouter, host: Host) -> None:
     async def read_turn(turn_id: int) -> Json:
         found = await host.turns.one(turn_id)
         if found is None:
-            raise Refused(404, "turn", f"there is no turn {turn_id}")
+            raise WebApiError(404, "turn", f"there is no turn {turn_id}")
         logged, steps, runs = found
         return {
             **turn_view(logged),

@@ -55,7 +55,7 @@ FIGURES = {
 """Their names in the order of the table, with their units."""
 
 
-class Mind:
+class ScriptedAnswers:
     """The scripted model: it answers every question of the newest user message that has no answer
     in a chat yet, in words or in code."""
 
@@ -81,11 +81,11 @@ class Mind:
 
 
 @dataclass
-class Run:
+class PeerRun:
     """A bot between its peer and the model. Questions have numbers that never come again."""
 
     bot: Bot
-    mind: Mind
+    mind: ScriptedAnswers
     peer: OneBotPeer
     said_at: dict[int, float] = field(default_factory=dict)
     looked: int = 0
@@ -139,7 +139,7 @@ async def measure(bot: Bot, folder: Path, *, in_code: bool) -> dict[str, float]:
     names = [*FIGURES]
     found = dict.fromkeys(names, float("nan"))
     _keep_orphans()
-    mind = Mind(in_code=in_code)
+    mind = ScriptedAnswers(in_code=in_code)
     async with ScriptedModelServer(mind) as model:
         await bot.prepare(folder, model.base_url)
         began = time.monotonic()
@@ -148,7 +148,7 @@ async def measure(bot: Bot, folder: Path, *, in_code: bool) -> dict[str, float]:
             async with OneBotPeer("20002", bot.token, bot.url, reconnect_s=0.02) as peer:
                 await peer.wait_connected(90)
                 found[names[7]] = time.monotonic() - began
-                run = Run(bot, mind, peer)
+                run = PeerRun(bot, mind, peer)
                 mind.answered = run.answered
                 first = await run.ask(30001)
                 if await run.until_answered([first]):
@@ -164,7 +164,7 @@ async def measure(bot: Bot, folder: Path, *, in_code: bool) -> dict[str, float]:
     return found
 
 
-async def _rounds(run: Run) -> tuple[float, float, float, float, float]:
+async def _rounds(run: PeerRun) -> tuple[float, float, float, float, float]:
     numbers = []
     for group in [30003] * (ROUNDS + 1) + [30100 + each for each in range(NEW_CHATS)]:
         numbers.append(await run.ask(group))
@@ -176,7 +176,7 @@ async def _rounds(run: Run) -> tuple[float, float, float, float, float]:
     return *reply, *model, statistics.median([run.to_reply(number) for number in new])
 
 
-async def _flood(run: Run) -> float:
+async def _flood(run: PeerRun) -> float:
     many, groups = FLOOD
     began = time.monotonic()
     numbers = [await run.ask(31000 + each % groups) for each in range(many)]
@@ -185,7 +185,7 @@ async def _flood(run: Run) -> float:
     return max(run.answered_at[number] for number in numbers) - began
 
 
-async def _memory(run: Run) -> float:
+async def _memory(run: PeerRun) -> float:
     many, groups = FILLED
     for _ in range(many // groups):
         numbers = [await run.ask(32000 + each) for each in range(groups)]
@@ -194,7 +194,7 @@ async def _memory(run: Run) -> float:
     return sum(_pss_mb(process) for process in _below(_own_pid()))
 
 
-async def _kill(run: Run) -> tuple[float, float]:
+async def _kill(run: PeerRun) -> tuple[float, float]:
     run.mind.delay_s = MODEL_S
     numbers = []
     began = time.monotonic()

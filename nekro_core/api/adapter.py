@@ -15,12 +15,20 @@ from nekro_core.delivery.adapter import (
     Adapter,
     BundleLimits,
     Capabilities,
-    Confirming,
-    Doubt,
-    Editing,
-    Shown,
 )
-from nekro_core.delivery.adapter_tasks import Serving
+from nekro_core.delivery.adapter import (
+    PlatformMessage as Shown,
+)
+from nekro_core.delivery.adapter import (
+    SupportsConfirmation as Confirming,
+)
+from nekro_core.delivery.adapter import (
+    SupportsEditing as Editing,
+)
+from nekro_core.delivery.adapter import (
+    UncertainDelivery as Doubt,
+)
+from nekro_core.delivery.adapter_tasks import AdapterTasks as Serving
 from nekro_core.delivery.errors import CannotDo
 from nekro_core.delivery.host import (
     OPEN_STATES,
@@ -33,14 +41,18 @@ from nekro_core.delivery.host import (
     PluginShown,
     PluginsShown,
     Recorded,
-    ToolDesk,
     Working,
+)
+from nekro_core.delivery.host import (
+    ToolService as ToolDesk,
 )
 from nekro_core.delivery.outbound.match_delivery import judged
 from nekro_core.media.limits import PictureLimits, PictureType, VoiceFormat, VoiceLimits
 from nekro_core.store import DeliveryRow, StoreUnavailable
 from nekro_core.system.atomic_files import write_whole
-from nekro_core.system.keyed_queue import Lanes, Reading, accept_patiently
+from nekro_core.system.keyed_queue import KeyedQueue as Lanes
+from nekro_core.system.keyed_queue import Prefetch as Reading
+from nekro_core.system.keyed_queue import accept_patiently
 from nekro_core.tools.offer import ToolAnswer
 
 

@@ -1,7 +1,9 @@
 """Sending as plain functions."""
 
 from nekro_core.compat.nekro_agent.message_functions import (
-    ChatMessage,
+    LegacyChatMessage as ChatMessage,
+)
+from nekro_core.compat.nekro_agent.message_functions import (
     download_from_url,
     push_system,
     send_file,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nekro_core.chat import ChatKey, ChatMessage, Record, RunRecord, Segments
-from nekro_core.delivery.accounts import AccountBook
+from nekro_core.delivery.accounts import AccountDirectory
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.host import (
     Activity,
@@ -14,7 +14,7 @@ from nekro_core.delivery.host import (
     MediaLinker,
     OutboxActions,
     PluginsShown,
-    ToolDesk,
+    ToolService,
     TurnLog,
 )
 from nekro_core.delivery.inbound.inbox import Inbox
@@ -24,7 +24,7 @@ from nekro_core.store import Store
 from nekro_core.system.asgi import WebApplication
 
 
-class LocalHost:
+class AdapterHost:
     """Implements `Host` on a store, an inbox and the rest of delivery.
 
     ``stop`` ends a chat's running turn and says whether one ran: the agent's word, which this room
@@ -43,12 +43,12 @@ class LocalHost:
         stop: Callable[[ChatKey], Awaitable[bool]],
         busy: Callable[[ChatKey], bool],
         online: Callable[[], None],
-        desk: ToolDesk,
+        desk: ToolService,
         outbox: OutboxActions,
         pages: WebApplication,
         webhooks: WebApplication,
         links: MediaLinks,
-        accounts: AccountBook,
+        accounts: AccountDirectory,
         plugins: Callable[[], PluginsShown],
     ) -> None:
         self.data_dir = data_dir

@@ -7,32 +7,32 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from nekro_core.agent.erasure.erasure import Erasing
+from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import FILE_NAME as MARKS
-from nekro_core.agent.erasure.marks import ErasedMarks
-from nekro_core.agent.prompt.discovery import Discovery
-from nekro_core.agent.prompt.pictures import Pictures
+from nekro_core.agent.erasure.marks import ErasureMarks
+from nekro_core.agent.prompt.discovery import ToolDiscovery
+from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.session.sessions import Sessions
 from nekro_core.agent.turn.ports import Ports
-from nekro_core.app.boxes import Boxes
+from nekro_core.app.boxes import BoxServices
 from nekro_core.app.erasure import erasers
 from nekro_core.app.extensions import Extensions
-from nekro_core.app.message_io import Ways
+from nekro_core.app.message_io import MessageIO
 from nekro_core.app.settings import Settings
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels
-from nekro_core.plugins.commands.desk import CommandDesk
-from nekro_core.policy import ConductFile
+from nekro_core.plugins.commands.desk import CommandRouter
+from nekro_core.policy import PolicyFile
 from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
-from nekro_core.policy.permissions import Access
-from nekro_core.policy.resolver import Manners
+from nekro_core.policy.permissions import CommandAccess
+from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.system.secrets import kept_secret
 from nekro_core.tools.discovery import SentenceVectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answering:
+class AgentRuntime:
     """``ports`` are what the sessions work with."""
 
     ports: Ports
@@ -45,21 +45,21 @@ class Answering:
         settings: Settings,
         data: Path,
         *,
-        ways: Ways,
-        boxes: Boxes,
+        ways: MessageIO,
+        boxes: BoxServices,
         extensions: Extensions,
         model: ChatModel,
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
         """Answer until the block is left, whose end ends every turn."""
-        conduct = ConductFile(data / CONDUCT)
+        conduct = PolicyFile(data / CONDUCT)
         maibot = extensions.maibot
         async with AsyncExitStack() as stack:
             others = NamedModels(settings.nekro_models, staged=maibot.staged)
             stack.push_async_callback(others.aclose)
             staged = maibot.staged(model)
-            manners = Manners(
+            manners = PolicyResolver(
                 conduct,
                 settings.nekro_agent,
                 settings.nekro_trigger,
@@ -68,7 +68,7 @@ class Answering:
                 adapter_of=ways.store.accounts.adapter_of,
             )
             catalogue = Catalogue.load()
-            desk = CommandDesk(
+            desk = CommandRouter(
                 extensions.commands,
                 settings.commands,
                 extensions.plugins.context_for,
@@ -77,7 +77,7 @@ class Answering:
                 language=settings.nekro_agent.language,
                 keeper=ways.store.waiting,
                 wall=wall,
-                access=Access(settings.commands, conduct),
+                access=CommandAccess(settings.commands, conduct),
             )
             prompt = settings.nekro_agent.prompt
             nearness = SentenceVectors() if prompt.search_by_meaning else None
@@ -94,7 +94,7 @@ class Answering:
                 boxes=boxes.of_chats,
                 journal=ways.journal,
                 catalogue=catalogue,
-                pictures=Pictures(ways.converter, longer_side=prompt.image_pixels),
+                pictures=PromptPictures(ways.converter, longer_side=prompt.image_pixels),
                 settings=settings.nekro_agent,
                 trigger=settings.nekro_trigger,
                 manners=manners,
@@ -102,13 +102,13 @@ class Answering:
                 run_limits=settings.nekro_sandbox.limits,
                 clock=clock,
                 wall=wall,
-                discovery=Discovery(prompt.found_tools, ways.store.plugin_data, nearness),
+                discovery=ToolDiscovery(prompt.found_tools, ways.store.plugin_data, nearness),
                 hearing=ways.hearing,
             )
             older = extensions.older
-            erasing = Erasing(
+            erasing = PersonErasure(
                 ports,
-                ErasedMarks(data / MARKS, partial(kept_secret, data, "erased"), wall),
+                ErasureMarks(data / MARKS, partial(kept_secret, data, "erased"), wall),
                 media=ways.media,
                 data=data,
                 erasers=erasers(data, vectors=extensions.vectors, older=older, conduct=conduct),

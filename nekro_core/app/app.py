@@ -15,31 +15,31 @@ from typing import Any, Self
 import anyio
 
 from nekro_core.agent.session.sessions import Sessions
-from nekro_core.agent.turn.tool_service import ToolDesk
-from nekro_core.app.adapter_host import LocalHost
-from nekro_core.app.agent_runtime import Answering
-from nekro_core.app.boxes import Boxes
+from nekro_core.agent.turn.tool_service import AgentToolService
+from nekro_core.app.adapter_host import AdapterHost
+from nekro_core.app.agent_runtime import AgentRuntime
+from nekro_core.app.boxes import BoxServices
 from nekro_core.app.extensions import Extensions
-from nekro_core.app.message_io import Ways
+from nekro_core.app.message_io import MessageIO
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
-from nekro_core.delivery.accounts import AccountBook
+from nekro_core.delivery.accounts import AccountDirectory
 from nekro_core.delivery.adapter import Adapter
-from nekro_core.llm.embedded import EmbeddedModel, Progress
+from nekro_core.llm.embedded import DownloadProgress, EmbeddedModel
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.plugins.host.file_moves import settle
 from nekro_core.plugins.host.isolation.blocked_loop import loop_watched
 from nekro_core.plugins.host.registry import PluginRegistry
-from nekro_core.sandbox.preview import Preview
+from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.store import DataFolderLock
-from nekro_core.timers import Timers
+from nekro_core.timers import TimerService
 
 _BOXES_S = 1.0
 """Longest wait of a start for the first box. The check of the backend ends about when everything
 else is ready; whoever gets code in that moment would wait for it as well."""
 
-Report = Callable[[Progress], None]
+Report = Callable[[DownloadProgress], None]
 
 
 class App:
@@ -48,12 +48,12 @@ class App:
     def __init__(
         self,
         *,
-        host: LocalHost,
+        host: AdapterHost,
         sessions: Sessions,
         plugins: PluginRegistry,
         adapters: dict[str, Adapter],
-        timers: Timers,
-        boxes: Boxes,
+        timers: TimerService,
+        boxes: BoxServices,
     ) -> None:
         self.host = host
         self.plugins = plugins
@@ -72,7 +72,7 @@ class App:
         *,
         model: ChatModel | None = None,
         report: Report = lambda _: None,
-        preview: Preview | None = None,
+        preview: PreviewRegistry | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> AsyncIterator[Self]:
@@ -88,12 +88,12 @@ class App:
             stack.enter_context(DataFolderLock(data))
             settle(data)
             ways = await stack.enter_async_context(
-                Ways.open(settings, data, configuration, clock=clock, wall=wall)
+                MessageIO.open(settings, data, configuration, clock=clock, wall=wall)
             )
             watched = settings.nekro_plugin
             stack.enter_context(loop_watched(watched.blocks_s, watched.breaks_s))
             boxes = await stack.enter_async_context(
-                Boxes.open(settings, data, preview=preview, clock=clock)
+                BoxServices.open(settings, data, preview=preview, clock=clock)
             )
             if model is None:
                 model = _make_model(settings, data, report)
@@ -110,7 +110,7 @@ class App:
                 )
             )
             answering = await stack.enter_async_context(
-                Answering.open(
+                AgentRuntime.open(
                     settings,
                     data,
                     ways=ways,
@@ -121,9 +121,9 @@ class App:
                     wall=wall,
                 )
             )
-            accounts = await stack.enter_async_context(AccountBook(ways.store, data))
+            accounts = await stack.enter_async_context(AccountDirectory(ways.store, data))
             sessions = answering.sessions
-            host = LocalHost(
+            host = AdapterHost(
                 data_dir=data,
                 settings=configuration,
                 store=ways.store,
@@ -133,7 +133,7 @@ class App:
                 stop=sessions.stop,
                 busy=sessions.working,
                 online=ways.outbox.nudge,
-                desk=ToolDesk(answering.ports),
+                desk=AgentToolService(answering.ports),
                 outbox=ways.outbox.desk,
                 pages=extensions.pages,
                 webhooks=extensions.webhooks,

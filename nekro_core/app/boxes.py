@@ -12,9 +12,9 @@ from nekro_core.agent.turn.boxes import ChatBoxes
 from nekro_core.app.settings import Settings
 from nekro_core.plugins.authoring.chat_network import ChatNetwork
 from nekro_core.sandbox.egress import Egress, EgressLimits, box_environment
-from nekro_core.sandbox.egress.overrides import OverridesFile
-from nekro_core.sandbox.egress.source import LetOutBoxes
-from nekro_core.sandbox.preview import Preview
+from nekro_core.sandbox.egress.overrides import EgressOverridesFile
+from nekro_core.sandbox.egress.source import DefaultEgressSource
+from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.sandbox.supply import BoxSupply, owner_of
 
 CODE_BOX = "default"
@@ -22,13 +22,13 @@ CODE_BOX = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Boxes:
+class BoxServices:
     """``of_chats`` are those in which replies' code runs, ``for_plugins`` those that plugins
     make. ``network`` is what is fetched for the code of a chat, as its own box would. ``settled``
     waits until a box is ready, or it is known that there are none."""
 
     of_chats: ChatBoxes
-    for_plugins: LetOutBoxes
+    for_plugins: DefaultEgressSource
     network: ChatNetwork
     settled: Callable[[], Awaitable[None]]
 
@@ -39,7 +39,7 @@ class Boxes:
         settings: Settings,
         data: Path,
         *,
-        preview: Preview | None,
+        preview: PreviewRegistry | None,
         clock: Callable[[], float],
     ) -> AsyncIterator[Self]:
         """Make them ready. A machine that can have none is said in the log; the bot goes on."""
@@ -48,7 +48,7 @@ class Boxes:
             supply = await stack.enter_async_context(
                 BoxSupply.open(sandbox, clock=clock, report=_say_no_boxes, owner=owner_of(data))
             )
-            rules = OverridesFile(data / "egress.toml", sandbox.egress_rules)
+            rules = EgressOverridesFile(data / "egress.toml", sandbox.egress_rules)
             egress = await stack.enter_async_context(
                 Egress.open(
                     rules.rules,
@@ -70,7 +70,7 @@ class Boxes:
             )
             yield cls(
                 of_chats=of_chats,
-                for_plugins=LetOutBoxes(supply, egress),
+                for_plugins=DefaultEgressSource(supply, egress),
                 network=ChatNetwork(
                     rules=lambda chat: rules.rules(str(chat), CODE_BOX),
                     spend=lambda chat: egress.budget(str(chat)).spend,

@@ -11,12 +11,12 @@ import anyio
 import anyio.to_thread
 
 from nekro_core.agent.erasure.erasure import Eraser
-from nekro_core.chat.redact import SHORTEST, Forgotten
-from nekro_core.compat.nekro_agent.facts_file import KeptFile
-from nekro_core.compat.nekro_agent.host import Host as OlderHost
-from nekro_core.compat.qdrant.home import VectorHome
-from nekro_core.policy import ConductFile, bare_chat
-from nekro_core.store import Person, Traces
+from nekro_core.chat.redact import SHORTEST, RedactionTarget
+from nekro_core.compat.nekro_agent.facts_file import FactsFile
+from nekro_core.compat.nekro_agent.host import NekroAgentHost as OlderHost
+from nekro_core.compat.qdrant.home import VectorStore
+from nekro_core.policy import PolicyFile, bare_chat
+from nekro_core.store import Person, PersonTraces
 
 _COPIES = "copies"
 """Of the database, from before its upgrades: beside it."""
@@ -27,9 +27,9 @@ _TERMINAL_LOG = "chat.log"
 
 
 def erasers(
-    data: Path, *, vectors: VectorHome, older: OlderHost, conduct: ConductFile
+    data: Path, *, vectors: VectorStore, older: OlderHost, conduct: PolicyFile
 ) -> Sequence[Eraser]:
-    """All of them, for `nekro_core.agent.erasure.erasure.Erasing`."""
+    """All of them, for `nekro_core.agent.erasure.erasure.PersonErasure`."""
     return (
         partial(_from_vectors, vectors),
         partial(_from_facts, older),
@@ -42,13 +42,13 @@ def erasers(
 
 
 async def _from_vectors(
-    vectors: VectorHome, _person: Person, _traces: Traces, forgotten: Forgotten
+    vectors: VectorStore, _person: Person, _traces: PersonTraces, forgotten: RedactionTarget
 ) -> int:
     return await vectors.forget(forgotten)
 
 
 async def _from_facts(
-    older: OlderHost, person: Person, traces: Traces, forgotten: Forgotten
+    older: OlderHost, person: Person, traces: PersonTraces, forgotten: RedactionTarget
 ) -> int:
     """What existing plugins keep of users and chats and that no table is for."""
     chats = {str(chat_key) for chat_key in traces.private}
@@ -62,7 +62,7 @@ async def _from_facts(
     return gone
 
 
-def _drop(facts: KeptFile, keys: set[str]) -> int:
+def _drop(facts: FactsFile, keys: set[str]) -> int:
     known = keys & facts.all().keys()
     for key in known:
         facts.drop(key)
@@ -70,7 +70,7 @@ def _drop(facts: KeptFile, keys: set[str]) -> int:
 
 
 async def _from_conduct(
-    conduct: ConductFile, person: Person, traces: Traces, _forgotten: Forgotten
+    conduct: PolicyFile, person: Person, traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
     """Who is ignored stays so: else whoever is forgotten would be let in again."""
     gone = 0
@@ -84,7 +84,7 @@ async def _from_conduct(
 
 
 async def _from_stickers(
-    folder: Path, _person: Person, traces: Traces, _forgotten: Forgotten
+    folder: Path, _person: Person, traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
     """Pictures that a plugin has kept among its stickers (`nekro_core.compat.maibot`): by what is
     in them, which is all that is known."""
@@ -101,7 +101,7 @@ async def _from_stickers(
 
 
 async def _from_copies(
-    folder: Path, _person: Person, _traces: Traces, _forgotten: Forgotten
+    folder: Path, _person: Person, _traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
     """Whole copies of the database, of an older layout: all that was said is in them."""
     if not await anyio.Path(folder).exists():
@@ -112,7 +112,7 @@ async def _from_copies(
 
 
 async def _from_terminal_log(
-    path: Path, person: Person, _traces: Traces, _forgotten: Forgotten
+    path: Path, person: Person, _traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
     log = anyio.Path(path)
     if len(person.user_id) < SHORTEST or not await log.exists():
@@ -125,7 +125,9 @@ async def _from_terminal_log(
     return 1
 
 
-async def _from_mail(folder: Path, _person: Person, traces: Traces, _forgotten: Forgotten) -> int:
+async def _from_mail(
+    folder: Path, _person: Person, traces: PersonTraces, _forgotten: RedactionTarget
+) -> int:
     gone = 0
     for chat_key in traces.private:
         path = anyio.Path(folder / f"{chat_key.file_name}.json")

@@ -8,25 +8,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from nekro_core.app.boxes import Boxes
-from nekro_core.app.message_io import Ways
+from nekro_core.app.boxes import BoxServices
+from nekro_core.app.message_io import MessageIO
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
 from nekro_core.compat.maibot import MaiBotHost, MaiBotPorts
-from nekro_core.compat.nekro_agent.host import Host as OlderHost
+from nekro_core.compat.nekro_agent.host import NekroAgentHost as OlderHost
 from nekro_core.compat.nekro_agent.host import hosted
 from nekro_core.compat.nekro_agent.imports import provided_names
-from nekro_core.compat.qdrant.home import VectorHome
+from nekro_core.compat.qdrant.home import VectorStore
 from nekro_core.llm.model import ChatModel
-from nekro_core.plugins.authoring.chat_network import PluginFetcher, PluginMedia
+from nekro_core.plugins.authoring.chat_network import PluginFetcher, PluginMediaKeeper
 from nekro_core.plugins.authoring.commands import Command, CommandFamily
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.plugins.authoring.web import PluginRouter, Webhook
-from nekro_core.plugins.commands.book import CommandBook
+from nekro_core.plugins.commands.book import CommandRegistry
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.plugins.models.endpoints import PluginModels
-from nekro_core.plugins.models.metered import Ledger
-from nekro_core.plugins.tasks.interrupted import KeptTasks
+from nekro_core.plugins.models.metered import UsageLedger
+from nekro_core.plugins.tasks.interrupted import RunningTaskRecords
 from nekro_core.plugins.tasks.runner import TaskRunner
 from nekro_core.plugins.web.pages import PluginPages
 from nekro_core.plugins.web.webhooks import Webhooks
@@ -42,10 +42,10 @@ class Extensions:
     """The plugins that are loaded, and where what they register is found."""
 
     plugins: PluginRegistry
-    commands: CommandBook
+    commands: CommandRegistry
     pages: PluginPages
     webhooks: Webhooks
-    vectors: VectorHome
+    vectors: VectorStore
     older: OlderHost
     maibot: MaiBotHost
 
@@ -57,8 +57,8 @@ class Extensions:
         configuration: Mapping[str, Any],
         data: Path,
         *,
-        ways: Ways,
-        boxes: Boxes,
+        ways: MessageIO,
+        boxes: BoxServices,
         model: ChatModel,
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
@@ -68,7 +68,7 @@ class Extensions:
         """
         store, outbox = ways.store, ways.outbox
         async with AsyncExitStack() as stack:
-            vectors = VectorHome(data / "vectors")
+            vectors = VectorStore(data / "vectors")
             stack.push_async_callback(vectors.aclose)
             older = _older_host(settings, data, ways)
             stack.enter_context(provided_names())
@@ -103,7 +103,7 @@ class Extensions:
                     )
                 )
             )
-            commands = CommandBook(settings.nekro_plugin.order)
+            commands = CommandRegistry(settings.nekro_plugin.order)
             pages, webhooks = PluginPages(), Webhooks(partial(kept_secret, data, "webhooks"))
             plugins = await stack.enter_async_context(
                 PluginRegistry.open(
@@ -139,10 +139,10 @@ async def _open_services(
     settings: Settings,
     data: Path,
     *,
-    ways: Ways,
-    boxes: Boxes,
+    ways: MessageIO,
+    boxes: BoxServices,
     model: ChatModel,
-    vectors: VectorHome,
+    vectors: VectorStore,
     older: OlderHost,
     wall: Callable[[], float],
 ) -> AsyncIterator[Services]:
@@ -151,7 +151,7 @@ async def _open_services(
         speaker = open_speaker(settings.nekro_speech)
         stack.push_async_callback(speaker.aclose)
         models = PluginModels(
-            model, settings.nekro_llm, settings.nekro_models, Ledger(store.model_uses, wall)
+            model, settings.nekro_llm, settings.nekro_models, UsageLedger(store.model_uses, wall)
         )
         stack.push_async_callback(models.aclose)
         packages = bounds.shelf(data)
@@ -159,7 +159,7 @@ async def _open_services(
         yield Services(
             outgoing=ways.outbox,
             journal=ways.journal,
-            media=PluginMedia(ways.media, boxes.network),
+            media=PluginMediaKeeper(ways.media, boxes.network),
             plugin_data=store.plugin_data,
             speaker=speaker,
             data_dir=data,
@@ -177,11 +177,11 @@ async def _open_services(
             timers=ways.timers,
             models=models,
             vectors=vectors,
-            tasks=TaskRunner(KeptTasks(store.waiting, wall=wall)),
+            tasks=TaskRunner(RunningTaskRecords(store.waiting, wall=wall)),
         )
 
 
-def _older_host(settings: Settings, data: Path, ways: Ways) -> OlderHost:
+def _older_host(settings: Settings, data: Path, ways: MessageIO) -> OlderHost:
     return OlderHost(
         store=ways.store,
         llm=settings.nekro_llm,

@@ -16,7 +16,7 @@ CONNECTION_REFUSED = "A connection is refused: %d are open."
 _TOO_LARGE = b"HTTP/1.1 431 Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
-class BoundedHttp(HttpToolsProtocol):
+class LimitedHttpProtocol(HttpToolsProtocol):
     """To be named as ``http`` in `uvicorn.Config`. A WebSocket's request is bounded like any."""
 
     most_head_bytes: ClassVar[int] = 64 * 1024
@@ -67,7 +67,7 @@ class BoundedHttp(HttpToolsProtocol):
         silent = [
             (each.silent_since, each)
             for each in others
-            if isinstance(each, BoundedHttp) and each.silent_since is not None
+            if isinstance(each, LimitedHttpProtocol) and each.silent_since is not None
         ]
         if silent:
             min(silent, key=lambda found: found[0])[1].transport.abort()

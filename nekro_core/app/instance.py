@@ -17,7 +17,7 @@ NOTE = "running.json"
 """Under the data folder, while a bot runs."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class InstanceInfo(msgspec.Struct, frozen=True):
     """Where a running bot answers, and the token of its HTTP API."""
 
     pid: int
@@ -59,9 +59,9 @@ def _why_taken(host: str, port: int, error: OSError) -> str:
 
 
 @contextmanager
-def kept_note(data_dir: Path, host: str, port: int, token: str) -> Iterator[Place]:
+def kept_note(data_dir: Path, host: str, port: int, token: str) -> Iterator[InstanceInfo]:
     """Write down where the bot answers, for `nekro chat` and for scripts; gone when it ends."""
-    place = Place(pid=os.getpid(), port=port, address=_address(host, port), token=token)
+    place = InstanceInfo(pid=os.getpid(), port=port, address=_address(host, port), token=token)
     path = data_dir / NOTE
     # The token is in it: nobody else may read it, not even for a moment.
     write_whole(path, msgspec.json.encode(place))
@@ -71,15 +71,15 @@ def kept_note(data_dir: Path, host: str, port: int, token: str) -> Iterator[Plac
         path.unlink(missing_ok=True)
 
 
-def read_note(data_dir: Path) -> Place | None:
+def read_note(data_dir: Path) -> InstanceInfo | None:
     """What the last bot of this data folder wrote down; one that was killed left its note."""
     try:
-        return msgspec.json.decode((data_dir / NOTE).read_bytes(), type=Place)
+        return msgspec.json.decode((data_dir / NOTE).read_bytes(), type=InstanceInfo)
     except (FileNotFoundError, msgspec.MsgspecError):
         return None
 
 
-def where_it_runs(data_dir: Path) -> Place | None:
+def where_it_runs(data_dir: Path) -> InstanceInfo | None:
     """Where the bot of this data folder answers, if one runs and is ready."""
     place = read_note(data_dir)
     return place if place and data_folder_in_use(data_dir) else None

@@ -33,7 +33,7 @@ _ONCE_IN_S = 60.0
 _QUIET = ("httpx", "httpx2", "httpcore", "openai", "aiosqlite", "tortoise", "websockets")
 
 
-class SeldomOfVisitors(logging.Filter):
+class VisitorLogThrottle(logging.Filter):
     """Lets what visitors do wrong through as a warning, once a minute for each kind, with how many
     there were since; all else as it is."""
 
@@ -60,7 +60,7 @@ class SeldomOfVisitors(logging.Filter):
         return True
 
 
-class Redactor:
+class RedactingStream:
     """A text stream that passes everything on but the secrets that it was told."""
 
     def __init__(self, out: TextIO) -> None:
@@ -89,14 +89,14 @@ class Redactor:
         return self._out.isatty()
 
 
-def open_log(written: Mapping[str, str]) -> Redactor:
+def open_log(written: Mapping[str, str]) -> RedactingStream:
     """Send everything that logs, NoneBot and the standard library too, to stdout.
 
     ``written`` are the settings as they stand in files and environment: NoneBot prints its whole
     configuration at DEBUG. The process's one log is replaced, so this is for the gateway alone.
     Raises `SettingsError` for a ``LOG_LEVEL`` that there is not.
     """
-    redactor = Redactor(sys.stdout)
+    redactor = RedactingStream(sys.stdout)
     redactor.hide(value for name, value in written.items() if value and SECRET_NAME.search(name))
     redactor.hide(secret for value in written.values() for secret in _inner_secrets(value))
     logger.remove()
@@ -115,7 +115,7 @@ def open_log(written: Mapping[str, str]) -> Redactor:
     server = logging.getLogger("uvicorn.error")
     server.setLevel(logging.WARNING)  # else each page that is opened is two lines, with its ids
     server.addFilter(_is_no_end)
-    server.addFilter(SeldomOfVisitors())
+    server.addFilter(VisitorLogThrottle())
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
     return redactor

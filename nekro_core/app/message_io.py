@@ -15,30 +15,30 @@ from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.adapter import Adapter
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.inbound.journal import ChatJournal
-from nekro_core.delivery.inbound.voice_transcriber import Hearing
+from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.delivery.media.fetch import Fetcher
-from nekro_core.delivery.media.fetch_policy import PlatformReach
-from nekro_core.delivery.media.fitter import Fitting
+from nekro_core.delivery.media.fetch_policy import PlatformFetchPolicy
+from nekro_core.delivery.media.fitter import MediaFitter
 from nekro_core.delivery.media.links import MediaLinks
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.outbox import Outbox
-from nekro_core.delivery.retention import Tidying
+from nekro_core.delivery.retention import RetentionLoop
 from nekro_core.delivery.settings import MediaSettings
-from nekro_core.media.converter import Converter
+from nekro_core.media.converter import MediaConverter
 from nekro_core.speech.choose import open_transcriber
 from nekro_core.store import Store
 from nekro_core.system.secrets import kept_secret
-from nekro_core.timers import Timers
+from nekro_core.timers import TimerService
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ways:
+class MessageIO:
     """Where messages come in, are kept and go out. ``adapters`` are the platforms by name; one may
     be added later."""
 
     store: Store
     activity: Broadcast
-    converter: Converter
+    converter: MediaConverter
     fetcher: Fetcher
     media: MediaStore
     links: MediaLinks
@@ -46,8 +46,8 @@ class Ways:
     adapters: dict[str, Adapter]
     outbox: Outbox
     journal: ChatJournal
-    hearing: Hearing
-    timers: Timers
+    hearing: VoiceTranscriber
+    timers: TimerService
 
     @classmethod
     @asynccontextmanager
@@ -68,7 +68,7 @@ class Ways:
                 Store.open(settings.database_url, settings.nekro_store, clock=wall)
             )
             activity = Broadcast()
-            converter = await stack.enter_async_context(Converter())
+            converter = await stack.enter_async_context(MediaConverter())
             fetcher = Fetcher(delivery.media, _platform_reach(delivery.media, configuration))
             media = await stack.enter_async_context(
                 MediaStore(data, delivery.media, converter, fetcher)
@@ -82,22 +82,22 @@ class Ways:
                 clock=wall,
             )
             adapters: dict[str, Adapter] = {}
-            fitting = Fitting(media, converter, links)
+            fitting = MediaFitter(media, converter, links)
             outbox = await stack.enter_async_context(
                 Outbox(
                     store, adapters, activity, delivery, media=media, fitting=fitting, clock=wall
                 )
             )
             keep = settings.nekro_store.keep
-            await stack.enter_async_context(Tidying.open(store, media, keep, wall=wall))
+            await stack.enter_async_context(RetentionLoop.open(store, media, keep, wall=wall))
             transcriber = open_transcriber(heard)
             if transcriber is not None:
                 stack.push_async_callback(transcriber.aclose)
             hearing = await stack.enter_async_context(
-                Hearing(store, activity, media, converter, transcriber, heard)
+                VoiceTranscriber(store, activity, media, converter, transcriber, heard)
             )
             timers = await stack.enter_async_context(
-                Timers.open(
+                TimerService.open(
                     store,
                     inbox,
                     settings.nekro_timer,
@@ -124,13 +124,15 @@ class Ways:
 _WS_PORT = re.compile(r"(wss?)://(?:\[[^\]]*\]|[^/:?#\s\"']*)(?::(\d{1,5}))?")
 
 
-def _platform_reach(settings: MediaSettings, configuration: Mapping[str, Any]) -> PlatformReach:
+def _platform_reach(
+    settings: MediaSettings, configuration: Mapping[str, Any]
+) -> PlatformFetchPolicy:
     """What received media may be fetched from. Says in the log what entries of the older form, a
     host without a port, are to become."""
     urls = [configuration.get(name) or "" for name in ("onebot_v11_ws_urls", "onebot_ws_urls")]
     found = _WS_PORT.finditer(str(urls))
     ports = {int(match[2] or (443 if match[1] == "wss" else 80)) for match in found}
-    reach = PlatformReach(settings.private_hosts, old_ports=ports)
+    reach = PlatformFetchPolicy(settings.private_hosts, old_ports=ports)
     for host in reach.bare:
         shown = f"[{host}]" if ":" in host else host
         logger.warning(

@@ -3,7 +3,7 @@
 import time
 from typing import TextIO
 
-from nekro_core.llm.embedded import Progress
+from nekro_core.llm.embedded import DownloadProgress
 
 _REDRAW_S = 0.2
 _LOG_S = 10.0
@@ -18,7 +18,7 @@ class ProgressLine:
         self._what = ""
         self._shown_at = 0.0
 
-    def report(self, progress: Progress) -> None:
+    def report(self, progress: DownloadProgress) -> None:
         """Show it, unless the last was a moment ago."""
         now = time.monotonic()
         pause = _REDRAW_S if self._live else _LOG_S

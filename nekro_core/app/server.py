@@ -29,8 +29,8 @@ from nonebot.drivers import ASGIMixin, Driver
 
 from nekro_core.api.adapter import AdapterFactory, Page
 from nekro_core.app import App, Report
-from nekro_core.app.http_limits import BoundedHttp
-from nekro_core.app.instance import Place, PortTaken, kept_note, listen
+from nekro_core.app.http_limits import LimitedHttpProtocol
+from nekro_core.app.instance import InstanceInfo, PortTaken, kept_note, listen
 from nekro_core.app.logs import kept_secrets, open_log
 from nekro_core.app.progress import ProgressLine
 from nekro_core.app.settings import Settings, SettingsError, adapter_settings, written_settings
@@ -38,7 +38,7 @@ from nekro_core.chat.catalogue import Catalogue
 from nekro_core.delivery.media.links import MOUNTED
 from nekro_core.llm.embedded import WeightsError, ensure_weights
 from nekro_core.plugins.host.builtin import builtin_adapters, load_adapter
-from nekro_core.sandbox.preview import Preview
+from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.sandbox.preview.front import PreviewFront
 from nekro_core.store import DataFolderLock, StoreError, StoreUnavailable
 
@@ -54,7 +54,7 @@ SWITCH_S = 0.0005
 come at every step of a message's way on which something else computes or imports in a thread: four
 steps took 57 ms at the median, with this 6."""
 
-Announce = Callable[[Place, str], None]
+Announce = Callable[[InstanceInfo, str], None]
 """Told once the bot answers: where, and the one-time link of its page (empty without a page)."""
 
 
@@ -119,7 +119,7 @@ def _remedy(error: Exception) -> str:
     return ""
 
 
-def _announce(place: Place, link: str) -> None:
+def _announce(place: InstanceInfo, link: str) -> None:
     say = f"\nThe bot answers at {place.address}\n"
     if link:
         say += f"Open this once to log in:\n\n    {link}\n\n"
@@ -127,7 +127,7 @@ def _announce(place: Place, link: str) -> None:
     sys.stderr.flush()
 
 
-class Ending:
+class ShutdownSignals:
     """What SIGTERM and SIGINT do: the first ends the bot in order, a second one at once."""
 
     def __init__(self, scope: anyio.CancelScope) -> None:
@@ -152,13 +152,13 @@ class Ending:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[Ending]:
+def _ended_by_signals() -> Iterator[ShutdownSignals]:
     """Take both signals for the length of the bot. uvicorn would raise SIGTERM again after its own
     end, which kills the process before the `App` has closed."""
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGTERM, signal.SIGINT)
     with anyio.CancelScope() as scope:
-        ending = Ending(scope)
+        ending = ShutdownSignals(scope)
         for number in numbers:
             loop.add_signal_handler(number, ending.ask, number)
         try:
@@ -168,7 +168,9 @@ def _ended_by_signals() -> Iterator[Ending]:
                 loop.remove_signal_handler(number)
 
 
-async def serve(settings: Settings, ending: Ending, *, report: Report, announce: Announce) -> None:
+async def serve(
+    settings: Settings, ending: ShutdownSignals, *, report: Report, announce: Announce
+) -> None:
     """Run the bot until it is asked to end.
 
     ``report`` is told of downloads, ``announce`` where the bot can be reached once it answers.
@@ -190,7 +192,7 @@ async def serve(settings: Settings, ending: Ending, *, report: Report, announce:
         # The page calls the bot what people call it, unless the operator says otherwise.
         configuration = {"web_bot_name": settings.nekro_agent.names[0]} | driver.config.model_dump()
         configuration["nekro_platforms"] = settings.nekro_platforms
-        preview = Preview(settings.nekro_preview, port)
+        preview = PreviewRegistry(settings.nekro_preview, port)
         makers = adapter_makers(configuration)
         async with App.open(settings, configuration, report=report, preview=preview) as app:
             # What goes wrong in here is raised outside, where no task group wraps it.
@@ -202,7 +204,7 @@ async def serve(settings: Settings, ending: Ending, *, report: Report, announce:
                     PreviewFront(driver.asgi, preview, Catalogue.load().say),
                     log_config=None,
                     access_log=False,
-                    http=BoundedHttp,
+                    http=LimitedHttpProtocol,
                     **settings.nekro_web.options(),
                     **{"timeout_graceful_shutdown": GRACEFUL_SHUTDOWN_S, **options},
                 )
@@ -219,7 +221,7 @@ async def serve(settings: Settings, ending: Ending, *, report: Report, announce:
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
+class AdapterMaker:
     """What makes one adapter, and what it asks of the web server."""
 
     name: str
@@ -227,7 +229,7 @@ class Maker:
     options: Mapping[str, Any]
 
 
-def adapter_makers(settings: Mapping[str, Any]) -> list[Maker]:
+def adapter_makers(settings: Mapping[str, Any]) -> list[AdapterMaker]:
     """Import every built-in adapter that the settings want."""
     found = []
     for name in builtin_adapters():
@@ -236,11 +238,11 @@ def adapter_makers(settings: Mapping[str, Any]) -> list[Maker]:
         several: Callable[[Mapping[str, Any]], Mapping[str, AdapterFactory]] | None
         several = getattr(module, "factories", None)
         makes = several(settings) if several is not None else {name: module.create}
-        found += [Maker(each, create, options) for each, create in makes.items()]
+        found += [AdapterMaker(each, create, options) for each, create in makes.items()]
     return found
 
 
-def add_adapters(app: App, driver: Driver, makers: Iterable[Maker]) -> dict[str, Any]:
+def add_adapters(app: App, driver: Driver, makers: Iterable[AdapterMaker]) -> dict[str, Any]:
     """Make every adapter; one that cannot be run safely is named in the log and left out.
 
     Returns what they ask of the web server.
@@ -270,7 +272,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take none: they are `Ending`'s."""
+        """Take none: they are `ShutdownSignals`'s."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -18,7 +18,7 @@ _MARKUP = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class At:
+class AtMention:
     """One mention; ``user_id`` is the platform's, or ``all``."""
 
     user_id: str
@@ -31,14 +31,16 @@ class At:
         return f"[@id:{self.user_id}{named}@]"
 
 
-def split_at_markup(text: str) -> Iterator[str | At]:
+def split_at_markup(text: str) -> Iterator[str | AtMention]:
     """The pieces of a text between its mentions, and the mentions; empty pieces are left out."""
     end = 0
     for found in _MARKUP.finditer(text):
         if found.start() > end:
             yield text[end : found.start()]
         user_id = found["id"]
-        yield At("all" if user_id.lower() == "all" else user_id, (found["name"] or "").strip())
+        yield AtMention(
+            "all" if user_id.lower() == "all" else user_id, (found["name"] or "").strip()
+        )
         end = found.end()
     if end < len(text):
         yield text[end:]

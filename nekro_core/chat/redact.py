@@ -28,7 +28,7 @@ an id for certain."""
 
 
 @dataclass(frozen=True)
-class Forgotten:
+class RedactionTarget:
     """Who is to be forgotten: every spelling of the id, and the ids of what they wrote."""
 
     ids: frozenset[str]

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import anyio
 import httpx
 
-from nekro_core.app.instance import Place, read_note, where_it_runs
+from nekro_core.app.instance import InstanceInfo, read_note, where_it_runs
 from nekro_core.app.settings import Settings
 
 _START_S = 900.0
@@ -60,7 +60,9 @@ async def talk(
         return await converse(place, room=room, speaker=speaker, lines=lines, out=out)
 
 
-async def converse(place: Place, *, room: str, speaker: str, lines: TextIO, out: TextIO) -> int:
+async def converse(
+    place: InstanceInfo, *, room: str, speaker: str, lines: TextIO, out: TextIO
+) -> int:
     """The same with a bot that runs."""
     room_path = quote(f"group_{room}" if room else f"private_{speaker}", safe="")
     async with httpx.AsyncClient(
@@ -192,7 +194,7 @@ async def bot_at_hand(
     *,
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
-) -> AsyncIterator[Place | None]:
+) -> AsyncIterator[InstanceInfo | None]:
     """The bot that runs, or one that is started for as long; ``out`` is told of that. Nothing where
     it does not start. ``environment`` and the working ``folder`` are this process's own, or what
     that bot shall have."""

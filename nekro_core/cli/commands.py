@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from nekro_core.app.logs import Redactor, kept_secrets
+from nekro_core.app.logs import RedactingStream, kept_secrets
 from nekro_core.app.progress import ProgressLine
 from nekro_core.app.settings import Settings
 from nekro_core.cli import accounts, outbox
@@ -25,7 +25,7 @@ async def _chat(options: argparse.Namespace) -> int:
 async def _doctor(_: argparse.Namespace) -> int:
     settings = Settings.load()
     # What is shown here is pasted into bug reports, and a server's error may quote a key.
-    out = Redactor(sys.stdout)
+    out = RedactingStream(sys.stdout)
     out.hide([*settings.secrets(), *kept_secrets(settings.nekro_data_dir)])
     marks = {True: "ok  ", False: "FAIL", None: "    "}
     bad = 0
@@ -73,11 +73,11 @@ async def _mcp(options: argparse.Namespace) -> int:
 
 async def _sandbox(options: argparse.Namespace) -> int:
     from nekro_core.sandbox.docker import build  # noqa: PLC0415 - its packages are slow to import
-    from nekro_core.sandbox.docker.engine import Engine  # noqa: PLC0415 - as above
+    from nekro_core.sandbox.docker.engine import DockerEngine  # noqa: PLC0415 - as above
 
     engine = None
     try:
-        engine = await Engine.connect(Settings.load().nekro_sandbox.docker_host, build=True)
+        engine = await DockerEngine.connect(Settings.load().nekro_sandbox.docker_host, build=True)
         if options.base:
             image = await build.build_on(engine, options.name, options.base, print)
         elif options.root:

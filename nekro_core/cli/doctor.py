@@ -26,13 +26,13 @@ from nekro_core.llm.model import ChatRequest, ModelError, PromptMessage
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.media.errors import MediaError
 from nekro_core.media.self_check import within_reach
-from nekro_core.policy import ConductBook
+from nekro_core.policy import PolicyOverrides
 from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
 from nekro_core.sandbox.backends import make_backends
 from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.speech.choose import open_speaker, open_transcriber
 from nekro_core.speech.speaker import SpeechError
-from nekro_core.speech.wav import Sound, write_wav
+from nekro_core.speech.wav import PcmSound, write_wav
 from nekro_core.store import DataFolderInUse, DataFolderLock, Store, StoreError
 from nekro_core.system.confinement.bpf import MACHINES
 
@@ -94,7 +94,7 @@ def code_stream() -> Finding:
 def _files_of_operators(data: Path) -> Iterator[Finding]:
     """Files that a running bot reads again: while one cannot be read, its last words count."""
     readers: Mapping[str, Callable[[Path], object]] = {
-        CONDUCT: lambda path: ConductBook.parse(path.read_text("utf-8")),
+        CONDUCT: lambda path: PolicyOverrides.parse(path.read_text("utf-8")),
         ACCOUNTS: read_names,
     }
     for name, read in readers.items():
@@ -269,7 +269,7 @@ async def _hearing(settings: Settings) -> list[Finding]:
         seen = "what people say in voices is not written down"
         remedy = "name an endpoint: NEKRO_SPEECH__TRANSCRIBER__BASE_URL"
         return [*findings, Finding(area="hearing", ok=None, seen=seen, remedy=remedy)]
-    silence = write_wav(Sound(bytes(32_000), 16_000))
+    silence = write_wav(PcmSound(bytes(32_000), 16_000))
     try:
         await transcriber.transcribe(silence)
     except SpeechError as error:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import httpx
 
-from nekro_core.app.instance import Place, where_it_runs
+from nekro_core.app.instance import InstanceInfo, where_it_runs
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey, ChatKeyError, DeliveryState, plain_text
 from nekro_core.delivery.host import OPEN_STATES
@@ -41,7 +41,7 @@ async def run(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _at_the_bot(place: Place, options: argparse.Namespace) -> list[str]:
+async def _at_the_bot(place: InstanceInfo, options: argparse.Namespace) -> list[str]:
     async with httpx.AsyncClient(
         base_url=f"{place.address}/api/v1",
         headers={"Authorization": f"Bearer {place.token}"},

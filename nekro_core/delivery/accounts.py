@@ -20,8 +20,8 @@ import msgspec
 from loguru import logger
 
 from nekro_core.chat import ChatKeyError
-from nekro_core.store import Conflict, Store, StoreError
-from nekro_core.system.atomic_files import FollowedFile, write_whole
+from nekro_core.store import Store, StoreError, UniqueConflict
+from nekro_core.system.atomic_files import WatchedFile, write_whole
 from nekro_core.system.background_tasks import own_tasks
 
 FILE_NAME = "accounts.toml"
@@ -39,12 +39,12 @@ class ListedAccount(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class AccountBook:
+class AccountDirectory:
     """Gives accounts their instances. An async context manager, which follows the file."""
 
     def __init__(self, store: Store, data: Path) -> None:
         self._store = store
-        self._file = FollowedFile(data / FILE_NAME)
+        self._file = WatchedFile(data / FILE_NAME)
         self._list = data / LIST_NAME
         self._names: dict[tuple[str, str], str] = {}
         self._problems: dict[tuple[str, str], str] = {}
@@ -93,7 +93,7 @@ class AccountBook:
             try:
                 if await self._store.accounts.assign(adapter, account, name):
                     logger.info("account {} of {} is {!r} from now on", account, adapter, name)
-            except (Conflict, ChatKeyError) as error:
+            except (UniqueConflict, ChatKeyError) as error:
                 logger.error("{}: {}", self._file.path, error)
                 self._problems[adapter, account] = str(error)
             except StoreError as error:

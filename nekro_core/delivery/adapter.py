@@ -26,7 +26,7 @@ class Capabilities:
     bounds the characters of one call, ``caption_length`` those of a call that has a picture;
     ``measure`` counts them as the platform does, one for each at least. ``images_per_call`` bounds
     pictures. ``edit_every_s`` says that a
-    sent message can be changed, so often at most; the adapter is then `Editing`.
+    sent message can be changed, so often at most; the adapter is then `SupportsEditing`.
 
     ``voice`` and ``picture`` say what those have to be like; without, they go out as they are.
     ``file_bytes`` bounds a file (or video): a larger one becomes a link where the operator has
@@ -78,7 +78,7 @@ class Adapter(Protocol):
 
 
 @runtime_checkable
-class Editing(Adapter, Protocol):
+class SupportsEditing(Adapter, Protocol):
     """An adapter whose platform lets sent messages be changed."""
 
     async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
@@ -87,7 +87,7 @@ class Editing(Adapter, Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
+class UncertainDelivery:
     """A call of which nobody knows whether it arrived, and what tells its message from others.
 
     ``since`` is when it was asked for, in seconds since 1970 by our own clock, which need not be
@@ -103,7 +103,7 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class PlatformMessage:
     """A message as the platform shows it now. ``own`` is one of the account that was asked."""
 
     message_id: str
@@ -113,10 +113,10 @@ class Shown:
 
 
 @runtime_checkable
-class Confirming(Adapter, Protocol):
+class SupportsConfirmation(Adapter, Protocol):
     """An adapter whose platform can be asked later whether a message arrived."""
 
-    async def confirm(self, doubt: Doubt) -> Receipt:
+    async def confirm(self, doubt: UncertainDelivery) -> Receipt:
         """What became of a call whose outcome is unknown; sends nothing that could be seen twice.
 
         ``sent``, with the message's id: it is there. ``rejected``: it is not, as far as the

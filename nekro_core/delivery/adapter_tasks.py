@@ -7,7 +7,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 
-class Serving:
+class AdapterTasks:
     """The tasks of an adapter, which end with it.
 
     ``serve`` is entered with a task group of the adapter's own. When the adapter is closed it is

@@ -67,7 +67,7 @@ class MediaLinker(Protocol):
         Empty where there is neither, or the medium is none that we keep."""
 
 
-class ToolDesk(Protocol):
+class ToolService(Protocol):
     """The bot's tools for programs that the operator lets in."""
 
     async def tools(self, chat_key: ChatKey | None) -> tuple[OfferedTool, ...]:
@@ -81,7 +81,7 @@ class ToolDesk(Protocol):
 
 class OutboxActions(Protocol):
     """What an operator sees of the messages that go out, and may do about them
-    (`nekro_core.delivery.outbound.admin.OutboxDesk`)."""
+    (`nekro_core.delivery.outbound.admin.OutboxAdmin`)."""
 
     async def listed(
         self,
@@ -103,7 +103,7 @@ class OutboxActions(Protocol):
 
 
 class TurnLog(Protocol):
-    """What an operator sees of what the bot did (`nekro_core.store.turn_log.TurnLog`)."""
+    """What an operator sees of what the bot did (`nekro_core.store.turn_log.TurnRowLog`)."""
 
     async def newest(
         self, *, chat_key: ChatKey | None = None, before: int = 0, limit: int = 50
@@ -149,7 +149,7 @@ class Host(Protocol):
     """NoneBot's configuration, lower-case names."""
     media: MediaKeeper
     links: MediaLinker
-    desk: ToolDesk
+    desk: ToolService
     outbox: OutboxActions
     turns: TurnLog
     pages: WebApplication

@@ -8,7 +8,7 @@ from typing import Protocol, Self
 import anyio
 from loguru import logger
 
-from nekro_core.store import KeepSettings, Store, StoreError
+from nekro_core.store import RetentionSettings, Store, StoreError
 from nekro_core.system.background_tasks import own_tasks
 
 DAY_S = 86_400.0
@@ -18,25 +18,30 @@ _FIRST_S = 300.0
 """How long after the start the first round begins: a start has other things to do."""
 
 
-class Media(Protocol):
+class ExpiringMedia(Protocol):
     """What is needed of `nekro_core.delivery.media.store.MediaStore`."""
 
     async def tidy(self, now: float) -> int:
         """Let old files go; how many those were."""
 
 
-class Slice(Protocol):
-    """A method of `nekro_core.store.retention.Retention`."""
+class RetentionStep(Protocol):
+    """A method of `nekro_core.store.retention.RowRetention`."""
 
     def __call__(self, *, before: float, after: int = 0) -> Awaitable[int]:
         """Take a slice away and say where to go on."""
 
 
-class Tidying:
+class RetentionLoop:
     """``wall`` counts seconds since 1970."""
 
     def __init__(
-        self, store: Store, media: Media, settings: KeepSettings, *, wall: Callable[[], float]
+        self,
+        store: Store,
+        media: ExpiringMedia,
+        settings: RetentionSettings,
+        *,
+        wall: Callable[[], float],
     ) -> None:
         self._store = store
         self._media = media
@@ -46,7 +51,12 @@ class Tidying:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, store: Store, media: Media, settings: KeepSettings, *, wall: Callable[[], float]
+        cls,
+        store: Store,
+        media: ExpiringMedia,
+        settings: RetentionSettings,
+        *,
+        wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
         """At work until the block is left."""
         tidying = cls(store, media, settings, wall=wall)
@@ -81,7 +91,7 @@ class Tidying:
         heard = await self._store.retention.newest_heard()
         return min(self._wall(), heard + DAY_S)
 
-    async def _all_of(self, take: Slice, now: float, days: float) -> None:
+    async def _all_of(self, take: RetentionStep, now: float, days: float) -> None:
         if not days:
             return
         further = partial(take, before=now - days * DAY_S)

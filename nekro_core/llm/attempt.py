@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from nekro_core.llm.events import Cost
-from nekro_core.llm.function_calls import CallAssembly
-from nekro_core.llm.model import ChatRequest, ModelError, Usage
+from nekro_core.llm.events import UsageEvent
+from nekro_core.llm.function_calls import FunctionCallAssembler
+from nekro_core.llm.model import ChatRequest, ModelError, RequestUsage
 from nekro_core.llm.tokens import estimate_prompt, estimate_tokens
 
 _CHARACTERS_PER_TOKEN = 16
@@ -22,17 +22,17 @@ class AttemptFailed(Exception):
 
 
 @dataclass(slots=True)
-class Attempt:
+class RequestAttempt:
     """The account of one try. ``reason`` is the provider's word for why the reply ended, ``done``
     whether its mark of the end has come."""
 
     request: ChatRequest
     words: list[str] = field(default_factory=list)
-    calls: CallAssembly = field(default_factory=CallAssembly)
+    calls: FunctionCallAssembler = field(default_factory=FunctionCallAssembler)
     call_characters: int = 0
     characters: int = 0
     thought_characters: int = 0
-    cost: Cost | None = None
+    cost: UsageEvent | None = None
     reason: str = ""
     done: bool = False
 
@@ -48,16 +48,16 @@ class Attempt:
         taken = self.characters + self.thought_characters + self.call_characters
         return max(0, bound - taken)
 
-    def usage(self) -> Usage:
+    def usage(self) -> RequestUsage:
         """The provider's count, or an estimate."""
         if self.cost:
-            return Usage(
+            return RequestUsage(
                 prompt_tokens=self.cost.prompt_tokens,
                 completion_tokens=self.cost.completion_tokens,
                 cached_tokens=self.cost.cached_tokens,
             )
         unseen = round((self.thought_characters + self.call_characters) / 3.5)
-        return Usage(
+        return RequestUsage(
             prompt_tokens=estimate_prompt(self.request),
             completion_tokens=estimate_tokens("".join(self.words)) + unseen,
             estimated=True,

@@ -15,8 +15,8 @@ import anyio
 import httpx2
 
 from nekro_core import __version__
-from nekro_core.llm.attempt import Attempt, AttemptFailed
-from nekro_core.llm.events import Done, Event, StreamGarbled, parse_chunk, read_events
+from nekro_core.llm.attempt import AttemptFailed, RequestAttempt
+from nekro_core.llm.events import DoneEvent, Event, StreamDecodeError, parse_chunk, read_events
 from nekro_core.llm.failures import Redactor, describe, retry_after
 from nekro_core.llm.model import ModelUnreachable, ReplyBroken, RequestRejected
 from nekro_core.llm.settings import LLMSettings
@@ -56,7 +56,7 @@ class _Declined(Exception):
         super().__init__(said or f"status {self.status} without a word")
 
 
-class Endpoint:
+class ModelEndpoint:
     """Connections to one address, or to a Unix ``socket``."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Endpoint:
         await self._client.aclose()
 
     async def events(
-        self, fields: dict[str, Any], attempt: Attempt, deadline: float
+        self, fields: dict[str, Any], attempt: RequestAttempt, deadline: float
     ) -> AsyncGenerator[Event, None]:
         """The events of one response, each awaited no longer than the settings allow.
 
@@ -115,7 +115,7 @@ class Endpoint:
                     if event is None:
                         return
                     yield event
-        except (TimeoutError, _Declined, *_UNREACHABLE, StreamGarbled) as error:
+        except (TimeoutError, _Declined, *_UNREACHABLE, StreamDecodeError) as error:
             if attempt.reason or attempt.done:
                 return
             raise self._explain(error, attempt) from error
@@ -131,7 +131,7 @@ class Endpoint:
         finally:
             await response.aclose()
 
-    def _patience(self, attempt: Attempt, begin_by: float, deadline: float) -> float:
+    def _patience(self, attempt: RequestAttempt, begin_by: float, deadline: float) -> float:
         """Seconds for which the next event is awaited."""
         if attempt.done:
             return _AFTER_DONE_S
@@ -141,7 +141,7 @@ class Endpoint:
             return min(self._settings.between_tokens_s, deadline - self._clock())
         return begin_by - self._clock()
 
-    def _explain(self, error: Exception, attempt: Attempt) -> AttemptFailed:
+    def _explain(self, error: Exception, attempt: RequestAttempt) -> AttemptFailed:
         host = self._host
         if isinstance(error, _Declined):
             described, again = describe(
@@ -152,7 +152,7 @@ class Endpoint:
                 retry_after_s=error.retry_after_s,
             )
             return AttemptFailed(described, again=again)
-        if isinstance(error, StreamGarbled):
+        if isinstance(error, StreamDecodeError):
             what = f"{host} sent what is no reply: {self._redact(str(error))}"
         elif isinstance(error, TimeoutError):
             what = f"{host} was silent for too long"
@@ -171,7 +171,7 @@ async def _read_bounded(chunks: AsyncIterator[bytes]) -> bytes:
     async for chunk in chunks:
         body += chunk
         if len(body) > _MAX_BODY:
-            raise StreamGarbled(f"a body of more than {_MAX_BODY} bytes")
+            raise StreamDecodeError(f"a body of more than {_MAX_BODY} bytes")
     return bytes(body)
 
 
@@ -195,4 +195,4 @@ async def _whole_reply(kind: str, body: bytes) -> AsyncIterator[Event]:
                 choice["delta"] = choice.pop("message")
     for event in parse_chunk(reply):
         yield event
-    yield Done()
+    yield DoneEvent()

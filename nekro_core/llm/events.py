@@ -11,46 +11,46 @@ from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from nekro_core.llm.function_calls import CallPiece
+from nekro_core.llm.function_calls import FunctionCallDelta
 
 MAX_LINE = 4_000_000
 """Longest line in characters: a whole reply of 1 MB fits, an endless line does not fill memory."""
 
 
-class StreamGarbled(Exception):
+class StreamDecodeError(Exception):
     """What arrived is no event stream of JSON objects."""
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class ContentEvent:
     """More of the reply."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Thought:
+class ReasoningEvent:
     """More of what the model thinks before it replies."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusalEvent:
     """The model says in so many words that it declines."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class FinishEvent:
     """The reply ended, with the provider's own word for the reason."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class UsageEvent:
     """Tokens as the provider counted them."""
 
     prompt_tokens: int
@@ -59,24 +59,33 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ErrorEvent:
     """The provider reports an error inside the stream."""
 
     body: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class DoneEvent:
     """The ``[DONE]`` mark."""
 
 
-Event = Words | Thought | CallPiece | Refusal | Stopped | Cost | Failure | Done
+Event = (
+    ContentEvent
+    | ReasoningEvent
+    | FunctionCallDelta
+    | RefusalEvent
+    | FinishEvent
+    | UsageEvent
+    | ErrorEvent
+    | DoneEvent
+)
 
 
 async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:
-    """Events from the bytes of a response, which is read to its end; nothing follows `Done`.
+    """Events from the bytes of a response, which is read to its end; nothing follows `DoneEvent`.
 
-    Raises `StreamGarbled`.
+    Raises `StreamDecodeError`.
     """
     done = False
     async for line in _lines(chunks):
@@ -86,15 +95,15 @@ async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:
         data = value.strip()
         if data == "[DONE]":
             done = True
-            yield Done()
+            yield DoneEvent()
         if done or not data:
             continue
         try:
             chunk = json.loads(data)
         except ValueError:
-            raise StreamGarbled(f"expected JSON, got {data[:80]!r}") from None
+            raise StreamDecodeError(f"expected JSON, got {data[:80]!r}") from None
         if not isinstance(chunk, dict):
-            raise StreamGarbled(f"expected a JSON object, got {data[:80]!r}")
+            raise StreamDecodeError(f"expected a JSON object, got {data[:80]!r}")
         for event in parse_chunk(chunk):
             yield event
 
@@ -102,19 +111,19 @@ async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:
 def parse_chunk(chunk: dict[str, Any]) -> list[Event]:
     """The events of one chunk, in order: failure, words, calls, stop, cost."""
     if error := chunk.get("error"):
-        return [Failure(error)]
+        return [ErrorEvent(error)]
     events: list[Event] = []
     choices = chunk.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     if isinstance(choice, dict):
         if error := choice.get("error"):
-            return [Failure(error)]
+            return [ErrorEvent(error)]
         delta = choice.get("delta")
         if isinstance(delta, dict):
             events += _parse_delta(delta)
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
-            events.append(Stopped(reason))
+            events.append(FinishEvent(reason))
     usage = chunk.get("usage")
     if isinstance(usage, dict) and (cost := _parse_usage(usage)):
         events.append(cost)
@@ -127,11 +136,11 @@ def _parse_delta(delta: dict[str, Any]) -> list[Event]:
     for name in ("reasoning_content", "reasoning"):
         thought = delta.get(name)
         if isinstance(thought, str) and thought:
-            events.append(Thought(thought))
+            events.append(ReasoningEvent(thought))
             break
     refusal = delta.get("refusal")
     if isinstance(refusal, str) and refusal:
-        events.append(Refusal(refusal))
+        events.append(RefusalEvent(refusal))
     content = delta.get("content")
     if isinstance(content, list):  # Mistral sends parts
         content = "".join(
@@ -140,21 +149,21 @@ def _parse_delta(delta: dict[str, Any]) -> list[Event]:
             if isinstance(part, dict) and isinstance(part.get("text"), str)
         )
     if isinstance(content, str) and content:
-        events.append(Words(content))
+        events.append(ContentEvent(content))
     calls = delta.get("tool_calls")
     if isinstance(calls, list):
         events += [_parse_call(call) for call in calls if isinstance(call, dict)]
     return events
 
 
-def _parse_call(call: dict[str, Any]) -> CallPiece:
+def _parse_call(call: dict[str, Any]) -> FunctionCallDelta:
     index, call_id = call.get("index"), call.get("id")
     function = call.get("function")
     if not isinstance(function, dict):
         function = {}
     name, arguments = function.get("name"), function.get("arguments")
     whole = isinstance(arguments, dict)
-    return CallPiece(
+    return FunctionCallDelta(
         index=index if _is_count(index) else None,
         call_id=call_id if isinstance(call_id, str) else "",
         name=name if isinstance(name, str) else "",
@@ -169,7 +178,7 @@ def _parse_call(call: dict[str, Any]) -> CallPiece:
     )
 
 
-def _parse_usage(usage: dict[str, Any]) -> Cost | None:
+def _parse_usage(usage: dict[str, Any]) -> UsageEvent | None:
     prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
     if not _is_count(prompt) or not _is_count(completion) or prompt + completion == 0:
         return None
@@ -177,7 +186,7 @@ def _parse_usage(usage: dict[str, Any]) -> Cost | None:
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
     if not _is_count(cached):
         cached = usage.get("prompt_cache_hit_tokens")  # DeepSeek's name
-    return Cost(prompt, completion, min(cached, prompt) if _is_count(cached) else 0)
+    return UsageEvent(prompt, completion, min(cached, prompt) if _is_count(cached) else 0)
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
@@ -199,6 +208,6 @@ async def _lines(chunks: AsyncIterable[bytes]) -> AsyncIterator[str]:
         pieces.append(rest)
         length += len(rest)
         if length > MAX_LINE:
-            raise StreamGarbled(f"a line of more than {MAX_LINE} characters")
+            raise StreamDecodeError(f"a line of more than {MAX_LINE} characters")
     if pieces and (line := "".join(pieces)):
         yield line

@@ -19,12 +19,12 @@ _SHOWN = 200
 """Characters of unreadable arguments that the problem quotes."""
 
 
-class TooManyCalls(Exception):
+class TooManyFunctionCalls(Exception):
     """A reply with more than `MAX_CALLS`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallPiece:
+class FunctionCallDelta:
     """A piece of a call, as one chunk has it. What it does not say is ``None`` or empty."""
 
     index: int | None = None
@@ -50,15 +50,15 @@ class _Begun:
         return "".join(self.arguments)
 
 
-class CallAssembly:
+class FunctionCallAssembler:
     """The calls of one reply."""
 
     def __init__(self) -> None:
         self._begun: list[_Begun] = []
         self._last: _Begun | None = None
 
-    def feed(self, piece: CallPiece) -> None:
-        """Take a piece. Raises `TooManyCalls`."""
+    def feed(self, piece: FunctionCallDelta) -> None:
+        """Take a piece. Raises `TooManyFunctionCalls`."""
         call = self._call_of(piece)
         self._last = call
         call.call_id = call.call_id or piece.call_id
@@ -98,7 +98,7 @@ class CallAssembly:
             )
         return tuple(calls)
 
-    def _call_of(self, piece: CallPiece) -> _Begun:
+    def _call_of(self, piece: FunctionCallDelta) -> _Begun:
         """The call that a piece belongs to, a new one where it belongs to none."""
         for call in self._begun:
             if piece.index is not None:
@@ -113,7 +113,7 @@ class CallAssembly:
         if piece.index is None and not piece.call_id and not piece.name and self._last:
             return self._last
         if len(self._begun) == MAX_CALLS:
-            raise TooManyCalls(f"a reply with more than {MAX_CALLS} function calls")
+            raise TooManyFunctionCalls(f"a reply with more than {MAX_CALLS} function calls")
         call = _Begun(piece.index, piece.call_id)
         self._begun.append(call)
         return call

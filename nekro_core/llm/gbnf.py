@@ -20,14 +20,14 @@ class GrammarError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class LiteralText:
     """Exactly these characters."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Chars:
+class CharacterRange:
     """One character of (or, negated, outside) inclusive ranges of code points."""
 
     ranges: tuple[tuple[str, str], ...]
@@ -35,21 +35,21 @@ class Chars:
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class SequenceRule:
     """One after another."""
 
     parts: tuple["Rule", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChoiceRule:
     """One of these."""
 
     options: tuple["Rule", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class RepeatRule:
     """The same again, ``least`` to ``most`` times."""
 
     rule: "Rule"
@@ -58,30 +58,30 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Ref:
+class RuleRef:
     """A rule by its name."""
 
     name: str
 
 
-Rule = Text | Chars | Sequence | Choice | Repeat | Ref
+Rule = LiteralText | CharacterRange | SequenceRule | ChoiceRule | RepeatRule | RuleRef
 
 
 def seq(*parts: Rule | str) -> Rule:
     """One after another; a plain string stands for itself."""
-    rules = tuple(Text(part) if isinstance(part, str) else part for part in parts)
-    return rules[0] if len(rules) == 1 else Sequence(rules)
+    rules = tuple(LiteralText(part) if isinstance(part, str) else part for part in parts)
+    return rules[0] if len(rules) == 1 else SequenceRule(rules)
 
 
 def choice(*options: Rule | str) -> Rule:
     """One of these; a plain string stands for itself."""
-    rules = tuple(Text(option) if isinstance(option, str) else option for option in options)
-    return rules[0] if len(rules) == 1 else Choice(rules)
+    rules = tuple(LiteralText(option) if isinstance(option, str) else option for option in options)
+    return rules[0] if len(rules) == 1 else ChoiceRule(rules)
 
 
 def optional(rule: Rule | str) -> Rule:
     """The rule or nothing."""
-    return Repeat(seq(rule), 0, 1)
+    return RepeatRule(seq(rule), 0, 1)
 
 
 def render(rules: Mapping[str, Rule]) -> str:
@@ -96,19 +96,19 @@ def render(rules: Mapping[str, Rule]) -> str:
 
 def _render(rule: Rule, rules: Mapping[str, Rule]) -> str:
     match rule:
-        case Text():
+        case LiteralText():
             return '"' + "".join(map(_escape, rule.text)) + '"'
-        case Chars():
+        case CharacterRange():
             spans = "".join(
                 _escape(first) if first == last else f"{_escape(first)}-{_escape(last)}"
                 for first, last in rule.ranges
             )
             return f"[{'^' if rule.negated else ''}{spans}]"
-        case Sequence():
+        case SequenceRule():
             return "(" + " ".join(_render(part, rules) for part in rule.parts) + ")"
-        case Choice():
+        case ChoiceRule():
             return "(" + " | ".join(_render(option, rules) for option in rule.options) + ")"
-        case Repeat():
+        case RepeatRule():
             if not 0 <= rule.least <= rule.most <= MAX_REPEAT:
                 raise GrammarError(
                     f"repetition {rule.least} to {rule.most}: expected 0 to {MAX_REPEAT}"
@@ -117,7 +117,7 @@ def _render(rule: Rule, rules: Mapping[str, Rule]) -> str:
             if (rule.least, rule.most) == (0, 1):
                 return f"({body})?"
             return f"({body}){{{rule.least},{rule.most}}}"
-        case Ref():
+        case RuleRef():
             if rule.name not in rules:
                 raise GrammarError(f"rule {rule.name!r} is used but not given")
             return rule.name

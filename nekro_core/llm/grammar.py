@@ -11,7 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from nekro_core.llm.gbnf import Chars, Ref, Repeat, Rule, Text, choice, optional, render, seq
+from nekro_core.llm.gbnf import (
+    CharacterRange,
+    LiteralText,
+    RepeatRule,
+    Rule,
+    RuleRef,
+    choice,
+    optional,
+    render,
+    seq,
+)
 from nekro_core.tools.names import NamedTool
 from nekro_core.tools.tool import Parameter
 
@@ -26,20 +36,20 @@ MAX_ITEMS = 24
 MAX_DEPTH = 6
 """Nesting of schemas; anything deeper is written as a plain scalar."""
 
-_DIGITS = Chars((("0", "9"),))
-_POSITIVE = seq(Chars((("1", "9"),)), Repeat(_DIGITS, 0, 8))
+_DIGITS = CharacterRange((("0", "9"),))
+_POSITIVE = seq(CharacterRange((("1", "9"),)), RepeatRule(_DIGITS, 0, 8))
 _QUOTE, _BACKSLASH = ('"', '"'), ("\\", "\\")
 _CONTROLS = (("\x00", "\x1f"), ("\x7f", "\x9f"), ("\u2028", "\u2029"))
 _SHARED: Mapping[str, Rule] = {
     "char": choice(
-        Chars((_QUOTE, _BACKSLASH, *_CONTROLS), negated=True),
-        seq("\\", Chars((("n", "n"), _QUOTE, _BACKSLASH))),
+        CharacterRange((_QUOTE, _BACKSLASH, *_CONTROLS), negated=True),
+        seq("\\", CharacterRange((("n", "n"), _QUOTE, _BACKSLASH))),
     ),
     "natural": choice("0", _POSITIVE),
-    "decimal": seq(Ref("natural"), optional(seq(".", Repeat(_DIGITS, 1, 6)))),
+    "decimal": seq(RuleRef("natural"), optional(seq(".", RepeatRule(_DIGITS, 1, 6)))),
     "scalar": choice(
-        seq('"', Repeat(Ref("char"), 1, MAX_INNER_TEXT), '"'),
-        seq(optional("-"), Ref("decimal")),
+        seq('"', RepeatRule(RuleRef("char"), 1, MAX_INNER_TEXT), '"'),
+        seq(optional("-"), RuleRef("decimal")),
         "True",
         "False",
         "None",
@@ -57,8 +67,8 @@ def call_rules(tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS) -> dic
     if not tools:
         raise ValueError("a grammar of calls needs at least one tool")
     rules: dict[str, Rule] = {
-        "root": seq(Ref("call"), Repeat(seq("\n", Ref("call")), 0, max_calls - 1)),
-        "call": choice(*(Ref(f"call-{number}") for number in range(len(tools)))),
+        "root": seq(RuleRef("call"), RepeatRule(seq("\n", RuleRef("call")), 0, max_calls - 1)),
+        "call": choice(*(RuleRef(f"call-{number}") for number in range(len(tools)))),
     }
     for number, named in enumerate(tools):
         arguments = _Arguments(f"call-{number}", named.tool.parameters)
@@ -90,15 +100,15 @@ class _Arguments:
 
     def _from(self, place: int, written: _Written) -> Rule:
         if place == len(self._parameters):
-            return Text("")
+            return LiteralText("")
         name = f"{self._prefix}-{written.value}{place}"
         if name not in self.rules:
             self.rules[name] = choice(*self._options(place, written))
-        return Ref(name)
+        return RuleRef(name)
 
     def _options(self, place: int, written: _Written) -> Iterator[Rule]:
         parameter = self._parameters[place]
-        value = Ref(f"{self._prefix}-v{place}")
+        value = RuleRef(f"{self._prefix}-v{place}")
         comma = ", " if written in (_Written.POSITIONAL, _Written.NAMED) else ""
         if written in (_Written.NOTHING, _Written.POSITIONAL) and not parameter.keyword_only:
             yield seq(comma, value, self._from(place + 1, _Written.POSITIONAL))
@@ -121,18 +131,18 @@ class _Values:
         self._definitions: Mapping[str, Any] = schema.get("$defs", {})
         self.rules: dict[str, Rule] = {}
         # Its name is taken first: those of its parts are counted from it.
-        self.rules[name] = Text("")
+        self.rules[name] = LiteralText("")
         self.rules[name] = self._rule(schema, 0, MAX_TEXT)
 
     def _rule(self, schema: Mapping[str, Any], depth: int, longest: int) -> Rule:
         """Python literals of the values that a JSON Schema describes."""
         if depth > MAX_DEPTH:
-            return Ref("scalar")
+            return RuleRef("scalar")
         if "$ref" in schema:
             name = str(schema["$ref"]).rpartition("/")[2]
             return self._rule(self._definitions.get(name, {}), depth + 1, longest)
         if "const" in schema:
-            return Text(_literal(schema["const"]))
+            return LiteralText(_literal(schema["const"]))
         if "enum" in schema:
             return choice(*map(_literal, schema["enum"]))
         options = schema.get("anyOf") or schema.get("oneOf")
@@ -149,20 +159,20 @@ class _Values:
                 # A small model that writes "" has lost its thread.
                 return self._text(min(max(schema.get("minLength", 1), 1), most), most)
             case "integer":
-                return _POSITIVE if _least(schema) >= 1 else seq(_sign(schema), Ref("natural"))
+                return _POSITIVE if _least(schema) >= 1 else seq(_sign(schema), RuleRef("natural"))
             case "number":
-                return seq(_sign(schema), Ref("decimal"))
+                return seq(_sign(schema), RuleRef("decimal"))
             case "boolean":
                 return choice("True", "False")
             case "null":
-                return Text("None")
+                return LiteralText("None")
             case "array":
                 return self._array(schema, depth)
             case "object":
                 return self._object(schema, depth)
             case _:
-                scalars = self._listed(Ref("scalar"), 0, MAX_ITEMS)
-                return choice(Ref("scalar"), seq("[", scalars, "]"))
+                scalars = self._listed(RuleRef("scalar"), 0, MAX_ITEMS)
+                return choice(RuleRef("scalar"), seq("[", scalars, "]"))
 
     def _array(self, schema: Mapping[str, Any], depth: int) -> Rule:
         if items := schema.get("prefixItems"):
@@ -186,24 +196,24 @@ class _Values:
         return seq("{", self._listed(pair, 1, MAX_ITEMS), "}")
 
     def _text(self, least: int, most: int) -> Rule:
-        return self._apart(seq('"', Repeat(Ref("char"), least, most), '"'))
+        return self._apart(seq('"', RepeatRule(RuleRef("char"), least, most), '"'))
 
     def _listed(self, item: Rule, least: int, most: int) -> Rule:
         """``least`` to ``most`` items with commas between."""
         if most == 0:
-            return Text("")
-        more = Repeat(self._apart(seq(", ", item)), max(least - 1, 0), most - 1)
+            return LiteralText("")
+        more = RepeatRule(self._apart(seq(", ", item)), max(least - 1, 0), most - 1)
         filled = self._apart(seq(item, more))
         return filled if least else optional(filled)
 
     def _apart(self, rule: Rule) -> Rule:
         name = f"{self._name}-{len(self.rules)}"
         self.rules[name] = rule
-        return Ref(name)
+        return RuleRef(name)
 
 
 def _sign(schema: Mapping[str, Any]) -> Rule:
-    return Text("") if _least(schema) >= 0 else optional("-")
+    return LiteralText("") if _least(schema) >= 0 else optional("-")
 
 
 def _least(schema: Mapping[str, Any]) -> float:

@@ -155,7 +155,7 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class RequestUsage:
     """What the request cost, in tokens. ``estimated`` where the provider did not say."""
 
     prompt_tokens: int
@@ -173,7 +173,7 @@ class Price:
     completion: float = 0.0
     cached: float | None = None
 
-    def of(self, usage: Usage) -> float:
+    def of(self, usage: RequestUsage) -> float:
         """What a request cost."""
         cached = min(usage.cached_tokens, usage.prompt_tokens)
         read = self.prompt if self.cached is None else self.cached
@@ -182,13 +182,13 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class ReplyFinished:
     """The reply is over: ``stop``, or ``length`` where a limit cut it."""
 
     reason: Literal["stop", "length"]
 
 
-Delta = TextDelta | FunctionCall | Usage | Finished
+Delta = TextDelta | FunctionCall | RequestUsage | ReplyFinished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,8 +217,8 @@ class ChatModel(Protocol):
     def stream(self, request: ChatRequest) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
         """Ask; the reply arrives as deltas. Leaving the context closes the request at once.
 
-        Calls of functions arrive whole, after the words and before the `Usage`, each once. Those of
-        a reply that was cut arrive too, the last of them with a ``problem``.
+        Calls of functions arrive whole, after the words and before the `RequestUsage`, each once.
+        Those of a reply that was cut arrive too, the last of them with a ``problem``.
         Retries happen inside and only before the first delta. Raises the tree above.
         """
 

@@ -11,21 +11,30 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
-from nekro_core.llm.attempt import Attempt, AttemptFailed
+from nekro_core.llm.attempt import AttemptFailed, RequestAttempt
 from nekro_core.llm.dialect import Dialect, encode_request
-from nekro_core.llm.endpoint import Endpoint
-from nekro_core.llm.events import Cost, Done, Event, Failure, Refusal, Stopped, Thought, Words
+from nekro_core.llm.endpoint import ModelEndpoint
+from nekro_core.llm.events import (
+    ContentEvent,
+    DoneEvent,
+    ErrorEvent,
+    Event,
+    FinishEvent,
+    ReasoningEvent,
+    RefusalEvent,
+    UsageEvent,
+)
 from nekro_core.llm.failures import Redactor, describe, status_of
-from nekro_core.llm.function_calls import CallPiece, TooManyCalls
+from nekro_core.llm.function_calls import FunctionCallDelta, TooManyCalls
 from nekro_core.llm.model import (
     ChatRequest,
     Delta,
-    Finished,
     ModelError,
     ModelProfile,
     ModelRefused,
     ModelUnreachable,
     ReplyBroken,
+    ReplyFinished,
     RequestRejected,
     TextDelta,
 )
@@ -42,8 +51,8 @@ _FILTER_REASONS = frozenset({"content_filter", "refusal", "safety", "sensitive"}
 class OpenAIChatModel:
     """A `ChatModel` over HTTP.
 
-    The last deltas of a reply are its calls, `Usage` and `Finished`. Where the provider sends no
-    usage (or refuses the field that asks for it) it is estimated and marked. A reply that breaks
+    The last deltas of a reply are its calls, `Usage` and `ReplyFinished`. Where the provider sends
+    no usage (or refuses the field that asks for it) it is estimated and marked. A reply that breaks
     off yields calls and `Usage` before it raises `ReplyBroken`. Thoughts are counted but are no
     part of the reply.
 
@@ -82,7 +91,7 @@ class OpenAIChatModel:
         self._redact = Redactor(settings.api_key.get_secret_value())
         self._dialect = Dialect()
         self._lock = anyio.Lock()
-        self._endpoint: Endpoint | None = None
+        self._endpoint: ModelEndpoint | None = None
 
     @property
     def profile(self) -> ModelProfile:
@@ -93,7 +102,7 @@ class OpenAIChatModel:
         """Make the client. The provider keeps what it has read by itself."""
         await self.connect()
 
-    async def connect(self) -> Endpoint:
+    async def connect(self) -> ModelEndpoint:
         """Make the client, where that has not happened: 0.1 s of work (certificates), done in a
         thread. The first request does it; who has time before may.
         """
@@ -102,7 +111,7 @@ class OpenAIChatModel:
         async with self._lock:
             if self._endpoint is None:
                 self._endpoint = await anyio.to_thread.run_sync(
-                    Endpoint, self._settings, self._redact, self._socket, self._clock
+                    ModelEndpoint, self._settings, self._redact, self._socket, self._clock
                 )
             return self._endpoint
 
@@ -154,9 +163,9 @@ class OpenAIChatModel:
         return float(max(asked, wished) + wished * self._jitter())
 
     async def _try(
-        self, endpoint: Endpoint, request: ChatRequest, dialect: Dialect, deadline: float
+        self, endpoint: ModelEndpoint, request: ChatRequest, dialect: Dialect, deadline: float
     ) -> AsyncGenerator[Delta, None]:
-        attempt = Attempt(request)
+        attempt = RequestAttempt(request)
         thoughts = ThoughtFilter()
         fields = encode_request(request, self._profile, dialect, self._settings.extra_body)
         async with aclosing(endpoint.events(fields, attempt, deadline)) as events:
@@ -189,45 +198,45 @@ class OpenAIChatModel:
                     ModelRefused(f"the provider's filter stopped the reply ({attempt.reason})"),
                     begun=attempt.begun,
                 )
-            yield Finished("length" if limited else "stop")
+            yield ReplyFinished("length" if limited else "stop")
             if attempt.done:
                 async for _ in events:
                     pass  # a body read to its end leaves its connection for the next request
 
-    def _take(self, event: Event, attempt: Attempt, thoughts: ThoughtFilter) -> str:
+    def _take(self, event: Event, attempt: RequestAttempt, thoughts: ThoughtFilter) -> str:
         """Note an event; the words of the reply that it brings."""
         match event:
-            case Words(words):
+            case ContentEvent(words):
                 text = thoughts.feed(words)[: attempt.room]
                 attempt.characters += len(words)
                 attempt.words.append(text)
                 return text
-            case CallPiece():
+            case FunctionCallDelta():
                 self._take_piece(event, attempt)
-            case Thought(words):
+            case ReasoningEvent(words):
                 attempt.thought_characters += len(words)
-            case Refusal(words):
+            case RefusalEvent(words):
                 raise AttemptFailed(
                     ModelRefused(f"the model declines: {self._redact(words)}"), begun=attempt.begun
                 )
-            case Failure(body):
+            case ErrorEvent(body):
                 raise self._failed_inside(body, attempt)
-            case Stopped(reason):
+            case FinishEvent(reason):
                 attempt.reason = reason
-            case Cost():
+            case UsageEvent():
                 attempt.cost = event
-            case Done():
+            case DoneEvent():
                 attempt.done = True
         return ""
 
-    def _take_piece(self, piece: CallPiece, attempt: Attempt) -> None:
+    def _take_piece(self, piece: FunctionCallDelta, attempt: RequestAttempt) -> None:
         attempt.call_characters += len(piece.name) + len(piece.arguments)
         try:
             attempt.calls.feed(piece)
         except TooManyCalls as error:
             raise AttemptFailed(ReplyBroken(str(error)), begun=True) from error
 
-    def _require_end(self, attempt: Attempt) -> None:
+    def _require_end(self, attempt: RequestAttempt) -> None:
         """A reply must say that it is over; one that merely ceases was cut somewhere on the way."""
         if attempt.reason != "error" and (attempt.reason or attempt.done):
             return
@@ -238,7 +247,7 @@ class OpenAIChatModel:
             ModelUnreachable(f"{host} closed the connection without a reply"), again=True
         )
 
-    def _failed_inside(self, body: Any, attempt: Attempt) -> AttemptFailed:
+    def _failed_inside(self, body: Any, attempt: RequestAttempt) -> AttemptFailed:
         error, again = describe(status_of(body), body, "an error without a message", self._redact)
         if attempt.begun:
             return AttemptFailed(ReplyBroken(f"the reply broke off: {error}"), begun=True)

@@ -19,13 +19,13 @@ from nekro_core.llm.modalities import adapt_to_senses
 from nekro_core.llm.model import (
     ChatRequest,
     Delta,
-    Finished,
     FunctionCall,
     ModelError,
     ModelProfile,
+    ReplyFinished,
     RequestRejected,
+    RequestUsage,
     TextDelta,
-    Usage,
 )
 from nekro_core.llm.tokens import estimate_usage
 
@@ -33,7 +33,7 @@ _PIECE = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scripted:
+class ScriptedAnswer:
     """A reply in full detail. ``chunks`` are its words as they arrive; a number among them is a
     pause in seconds, a `ModelError` is raised at its place. ``calls`` follow the words. Without a
     ``usage`` one is estimated.
@@ -42,10 +42,10 @@ class Scripted:
     chunks: Iterable[str | float | ModelError] | AsyncIterable[str | float | ModelError] = ()
     calls: Sequence[FunctionCall] = ()
     reason: Literal["stop", "length"] = "stop"
-    usage: Usage | None = None
+    usage: RequestUsage | None = None
 
 
-ScriptedReply = str | ModelError | AsyncIterable[str] | Scripted
+ScriptedReply = str | ModelError | AsyncIterable[str] | ScriptedAnswer
 """A whole text (which arrives in pieces of 12 characters), an error, chunks as they come (an async
 generator may wait for events of the test between them), or every detail."""
 
@@ -106,8 +106,8 @@ class ScriptedModel:
 
     async def _deltas(self, request: ChatRequest) -> AsyncGenerator[Delta, None]:
         reply = self._answer(request)
-        if not isinstance(reply, Scripted):
-            reply = Scripted(chunks=_chunks_of(reply))
+        if not isinstance(reply, ScriptedAnswer):
+            reply = ScriptedAnswer(chunks=_chunks_of(reply))
         said: list[str] = []
         async for chunk in _each(reply.chunks):
             match chunk:
@@ -122,7 +122,7 @@ class ScriptedModel:
             said.append(call.written)
             yield call
         yield reply.usage or estimate_usage(request, "".join(said))
-        yield Finished(reply.reason)
+        yield ReplyFinished(reply.reason)
 
 
 def _chunks_of(

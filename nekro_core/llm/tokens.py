@@ -4,7 +4,7 @@ import json
 import math
 import re
 
-from nekro_core.llm.model import AudioPart, ChatRequest, Function, ImagePart, TextPart, Usage
+from nekro_core.llm.model import AudioPart, ChatRequest, Function, ImagePart, RequestUsage, TextPart
 
 _WIDE = re.compile(r"[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
                    r"\U00020000-\U0003ffff]")  # fmt: skip
@@ -54,9 +54,9 @@ def estimate_prompt(request: ChatRequest) -> int:
     return total
 
 
-def estimate_usage(request: ChatRequest, reply: str) -> Usage:
+def estimate_usage(request: ChatRequest, reply: str) -> RequestUsage:
     """What ``request`` and the ``reply`` so far cost, as an estimate."""
-    return Usage(
+    return RequestUsage(
         prompt_tokens=estimate_prompt(request),
         completion_tokens=estimate_tokens(reply),
         estimated=True,

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from nekro_core.media.errors import CodecMissing, Unusable
+from nekro_core.media.errors import CodecMissing, UnusableMedia
 
 MOST_OUT = 64 * 1024 * 1024
 """Bytes that a child may answer: ten minutes of sound at 48 kHz are 58 MB."""
@@ -11,15 +11,16 @@ _MOST_WORDS = 300
 
 
 def read_answer(answer: bytes) -> tuple[dict[str, Any], bytes]:
-    """Its fields and its bytes. Raises `Unusable`, also for half an answer, and `CodecMissing`."""
+    """Its fields and its bytes. Raises `UnusableMedia`, also for half an answer, and
+    `CodecMissing`."""
     head, _, made = answer.partition(b"\n")
     fields = _fields(head)
     if fields is None or fields.get("length") != len(made) or len(answer) > MOST_OUT:
-        raise Unusable("the decoder gave up on it: it is damaged, or made to do harm")
+        raise UnusableMedia("the decoder gave up on it: it is damaged, or made to do harm")
     if missing := fields.get("missing"):
         raise CodecMissing(str(missing)[:_MOST_WORDS])
     if unusable := fields.get("unusable"):
-        raise Unusable(str(unusable)[:_MOST_WORDS])
+        raise UnusableMedia(str(unusable)[:_MOST_WORDS])
     return fields, made
 
 

@@ -14,7 +14,7 @@ from anyio.abc import Process
 
 import nekro_core
 from nekro_core.media.child_answer import MOST_OUT, read_answer
-from nekro_core.media.errors import MediaError, Unusable
+from nekro_core.media.errors import MediaError, UnusableMedia
 from nekro_core.system.child_processes import may_die
 from nekro_core.system.confinement.child import MEMORY
 
@@ -27,15 +27,15 @@ async def run_confined(
     """What a child made of ``data``: its fields and its bytes.
 
     ``module`` is run as a program in this Python with a bare environment; it calls `serve_once`.
-    It has ``seconds`` of processor time and twice that of the clock. Raises `Unusable`, also where
-    the child dies or takes too long, and `CodecMissing`.
+    It has ``seconds`` of processor time and twice that of the clock. Raises `UnusableMedia`, also
+    where the child dies or takes too long, and `CodecMissing`.
     """
     line = json.dumps({**request, "memory": MEMORY, "seconds": seconds}).encode()
     try:
         with anyio.fail_after(2 * seconds):
             answer = await _exchange(module, line + b"\n" + data)
     except TimeoutError:
-        raise Unusable(f"it could not be converted within {2 * seconds} s") from None
+        raise UnusableMedia(f"it could not be converted within {2 * seconds} s") from None
     except OSError as error:
         raise MediaError(f"no process can be started to convert it: {error}") from error
     return read_answer(answer)

@@ -10,7 +10,7 @@ from typing import Any, Self
 from anyio import CapacityLimiter
 
 from nekro_core.media.confined_process import run_confined
-from nekro_core.media.errors import Unusable
+from nekro_core.media.errors import UnusableMedia
 from nekro_core.media.fork_server import ForkServer
 from nekro_core.media.limits import PictureLimits, VoiceFormat
 from nekro_core.media.plain_wav import plain_wav_seconds
@@ -47,7 +47,7 @@ class Picture:
     mime: str
 
 
-class Converter:
+class MediaConverter:
     """Looks at voices and pictures and makes others of them, each in a child process of its own
     that is bounded in time, memory and reach. ``at_once`` children at most of each kind; who comes
     later waits. An async context manager where pictures are given to it.
@@ -77,7 +77,7 @@ class Converter:
         max_seconds: float = LONGEST_VOICE_S,
     ) -> Sound:
         """The sound in another format. ``mime`` is what the bytes are, not what they are called;
-        of a video it is the sound track. Raises `Unusable` and `CodecMissing`."""
+        of a video it is the sound track. Raises `UnusableMedia` and `CodecMissing`."""
         request = {
             "mime": mime,
             "plain": plain_wav_seconds(data) is not None,
@@ -88,12 +88,12 @@ class Converter:
             fields, made = await run_confined("nekro_core.media.sound_worker", request, data)
         seconds = fields.get("seconds")
         if not made or not isinstance(seconds, float) or not 0 <= seconds <= max_seconds:
-            raise Unusable("what came of it is no sound")
+            raise UnusableMedia("what came of it is no sound")
         return Sound(data=made, mime=VOICE_TYPES[wanted], seconds=seconds)
 
     async def picture(self, data: bytes, limits: PictureLimits) -> Picture:
         """The picture as a platform takes it; the same bytes where it does so already. Raises
-        `Unusable`."""
+        `UnusableMedia`."""
         request = {
             "job": "fit",
             "types": list(limits.types),
@@ -110,30 +110,30 @@ class Converter:
         return Picture(data=made or data, mime=_expected(fields, limits.types))
 
     async def check_picture(self, path: Path, mime: str, *, max_pixels: int) -> None:
-        """Raises `Unusable` for what is no whole picture of that type, or larger; `OSError` where
-        it cannot be read."""
+        """Raises `UnusableMedia` for what is no whole picture of that type, or larger; `OSError`
+        where it cannot be read."""
         request = {"job": "check", "mime": mime, "max_pixels": max_pixels}
         with path.open("rb") as source:
             await self._pictures.run(request, source.fileno())
 
     async def picture_to_show(self, picture: Path | bytes, *, longer_side: int) -> Picture:
-        """A small copy for a model, upright and encoded afresh. Raises `Unusable`, and `OSError`
-        where the file cannot be read."""
+        """A small copy for a model, upright and encoded afresh. Raises `UnusableMedia`, and
+        `OSError` where the file cannot be read."""
         with picture.open("rb") if isinstance(picture, Path) else TemporaryFile() as source:
             if isinstance(picture, bytes):
                 source.write(picture)
                 source.flush()
             if os.fstat(source.fileno()).st_size > _MOST_SHOWN:
-                raise Unusable(f"it has more than {_MOST_SHOWN} bytes")
+                raise UnusableMedia(f"it has more than {_MOST_SHOWN} bytes")
             request = {"job": "show", "longer_side": longer_side}
             fields, made = await self._pictures.run(request, source.fileno())
         if not made:
-            raise Unusable("what came of it is no picture")
+            raise UnusableMedia("what came of it is no picture")
         return Picture(data=made, mime=_expected(fields, ("image/png", "image/jpeg")))
 
 
 def _expected(fields: Mapping[str, Any], types: Sequence[str]) -> str:
     mime = fields.get("mime")
     if mime not in types:
-        raise Unusable("what came of it is no picture of a kind that was asked for")
+        raise UnusableMedia("what came of it is no picture of a kind that was asked for")
     return str(mime)

@@ -12,7 +12,7 @@ class MediaError(Exception):
     """Nothing was converted; the text says why, for a person to read."""
 
 
-class Unusable(MediaError):
+class UnusableMedia(MediaError):
     """The file cannot be decoded, or nothing that fits the limits can be made of it."""
 
 

@@ -13,7 +13,7 @@ from anyio.abc import Process
 
 from nekro_core.media.child_answer import MOST_OUT, read_answer
 from nekro_core.media.confined_process import command, environment
-from nekro_core.media.errors import MediaError, Unusable
+from nekro_core.media.errors import MediaError, UnusableMedia
 
 _START_S = 60.0
 """For a process to load its libraries; on an idle machine it takes 0.4 s."""
@@ -52,8 +52,8 @@ class ForkServer:
     ) -> tuple[dict[str, Any], bytes]:
         """What a child made of the file ``source``, an open one: its fields and its bytes.
 
-        It has ``seconds`` of processor time and twice that of the clock. Raises `Unusable`, also
-        where the child dies or takes too long, and `MediaError` where none can be made.
+        It has ``seconds`` of processor time and twice that of the clock. Raises `UnusableMedia`,
+        also where the child dies or takes too long, and `MediaError` where none can be made.
         """
         words = json.dumps({**request, "seconds": seconds}).encode()
         async with self._places:
@@ -68,7 +68,7 @@ class ForkServer:
                     answer = await _read(read)
             except TimeoutError:
                 await self._end()
-                raise Unusable(f"it took longer than {2 * seconds} s") from None
+                raise UnusableMedia(f"it took longer than {2 * seconds} s") from None
             except OSError as error:
                 raise MediaError(f"no process can be started for it: {error}") from error
             finally:

@@ -8,7 +8,7 @@ from typing import Any
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from nekro_core.media.errors import Unusable
+from nekro_core.media.errors import UnusableMedia
 from nekro_core.system.confinement.child import Answer
 
 _FORMATS = {
@@ -33,7 +33,7 @@ def check(request: dict[str, Any], data: bytes) -> Answer:
     """Whether it is a whole picture of the type ``mime`` with at most ``max_pixels``."""
     mime = request["mime"]
     if mime not in _FORMATS:
-        raise Unusable(f"{mime} is not a kind of picture that can be shown")
+        raise UnusableMedia(f"{mime} is not a kind of picture that can be shown")
     with _opened(data, (_FORMATS[mime],), request["max_pixels"]) as picture:
         picture.load()
     return {}, b""
@@ -61,7 +61,7 @@ def show(request: dict[str, Any], data: bytes) -> Answer:
 
 @contextmanager
 def _opened(data: bytes, formats: tuple[str, ...], most: int) -> Iterator[Image.Image]:
-    """The picture. Whatever it does to Pillow becomes `Unusable`."""
+    """The picture. Whatever it does to Pillow becomes `UnusableMedia`."""
     try:
         with warnings.catch_warnings():
             # Pillow warns of a size that is refused below anyway.
@@ -70,18 +70,18 @@ def _opened(data: bytes, formats: tuple[str, ...], most: int) -> Iterator[Image.
                 _bound(picture, data, most)
                 yield picture
     except Image.DecompressionBombError:
-        raise Unusable(f"the picture has more than {most} pixels") from None
+        raise UnusableMedia(f"the picture has more than {most} pixels") from None
     except UnidentifiedImageError:
-        raise Unusable("the picture is damaged: it does not begin as one does") from None
-    except (Unusable, MemoryError):
+        raise UnusableMedia("the picture is damaged: it does not begin as one does") from None
+    except (UnusableMedia, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001 (Pillow's decoders raise nearly anything on hostile bytes)
-        raise Unusable(f"the picture is damaged: {error}") from None
+        raise UnusableMedia(f"the picture is damaged: {error}") from None
 
 
 def _bound(picture: Image.Image, data: bytes, most: int) -> None:
     width, height = picture.size
     if width * height > most:
-        raise Unusable(f"the picture has {width}x{height} pixels, more than {most}")
+        raise UnusableMedia(f"the picture has {width}x{height} pixels, more than {most}")
     if data.startswith(_JPEG) and data.count(_SCAN) > _MOST_SCANS:
-        raise Unusable(f"the picture has more than {_MOST_SCANS} scans")
+        raise UnusableMedia(f"the picture has more than {_MOST_SCANS} scans")

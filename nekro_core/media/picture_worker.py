@@ -8,7 +8,7 @@ from typing import Any
 
 from PIL import ExifTags, Image, ImageOps, ImageSequence
 
-from nekro_core.media.errors import Unusable
+from nekro_core.media.errors import UnusableMedia
 from nekro_core.media.fork_loop import serve
 from nekro_core.media.picture_jobs import check, show
 from nekro_core.system.confinement.child import Answer
@@ -25,7 +25,7 @@ _LEAST_SIDE = 32
 Json = dict[str, Any]
 
 
-class Pictures:
+class PictureRequest:
     """One request, with the fields of `PictureLimits`."""
 
     def __init__(self, request: Json) -> None:
@@ -43,15 +43,17 @@ class Pictures:
                 warnings.simplefilter("ignore", Image.DecompressionBombWarning)
                 with Image.open(io.BytesIO(data), formats=_READ) as picture:
                     return self._fit(picture, data)
-        except (Unusable, MemoryError):
+        except (UnusableMedia, MemoryError):
             raise
         except Exception as error:  # noqa: BLE001 (Pillow's decoders raise nearly anything on hostile bytes)
-            raise Unusable(f"the picture is damaged: {error}") from None
+            raise UnusableMedia(f"the picture is damaged: {error}") from None
 
     def _fit(self, picture: Image.Image, data: bytes) -> Answer:
         width, height = picture.size
         if width * height > _MOST_PIXELS:
-            raise Unusable(f"the picture has {width}x{height} pixels, more than {_MOST_PIXELS}")
+            raise UnusableMedia(
+                f"the picture has {width}x{height} pixels, more than {_MOST_PIXELS}"
+            )
         mime = Image.MIME[picture.format or ""]
         moves = getattr(picture, "n_frames", 1) > 1
         scale = self._scale(width, height)
@@ -124,7 +126,9 @@ class Pictures:
                     return {"mime": target}, out.getvalue()
                 size = out.tell()
             if min(smaller.size) <= _LEAST_SIDE:
-                raise Unusable(f"no picture of at most {self._max_bytes} bytes can be made of it")
+                raise UnusableMedia(
+                    f"no picture of at most {self._max_bytes} bytes can be made of it"
+                )
             scale *= min(_STEP, (self._max_bytes / size) ** 0.5)
 
     def _ways(self, mime: str, *, clear: bool) -> Iterator[tuple[str, Json]]:
@@ -185,7 +189,7 @@ def warm_up() -> None:
     for kind in _READ:
         wanted = {**limits, "types": [f"image/{kind.lower()}"], "max_side": 36}
         for sample in samples:
-            Pictures(wanted).handle(sample)
+            PictureRequest(wanted).handle(sample)
     for packed in (None, "tiff_lzw", "jpeg"):
         made = io.BytesIO()
         still.save(made, "TIFF", compression=packed)
@@ -198,7 +202,7 @@ def handle(request: Json, data: bytes) -> Answer:
 
 
 def _fit(request: Json, data: bytes) -> Answer:
-    return Pictures(request).handle(data)
+    return PictureRequest(request).handle(data)
 
 
 _JOBS = {"check": check, "show": show, "fit": _fit}

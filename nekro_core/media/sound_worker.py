@@ -14,7 +14,7 @@ import wave
 from collections.abc import Iterator
 from typing import Any
 
-from nekro_core.media.errors import CodecMissing, Unusable
+from nekro_core.media.errors import CodecMissing, UnusableMedia
 from nekro_core.system.confinement.child import Answer, serve_once
 
 _SILK = b"#!SILK_V3"
@@ -76,7 +76,7 @@ def _load_av() -> Any:
     return av
 
 
-class Sounds:
+class SoundRequest:
     """One request: the ``mime`` of the data, the ``format`` to make, ``max_seconds`` of sound;
     ``plain`` says that it is a 16-bit WAV with one channel, which needs no library."""
 
@@ -87,7 +87,7 @@ class Sounds:
         self._av: Any = None
         self._silk: Any = None
         if self._mime not in {"audio/silk", *_DEMUXERS}:
-            raise Unusable(f"{self._mime} is no kind of sound that is decoded")
+            raise UnusableMedia(f"{self._mime} is no kind of sound that is decoded")
         if "silk" in (self._format, self._mime.removeprefix("audio/")):
             self._silk = _load("pysilk")
         self._plain = bool(request["plain"])
@@ -108,13 +108,13 @@ class Sounds:
         else:
             pcm, rate = self._decode_with_ffmpeg(data, _DEMUXERS[self._mime])
         if not pcm:
-            raise Unusable("there is no sound in it")
+            raise UnusableMedia("there is no sound in it")
         if len(pcm) > self._most * rate * 2:
             raise self._too_long()
         return pcm, rate
 
-    def _too_long(self) -> Unusable:
-        return Unusable(f"it is longer than {self._most:g} s")
+    def _too_long(self) -> UnusableMedia:
+        return UnusableMedia(f"it is longer than {self._most:g} s")
 
     def _decode_silk(self, data: bytes) -> bytes:
         if _silk_seconds(data) > self._most:
@@ -123,7 +123,7 @@ class Sounds:
         try:
             self._silk.decode(io.BytesIO(data), out, _SILK_RATE)
         except self._silk.SilkError as error:
-            raise Unusable(f"the SILK sound is damaged: {error}") from None
+            raise UnusableMedia(f"the SILK sound is damaged: {error}") from None
         return out.getvalue()
 
     def _decode_with_ffmpeg(self, data: bytes, demuxer: str) -> tuple[bytes, int]:
@@ -132,10 +132,12 @@ class Sounds:
             with av.open(io.BytesIO(data), format=demuxer) as container:
                 streams = container.streams.audio
                 if not streams:
-                    raise Unusable("there is no sound in it")
+                    raise UnusableMedia("there is no sound in it")
                 stream = streams[0]
                 if stream.codec_context.name not in _DECODERS:
-                    raise Unusable(f"sound coded as {stream.codec_context.name} is not decoded")
+                    raise UnusableMedia(
+                        f"sound coded as {stream.codec_context.name} is not decoded"
+                    )
                 stream.thread_count = 1
                 rate = min(int(stream.rate or 0) or _SPEECH_RATE, _SPEECH_RATE)
                 resampler = av.AudioResampler(format="s16", layout="mono", rate=rate)
@@ -147,9 +149,9 @@ class Sounds:
                         raise self._too_long()
                 return bytes(pcm), rate
         except av.FFmpegError as error:
-            raise Unusable(f"the sound is damaged: {error.strerror}") from None
+            raise UnusableMedia(f"the sound is damaged: {error.strerror}") from None
         except (ValueError, IndexError, OverflowError) as error:
-            raise Unusable(f"the sound is damaged: {error}") from None
+            raise UnusableMedia(f"the sound is damaged: {error}") from None
 
     def _frames(self, container: Any, stream: Any) -> Iterator[Any]:
         """Frames of sound, then nothing. A packet that is damaged is left out, as players do."""
@@ -178,7 +180,7 @@ class Sounds:
                 io.BytesIO(pcm + bytes(-len(pcm) % packet)), out, _SILK_RATE, _SILK_BITS
             )
         except self._silk.SilkError as error:
-            raise Unusable(f"no SILK can be made of it: {error}") from None
+            raise UnusableMedia(f"no SILK can be made of it: {error}") from None
         return out.getvalue()
 
     def _encode_with_ffmpeg(self, pcm: bytes, rate: int) -> bytes:
@@ -234,7 +236,7 @@ def _resampled(pcm: bytes, rate: int, new_rate: int) -> bytes:
 def _silk_seconds(data: bytes) -> float:
     """How long it claims to be, by its packets: each has its length in front, two bytes."""
     if not data.removeprefix(_TENCENT).startswith(_SILK):
-        raise Unusable("it does not begin as SILK does")
+        raise UnusableMedia("it does not begin as SILK does")
     place = data.index(_SILK) + len(_SILK)
     count = 0
     while place + 2 <= len(data):
@@ -248,7 +250,7 @@ def _silk_seconds(data: bytes) -> float:
 
 def main() -> None:
     """Serve one request."""
-    serve_once(lambda request: Sounds(request).handle)
+    serve_once(lambda request: SoundRequest(request).handle)
 
 
 if __name__ == "__main__":

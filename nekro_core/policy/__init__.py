@@ -1,22 +1,22 @@
 """How the bot behaves in an account and in a chat, as operators say while it runs."""
 
 from nekro_core.policy.overrides import (
-    Conduct,
-    ConductBook,
-    PersonConduct,
+    ChatOverrides,
+    ChatState,
+    PersonOverrides,
+    PolicyOverrides,
     Quota,
-    State,
     bare_chat,
 )
-from nekro_core.policy.overrides_file import ConductFile, ConductRefused
+from nekro_core.policy.overrides_file import InvalidOverride, PolicyFile
 
 __all__ = [
-    "Conduct",
-    "ConductBook",
-    "ConductFile",
-    "ConductRefused",
-    "PersonConduct",
+    "ChatOverrides",
+    "ChatState",
+    "InvalidOverride",
+    "PersonOverrides",
+    "PolicyFile",
+    "PolicyOverrides",
     "Quota",
-    "State",
     "bare_chat",
 ]

@@ -20,7 +20,7 @@ HOUR_S = 3600.0
 _MOST_KNOWN = 20_000
 
 
-class Rest(Enum):
+class CooldownState(Enum):
     """Whether a sender is answered."""
 
     NO = "no"
@@ -37,7 +37,7 @@ class _Sender:
     rests_until: float = 0.0
 
 
-class Damper:
+class Cooldown:
     """Counts turns by chat (with its threads) and sender. ``clock`` is monotonic. A bound of 0 is
     none."""
 
@@ -56,24 +56,24 @@ class Damper:
             self._senders.popitem(last=False)
         sender.turns.append(self._clock())
 
-    def rest(self, chat_key: ChatKey, user_id: str) -> Rest:
+    def rest(self, chat_key: ChatKey, user_id: str) -> CooldownState:
         """Whether what this sender asks now is answered. Asking while resting prolongs the rest."""
         sender = self._senders.get(_place(chat_key, user_id))
         if sender is None:
-            return Rest.NO
+            return CooldownState.NO
         now = self._clock()
         if sender.rests_until:
             if now >= sender.rests_until:
                 del self._senders[_place(chat_key, user_id)]
-                return Rest.NO
+                return CooldownState.NO
             sender.rests_until = now + self._settings.rest_s
-            return Rest.LASTS
+            return CooldownState.LASTS
         while sender.turns and sender.turns[0] <= now - HOUR_S:
             sender.turns.popleft()
         if self._is_met(sender, now):
             sender.rests_until = now + self._settings.rest_s
-            return Rest.BEGINS
-        return Rest.NO
+            return CooldownState.BEGINS
+        return CooldownState.NO
 
     def _is_met(self, sender: _Sender, now: float) -> bool:
         settings, turns = self._settings, sender.turns

@@ -30,7 +30,7 @@ from nekro_core.chat import ChatKey
 Permission = Literal["public", "user", "chat_admin", "advanced", "super_user", "off"]
 
 
-class State(StrEnum):
+class ChatState(StrEnum):
     """What the bot does in a chat."""
 
     ON = "on"
@@ -59,12 +59,12 @@ class Quota(BaseModel):
         return other.model_copy(update=mine)
 
 
-class Conduct(BaseModel):
+class ChatOverrides(BaseModel):
     """One table of the file, or several put together. What is None is left to others."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    state: State | None = None
+    state: ChatState | None = None
     persona: str | None = Field(default=None, max_length=20_000)
     """Who the bot is here."""
     names: tuple[str, ...] | None = None
@@ -90,7 +90,7 @@ class Conduct(BaseModel):
     def _strip(cls, value: str | None) -> str | None:
         return value.strip() if value is not None else None
 
-    def over(self, other: "Conduct") -> "Conduct":
+    def over(self, other: "ChatOverrides") -> "ChatOverrides":
         """This one, and the other's word where this one says nothing. Lists of people add up."""
         mine: dict[str, Any] = {name: value for name, value in self if value is not None}
         return other.model_copy(
@@ -105,7 +105,7 @@ class Conduct(BaseModel):
         )
 
 
-class PersonConduct(BaseModel):
+class PersonOverrides(BaseModel):
     """What is said of one person."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -114,26 +114,26 @@ class PersonConduct(BaseModel):
     ignored: bool = False
 
 
-class ConductBook(BaseModel):
+class PolicyOverrides(BaseModel):
     """The whole file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    bot: Conduct = Conduct()
-    accounts: dict[str, Conduct] = Field(default_factory=dict)
-    chats: dict[str, Conduct] = Field(default_factory=dict)
-    people: dict[str, PersonConduct] = Field(default_factory=dict)
+    bot: ChatOverrides = ChatOverrides()
+    accounts: dict[str, ChatOverrides] = Field(default_factory=dict)
+    chats: dict[str, ChatOverrides] = Field(default_factory=dict)
+    people: dict[str, PersonOverrides] = Field(default_factory=dict)
 
     @field_validator("chats")
     @classmethod
-    def _check_chats(cls, chats: dict[str, Conduct]) -> dict[str, Conduct]:
+    def _check_chats(cls, chats: dict[str, ChatOverrides]) -> dict[str, ChatOverrides]:
         for key in chats:
             ChatKey.parse(key)
         return chats
 
     @field_validator("people")
     @classmethod
-    def _check_people(cls, people: dict[str, PersonConduct]) -> dict[str, PersonConduct]:
+    def _check_people(cls, people: dict[str, PersonOverrides]) -> dict[str, PersonOverrides]:
         for person in people:
             place, colon, user_id = person.partition(":")
             if not (place and colon and user_id):
@@ -149,7 +149,7 @@ class ConductBook(BaseModel):
             fault = error.errors(include_url=False)[0]
             raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
 
-    def of(self, chat_key: ChatKey) -> Conduct:
+    def of(self, chat_key: ChatKey) -> ChatOverrides:
         """Everything that is said about a chat, put together."""
         found = self.bot
         for table in (
@@ -169,14 +169,14 @@ class ConductBook(BaseModel):
         for person in self.people.values():
             yield person.quota
 
-    def person(self, adapter: str, instance: str, user_id: str) -> PersonConduct:
+    def person(self, adapter: str, instance: str, user_id: str) -> PersonOverrides:
         """What is said of a person, on the account first."""
-        places: Mapping[str, PersonConduct] = self.people
+        places: Mapping[str, PersonOverrides] = self.people
         there = places.get(f"{instance}:{user_id}")
         everywhere = places.get(f"{adapter}:{user_id}")
         if there is None or everywhere is None:
-            return there or everywhere or PersonConduct()
-        return PersonConduct(
+            return there or everywhere or PersonOverrides()
+        return PersonOverrides(
             quota=there.quota.over(everywhere.quota), ignored=there.ignored or everywhere.ignored
         )
 

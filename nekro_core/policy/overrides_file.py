@@ -9,8 +9,8 @@ import anyio.to_thread
 from loguru import logger
 
 from nekro_core.chat import ChatKey
-from nekro_core.policy.overrides import Conduct, ConductBook, PersonConduct, State
-from nekro_core.system.atomic_files import FollowedFile, write_whole
+from nekro_core.policy.overrides import ChatOverrides, ChatState, PersonOverrides, PolicyOverrides
+from nekro_core.system.atomic_files import WatchedFile, write_whole
 
 FILE_NAME = "conduct.toml"
 LOOK_S = 1.0
@@ -19,23 +19,23 @@ _MOST_KNOWN = 10_000
 _HEAD = "# How the bot behaves: read again when it is saved. See docs/commands.md.\n"
 
 
-class ConductRefused(ValueError):
+class InvalidOverride(ValueError):
     """What was to be written is no conduct; says why."""
 
 
-class ConductFile:
+class PolicyFile:
     """What counts now. While the file cannot be read, what was last read does. Without a path,
     nothing is said of any chat."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._file = FollowedFile(path) if path is not None else None
-        self._book = ConductBook()
-        self._known: dict[ChatKey, Conduct] = {}
+        self._file = WatchedFile(path) if path is not None else None
+        self._book = PolicyOverrides()
+        self._known: dict[ChatKey, ChatOverrides] = {}
         self._writing = anyio.Lock()
         self._followers: list[Callable[[], None]] = []
         self.look()
 
-    def of(self, chat_key: ChatKey) -> Conduct:
+    def of(self, chat_key: ChatKey) -> ChatOverrides:
         """Everything that is said about a chat."""
         found = self._known.get(chat_key)
         if found is None:
@@ -44,16 +44,16 @@ class ConductFile:
             found = self._known[chat_key] = self._book.of(chat_key)
         return found
 
-    def state(self, chat_key: ChatKey) -> State:
+    def state(self, chat_key: ChatKey) -> ChatState:
         """What the bot does in a chat."""
-        return self.of(chat_key).state or State.ON
+        return self.of(chat_key).state or ChatState.ON
 
-    def person(self, adapter: str, instance: str, user_id: str) -> PersonConduct:
+    def person(self, adapter: str, instance: str, user_id: str) -> PersonOverrides:
         """What is said of a person."""
         return self._book.person(adapter, instance, user_id)
 
     @property
-    def book(self) -> ConductBook:
+    def book(self) -> PolicyOverrides:
         """The whole file as it was last read."""
         return self._book
 
@@ -74,9 +74,9 @@ class ConductFile:
         try:
             if not self._file.changed():
                 return False
-            book = ConductBook.parse(self._file.path.read_text("utf-8"))
+            book = PolicyOverrides.parse(self._file.path.read_text("utf-8"))
         except FileNotFoundError:
-            book = ConductBook()
+            book = PolicyOverrides()
         except (OSError, ValueError) as error:
             logger.error("{} is not taken, what it last said stays: {}", self._file.path, error)
             return False
@@ -91,7 +91,7 @@ class ConductFile:
     async def put(self, table: Sequence[str], field: str, value: object | None) -> None:
         """Write one field of a table (``("chats", "web-private_lin")``) into the file, comments and
         all the rest as they are; None takes it out. It counts when this returns. Raises
-        `ConductRefused` for what the file cannot say, `OSError` where it cannot be written."""
+        `InvalidOverride` for what the file cannot say, `OSError` where it cannot be written."""
         async with self._writing:
             await anyio.to_thread.run_sync(self._put, tuple(table), field, value)
             self.look()
@@ -136,21 +136,21 @@ class ConductFile:
         except FileNotFoundError:
             return tomlkit.parse(_HEAD)
         except ValueError as error:
-            raise ConductRefused(f"{path.name} cannot be read: {error}") from None
+            raise InvalidOverride(f"{path.name} cannot be read: {error}") from None
 
     def _write(self, document: Any) -> None:
         import tomlkit  # noqa: PLC0415 - as above
 
         text = tomlkit.dumps(document)
         try:
-            ConductBook.parse(text)
+            PolicyOverrides.parse(text)
         except ValueError as error:
-            raise ConductRefused(str(error)) from None
+            raise InvalidOverride(str(error)) from None
         write_whole(self._kept(), text.encode())
 
     def _kept(self) -> Path:
         if self._file is None:
-            raise ConductRefused("this bot keeps no file of its conduct")
+            raise InvalidOverride("this bot keeps no file of its conduct")
         return self._file.path
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from nekro_core.chat import ChatKey, ChatKind, Role, Sender
-from nekro_core.policy import ConductFile
+from nekro_core.policy import PolicyFile
 from nekro_core.policy.command_names import folded
 
 EVERYBODY = "*"
@@ -116,13 +116,13 @@ def rule_of(
     return next(chosen, own)
 
 
-class Access:
+class CommandAccess:
     """Who may run which command, in each chat. What the operator says of a chat while the bot runs
     goes before the settings."""
 
-    def __init__(self, settings: CommandSettings, conduct: ConductFile | None = None) -> None:
+    def __init__(self, settings: CommandSettings, conduct: PolicyFile | None = None) -> None:
         self._settings = settings
-        self._conduct = conduct or ConductFile()
+        self._conduct = conduct or PolicyFile()
 
     def standing(self, chat_key: ChatKey, adapter: str, sender: Sender) -> CommandPermission:
         """What a person is in a chat."""

@@ -18,7 +18,7 @@ from nekro_core.store import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class QuotaUsage:
     """Whose quota, in a word (``user``, ``chat``, ``bot``), what it is and what of it is used."""
 
     whose: str
@@ -41,11 +41,11 @@ class Account:
             yield MoneyLimit(self.quota.money, self.used.cost, kind)
 
 
-async def quota_of_person(ports: Ports, chat_key: ChatKey, user_id: str) -> Account:
+async def quota_of_person(ports: Ports, chat_key: ChatKey, user_id: str) -> QuotaUsage:
     """A person's, in all chats of all accounts that the bot has on the platform."""
     adapter = ports.store.accounts.of(chat_key.instance)
     accounts = ports.store.accounts.instances(adapter.adapter).values() if adapter else ()
-    return Account(
+    return QuotaUsage(
         whose="user",
         quota=ports.manners.person_quota(chat_key, user_id),
         used=await ports.store.turns.usage(
@@ -54,20 +54,20 @@ async def quota_of_person(ports: Ports, chat_key: ChatKey, user_id: str) -> Acco
     )
 
 
-async def quota_of_chat(ports: Ports, chat_key: ChatKey) -> Account:
+async def quota_of_chat(ports: Ports, chat_key: ChatKey) -> QuotaUsage:
     """A chat's, with all its threads: anybody begins another one. A thread's alone where the
     operator gave it a quota of its own."""
     own = ports.manners.conduct.book.chats.get(str(chat_key))
     alone = own is not None and any(value for _, value in own.chat_quota)
     place = chat_key if alone else bare_chat(chat_key)
     used = await ports.store.turns.usage(since=_since(ports), chat_key=place)
-    return Account(whose="chat", quota=ports.manners.of(chat_key).chat_quota, used=used)
+    return QuotaUsage(whose="chat", quota=ports.manners.of(chat_key).chat_quota, used=used)
 
 
-async def quota_of_bot(ports: Ports) -> Account:
+async def quota_of_bot(ports: Ports) -> QuotaUsage:
     """The bot's, in all chats together."""
     turn = ports.settings.turn
-    return Account(
+    return QuotaUsage(
         whose="bot",
         quota=Quota(turns=turn.turns_a_day, tokens=turn.tokens_a_day, money=turn.money_a_day),
         used=await ports.store.turns.usage(since=_since(ports)),

@@ -8,7 +8,7 @@ from loguru import logger
 from nekro_core.agent.settings import AgentSettings, Mode, TriggerSettings
 from nekro_core.chat import Author, ChatKey, Record
 from nekro_core.llm.model import ChatModel
-from nekro_core.policy import Conduct, ConductFile, Quota, State
+from nekro_core.policy import ChatOverrides, ChatState, PolicyFile, Quota
 
 _DEFAULT = "default"
 """The name of the bot's own model among the groups."""
@@ -16,10 +16,10 @@ _MOST_KNOWN = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class ChatPolicy:
     """What counts in one chat. ``chat_quota`` and ``person_quota`` leave nothing open."""
 
-    state: State
+    state: ChatState
     names: tuple[str, ...]
     persona: str
     trigger: TriggerSettings
@@ -30,13 +30,13 @@ class Manner:
     person_quota: Quota
 
 
-class Manners:
+class PolicyResolver:
     """The manner of each chat; what is changed in the file counts at once. ``models`` finds a
     further model by the name of its group."""
 
     def __init__(
         self,
-        conduct: ConductFile,
+        conduct: PolicyFile,
         settings: AgentSettings,
         trigger: TriggerSettings,
         model: ChatModel,
@@ -50,10 +50,10 @@ class Manners:
         self._model = model
         self._models = models
         self._adapter_of = adapter_of
-        self._known: dict[ChatKey, tuple[Conduct, Manner]] = {}
+        self._known: dict[ChatKey, tuple[ChatOverrides, ChatPolicy]] = {}
         conduct.listen(self._known.clear)
 
-    def of(self, chat_key: ChatKey) -> Manner:
+    def of(self, chat_key: ChatKey) -> ChatPolicy:
         """How the bot behaves there."""
         said = self.conduct.of(chat_key)
         known = self._known.get(chat_key)
@@ -73,7 +73,7 @@ class Manners:
         """Whether a record is any of the agent's business: the chat is on, and nobody wrote it
         who is ignored there."""
         manner = self.of(record.chat_key)
-        if manner.state is not State.ON:
+        if manner.state is not ChatState.ON:
             return False
         return record.author is not Author.PERSON or not self.ignores(record)
 
@@ -86,7 +86,7 @@ class Manners:
             return True
         return self.conduct.person(self._adapter_of(instance), instance, user_id).ignored
 
-    def _made(self, chat_key: ChatKey, said: Conduct) -> Manner:
+    def _made(self, chat_key: ChatKey, said: ChatOverrides) -> ChatPolicy:
         settings, turn = self._settings, self._settings.turn
         trigger = self._trigger
         if said.private is not None:
@@ -101,8 +101,8 @@ class Manners:
             tokens=turn.user_tokens_a_day,
             money=turn.user_money_a_day,
         )
-        return Manner(
-            state=said.state or State.ON,
+        return ChatPolicy(
+            state=said.state or ChatState.ON,
             names=settings.names if said.names is None else said.names,
             persona=settings.persona if said.persona is None else said.persona,
             trigger=trigger,

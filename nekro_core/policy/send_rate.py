@@ -10,7 +10,7 @@ _RUNS = 4096
 runs."""
 
 
-class RunBudget:
+class RunSendLimit:
     """Counts the messages of each run."""
 
     def __init__(self, settings: DeliverySettings) -> None:
@@ -34,7 +34,7 @@ class RunBudget:
             self._sent.popitem(last=False)
 
 
-class Window:
+class SendRateWindow:
     """The platform calls of one chat in the last while. Times are the event loop's."""
 
     def __init__(self, settings: DeliverySettings) -> None:

@@ -18,7 +18,7 @@ from reaktiv import Effect, Signal, batch, untracked
 
 from nekro_core.reactive.errors import Circle
 from nekro_core.reactive.follow import Glimpse, follow
-from nekro_core.reactive.inputs import Inputs, look
+from nekro_core.reactive.inputs import InputSnapshot, look
 from nekro_core.reactive.scope import current_scope
 from nekro_core.reactive.values import (
     Computed,
@@ -30,7 +30,7 @@ from nekro_core.reactive.values import (
 
 T = TypeVar("T")
 
-Load = Callable[[Inputs], Awaitable[T]]
+Load = Callable[[InputSnapshot], Awaitable[T]]
 """What a cell runs. The inputs' values are a private copy, None among them left out."""
 
 
@@ -92,7 +92,7 @@ class AsyncCell(Node, Generic[T]):
             lambda: look(self, inputs, needed, present, self._salt.get())
         )
         self._shown = reaktiv.Computed(self._show, equal=_same)
-        self._wanted: Inputs | None = None
+        self._wanted: InputSnapshot | None = None
         self._causes = 0
         self._running: anyio.CancelScope | None = None
         self._working = False
@@ -174,11 +174,11 @@ class AsyncCell(Node, Generic[T]):
 
     # ---- how it works -------------------------------------------------------------------------
 
-    def _wants(self) -> Inputs:
+    def _wants(self) -> InputSnapshot:
         try:
             return read(self, self._inputs)
         except Circle as error:
-            return Inputs(problem=error)
+            return InputSnapshot(problem=error)
 
     def _seen(self) -> _Shown[T]:
         try:
@@ -243,7 +243,7 @@ class AsyncCell(Node, Generic[T]):
             self._working = False
             self._running = None
 
-    async def _outcome_of(self, wanted: Inputs) -> CellState[T]:
+    async def _outcome_of(self, wanted: InputSnapshot) -> CellState[T]:
         try:
             result, failure = await self._load(wanted), None
         except Exception as error:  # noqa: BLE001 - it is the cell's error, for its readers
@@ -285,7 +285,7 @@ def load(
     elif unknown := sorted(set(needed) - inputs.keys()):
         raise TypeError(f"needed: {', '.join(unknown)} is no input; there are {', '.join(inputs)}")
 
-    async def call(given: Inputs) -> T:
+    async def call(given: InputSnapshot) -> T:
         return await function(**given.values)
 
     name = getattr(function, "__name__", "load")

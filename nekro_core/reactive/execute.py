@@ -9,11 +9,11 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 
-from nekro_core.plugins.authoring.services import BoxSource
+from nekro_core.plugins.authoring.services import PluginBoxSource
 from nekro_core.reactive.cells import AsyncCell, Load, after_input
 from nekro_core.reactive.errors import CommandTimeout, OutputMissing, ReactiveError
 from nekro_core.reactive.fetch import understood
-from nekro_core.reactive.inputs import Inputs, is_readable, resolve
+from nekro_core.reactive.inputs import InputSnapshot, is_readable, resolve
 from nekro_core.reactive.scope import current_scope
 from nekro_core.reactive.values import Computed, Reactive
 from nekro_core.sandbox.box import Box, BoxFileError
@@ -65,14 +65,14 @@ class ExecResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Bindings:
+class FileBindings:
     """The files of a command: ``given`` are put in before it runs, ``wanted`` taken out after."""
 
     given: Mapping[str, Any]
     wanted: Mapping[str, str]
 
     @classmethod
-    def of(cls, files: Files | None) -> "Bindings":
+    def of(cls, files: Files | None) -> "FileBindings":
         """Read what was asked for. Whether a binding is a value or the name of a kind is told by
         its type, never by its text: a cell that holds ``"json"`` is a file with four letters."""
         if files is None:
@@ -116,9 +116,9 @@ def exec_(
     """
     scope = current_scope()
     source = scope.resources.boxes
-    bindings = Bindings.of(files)
+    bindings = FileBindings.of(files)
 
-    async def run(given: Inputs) -> ExecResult:
+    async def run(given: InputSnapshot) -> ExecResult:
         async with scope.room, fresh_box(source, given.values.get("image", "")) as box:
             return await run_command(box, given.values, bindings, timeout_s)
 
@@ -129,7 +129,7 @@ def command_cell(
     run: Load[ExecResult],
     name: str,
     command: Command,
-    bindings: Bindings,
+    bindings: FileBindings,
     more: Mapping[str, Any],
     after: Any,
 ) -> AsyncCell[ExecResult]:
@@ -144,7 +144,7 @@ def command_cell(
 
 
 @asynccontextmanager
-async def fresh_box(source: BoxSource | None, image: str) -> AsyncIterator[Box]:
+async def fresh_box(source: PluginBoxSource | None, image: str) -> AsyncIterator[Box]:
     """A box that is gone afterwards, whatever happens in between."""
     if source is None:
         raise ReactiveError("this scope has no boxes: give scope() a context or a source of boxes")
@@ -157,7 +157,7 @@ async def fresh_box(source: BoxSource | None, image: str) -> AsyncIterator[Box]:
 
 
 async def run_command(
-    box: Box, values: Mapping[str, Any], bindings: Bindings, timeout_s: float
+    box: Box, values: Mapping[str, Any], bindings: FileBindings, timeout_s: float
 ) -> ExecResult:
     """Put files in, run, take files out. See `exec_`."""
     for path in bindings.given:
@@ -224,7 +224,7 @@ def content_of(path: str, value: Any) -> bytes:
     raise ReactiveError(f"{path}: a file holds text, bytes or JSON, not {type(value).__name__}")
 
 
-async def _taken(box: Box, bindings: Bindings, exit_code: int) -> dict[str, Any]:
+async def _taken(box: Box, bindings: FileBindings, exit_code: int) -> dict[str, Any]:
     taken: dict[str, Any] = {}
     for path, kind in bindings.wanted.items():
         try:

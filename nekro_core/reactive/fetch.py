@@ -8,7 +8,7 @@ import anyio.to_thread
 from nekro_core.delivery.errors import NotFetched
 from nekro_core.reactive.cells import AsyncCell
 from nekro_core.reactive.errors import FetchFailed, ReactiveError, Unreadable
-from nekro_core.reactive.inputs import Inputs
+from nekro_core.reactive.inputs import InputSnapshot
 from nekro_core.reactive.scope import current_scope
 from nekro_core.reactive.values import Reactive
 
@@ -28,7 +28,7 @@ def fetch_data(url: Reactive[str | None], *, mode: Reactive[Mode] = "json") -> A
     """
     fetcher = current_scope().resources.fetcher
 
-    async def fetch(given: Inputs) -> Any:
+    async def fetch(given: InputSnapshot) -> Any:
         if fetcher is None:
             raise ReactiveError("this scope has no network: give scope() a context or a fetcher")
         where = given.values["url"]

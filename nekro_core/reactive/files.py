@@ -9,15 +9,15 @@ from nekro_core.reactive.cells import AsyncCell, Load, T, after_input
 from nekro_core.reactive.errors import ReactiveError
 from nekro_core.reactive.execute import MAX_FILE, content_of, in_home
 from nekro_core.reactive.fetch import Mode, understood
-from nekro_core.reactive.inputs import Inputs
+from nekro_core.reactive.inputs import InputSnapshot
 from nekro_core.reactive.scope import current_scope
 from nekro_core.reactive.values import Reactive
 from nekro_core.sandbox.box import Box, BoxFileError
-from nekro_core.sandbox.named import OwnedBoxes
+from nekro_core.sandbox.named import OwnerBoxes
 
 
 @runtime_checkable
-class Place(Protocol):
+class BoxHandle(Protocol):
     """A box that stays (`SandboxHandle`)."""
 
     @property
@@ -37,7 +37,7 @@ class Written:
 
 
 def read_sandbox_file(
-    sandbox: Place | Reactive[str | None],
+    sandbox: BoxHandle | Reactive[str | None],
     path: Reactive[str | None],
     *,
     mode: Reactive[Mode] = "text",
@@ -51,7 +51,7 @@ def read_sandbox_file(
     """
     place = _place(sandbox)
 
-    async def read(given: Inputs) -> Any:
+    async def read(given: InputSnapshot) -> Any:
         where = _path(given)
         async with place.use(given.values["sandbox"]) as box:
             data = await box.read_file(where, limit=MAX_FILE)
@@ -61,7 +61,7 @@ def read_sandbox_file(
 
 
 def write_sandbox_file(
-    sandbox: Place | Reactive[str | None],
+    sandbox: BoxHandle | Reactive[str | None],
     path: Reactive[str | None],
     content: Reactive[str | bytes | None],
     *,
@@ -71,7 +71,7 @@ def write_sandbox_file(
     ``after`` change; idle while one of these is missing. Fails with `BoxFileError`."""
     place = _place(sandbox)
 
-    async def write(given: Inputs) -> Written:
+    async def write(given: InputSnapshot) -> Written:
         where = _path(given)
         data = content_of(where, given.values["content"])
         async with place.use(given.values["sandbox"]) as box:
@@ -82,7 +82,7 @@ def write_sandbox_file(
 
 
 def _cell(
-    load: Load[T], name: str, place: Place, inputs: dict[str, Any], after: Any, *present: str
+    load: Load[T], name: str, place: BoxHandle, inputs: dict[str, Any], after: Any, *present: str
 ) -> AsyncCell[T]:
     inputs |= {"sandbox": place.identity}
     if after is not None:
@@ -91,15 +91,15 @@ def _cell(
     return AsyncCell(load, inputs, name=name, needed=("sandbox", "path"), present=present)
 
 
-def _path(given: Inputs) -> str:
+def _path(given: InputSnapshot) -> str:
     path = given.values["path"]
     if not isinstance(path, str):
         raise ReactiveError(f"path: expected a text, got {type(path).__name__}")
     return in_home(path)
 
 
-def _place(sandbox: Any) -> Place:
-    if isinstance(sandbox, Place):
+def _place(sandbox: Any) -> BoxHandle:
+    if isinstance(sandbox, BoxHandle):
         return sandbox
     pool = current_scope().resources.pool
     if pool is None:
@@ -112,7 +112,7 @@ class _ByName:
     """A box that somebody else made."""
 
     identity: Any
-    boxes: OwnedBoxes
+    boxes: OwnerBoxes
 
     @asynccontextmanager
     async def use(self, identity: Any) -> AsyncGenerator[Box]:

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from reaktiv import Effect
 
-from nekro_core.reactive.loop_thread import Home
+from nekro_core.reactive.loop_thread import LoopThread
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class _Bell:
 
     def __init__(self, look: Callable[[], object]) -> None:
         self._look = look
-        self._home = Home()
+        self._home = LoopThread()
         self.rung = anyio.Event()
 
     def listen(self) -> None:

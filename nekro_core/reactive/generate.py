@@ -9,7 +9,7 @@ from nekro_core.llm.model import ChatModel, ChatRequest, PromptMessage
 from nekro_core.reactive.cells import AsyncCell, after_input
 from nekro_core.reactive.errors import ReactiveError
 from nekro_core.reactive.follow import Glimpse
-from nekro_core.reactive.inputs import Inputs
+from nekro_core.reactive.inputs import InputSnapshot
 from nekro_core.reactive.model_tools import ModelTool, converse
 from nekro_core.reactive.scope import current_scope
 from nekro_core.reactive.values import Reactive
@@ -25,14 +25,14 @@ class TextCell(AsyncCell[str]):
 
     def __init__(
         self,
-        answer: Callable[[Inputs, Callable[[str], None]], Any],
+        answer: Callable[[InputSnapshot, Callable[[str], None]], Any],
         inputs: Mapping[str, Any],
         *,
         present: tuple[str, ...] = (),
     ) -> None:
         self._arriving = Signal(("", ""))
 
-        async def load(given: Inputs) -> str:
+        async def load(given: InputSnapshot) -> str:
             def heard(words: str) -> None:
                 self._arriving.set((given.key, words))
 
@@ -104,7 +104,7 @@ def generate_text(
         inputs["after"] = after_input(after)
         present = ("after",)
 
-    async def answer(given: Inputs, heard: Callable[[str], None]) -> str:
+    async def answer(given: InputSnapshot, heard: Callable[[str], None]) -> str:
         able = _able(model, offered)
         values = given.values
         system_message = values.get("system")

@@ -13,16 +13,16 @@ from nekro_core.reactive.cells import AsyncCell
 from nekro_core.reactive.errors import ReactiveError
 from nekro_core.reactive.execute import (
     TIMEOUT_S,
-    Bindings,
     Command,
     ExecResult,
+    FileBindings,
     Files,
     command_cell,
     run_command,
 )
 from nekro_core.reactive.fetch import Mode
 from nekro_core.reactive.files import Written, read_sandbox_file, write_sandbox_file
-from nekro_core.reactive.inputs import Inputs, resolve
+from nekro_core.reactive.inputs import InputSnapshot, resolve
 from nekro_core.reactive.model_tools import ModelTool
 from nekro_core.reactive.scope import Resources, current_scope
 from nekro_core.reactive.scope_boxes import own_boxes
@@ -86,9 +86,9 @@ class SandboxHandle:
         after: Any = None,
     ) -> AsyncCell[ExecResult]:
         """Run a command in this box. As `exec_`, but files and background processes stay."""
-        bindings = Bindings.of(files)
+        bindings = FileBindings.of(files)
 
-        async def run(given: Inputs) -> ExecResult:
+        async def run(given: InputSnapshot) -> ExecResult:
             async with self.use() as box:
                 return await run_command(box, given.values, bindings, timeout_s)
 

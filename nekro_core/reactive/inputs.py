@@ -17,7 +17,7 @@ MAX_INPUT: Final = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Inputs:
+class InputSnapshot:
     """One look at a cell's inputs.
 
     ``key`` is the same for the same inputs and empty while there is nothing to run with: a wanted
@@ -37,7 +37,7 @@ def look(
     needed: Collection[str],
     present: Collection[str],
     salt: int,
-) -> Inputs:
+) -> InputSnapshot:
     """Read every input. One that is None counts as absent. An absent one of ``present``, an absent
     or empty one of ``needed``, leave nothing to run with. ``salt`` makes equal inputs differ."""
     waiting = False
@@ -53,8 +53,8 @@ def look(
         values = {name: value for name, value in read.items() if value is not None}
         key = "" if idle else _key(values, salt)
     except Exception as error:  # noqa: BLE001 - it is the cell's error from here on
-        return Inputs(waiting=waiting, problem=error)
-    return Inputs(key, values, waiting)
+        return InputSnapshot(waiting=waiting, problem=error)
+    return InputSnapshot(key, values, waiting)
 
 
 def resolve(value: Any, depth: int = 0) -> Any:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 
-class Home:
+class LoopThread:
     """The running event loop and its thread, where it is made."""
 
     def __init__(self) -> None:

@@ -10,10 +10,10 @@ from loguru import logger
 from nekro_core.llm.model import (
     ChatModel,
     ChatRequest,
-    Finished,
     Function,
     FunctionCall,
     PromptMessage,
+    ReplyFinished,
     TextDelta,
     TextPart,
 )
@@ -88,7 +88,7 @@ async def _reply(
                     heard("".join(words))
                 case FunctionCall():
                     calls.append(delta)
-                case Finished("length") if not calls:
+                case ReplyFinished("length") if not calls:
                     raise ReactiveError(
                         f"the reply was cut at {request.max_tokens} tokens: allow more (max_tokens)"
                     )

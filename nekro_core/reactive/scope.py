@@ -18,9 +18,9 @@ from anyio.abc import TaskGroup
 from nekro_core.llm.model import ChatModel
 from nekro_core.plugins.authoring.chat_network import fetching_for
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.services import BoxSource, Fetching
+from nekro_core.plugins.authoring.services import PluginBoxSource, UrlFetcher
 from nekro_core.reactive.errors import NoScope
-from nekro_core.reactive.loop_thread import Home
+from nekro_core.reactive.loop_thread import LoopThread
 from nekro_core.sandbox.tools import SandboxPool
 
 
@@ -29,17 +29,17 @@ class Resources:
     """What cells work with. One that is not there is an error of the cell that needs it. ``boxes``
     are for one command each, ``pool`` has those that stay."""
 
-    boxes: BoxSource | None = None
+    boxes: PluginBoxSource | None = None
     pool: SandboxPool | None = None
     model: ChatModel | None = None
-    fetcher: Fetching | None = None
+    fetcher: UrlFetcher | None = None
 
 
 BOXES_AT_ONCE: Final = 8
 """Boxes of commands that run in one scope; more of them wait."""
 
 
-class Owned(Protocol):
+class Closeable(Protocol):
     """What a scope ends."""
 
     def close(self) -> None:
@@ -60,11 +60,11 @@ class Scope:
         """For the boxes of commands; shared with the scopes inside."""
         self._tasks: TaskGroup | None = None
         self._token: Token[Scope | None] | None = None
-        self._owned: dict[Owned, None] = {}
+        self._owned: dict[Closeable, None] = {}
         self._busy = 0
         self._changed = anyio.Event()
         self._over = False
-        self._home: Home | None = None
+        self._home: LoopThread | None = None
 
     @property
     def resources(self) -> Resources:
@@ -124,13 +124,13 @@ class Scope:
             raise NoScope("this scope is over: make cells in one that is not")
         return self._tasks
 
-    def own(self, owned: Owned) -> None:
+    def own(self, owned: Closeable) -> None:
         """End this with the scope. Raises `NoScope`."""
         if self._over:
             raise NoScope("this scope is over: make cells in one that is not")
         self._owned[owned] = None
 
-    def disown(self, owned: Owned) -> None:
+    def disown(self, owned: Closeable) -> None:
         """It has ended by itself."""
         self._owned.pop(owned, None)
 
@@ -167,7 +167,7 @@ class Scope:
             self._parent.count(step)
 
     def here(self, function: Callable[[], None]) -> None:
-        """Call it where its tasks run. See `Home.call`."""
+        """Call it where its tasks run. See `LoopThread.call`."""
         if self._home is not None:
             self._home.call(function)
 
@@ -192,7 +192,7 @@ class Scope:
             self.room = around.room
             self._resources = self._given or around.resources
         self._tasks = tasks
-        self._home = Home()
+        self._home = LoopThread()
         self._token = _current.set(self)
 
     def _leave(self) -> None:
@@ -212,10 +212,10 @@ class _CallFetcher:
     """The network as a call has it, in whose cells nobody knows of the call any more."""
 
     ctx: AgentCtx
-    fetcher: Fetching
+    fetcher: UrlFetcher
 
     async def fetch(self, url: str) -> bytes:
-        """See `Fetching`."""
+        """See `UrlFetcher`."""
         with fetching_for(self.ctx.asked_in or self.ctx.chat, self.ctx.files):
             return await self.fetcher.fetch(url)
 

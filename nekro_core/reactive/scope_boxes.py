@@ -5,12 +5,12 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from nekro_core.plugins.authoring.services import BoxSource
+from nekro_core.plugins.authoring.services import PluginBoxSource
 from nekro_core.sandbox.box import Box
-from nekro_core.sandbox.named import BoxRecord, KeeperLimits, NamedBoxes, OwnedBoxes
-from nekro_core.sandbox.named.storage import Saved
+from nekro_core.sandbox.named import BoxRecord, NamedBoxes, NamedBoxLimits, OwnerBoxes
+from nekro_core.sandbox.named.storage import SavedState
 
-_LIMITS: Final = KeeperLimits(default_image="", sleep_after_s=math.inf)
+_LIMITS: Final = NamedBoxLimits(default_image="", sleep_after_s=math.inf)
 
 
 class _Nowhere:
@@ -23,18 +23,18 @@ class _Nowhere:
     async def remember(self, owner: str, name: str, record: BoxRecord) -> None:
         pass
 
-    async def save(self, owner: str, name: str, box: Box, before: Saved) -> Saved:
+    async def save(self, owner: str, name: str, box: Box, before: SavedState) -> SavedState:
         del owner, name, box
         return before
 
-    async def restore(self, owner: str, name: str, box: Box) -> Saved:
+    async def restore(self, owner: str, name: str, box: Box) -> SavedState:
         del owner, name, box
-        return Saved()
+        return SavedState()
 
     async def forget(self, owner: str, name: str) -> None:
         pass
 
 
-def own_boxes(source: BoxSource) -> OwnedBoxes:
+def own_boxes(source: PluginBoxSource) -> OwnerBoxes:
     """Boxes that nobody puts to sleep and nobody stores. Whoever uses them destroys them."""
     return NamedBoxes(source, _Nowhere(), _LIMITS, clock=time.monotonic).of("scope")

@@ -25,11 +25,11 @@ import anyio.abc
 from nekro_core.sandbox.results import (
     CommandResult,
     FileChanges,
-    FilePiece,
+    FileChunk,
     FileStatus,
-    FoundPaths,
+    GlobResult,
     Listener,
-    Unpacked,
+    UnpackResult,
 )
 
 
@@ -117,7 +117,7 @@ class GuestCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class CallReturn:
     """Answer to a call: the guest's expression has this value. May be anything that pickles; what
     the guest cannot import arrives as a plain view of its data.
 
@@ -130,9 +130,9 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Raise:
+class CallFailure:
     """Answer to a call: the guest sees a ``ToolError`` with this message. ``checkpoint`` is as in
-    `Value`."""
+    `CallReturn`."""
 
     message: str
     checkpoint: bool = False
@@ -144,7 +144,7 @@ class EndRun:
     globals has a moment to leave its statement by an exception; the next run goes on with them."""
 
 
-Answer = Value | Raise | EndRun
+Answer = CallReturn | CallFailure | EndRun
 CallHandler = Callable[[GuestCall], Awaitable[Answer]]
 
 
@@ -305,7 +305,7 @@ class Box(Protocol):
         Raises `BoxFileError` (``too_large`` above ``limit`` bytes) and `BoxLost`.
         """
 
-    async def read_piece(self, path: str, *, offset: int = 0, limit: int) -> FilePiece:
+    async def read_piece(self, path: str, *, offset: int = 0, limit: int) -> FileChunk:
         """At most ``limit`` bytes of a regular file from ``offset`` on, and its whole size.
 
         Nothing else of the file is read. Beyond the end there are no bytes and no error. What is no
@@ -323,7 +323,7 @@ class Box(Protocol):
 
     async def glob(
         self, pattern: str, *, working_dir: str = "/home/user", limit: int = 10_000
-    ) -> FoundPaths:
+    ) -> GlobResult:
         """The files and folders that match, relative to ``working_dir`` and sorted.
 
         ``*`` and ``?`` and ``[...]`` stay within one name, ``**`` is any number of folders; hidden
@@ -339,12 +339,12 @@ class Box(Protocol):
 
         Made as they are taken, never held as a whole; close it early with `contextlib.aclosing`.
         Carried: regular files and folders with mode and time, links that stay inside of what is
-        packed. All else is left out and named by `Unpacked.skipped`. The pieces come from inside a
-        box: nothing but `unpack` may read them. Raises, at the first piece, `BoxFileError`
+        packed. All else is left out and named by `UnpackResult.skipped`. The pieces come from
+        inside a box: nothing but `unpack` may read them. Raises, at the first piece, `BoxFileError`
         (``is_a_directory`` for a folder without ``recursive``), and `BoxLost`.
         """
 
-    async def unpack(self, path: str, pieces: AsyncIterable[bytes]) -> Unpacked:
+    async def unpack(self, path: str, pieces: AsyncIterable[bytes]) -> UnpackResult:
         """Put there what `pack` gave, under the final name ``path``; parents are made.
 
         A file whose ``path`` is a folder goes into it under its own name. A folder's files go into

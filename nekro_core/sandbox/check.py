@@ -12,12 +12,12 @@ from nekro_core.sandbox.box import (
     Answer,
     Box,
     BoxSpec,
+    CallReturn,
     Check,
     GuestCall,
     GuestFunction,
     RunLimits,
     StopReason,
-    Value,
 )
 
 _PROBE = """
@@ -129,7 +129,7 @@ async def check_box(
 
     async def report(call: GuestCall) -> Answer:
         reports.extend(call.args)
-        return Value(None)
+        return CallReturn(None)
 
     run = await box.start_run([GuestFunction(names=("report",))], report, RunLimits(seconds=20))
     await run.feed(_PROBE, 1)

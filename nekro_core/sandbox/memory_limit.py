@@ -5,7 +5,7 @@ limits of all cannot simply be reserved: a box that may use 900 MB mostly uses 2
 use is measured, and the sum is bounded:
 
 - From `_CROWDED` of the limit on new work waits, for so long and then with an error, and whoever
-  keeps boxes ends the one unused longest (`TotalMemory.crowded`).
+  keeps boxes ends the one unused longest (`MemoryLimit.crowded`).
 - Each box at work has an equal share of the limit for certain. Only over the limit itself is work
   ended, that of the box with most, and only where it has more than this share; one of them must.
 """
@@ -43,7 +43,7 @@ def memory_told(field: str, meminfo: Path) -> int:
         return 0
 
 
-class Measured(Protocol):
+class MeasuredBox(Protocol):
     """A box as it is seen here."""
 
     used_bytes: int
@@ -57,11 +57,11 @@ class Measured(Protocol):
         """End its run and its commands for their memory."""
 
 
-class TotalMemory:
+class MemoryLimit:
     """The bound on ``boxes``. Whoever measures them calls `look` after each time."""
 
     def __init__(
-        self, limit: int, wait_s: float, boxes: Callable[[], Collection[Measured]]
+        self, limit: int, wait_s: float, boxes: Callable[[], Collection[MeasuredBox]]
     ) -> None:
         """``limit`` in bytes; ``wait_s`` is how long new work waits for room."""
         self.limit = limit
@@ -88,7 +88,7 @@ class TotalMemory:
         """In words, for an operator."""
         return f"all boxes together at most {self.limit // _MIB} MB"
 
-    async def admit(self, box: Measured | None = None) -> None:
+    async def admit(self, box: MeasuredBox | None = None) -> None:
         """Wait until there is room for one more box, or for work in ``box``; first come, first
         served. A box at work has its room already. Raises `BoxesFull`."""
         if (box is not None and box.busy) or not (self._turn.locked() or self.crowded):

@@ -8,7 +8,7 @@ import anyio.abc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class CommandOutput:
     """What a command printed on one stream: all of it, or its beginning and its end."""
 
     head: bytes = b""
@@ -43,8 +43,8 @@ class CommandResult:
     """How a command ended. ``exit_code`` is 128+N where signal N ended it, 124 after a timeout."""
 
     exit_code: int
-    stdout: Output = Output()
-    stderr: Output = Output()
+    stdout: CommandOutput = CommandOutput()
+    stderr: CommandOutput = CommandOutput()
     timed_out: bool = False
     seconds: float = 0.0
 
@@ -71,7 +71,7 @@ class FileStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilePiece:
+class FileChunk:
     """Some bytes of a file, and the size of the whole."""
 
     data: bytes
@@ -79,7 +79,7 @@ class FilePiece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundPaths:
+class GlobResult:
     """What a pattern matched, sorted; ``truncated`` where there are more."""
 
     paths: tuple[str, ...]
@@ -87,7 +87,7 @@ class FoundPaths:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
+class SkippedPath:
     """Something that was not carried from one box to another, and why."""
 
     path: str
@@ -95,7 +95,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unpacked:
+class UnpackResult:
     """What was put into a box."""
 
     path: str
@@ -104,7 +104,7 @@ class Unpacked:
     """Of the regular files together."""
     files: int
     """Regular files."""
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedPath, ...] = ()
     """At most the first thousand."""
 
 

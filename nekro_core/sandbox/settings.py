@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from nekro_core.sandbox.box import BoxSpec, RunLimits
-from nekro_core.sandbox.egress.rules import Rules
+from nekro_core.sandbox.egress.rules import EgressRules
 
 _MIB = 1024 * 1024
 
@@ -95,13 +95,13 @@ class SandboxSettings(BaseModel):
     @field_validator("egress")
     @classmethod
     def _readable(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        Rules.parse(value)
+        EgressRules.parse(value)
         return value
 
     @field_validator("egress_private")
     @classmethod
     def _readable_private(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        Rules.parse((), value)
+        EgressRules.parse((), value)
         return value
 
     @property
@@ -110,9 +110,9 @@ class SandboxSettings(BaseModel):
         return bool(self.egress_rules) if self.pip is None else self.pip
 
     @property
-    def egress_rules(self) -> Rules:
+    def egress_rules(self) -> EgressRules:
         """What these settings let every box reach."""
-        return Rules.parse(self.egress, self.egress_private)
+        return EgressRules.parse(self.egress, self.egress_private)
 
     @property
     def total_memory_bytes(self) -> int:

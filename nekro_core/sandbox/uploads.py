@@ -30,7 +30,7 @@ def upload_parts(path: str) -> tuple[str, ...]:
     return parts
 
 
-class UploadsRoom:
+class UploadQuota:
     """What the uploads of all boxes of a backend may hold together, in bytes. They are copies, kept
     as long as a box lives, and lie in memory as a rule: in ``/run``, or in a container's tmpfs."""
 
@@ -42,7 +42,7 @@ class UploadsRoom:
 class BoxUploads:
     """What the uploads of one box hold: by its own ``limit``, and out of everybody's ``room``."""
 
-    def __init__(self, limit: int, room: UploadsRoom) -> None:
+    def __init__(self, limit: int, room: UploadQuota) -> None:
         self._limit = limit
         self._room = room
         self._sizes: dict[tuple[str, ...], int] = {}

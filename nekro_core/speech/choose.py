@@ -12,7 +12,7 @@ from nekro_core.speech.speaker import Speaker, Speech, VoiceInfo, VoiceUnknown
 from nekro_core.speech.transcriber import Transcriber
 
 
-class SpeakerChain:
+class FallbackSpeaker:
     """A `Speaker` of several: the first that has the voice, or one for the text's language, speaks.
 
     Only `VoiceUnknown` passes a text on. An engine that is broken says so rather than being
@@ -57,7 +57,7 @@ def open_speaker(settings: SpeechSettings) -> Speaker:
             return EspeakSpeaker(voice=voice)
         case "piper":
             piper = PiperSpeaker(folder=settings.piper_voices, voice=voice)
-            return SpeakerChain((piper, EspeakSpeaker()))
+            return FallbackSpeaker((piper, EspeakSpeaker()))
         case "edge":
             return EdgeSpeaker(voice=voice, timeout_s=settings.timeout_s)
         case "http":

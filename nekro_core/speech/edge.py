@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from nekro_core.media.converter import Converter
+from nekro_core.media.converter import MediaConverter
 from nekro_core.media.errors import MediaError
 from nekro_core.speech.speaker import (
     EngineUnavailable,
@@ -42,7 +42,7 @@ class EdgeSpeaker:
     def __init__(self, *, voice: str | None = None, timeout_s: float = 60.0) -> None:
         self._default = voice
         self._timeout_s = timeout_s
-        self._converter = Converter()
+        self._converter = MediaConverter()
         self._known: tuple[VoiceInfo, ...] = ()
 
     async def voices(self) -> tuple[VoiceInfo, ...]:

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from nekro_core.speech.speaker import EngineUnavailable
-from nekro_core.system.workers.worker import Worker, WorkerLost
+from nekro_core.system.workers.worker import WorkerLost, WorkerProcess
 
 
-class EngineWorker(Worker):
+class SpeechWorker(WorkerProcess):
     """A worker that speaks."""
 
     async def ask(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """As `Worker.ask`, but raises `EngineUnavailable`."""
+        """As `WorkerProcess.ask`, but raises `EngineUnavailable`."""
         try:
             return await super().ask(request)
         except WorkerLost as lost:

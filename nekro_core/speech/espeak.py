@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Sequence
 
 from nekro_core.speech import japanese
-from nekro_core.speech.engine import EngineWorker
+from nekro_core.speech.engine import SpeechWorker
 from nekro_core.speech.speaker import (
     EngineUnavailable,
     Speech,
@@ -13,7 +13,7 @@ from nekro_core.speech.speaker import (
     VoiceUnknown,
 )
 from nekro_core.speech.text import clean_text, language_of
-from nekro_core.speech.wav import Sound, write_wav
+from nekro_core.speech.wav import PcmSound, write_wav
 
 _WORDS_A_MINUTE = 165
 """Slower than espeak's own 175: what it says is then followed more easily."""
@@ -41,7 +41,7 @@ class EspeakSpeaker:
 
     def __init__(self, *, voice: str | None = None) -> None:
         self._default = voice
-        self._worker = EngineWorker("nekro_core.speech.espeak_worker")
+        self._worker = SpeechWorker("nekro_core.speech.espeak_worker")
         self._voices: tuple[VoiceInfo, ...] = ()
         self._identifiers: dict[str, str] = {}
         self._variants: frozenset[str] = frozenset()
@@ -81,7 +81,7 @@ class EspeakSpeaker:
             }
         )
         _require_engine(answer)
-        sound = Sound(pcm, answer["rate"])
+        sound = PcmSound(pcm, answer["rate"])
         if sound.seconds > _MOST_SECONDS:
             raise TextUnspeakable(f"speaking this takes over {_MOST_SECONDS / 60:.0f} minutes")
         if not sound.peak:

@@ -37,7 +37,7 @@ class _Voice(ctypes.Structure):
     )
 
 
-class Library:
+class EspeakLibrary:
     """The C library, which is global to its process."""
 
     def __init__(self, path: str, data: str) -> None:
@@ -91,7 +91,7 @@ def main() -> None:
     """Serve requests ``voices`` and ``speak``."""
     try:
         loader = importlib.import_module("espeakng_loader")
-        library = Library(loader.get_library_path(), loader.get_data_path())
+        library = EspeakLibrary(loader.get_library_path(), loader.get_data_path())
     except (ImportError, OSError, RuntimeError) as error:
         missing = f"espeak-ng cannot be loaded: {error}"
         return serve(lambda _request: ({"missing": missing}, b""))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from nekro_core.speech.engine import EngineWorker
+from nekro_core.speech.engine import SpeechWorker
 from nekro_core.speech.speaker import (
     EngineUnavailable,
     Speech,
@@ -15,7 +15,7 @@ from nekro_core.speech.speaker import (
     VoiceUnknown,
 )
 from nekro_core.speech.text import clean_text, language_of
-from nekro_core.speech.wav import Sound, write_wav
+from nekro_core.speech.wav import PcmSound, write_wav
 
 _MOST_SECONDS = 600.0
 _REMEDY = "install it: pip install 'nekro-core[piper]'"
@@ -35,7 +35,7 @@ class PiperSpeaker:
         self._folder = folder
         self._default = voice
         # A model of 60 MB is read first, and sound takes about a third of its own length.
-        self._worker = EngineWorker("nekro_core.speech.piper_worker", timeout_s=300)
+        self._worker = SpeechWorker("nekro_core.speech.piper_worker", timeout_s=300)
 
     async def voices(self) -> tuple[VoiceInfo, ...]:
         """What is installed."""
@@ -62,7 +62,7 @@ class PiperSpeaker:
         )
         if missing := answer.get("missing"):
             raise EngineUnavailable(f"{missing}; {_REMEDY}")
-        sound = Sound(pcm, answer["rate"])
+        sound = PcmSound(pcm, answer["rate"])
         if sound.seconds > _MOST_SECONDS:
             raise TextUnspeakable(f"speaking this takes over {_MOST_SECONDS / 60:.0f} minutes")
         if not sound.peak:

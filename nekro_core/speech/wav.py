@@ -17,7 +17,7 @@ class NotWav(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Sound:
+class PcmSound:
     """Samples: 16-bit little-endian PCM, one channel, ``rate`` of them a second."""
 
     pcm: bytes
@@ -34,7 +34,7 @@ class Sound:
         return max(map(abs, _samples(self.pcm)), default=0)
 
 
-def write_wav(sound: Sound) -> bytes:
+def write_wav(sound: PcmSound) -> bytes:
     """A whole WAV file."""
     data = sound.pcm[: len(sound.pcm) // 2 * 2]
     head = struct.pack(
@@ -45,7 +45,7 @@ def write_wav(sound: Sound) -> bytes:
     return head + data
 
 
-def read_wav(data: bytes) -> Sound:
+def read_wav(data: bytes) -> PcmSound:
     """The sound of a 16-bit PCM WAV file; several channels are mixed to one.
 
     Sizes in the header are not believed beyond what is there: who streams writes 0 or the largest
@@ -67,7 +67,7 @@ def read_wav(data: bytes) -> Sound:
             end = len(data) if size in (0, 0xFFFFFFFF) else min(body + size, len(data))
             frame = 2 * channels
             pcm = data[body : body + (end - body) // frame * frame]
-            return Sound(_mix(pcm, channels), rate)
+            return PcmSound(_mix(pcm, channels), rate)
         position = body + size + size % 2
     raise NotWav("the WAV file holds no data")
 

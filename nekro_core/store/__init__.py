@@ -1,8 +1,7 @@
 """What the bot remembers: Tortoise models, migrations, and one small repository for each kind."""
 
-from nekro_core.store.database import Statement
+from nekro_core.store.database import SqlStatement
 from nekro_core.store.errors import (
-    Conflict,
     DatabaseInUse,
     DatabaseTooNew,
     DataFolderInUse,
@@ -10,13 +9,14 @@ from nekro_core.store.errors import (
     StoreError,
     StoreUnavailable,
     TurnRunning,
+    UniqueConflict,
     ValueTooLarge,
 )
 from nekro_core.store.lock import DataFolderLock, data_folder_in_use
 from nekro_core.store.person import Person
-from nekro_core.store.settings import KeepSettings, StoreSettings
+from nekro_core.store.settings import RetentionSettings, StoreSettings
 from nekro_core.store.store import Store
-from nekro_core.store.traces import Traces
+from nekro_core.store.traces import PersonTraces
 from nekro_core.store.values import (
     Account,
     DeliveryRow,
@@ -25,26 +25,26 @@ from nekro_core.store.values import (
     Step,
     TimerRow,
     ToolCall,
-    Turn,
-    Unanswered,
+    TurnRow,
+    UnansweredMessages,
     Usage,
     WaitingRow,
 )
 
 __all__ = [
     "Account",
-    "Conflict",
     "DataFolderInUse",
     "DataFolderLock",
     "DatabaseInUse",
     "DatabaseTooNew",
     "DeliveryRow",
-    "KeepSettings",
     "LoggedTurn",
     "MigrationFailed",
     "ModelUse",
     "Person",
-    "Statement",
+    "PersonTraces",
+    "RetentionSettings",
+    "SqlStatement",
     "Step",
     "Store",
     "StoreError",
@@ -52,10 +52,10 @@ __all__ = [
     "StoreUnavailable",
     "TimerRow",
     "ToolCall",
-    "Traces",
-    "Turn",
+    "TurnRow",
     "TurnRunning",
-    "Unanswered",
+    "UnansweredMessages",
+    "UniqueConflict",
     "Usage",
     "ValueTooLarge",
     "WaitingRow",

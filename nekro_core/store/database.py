@@ -14,12 +14,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nekro_core.store.engine import Bound, Engine, Row, Rows, Value
+from nekro_core.store.engine import Bound, DatabaseEngine, Row, Rows, Value
 from nekro_core.store.errors import StoreError, StoreUnavailable
 
 
 @dataclass(frozen=True, slots=True)
-class Insert:
+class InsertStatement:
     """An insert whose rows may share a statement. Its first column is unique and is what comes
     back for each row that was taken; a row in conflict with a unique key is passed over."""
 
@@ -35,10 +35,10 @@ class Insert:
         )
 
 
-class Statement(NamedTuple):
+class SqlStatement(NamedTuple):
     """SQL with ``?`` where a value goes."""
 
-    sql: str | Insert
+    sql: str | InsertStatement
     values: tuple[Value, ...] = ()
 
 
@@ -47,7 +47,7 @@ class _Write:
     """Statements that are committed together, and who waits for them. Who waits may be cancelled,
     and ``done`` with it; the write itself is not."""
 
-    statements: tuple[Statement, ...]
+    statements: tuple[SqlStatement, ...]
     done: "asyncio.Future[list[Rows]]"
     committed: Callable[[list[Rows]], None] | None
     failed: Callable[[], None] | None
@@ -57,7 +57,7 @@ class _Write:
 class Database:
     """Reads and writes on one engine. `keep` must run while it is used."""
 
-    def __init__(self, engine: Engine, *, batch: int, queue: int = 20_000) -> None:
+    def __init__(self, engine: DatabaseEngine, *, batch: int, queue: int = 20_000) -> None:
         self._engine = engine
         self._no_nul = engine.dialect == "postgres"
         self._batch = batch
@@ -77,7 +77,7 @@ class Database:
 
     def write(
         self,
-        *statements: Statement,
+        *statements: SqlStatement,
         committed: Callable[[list[Rows]], None] | None = None,
         failed: Callable[[], None] | None = None,
     ) -> Awaitable[list[Rows]]:
@@ -97,7 +97,7 @@ class Database:
         elif self._closing:
             done.set_exception(StoreUnavailable("the store is closed: nothing more is written"))
         else:
-            clean = tuple(Statement(sql, self._clean(values)) for sql, values in statements)
+            clean = tuple(SqlStatement(sql, self._clean(values)) for sql, values in statements)
             self._waiting.append(_Write(clean, done, committed, failed))
             self._wake.set()
         done.add_done_callback(_see)
@@ -152,7 +152,7 @@ class Database:
 class _Group:
     """One statement for the database, of one write or of neighbouring rows for one table."""
 
-    sql: str | Insert
+    sql: str | InsertStatement
     members: list[tuple[_Write, tuple[Value, ...]]]
 
     @property
@@ -184,7 +184,7 @@ def _grouped(writes: Sequence[_Write]) -> list[_Group]:
     groups: list[_Group] = []
     for write in writes:
         for statement, values in write.statements:
-            if groups and isinstance(statement, Insert) and groups[-1].sql is statement:
+            if groups and isinstance(statement, InsertStatement) and groups[-1].sql is statement:
                 groups[-1].members.append((write, values))
             else:
                 groups.append(_Group(statement, [(write, values)]))
@@ -202,4 +202,4 @@ def _storable(text: str, no_nul: bool) -> str:
     return text.replace("\0", "\ufffd") if no_nul else text
 
 
-__all__ = ["Database", "Insert", "Row", "Rows", "Statement", "Value"]
+__all__ = ["Database", "InsertStatement", "Row", "Rows", "SqlStatement", "Value"]

@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from nekro_core.chat import ChatKey, DeliveryState, Record, decode_segments, encode_segments
-from nekro_core.store.database import Database, Insert, Row, Rows, Statement, Value
-from nekro_core.store.messages import Messages, unique_id_of
+from nekro_core.store.database import Database, InsertStatement, Row, Rows, SqlStatement, Value
+from nekro_core.store.messages import MessageRepository, unique_id_of
 from nekro_core.store.values import DeliveryRow
 
-_INSERT = Insert(
+_INSERT = InsertStatement(
     "deliveries",
     (
         "delivery_id",
@@ -27,11 +27,11 @@ _INSERT = Insert(
 _SELECT = f"SELECT {', '.join(f'd.{c}' for c in _INSERT.columns)} FROM deliveries d"
 
 
-class Deliveries:
+class DeliveryRepository:
     """A row for each platform call. Its state is committed before and after the call."""
 
     def __init__(
-        self, database: Database, messages: Messages, *, clock: Callable[[], float]
+        self, database: Database, messages: MessageRepository, *, clock: Callable[[], float]
     ) -> None:
         self._database = database
         self._messages = messages
@@ -42,14 +42,14 @@ class Deliveries:
         rows: Sequence[DeliveryRow],
         records: Sequence[Record],
         *,
-        before: Sequence[Statement] = (),
+        before: Sequence[SqlStatement] = (),
         stored: Callable[[], None] = lambda: None,
         failed: Callable[[], None] = lambda: None,
     ) -> Awaitable[list[Rows]]:
         """Keep the calls of one send and the history lines that show them, together. ``stored`` or
         ``failed`` is called, in the order of the calls."""
-        statements: list[Statement] = [*before]
-        statements += [Statement(_INSERT, _values(row)) for row in rows]
+        statements: list[SqlStatement] = [*before]
+        statements += [SqlStatement(_INSERT, _values(row)) for row in rows]
         statements += [self._messages.inserted(record, None) for record in records]
 
         def committed(_: list[Rows]) -> None:
@@ -67,8 +67,8 @@ class Deliveries:
         With the id that the platform gave, an echo of our own message is known as a duplicate; one
         that was faster than the answer is marked as recalled, so that it shows once.
         """
-        statements: list[Statement] = [
-            Statement(
+        statements: list[SqlStatement] = [
+            SqlStatement(
                 "UPDATE deliveries SET state = ?, message_id = ?, reason = ?, changed = ? "
                 "WHERE delivery_id = ?",
                 (state.value, message_id, reason, self._clock(), row.delivery_id),
@@ -77,12 +77,12 @@ class Deliveries:
         if row.record_seq and message_id:
             unique, instance = unique_id_of(message_id), row.chat_key.instance
             statements += [
-                Statement(
+                SqlStatement(
                     "UPDATE messages SET unique_id = NULL, recalled = ? WHERE instance = ? "
                     "AND unique_id = ? AND author = 'bot' AND run_id = '' AND seq > ?",
                     (True, instance, unique, row.record_seq),
                 ),
-                Statement(
+                SqlStatement(
                     # A platform that gives an id twice must not undo the whole write.
                     "UPDATE messages SET state = ?, message_id = ?, unique_id = CASE WHEN EXISTS "
                     "(SELECT 1 FROM messages o WHERE o.instance = ? AND o.unique_id = ?) "
@@ -92,7 +92,7 @@ class Deliveries:
             ]
         elif row.record_seq:
             statements.append(
-                Statement(
+                SqlStatement(
                     "UPDATE messages SET state = ? WHERE seq = ?", (state.value, row.record_seq)
                 )
             )
@@ -171,12 +171,12 @@ class Deliveries:
         """Let a call be made anew, as if it were asked for now; the row as it is then."""
         now = self._clock()
         await self._database.write(
-            Statement(
+            SqlStatement(
                 "UPDATE deliveries SET state = ?, message_id = '', reason = ?, created = ?, "
                 "changed = ? WHERE delivery_id = ?",
                 (DeliveryState.PENDING.value, reason, now, now, row.delivery_id),
             ),
-            Statement(
+            SqlStatement(
                 "UPDATE messages SET state = ? WHERE seq = ?",
                 (DeliveryState.PENDING.value, row.record_seq),
             ),

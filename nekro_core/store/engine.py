@@ -10,7 +10,7 @@ Bound = tuple[str, tuple[Value, ...]]
 """SQL with ``?`` where a value goes, and the values."""
 
 
-class Engine(Protocol):
+class DatabaseEngine(Protocol):
     """A connection of our own to one kind of database. Both methods raise `StoreError` alone."""
 
     @property
@@ -57,4 +57,4 @@ _REMEDIES = (
     ("Connect call failed", "no server answers there; start it, or check NEKRO_DATABASE_URL"),
 )
 
-__all__ = ["Bound", "Engine", "Row", "Rows", "Value", "explain"]
+__all__ = ["Bound", "DatabaseEngine", "Row", "Rows", "Value", "explain"]

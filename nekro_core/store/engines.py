@@ -11,7 +11,7 @@ from tortoise.backends.base.config_generator import expand_db_url
 from tortoise.context import TortoiseContext
 from tortoise.exceptions import BaseORMException
 
-from nekro_core.store.engine import Engine, explain
+from nekro_core.store.engine import DatabaseEngine, explain
 from nekro_core.store.errors import StoreUnavailable
 from nekro_core.store.settings import StoreSettings
 from nekro_core.store.sqlite import SqliteEngine
@@ -30,7 +30,7 @@ _PASSWORD = re.compile(r"(?<=:)[^:@/\s]+(?=@)")
 @asynccontextmanager
 async def open_engine(
     url: str, settings: StoreSettings, clock: Callable[[], float]
-) -> AsyncIterator[Engine]:
+) -> AsyncIterator[DatabaseEngine]:
     """The engine behind a Tortoise URL. Raises what `Store.open` raises."""
     engine, credentials = _parse(url)
     if engine == _SQLITE:
@@ -45,7 +45,7 @@ async def open_engine(
 @asynccontextmanager
 async def _sqlite(
     where: str, credentials: dict[str, Any], settings: StoreSettings, clock: Callable[[], float]
-) -> AsyncIterator[Engine]:
+) -> AsyncIterator[DatabaseEngine]:
     credentials.setdefault("synchronous", settings.synchronous)
     # What is deleted is overwritten: a person who is forgotten must not be found in a free page.
     credentials.setdefault("secure_delete", 1)
@@ -67,7 +67,9 @@ async def _sqlite(
 
 
 @asynccontextmanager
-async def _postgres(credentials: dict[str, Any], settings: StoreSettings) -> AsyncIterator[Engine]:
+async def _postgres(
+    credentials: dict[str, Any], settings: StoreSettings
+) -> AsyncIterator[DatabaseEngine]:
     try:
         # Optional, and nothing for a bot that keeps a file.
         from nekro_core.store.postgres import PostgresEngine  # noqa: PLC0415

@@ -43,7 +43,7 @@ class StoreUnavailable(StoreError):
     """The database cannot be reached or written now. Nothing of the refused work was kept."""
 
 
-class Conflict(StoreError):
+class UniqueConflict(StoreError):
     """A unique key is taken already: another writer was first."""
 
 

@@ -16,10 +16,10 @@ from nekro_core.chat import (
     decode_segments,
     encode_segments,
 )
-from nekro_core.store.database import Database, Insert, Row, Rows, Statement, Value
+from nekro_core.store.database import Database, InsertStatement, Row, Rows, SqlStatement, Value
 from nekro_core.store.models import MAX_ID
 
-INSERT = Insert(
+INSERT = InsertStatement(
     "messages",
     (
         "seq",
@@ -48,7 +48,7 @@ _CLAIM = 1000
 SELECT = f"SELECT {', '.join(INSERT.columns)} FROM messages"
 
 
-class Messages:
+class MessageRepository:
     """What was said, by whom, in the order in which it was heard."""
 
     def __init__(self, database: Database, *, last_seq: int) -> None:
@@ -73,7 +73,7 @@ class Messages:
             # SQLite remembers by itself what it once gave; here rows that bring their own numbers
             # leave the sequence where it was. In line before the row that uses the number.
             self._claimed = self._last_seq + _CLAIM
-            self._database.write(Statement(f"SELECT setval('{SEQUENCE}', ?)", (self._claimed,)))
+            self._database.write(SqlStatement(f"SELECT setval('{SEQUENCE}', ?)", (self._claimed,)))
         return self._last_seq
 
     def add(
@@ -81,7 +81,7 @@ class Messages:
         record: Record,
         *,
         unique_id: str | None,
-        before: Sequence[Statement] = (),
+        before: Sequence[SqlStatement] = (),
         stored: Callable[[Record], None] | None = None,
         failed: Callable[[], None] | None = None,
     ) -> Awaitable[list[Rows]]:
@@ -102,7 +102,7 @@ class Messages:
         return self._database.write(*statements, committed=committed, failed=failed)
 
     @staticmethod
-    def inserted(record: Record, unique_id: str | None) -> Statement:
+    def inserted(record: Record, unique_id: str | None) -> SqlStatement:
         """The statement that stores a record."""
         key = record.chat_key
         values: tuple[Value, ...] = (
@@ -123,7 +123,7 @@ class Messages:
             record.run_id,
             record.state.value,
         )
-        return Statement(INSERT, values)
+        return SqlStatement(INSERT, values)
 
     async def after(self, chat_key: ChatKey | None, seq: int, limit: int) -> list[Record]:
         """Records with a greater ``seq``, of one chat or of all, oldest first."""
@@ -187,7 +187,7 @@ class Messages:
         if not message_id:
             return None
         ((*rows,),) = await self._database.write(
-            Statement(
+            SqlStatement(
                 "UPDATE messages SET recalled = ? WHERE instance = ? AND unique_id IN (?, ?) "
                 f"AND chat_key = ? AND recalled = ? RETURNING {', '.join(INSERT.columns)}",
                 (
@@ -207,7 +207,7 @@ class Messages:
         """Put other segments into a message of the bot's own; the record as it is now, or nothing
         where none is known or it was taken back."""
         ((*rows,),) = await self._database.write(
-            Statement(
+            SqlStatement(
                 "UPDATE messages SET segments = ? WHERE instance = ? AND unique_id = ? AND "
                 "chat_key = ? AND author = 'bot' AND recalled = ? "
                 f"RETURNING {', '.join(INSERT.columns)}",
@@ -227,7 +227,7 @@ class Messages:
         """Put other segments into the place of exactly these; the record as it is now, or nothing
         where it was changed, taken back or erased meanwhile."""
         ((*rows,),) = await self._database.write(
-            Statement(
+            SqlStatement(
                 "UPDATE messages SET segments = ? WHERE seq = ? AND segments = ? AND recalled = ? "
                 f"RETURNING {', '.join(INSERT.columns)}",
                 (encode_segments(segments), record.seq, encode_segments(record.segments), False),

@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 
 from loguru import logger
 
-from nekro_core.store.database import Database, Statement
+from nekro_core.store.database import Database, SqlStatement
 from nekro_core.store.values import ModelUse, Usage
 
 _INSERT = """
@@ -13,7 +13,7 @@ completion_tokens, estimated, cost, started, seconds) VALUES (?, ?, ?, ?, ?, ?, 
 """
 
 
-class ModelUses:
+class ModelUseRepository:
     """An account book: rows are added and summed up. `Turns.usage` counts them too."""
 
     def __init__(self, database: Database) -> None:
@@ -22,7 +22,7 @@ class ModelUses:
     def add(self, use: ModelUse) -> Awaitable[object]:
         """Put a use in line to be written; nobody has to wait for it."""
         return self._database.write(
-            Statement(
+            SqlStatement(
                 _INSERT,
                 (
                     use.plugin,

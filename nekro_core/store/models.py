@@ -17,7 +17,7 @@ MAX_ID = 255
 """Longest id that a platform may give: what a unique VARCHAR holds on every database we know."""
 
 
-class Account(Model):
+class AccountTable(Model):
     """A bot identity and the instance part of its chat keys. Bound once, never moved."""
 
     id = fields.IntField(primary_key=True)
@@ -31,7 +31,7 @@ class Account(Model):
         unique_together = (("adapter", "account"),)
 
 
-class Chat(Model):
+class ChatTable(Model):
     """A chat that was heard of. ``handled_seq`` is the newest record that was dealt with."""
 
     chat_key = fields.CharField(max_length=MAX_KEY_LENGTH, primary_key=True)
@@ -43,7 +43,7 @@ class Chat(Model):
         table = "chats"
 
 
-class User(Model):
+class UserTable(Model):
     """A person on one platform account's side."""
 
     id = fields.BigIntField(primary_key=True)
@@ -57,7 +57,7 @@ class User(Model):
         unique_together = (("instance", "user_id"),)
 
 
-class Message(Model):
+class MessageTable(Model):
     """One line of a chat's history.
 
     ``unique_id`` is what duplicates are known by: the platform's message id, or a digest for a
@@ -90,7 +90,7 @@ class Message(Model):
         )
 
 
-class Turn(Model):
+class TurnTable(Model):
     """One turn. ``running_chat`` is the chat while it runs and null after, so that its unique key
     lets a chat have one running turn and any number of ended ones."""
 
@@ -110,7 +110,7 @@ class Turn(Model):
         indexes = (Index(fields=("chat_key", "id"), name="turns_chat_id"),)
 
 
-class Step(Model):
+class StepTable(Model):
     """One model reply of a turn, with the tail that did not run and what it cost."""
 
     id = fields.BigIntField(primary_key=True)
@@ -135,7 +135,7 @@ class Step(Model):
         indexes = (Index(fields=("started",), name="steps_started"),)
 
 
-class Run(Model):
+class RunTable(Model):
     """One execution of a reply's code. ``stop`` is empty while it runs."""
 
     run_id = fields.CharField(max_length=64, primary_key=True)
@@ -153,7 +153,7 @@ class Run(Model):
         table = "runs"
 
 
-class ToolCall(Model):
+class ToolCallTable(Model):
     """One call of a tool by a run."""
 
     id = fields.BigIntField(primary_key=True)
@@ -170,7 +170,7 @@ class ToolCall(Model):
         unique_together = (("run_id", "position"),)
 
 
-class Delivery(Model):
+class DeliveryTable(Model):
     """One platform call. ``id`` keeps the order in which they were asked for."""
 
     id = fields.BigIntField(primary_key=True)
@@ -190,7 +190,7 @@ class Delivery(Model):
         table = "deliveries"
 
 
-class PluginData(Model):
+class PluginDataTable(Model):
     """What a plugin keeps, by chat, person and its own key. An empty key means all of them."""
 
     id = fields.BigIntField(primary_key=True)
@@ -205,7 +205,7 @@ class PluginData(Model):
         unique_together = (("plugin", "chat_key", "user_key", "store_key"),)
 
 
-class Timer(Model):
+class TimerTable(Model):
     """A time at which a chat's agent is woken. ``due`` is the next one. ``told_due`` is the last
     that was told of and ``record_seq`` the line of the history that tells it, 0 where none does."""
 
@@ -228,7 +228,7 @@ class Timer(Model):
         table = "timers"
 
 
-class ModelUse(Model):
+class ModelUseTable(Model):
     """What a plugin asked of a model and what it cost. The key of the plugin and the chat, person
     and run on whose behalf, each empty where there is none."""
 
@@ -251,7 +251,7 @@ class ModelUse(Model):
         indexes = (Index(fields=("started",), name="model_uses_started"),)
 
 
-class Waiting(Model):
+class WaitingTable(Model):
     """Something that a process began and that waits for somebody, to be found again at the next
     start. ``kind`` says what, ``name`` which one of them, ``data`` is JSON of whoever waits."""
 

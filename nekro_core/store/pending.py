@@ -4,14 +4,14 @@ from collections.abc import Awaitable
 
 from loguru import logger
 
-from nekro_core.store.database import Database, Statement
+from nekro_core.store.database import Database, SqlStatement
 from nekro_core.store.models import MAX_ID
 from nekro_core.store.values import WaitingRow
 
 _COLUMNS = "kind, name, plugin, chat_key, user_id, data, created, until"
 
 
-class Waiting:
+class WaitingRepository:
     """Rows that one process holds in memory too. Writing one is no condition for going on: what
     cannot be written waits in memory alone, which is logged."""
 
@@ -22,7 +22,7 @@ class Waiting:
         """Keep a row, in the place of one with its key. Its place in line is taken before this
         returns; it need not be awaited."""
         return self._database.write(
-            Statement(
+            SqlStatement(
                 f"INSERT INTO waiting ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
                 "ON CONFLICT (kind, name) DO UPDATE SET plugin = excluded.plugin, "
                 "chat_key = excluded.chat_key, user_id = excluded.user_id, data = excluded.data, "
@@ -46,9 +46,11 @@ class Waiting:
         return self._database.write(self.forgotten(kind, name))
 
     @staticmethod
-    def forgotten(kind: str, name: str) -> Statement:
+    def forgotten(kind: str, name: str) -> SqlStatement:
         """The statement that takes a row away."""
-        return Statement("DELETE FROM waiting WHERE kind = ? AND name = ?", (kind, name[:MAX_ID]))
+        return SqlStatement(
+            "DELETE FROM waiting WHERE kind = ? AND name = ?", (kind, name[:MAX_ID])
+        )
 
     async def all(self, kind: str) -> list[WaitingRow]:
         """Every row of a kind, in the order in which they were made."""

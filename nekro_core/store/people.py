@@ -8,8 +8,8 @@ from collections.abc import Callable
 import anyio
 
 from nekro_core.chat import ChatKey, ChatKind, Sender
-from nekro_core.store.database import Database, Statement
-from nekro_core.store.errors import Conflict, ValueTooLarge
+from nekro_core.store.database import Database, SqlStatement
+from nekro_core.store.errors import UniqueConflict, ValueTooLarge
 from nekro_core.store.models import MAX_ID
 from nekro_core.store.values import Account
 
@@ -17,7 +17,7 @@ _KNOWN_USERS = 20_000
 """Names kept in memory to see a change without a read: about 4 MB."""
 
 
-class Accounts:
+class AccountRepository:
     """Which account an instance of a chat key means. All of them are few, so they are in memory."""
 
     def __init__(
@@ -59,8 +59,8 @@ class Accounts:
         """The instance of an account, made at first sight: ``name`` where the operator gave one,
         else the adapter's own name for its first account, then ``adapter.account``.
 
-        Raises `Conflict` where ``name`` is another account's, `ChatKeyError` where it cannot stand
-        in a chat key.
+        Raises `UniqueConflict` where ``name`` is another account's, `ChatKeyError` where it cannot
+        stand in a chat key.
         """
         if known := self._of_adapter[adapter].get(account):
             return known.instance
@@ -73,7 +73,7 @@ class Accounts:
             ChatKey(instance, ChatKind.PRIVATE, "0")  # Says what is wrong with a name.
             bound = self._clock()
             ((*taken,),) = await self._database.write(
-                Statement(
+                SqlStatement(
                     "INSERT INTO accounts (adapter, account, instance, bound) VALUES (?, ?, ?, ?) "
                     "ON CONFLICT DO NOTHING RETURNING instance",
                     (adapter, account, instance, bound),
@@ -81,7 +81,7 @@ class Accounts:
             )
             if not taken:
                 owner = self._by_instance.get(instance)
-                raise Conflict(
+                raise UniqueConflict(
                     f"instance {instance!r} belongs to account {owner.account if owner else '?'}: "
                     f"give account {account} another name"
                 )
@@ -94,8 +94,9 @@ class Accounts:
         one that has no chats yet, or another account in the place of one that is gone, whose chats
         it takes over. False where it is so already.
 
-        Raises `Conflict` where the account has chats under another name, which never moves, or the
-        instance is another adapter's, and `ChatKeyError` for what cannot stand in a chat key.
+        Raises `UniqueConflict` where the account has chats under another name, which never moves,
+        or the instance is another adapter's, and `ChatKeyError` for what cannot stand in a chat
+        key.
         """
         ChatKey(instance, ChatKind.PRIVATE, "0")  # Says what is wrong with a name.
         if len(account) > MAX_ID:
@@ -105,7 +106,7 @@ class Accounts:
             if known is not None and known.instance == instance:
                 return False
             if holder is not None and holder.adapter != adapter:
-                raise Conflict(f"instance {instance!r} belongs to {holder.adapter}")
+                raise UniqueConflict(f"instance {instance!r} belongs to {holder.adapter}")
             statements = []
             bound = holder.bound if holder is not None else self._clock()
             if known is not None:
@@ -113,31 +114,31 @@ class Accounts:
                     "SELECT 1 FROM chats WHERE instance = ? LIMIT 1", known.instance
                 )
                 if chats:
-                    raise Conflict(
+                    raise UniqueConflict(
                         f"account {account} of {adapter} has chats as {known.instance!r}, and a "
                         "name never moves: name an account before its first message"
                     )
                 statements.append(
-                    Statement(
+                    SqlStatement(
                         "DELETE FROM accounts WHERE adapter = ? AND account = ?", (adapter, account)
                     )
                 )
             if holder is not None:
                 statements.append(
-                    Statement(
+                    SqlStatement(
                         "UPDATE accounts SET account = ? WHERE instance = ?", (account, instance)
                     )
                 )
                 # Many platforms number messages by account: what the new one hears must not be
                 # taken for what the former one has heard.
                 statements.append(
-                    Statement(
+                    SqlStatement(
                         "UPDATE messages SET unique_id = NULL WHERE instance = ?", (instance,)
                     )
                 )
             else:
                 statements.append(
-                    Statement(
+                    SqlStatement(
                         "INSERT INTO accounts (adapter, account, instance, bound) "
                         "VALUES (?, ?, ?, ?)",
                         (adapter, account, instance, bound),
@@ -172,7 +173,7 @@ class Accounts:
         self._of_adapter[account.adapter][account.account] = account
 
 
-class Chats:
+class ChatRepository:
     """The chats that were heard of."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
@@ -180,14 +181,14 @@ class Chats:
         self._clock = clock
         self._known: set[ChatKey] = set()
 
-    def seen(self, chat_key: ChatKey) -> tuple[Statement, ...]:
+    def seen(self, chat_key: ChatKey) -> tuple[SqlStatement, ...]:
         """What must be written so that the chat is known; nothing where it is, or will be by a
         write that is in line. A write that fails must say so with `forget`."""
         if chat_key in self._known:
             return ()
         self._known.add(chat_key)
         return (
-            Statement(
+            SqlStatement(
                 "INSERT INTO chats (chat_key, instance, first_seen, handled_seq) "
                 "VALUES (?, ?, ?, 0) ON CONFLICT DO NOTHING",
                 (str(chat_key), chat_key.instance, self._clock()),
@@ -235,15 +236,15 @@ class Chats:
         await self._database.write(handled(str(chat_key), seq))
 
 
-def handled(chat_key: str, seq: int) -> Statement:
-    """The statement behind `Chats.mark_handled`; never goes back."""
-    return Statement(
+def handled(chat_key: str, seq: int) -> SqlStatement:
+    """The statement behind `ChatRepository.mark_handled`; never goes back."""
+    return SqlStatement(
         "UPDATE chats SET handled_seq = ? WHERE chat_key = ? AND handled_seq < ?",
         (seq, chat_key, seq),
     )
 
 
-class Users:
+class UserRepository:
     """The persons who wrote, by account."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
@@ -251,7 +252,7 @@ class Users:
         self._clock = clock
         self._names: OrderedDict[tuple[str, str], str] = OrderedDict()
 
-    def seen(self, instance: str, sender: Sender) -> tuple[Statement, ...]:
+    def seen(self, instance: str, sender: Sender) -> tuple[SqlStatement, ...]:
         """What must be written so that the person is known by this name; nothing where so. A
         write that fails must say so with `forget`."""
         known = self._names.get((instance, sender.user_id))
@@ -262,7 +263,7 @@ class Users:
             self._names.popitem(last=False)
         # A notice often has no name: it must not blank the one that is known.
         return (
-            Statement(
+            SqlStatement(
                 "INSERT INTO users (instance, user_id, name, first_seen) VALUES (?, ?, ?, ?) "
                 "ON CONFLICT (instance, user_id) DO UPDATE SET name = CASE WHEN excluded.name = '' "
                 "THEN users.name ELSE excluded.name END",

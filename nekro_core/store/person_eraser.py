@@ -15,13 +15,13 @@ What is where, and what becomes of it (docs/erasing.md has the same list for peo
 from collections.abc import Iterable
 
 from nekro_core.chat import ChatKey, Media, Sender
-from nekro_core.chat.redact import Forgotten
-from nekro_core.store.database import Database, Rows, Statement
-from nekro_core.store.messages import Messages
-from nekro_core.store.people import Chats, Users
+from nekro_core.chat.redact import RedactionTarget
+from nekro_core.store.database import Database, Rows, SqlStatement
+from nekro_core.store.messages import MessageRepository
+from nekro_core.store.people import ChatRepository, UserRepository
 from nekro_core.store.person import Person, is_one_of, like, their_runs, within
-from nekro_core.store.row_redactor import Redacting
-from nekro_core.store.traces import Traces, traces_of
+from nekro_core.store.row_redactor import RowRedactor
+from nekro_core.store.traces import PersonTraces, traces_of
 
 _OF_A_CHAT = (
     "runs",
@@ -35,26 +35,31 @@ _OF_A_CHAT = (
 )
 
 
-class Erasing:
+class PersonEraser:
     """Looks for a person in the database, and forgets them."""
 
     def __init__(
-        self, database: Database, *, messages: Messages, chats: Chats, users: Users
+        self,
+        database: Database,
+        *,
+        messages: MessageRepository,
+        chats: ChatRepository,
+        users: UserRepository,
     ) -> None:
         self._database = database
         self._messages = messages
         self._chats = chats
         self._users = users
-        self._redacting = Redacting(database, messages.changed)
+        self._redacting = RowRedactor(database, messages.changed)
 
-    async def look(self, person: Person) -> Traces:
+    async def look(self, person: Person) -> PersonTraces:
         """What there is. Raises `StoreUnavailable`."""
         return await traces_of(self._database, person)
 
-    async def erase(self, person: Person, traces: Traces) -> int:
+    async def erase(self, person: Person, traces: PersonTraces) -> int:
         """Forget what `look` found, and the id wherever else it stands; how many rows of others
         were changed. May be done again."""
-        forgotten = Forgotten(person.ids, traces.message_ids)
+        forgotten = RedactionTarget(person.ids, traces.message_ids)
         statements = [*_of_private(traces.private), *_of_turns(person), *_of_person(person)]
         for chat_key in traces.chats:
             self._chats.forget(chat_key)
@@ -82,7 +87,7 @@ class Erasing:
 
     async def forget_record(self, seq: int) -> None:
         """Delete one line of the history: a command that names a person who was erased."""
-        await self._database.write(Statement("DELETE FROM messages WHERE seq = ?", (seq,)))
+        await self._database.write(SqlStatement("DELETE FROM messages WHERE seq = ?", (seq,)))
 
     async def scrub(self, *, anew: bool = True) -> None:
         """Take what was deleted out of the files too. SQLite overwrites freed pages by itself
@@ -95,60 +100,62 @@ class Erasing:
             await self._database.read("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def _of_private(private: Iterable[ChatKey]) -> Iterable[Statement]:
+def _of_private(private: Iterable[ChatKey]) -> Iterable[SqlStatement]:
     for chat_key in private:
         key = (str(chat_key),)
-        yield Statement(
+        yield SqlStatement(
             "DELETE FROM tool_calls WHERE run_id IN (SELECT run_id FROM runs WHERE chat_key = ?)",
             key,
         )
         for table in _OF_A_CHAT:
-            yield Statement(f"DELETE FROM {table} WHERE chat_key = ?", key)
-        yield Statement(
+            yield SqlStatement(f"DELETE FROM {table} WHERE chat_key = ?", key)
+        yield SqlStatement(
             "UPDATE steps SET chat_key = '', user_id = '', reply = '', tail = '' "
             "WHERE chat_key = ?",
             key,
         )
-        yield Statement(
+        yield SqlStatement(
             "UPDATE model_uses SET chat_key = '', user_id = '', run_id = '' WHERE chat_key = ?", key
         )
 
 
-def _of_turns(person: Person) -> Iterable[Statement]:
+def _of_turns(person: Person) -> Iterable[SqlStatement]:
     """What turns left behind that the person woke. While their runs are known, the rest first."""
     runs, values = their_runs(person)
     for table in ("tool_calls", "deliveries", "messages", "runs"):
-        yield Statement(f"DELETE FROM {table} WHERE run_id IN ({runs})", values)
+        yield SqlStatement(f"DELETE FROM {table} WHERE run_id IN ({runs})", values)
     there, beginnings = within(person.instances)
     for table, setting in (
         ("steps", "user_id = '', reply = '', tail = ''"),
         ("model_uses", "user_id = '', run_id = ''"),
         ("turns", "user_id = ''"),
     ):
-        yield Statement(
+        yield SqlStatement(
             f"UPDATE {table} SET {setting} WHERE user_id = ? AND {there}",
             (person.user_id, *beginnings),
         )
 
 
-def _of_person(person: Person) -> Iterable[Statement]:
+def _of_person(person: Person) -> Iterable[SqlStatement]:
     theirs, values = is_one_of("instance", person.instances)
-    yield Statement(
+    yield SqlStatement(
         f"DELETE FROM messages WHERE {theirs} AND user_id = ? AND author = 'person'",
         (*values, person.user_id),
     )
-    yield Statement(f"DELETE FROM users WHERE {theirs} AND user_id = ?", (*values, person.user_id))
+    yield SqlStatement(
+        f"DELETE FROM users WHERE {theirs} AND user_id = ?", (*values, person.user_id)
+    )
     there, beginnings = within(person.instances)
-    yield Statement(
+    yield SqlStatement(
         f"DELETE FROM waiting WHERE user_id = ? AND {there}", (person.user_id, *beginnings)
     )
     keys, spelt = is_one_of("user_key", sorted(person.ids))
-    yield Statement(
+    yield SqlStatement(
         f"DELETE FROM plugin_data WHERE {keys} AND (chat_key = '' OR {there})",
         (*spelt, *beginnings),
     )
     keys, spelt = is_one_of("store_key", sorted(person.ids))
-    yield Statement(
+    yield SqlStatement(
         f"DELETE FROM plugin_data WHERE {keys} AND (chat_key = '' OR {there})",
         (*spelt, *beginnings),
     )

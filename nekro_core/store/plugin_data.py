@@ -1,14 +1,14 @@
 """What plugins keep."""
 
 from nekro_core.chat import MAX_KEY_LENGTH
-from nekro_core.store.database import Database, Statement
+from nekro_core.store.database import Database, SqlStatement
 from nekro_core.store.errors import ValueTooLarge
 from nekro_core.store.models import MAX_ID
 
 _WHERE = "WHERE plugin = ? AND chat_key = ? AND user_key = ? AND store_key = ?"
 
 
-class PluginData:
+class PluginDataRepository:
     """Texts by plugin, chat, person and key. An empty chat or person means all of them."""
 
     def __init__(self, database: Database) -> None:
@@ -35,12 +35,12 @@ class PluginData:
         lost unseen and each is told the truth."""
         key = _key(plugin, chat_key, user_key, store_key)
         created, _ = await self._database.write(
-            Statement(
+            SqlStatement(
                 "INSERT INTO plugin_data (plugin, chat_key, user_key, store_key, value) "
                 "VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id",
                 (*key, value),
             ),
-            Statement(f"UPDATE plugin_data SET value = ? {_WHERE}", (value, *key)),
+            SqlStatement(f"UPDATE plugin_data SET value = ? {_WHERE}", (value, *key)),
         )
         return 0 if created else 1
 
@@ -50,7 +50,7 @@ class PluginData:
         """Forget a text: 0 where there was one, 1 where there was none."""
         key = _key(plugin, chat_key, user_key, store_key)
         ((*gone,),) = await self._database.write(
-            Statement(f"DELETE FROM plugin_data {_WHERE} RETURNING id", key)
+            SqlStatement(f"DELETE FROM plugin_data {_WHERE} RETURNING id", key)
         )
         return 0 if gone else 1
 

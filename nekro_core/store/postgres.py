@@ -19,8 +19,8 @@ import anyio
 import asyncpg
 
 from nekro_core.store.engine import Bound, Rows, Value, explain
-from nekro_core.store.errors import Conflict, DatabaseInUse, StoreError, StoreUnavailable
-from nekro_core.store.transaction import Connection, Transaction, numbered
+from nekro_core.store.errors import DatabaseInUse, StoreError, StoreUnavailable, UniqueConflict
+from nekro_core.store.transaction import Connection, PostgresTransaction, numbered
 
 _MARK = 0x6E656B72
 """The first half of the advisory lock's key, "nekr"; the second is the schema's name."""
@@ -105,7 +105,7 @@ class PostgresEngine:
         because it is being stopped, it is tried again."""
         for last in (False, True):
             connection = await self._connected()
-            transaction = Transaction(statements)
+            transaction = PostgresTransaction(statements)
             try:
                 return await transaction.run(connection)
             except Exception as error:
@@ -130,7 +130,7 @@ class PostgresEngine:
                 raise
         raise AssertionError("unreachable")
 
-    async def _was_committed(self, transaction: Transaction) -> bool:
+    async def _was_committed(self, transaction: PostgresTransaction) -> bool:
         """Whoever has the lock knows that the session before has ended, and its work with it."""
         connection = await self._connected()
         try:
@@ -224,7 +224,7 @@ _STOPPING = (
 def _translated(error: Exception) -> StoreError:
     match error:
         case asyncpg.IntegrityConstraintViolationError():
-            return Conflict(f"a unique key is taken already: {error}")
+            return UniqueConflict(f"a unique key is taken already: {error}")
         case asyncpg.DataError() | ValueError() | OverflowError() | TypeError():
             return StoreError(f"the database refused a value: {error}")
         case StoreError():

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from nekro_core.store.database import Database, Rows, Statement, Value
+from nekro_core.store.database import Database, Rows, SqlStatement, Value
 
 READABLE = frozenset({"accounts", "chats", "users", "messages", "runs", "plugin_data"})
 """Tables that may be read this way."""
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class WhereClause:
     """A condition in SQL, with ``?`` for each of ``values``. Made by our own code alone; whatever a
     plugin or a person gives is among the values."""
 
@@ -17,14 +17,14 @@ class Where:
     values: tuple[Value, ...] = ()
 
 
-class Queries:
+class ConditionQueries:
     """Reads by condition. Names of tables and columns are the caller's own constants."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def select(
-        self, table: str, where: Where, *, order: str = "", limit: int = 0, offset: int = 0
+        self, table: str, where: WhereClause, *, order: str = "", limit: int = 0, offset: int = 0
     ) -> Rows:
         """The rows that a condition holds for; ``limit`` 0 is all of them."""
         bounds = f" LIMIT {int(limit)} OFFSET {int(offset)}" if limit else ""
@@ -32,7 +32,7 @@ class Queries:
         sql = f"SELECT * FROM {_known(table)}{_clause(where)}{order}{bounds}"
         return await self._database.read(sql, *where.values)
 
-    async def count(self, table: str, where: Where) -> int:
+    async def count(self, table: str, where: WhereClause) -> int:
         """How many rows a condition holds for."""
         sql = f"SELECT COUNT(*) AS number FROM {_known(table)}{_clause(where)}"
         (row,) = await self._database.read(sql, *where.values)
@@ -41,7 +41,7 @@ class Queries:
     async def set_name(self, row_id: int, name: str) -> None:
         """Give a user another name."""
         await self._database.write(
-            Statement("UPDATE users SET name = ? WHERE id = ?", (name, row_id))
+            SqlStatement("UPDATE users SET name = ? WHERE id = ?", (name, row_id))
         )
 
 
@@ -51,5 +51,5 @@ def _known(table: str) -> str:
     return table
 
 
-def _clause(where: Where) -> str:
+def _clause(where: WhereClause) -> str:
     return f" WHERE {where.sql}" if where.sql else ""

@@ -5,7 +5,7 @@ milliseconds at the most. SQLite writes new rows into the room that old ones lea
 does not shrink.
 """
 
-from nekro_core.store.database import Database, Statement, Value
+from nekro_core.store.database import Database, SqlStatement, Value
 
 SLICE = 200
 """Rows that go with one write: 2 to 5 ms on a small machine."""
@@ -14,7 +14,7 @@ KEPT_PER_CHAT = 200
 bot knows where a chat's history ended."""
 
 
-class Retention:
+class RowRetention:
     """Deletes rows. Each method takes away at most a slice and says where to go on; 0 is the end.
     Times are seconds since 1970."""
 
@@ -39,7 +39,7 @@ class Retention:
         old = [row["seq"] for row in rows if row["time"] < before]
         if old:
             await self._database.write(
-                Statement(
+                SqlStatement(
                     f"DELETE FROM messages WHERE seq IN ({_marks(old)}) "
                     "AND seq < (SELECT MIN(seq) FROM (SELECT seq FROM messages k "
                     "WHERE k.chat_key = messages.chat_key ORDER BY seq DESC LIMIT ?) newest) "
@@ -63,14 +63,14 @@ class Retention:
         if old:
             marks, values = _marks(old), tuple(old)
             await self._database.write(
-                Statement(
+                SqlStatement(
                     "DELETE FROM tool_calls WHERE run_id IN "
                     f"(SELECT run_id FROM runs WHERE turn_id IN ({marks}))",
                     values,
                 ),
-                Statement(f"DELETE FROM runs WHERE turn_id IN ({marks})", values),
-                Statement(f"DELETE FROM steps WHERE turn_id IN ({marks})", values),
-                Statement(f"DELETE FROM turns WHERE id IN ({marks})", values),
+                SqlStatement(f"DELETE FROM runs WHERE turn_id IN ({marks})", values),
+                SqlStatement(f"DELETE FROM steps WHERE turn_id IN ({marks})", values),
+                SqlStatement(f"DELETE FROM turns WHERE id IN ({marks})", values),
             )
         return rows[-1]["id"] if old and len(rows) == SLICE // 4 else 0
 
@@ -82,7 +82,7 @@ class Retention:
         old: list[Value] = [row["id"] for row in rows if row["created"] < before]
         if old:
             await self._database.write(
-                Statement(
+                SqlStatement(
                     f"DELETE FROM deliveries WHERE id IN ({_marks(old)}) "
                     "AND state NOT IN ('pending', 'sending')",
                     tuple(old),
@@ -98,7 +98,7 @@ class Retention:
         old: list[Value] = [row["id"] for row in rows if row["started"] < before]
         if old:
             await self._database.write(
-                Statement(f"DELETE FROM model_uses WHERE id IN ({_marks(old)})", tuple(old))
+                SqlStatement(f"DELETE FROM model_uses WHERE id IN ({_marks(old)})", tuple(old))
             )
         return rows[-1]["id"] if old and len(rows) == SLICE else 0
 
@@ -111,8 +111,8 @@ class Retention:
         if names:
             marks, values = _marks(names), tuple(names)
             await self._database.write(
-                Statement(f"DELETE FROM tool_calls WHERE run_id IN ({marks})", values),
-                Statement(f"DELETE FROM runs WHERE run_id IN ({marks})", values),
+                SqlStatement(f"DELETE FROM tool_calls WHERE run_id IN ({marks})", values),
+                SqlStatement(f"DELETE FROM runs WHERE run_id IN ({marks})", values),
             )
         return after + 1 if len(rows) == SLICE else 0
 

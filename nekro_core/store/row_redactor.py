@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from nekro_core.chat import ChatKey, Segments, decode_segments, encode_segments
-from nekro_core.chat.redact import SHORTEST, Forgotten
-from nekro_core.store.database import Database, Rows, Statement
+from nekro_core.chat.redact import SHORTEST, RedactionTarget
+from nekro_core.store.database import Database, Rows, SqlStatement
 from nekro_core.store.person import Person, like, within
 
 _SLICE = 20_000
@@ -19,20 +19,20 @@ _TEXTS = {
 """Texts of others' in which an id may stand: by table, its key and the columns."""
 
 
-class Redacting:
+class RowRedactor:
     """``changed`` is told of every chat whose history was rewritten."""
 
     def __init__(self, database: Database, changed: Callable[[ChatKey], None]) -> None:
         self._database = database
         self._changed = changed
 
-    async def redact(self, person: Person, forgotten: Forgotten) -> int:
+    async def redact(self, person: Person, forgotten: RedactionTarget) -> int:
         """Everywhere; how many rows were changed. May be done again. Raises `StoreUnavailable`."""
         changed = await self._redact_history(person, forgotten)
         changed += await self._redact_texts(person, forgotten)
         return changed + await self._redact_plugins(person, forgotten)
 
-    async def _redact_history(self, person: Person, forgotten: Forgotten) -> int:
+    async def _redact_history(self, person: Person, forgotten: RedactionTarget) -> int:
         changed = 0
         there, beginnings = within(person.instances)
         for table, key in (("messages", "seq"), ("deliveries", "id")):
@@ -50,7 +50,7 @@ class Redacting:
                 changed += await self._rewrite(table, key, rows, forgotten)
         return changed
 
-    async def _rewrite(self, table: str, key: str, rows: Rows, forgotten: Forgotten) -> int:
+    async def _rewrite(self, table: str, key: str, rows: Rows, forgotten: RedactionTarget) -> int:
         statements, chats = [], set()
         for row in rows:
             before = decode_segments(row["segments"])
@@ -58,7 +58,7 @@ class Redacting:
             if after != before:
                 chats.add(ChatKey.parse(row["chat_key"]))
                 sql = f"UPDATE {table} SET segments = ? WHERE {key} = ?"
-                statements.append(Statement(sql, (encode_segments(after), row["at"])))
+                statements.append(SqlStatement(sql, (encode_segments(after), row["at"])))
 
         def committed(_: list[Rows]) -> None:
             for chat_key in chats:
@@ -68,7 +68,7 @@ class Redacting:
             await self._database.write(*statements, committed=committed)
         return len(statements)
 
-    async def _redact_texts(self, person: Person, forgotten: Forgotten) -> int:
+    async def _redact_texts(self, person: Person, forgotten: RedactionTarget) -> int:
         if len(person.user_id) < SHORTEST:
             return 0
         changed = 0
@@ -82,7 +82,7 @@ class Redacting:
         return changed
 
     async def _replace(
-        self, table: str, key: str, columns: Sequence[str], rows: Rows, forgotten: Forgotten
+        self, table: str, key: str, columns: Sequence[str], rows: Rows, forgotten: RedactionTarget
     ) -> int:
         statements = []
         for row in rows:
@@ -90,12 +90,12 @@ class Redacting:
             if after != tuple(row[column] for column in columns):
                 setting = ", ".join(f"{column} = ?" for column in columns)
                 sql = f"UPDATE {table} SET {setting} WHERE {key} = ?"
-                statements.append(Statement(sql, (*after, row["at"])))
+                statements.append(SqlStatement(sql, (*after, row["at"])))
         if statements:
             await self._database.write(*statements)
         return len(statements)
 
-    async def _redact_plugins(self, person: Person, forgotten: Forgotten) -> int:
+    async def _redact_plugins(self, person: Person, forgotten: RedactionTarget) -> int:
         """What plugins keep of the person in values of others, or of all."""
         there, beginnings = within(person.instances)
         rows = await self._database.read(
@@ -108,10 +108,12 @@ class Redacting:
         statements = []
         for row in rows:
             if forgotten.text(row["store_key"]) != row["store_key"]:
-                statements.append(Statement("DELETE FROM plugin_data WHERE id = ?", (row["id"],)))
+                statements.append(
+                    SqlStatement("DELETE FROM plugin_data WHERE id = ?", (row["id"],))
+                )
             elif (after := forgotten.stored(row["value"])) != row["value"]:
                 sql = "UPDATE plugin_data SET value = ? WHERE id = ?"
-                statements.append(Statement(sql, (after, row["id"])))
+                statements.append(SqlStatement(sql, (after, row["id"])))
         if statements:
             await self._database.write(*statements)
         return len(statements)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from nekro_core.chat import ChatKey, RunRecord
-from nekro_core.store.database import Database, Row, Statement, Value
+from nekro_core.store.database import Database, Row, SqlStatement, Value
 from nekro_core.store.values import ToolCall
 
 MAX_ARGUMENTS = 16_384
@@ -13,7 +13,7 @@ _CALLS = 100
 """Calls that share a statement."""
 
 
-class Runs:
+class RunRepository:
     """The code behind each answer."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
@@ -27,7 +27,7 @@ class Runs:
         nothing that the run sends is committed before it. ``turn_id`` 0 is a run that no turn asked
         for. May be awaited more than once. Raises `Conflict`."""
         return self._database.write(
-            Statement(
+            SqlStatement(
                 "INSERT INTO runs (run_id, chat_key, turn_id, step, code, output, stop, error, "
                 "started, seconds) VALUES (?, ?, ?, ?, ?, '', '', '', ?, 0)",
                 (run_id, str(chat_key), turn_id, step, code, self._clock()),
@@ -48,12 +48,12 @@ class Runs:
         reply is whole only now."""
         values = (output, stop, error, seconds)
         await self._database.write(
-            Statement(
+            SqlStatement(
                 "UPDATE runs SET output = ?, stop = ?, error = ?, seconds = ? WHERE run_id = ?",
                 (*values, run_id),
             )
             if code is None
-            else Statement(
+            else SqlStatement(
                 "UPDATE runs SET output = ?, stop = ?, error = ?, seconds = ?, code = ? "
                 "WHERE run_id = ?",
                 (*values, code, run_id),
@@ -86,7 +86,7 @@ class Runs:
         """Close the turn's runs that an earlier process was at; of 0 those that no turn asked for.
         Called before any of them begins in this process."""
         await self._database.write(
-            Statement(
+            SqlStatement(
                 "UPDATE runs SET stop = 'cut_off' WHERE turn_id = ? AND stop = ''", (turn_id,)
             )
         )
@@ -116,9 +116,9 @@ class Runs:
         ]
 
 
-def _kept(run_id: str, calls: Sequence[ToolCall]) -> Statement:
+def _kept(run_id: str, calls: Sequence[ToolCall]) -> SqlStatement:
     rows = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * len(calls))
-    return Statement(
+    return SqlStatement(
         "INSERT INTO tool_calls (run_id, position, name, arguments, outcome, started, seconds) "
         f"VALUES {rows} ON CONFLICT (run_id, position) DO UPDATE "
         "SET outcome = excluded.outcome, seconds = excluded.seconds",

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class KeepSettings(BaseModel):
+class RetentionSettings(BaseModel):
     """How long rows are kept, in days; 0 keeps them for ever."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,7 +37,7 @@ class StoreSettings(BaseModel):
     copies: int = Field(default=3, ge=1, le=50)
     """How many copies of the file from before a migration are kept."""
 
-    keep: KeepSettings = KeepSettings()
+    keep: RetentionSettings = RetentionSettings()
 
     queue: int = Field(default=20_000, ge=100)
     """Most writes that wait for the disk; what comes beyond is refused, and adapters stop reading.

@@ -9,7 +9,7 @@ from tortoise.backends.base.client import BaseDBAsyncClient
 from tortoise.exceptions import BaseORMException, IntegrityError
 
 from nekro_core.store.engine import Bound, Rows, Value, explain
-from nekro_core.store.errors import Conflict, StoreError, StoreUnavailable
+from nekro_core.store.errors import StoreError, StoreUnavailable, UniqueConflict
 
 
 class SqliteEngine:
@@ -70,7 +70,7 @@ class _Translated:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         match error:
             case IntegrityError() | sqlite3.IntegrityError():
-                raise Conflict(f"a unique key is taken already: {error}") from error
+                raise UniqueConflict(f"a unique key is taken already: {error}") from error
             case sqlite3.ProgrammingError() | sqlite3.InterfaceError() | ValueError():
                 # ValueError has UnicodeEncodeError and what aiosqlite says of a closed connection.
                 raise StoreError(f"the database refused a value: {error}") from error

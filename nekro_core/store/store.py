@@ -9,21 +9,21 @@ import anyio
 from anyio.abc import TaskStatus
 
 from nekro_core.store.database import Database
-from nekro_core.store.deliveries import Deliveries
+from nekro_core.store.deliveries import DeliveryRepository
 from nekro_core.store.engines import open_engine
-from nekro_core.store.messages import SEQUENCE, Messages
-from nekro_core.store.model_uses import ModelUses
-from nekro_core.store.pending import Waiting
-from nekro_core.store.people import Accounts, Chats, Users
-from nekro_core.store.person_eraser import Erasing
-from nekro_core.store.plugin_data import PluginData
-from nekro_core.store.queries import Queries
-from nekro_core.store.retention import Retention
-from nekro_core.store.runs import Runs
+from nekro_core.store.messages import SEQUENCE, MessageRepository
+from nekro_core.store.model_uses import ModelUseRepository
+from nekro_core.store.pending import WaitingRepository
+from nekro_core.store.people import AccountRepository, ChatRepository, UserRepository
+from nekro_core.store.person_eraser import PersonEraser
+from nekro_core.store.plugin_data import PluginDataRepository
+from nekro_core.store.queries import ConditionQueries
+from nekro_core.store.retention import RowRetention
+from nekro_core.store.runs import RunRepository
 from nekro_core.store.settings import StoreSettings
-from nekro_core.store.timers import Timers
-from nekro_core.store.turn_log import TurnLog
-from nekro_core.store.turns import Turns
+from nekro_core.store.timers import TimerRepository
+from nekro_core.store.turn_log import TurnLogRepository
+from nekro_core.store.turns import TurnRepository
 from nekro_core.store.values import Account
 
 
@@ -41,21 +41,23 @@ class Store:
         accounts: list[Account],
         clock: Callable[[], float],
     ) -> None:
-        self.messages = Messages(database, last_seq=last_seq)
-        self.accounts = Accounts(database, accounts=accounts, clock=clock)
-        self.chats = Chats(database, clock=clock)
-        self.users = Users(database, clock=clock)
-        self.turns = Turns(database, clock=clock)
-        self.runs = Runs(database, clock=clock)
-        self.turn_log = TurnLog(database, turns=self.turns, runs=self.runs)
-        self.deliveries = Deliveries(database, self.messages, clock=clock)
-        self.plugin_data = PluginData(database)
-        self.queries = Queries(database)
-        self.timers = Timers(database)
-        self.model_uses = ModelUses(database)
-        self.waiting = Waiting(database)
-        self.retention = Retention(database)
-        self.erasing = Erasing(database, messages=self.messages, chats=self.chats, users=self.users)
+        self.messages = MessageRepository(database, last_seq=last_seq)
+        self.accounts = AccountRepository(database, accounts=accounts, clock=clock)
+        self.chats = ChatRepository(database, clock=clock)
+        self.users = UserRepository(database, clock=clock)
+        self.turns = TurnRepository(database, clock=clock)
+        self.runs = RunRepository(database, clock=clock)
+        self.turn_log = TurnLogRepository(database, turns=self.turns, runs=self.runs)
+        self.deliveries = DeliveryRepository(database, self.messages, clock=clock)
+        self.plugin_data = PluginDataRepository(database)
+        self.queries = ConditionQueries(database)
+        self.timers = TimerRepository(database)
+        self.model_uses = ModelUseRepository(database)
+        self.waiting = WaitingRepository(database)
+        self.retention = RowRetention(database)
+        self.erasing = PersonEraser(
+            database, messages=self.messages, chats=self.chats, users=self.users
+        )
 
     @classmethod
     @asynccontextmanager

@@ -1,7 +1,7 @@
 """Times at which chats are to be woken."""
 
 from nekro_core.chat import ChatKey
-from nekro_core.store.database import Database, Row, Statement
+from nekro_core.store.database import Database, Row, SqlStatement
 from nekro_core.store.values import TimerRow
 
 _COLUMNS = (
@@ -10,7 +10,7 @@ _COLUMNS = (
 )
 
 
-class Timers:
+class TimerRepository:
     """Rows that one process holds in memory too; this is what it finds again at the next start."""
 
     def __init__(self, database: Database) -> None:
@@ -30,9 +30,9 @@ class Timers:
         await self._database.write(*(self.forgotten(each) for each in timer_ids))
 
     @staticmethod
-    def kept(row: TimerRow) -> Statement:
+    def kept(row: TimerRow) -> SqlStatement:
         """The statement that keeps a row."""
-        return Statement(
+        return SqlStatement(
             f"INSERT INTO timers ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
             "ON CONFLICT (timer_id) DO UPDATE SET state = excluded.state, text = excluded.text, "
             "title = excluded.title, cron = excluded.cron, timezone = excluded.timezone, "
@@ -56,14 +56,14 @@ class Timers:
         )
 
     @staticmethod
-    def forgotten(timer_id: str) -> Statement:
+    def forgotten(timer_id: str) -> SqlStatement:
         """The statement that forgets a row."""
-        return Statement("DELETE FROM timers WHERE timer_id = ?", (timer_id,))
+        return SqlStatement("DELETE FROM timers WHERE timer_id = ?", (timer_id,))
 
     @staticmethod
-    def swept() -> Statement:
+    def swept() -> SqlStatement:
         """The statement that forgets what is over and was dealt with by the chat's agent."""
-        return Statement(
+        return SqlStatement(
             "DELETE FROM timers WHERE state = 'over' AND record_seq <= "
             "(SELECT handled_seq FROM chats WHERE chats.chat_key = timers.chat_key)"
         )

@@ -20,7 +20,7 @@ from nekro_core.store.person import Person, is_one_of, their_runs, within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traces:
+class PersonTraces:
     """What there is of a person. ``private`` are chats with them alone, ``shared`` others where
     they wrote or woke a turn, ``worked`` those of them in which code ran for them. ``media`` are
     files by chat and path, ``timers`` their timers by chat and id, ``waiting`` deliveries that are
@@ -43,7 +43,7 @@ class Traces:
         return (*self.private, *self.shared)
 
 
-async def traces_of(database: Database, person: Person) -> Traces:
+async def traces_of(database: Database, person: Person) -> PersonTraces:
     """Look for them. Raises `StoreUnavailable`."""
     read, user = database.read, person.user_id
     theirs, values = is_one_of("instance", person.instances)
@@ -76,7 +76,7 @@ async def traces_of(database: Database, person: Person) -> Traces:
         ),
     )
     names = await read(f"SELECT name FROM users WHERE {theirs} AND user_id = ?", *values, user)
-    return Traces(
+    return PersonTraces(
         private=private,
         shared=shared,
         worked=await _worked(database, person, shared),

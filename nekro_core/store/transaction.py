@@ -11,7 +11,7 @@ Connection = Any
 """asyncpg's connection; it is not typed."""
 
 
-class Transaction:
+class PostgresTransaction:
     """Runs statements once. Its number on the server is asked for before the commit: by it the
     next connection learns what became of a commit whose answer was lost."""
 

@@ -4,17 +4,17 @@ from nekro_core.chat import ChatKey, RunRecord
 from nekro_core.store.database import Database, Row
 from nekro_core.store.messages import SELECT as RECORDS
 from nekro_core.store.messages import record_of
-from nekro_core.store.runs import Runs
-from nekro_core.store.turns import Turns
-from nekro_core.store.values import LoggedTurn, Step, Turn, Usage
+from nekro_core.store.runs import RunRepository
+from nekro_core.store.turns import TurnRepository
+from nekro_core.store.values import LoggedTurn, Step, TurnRow, Usage
 
 MAX_LISTED = 500
 
 
-class TurnLog:
+class TurnLogRepository:
     """Reads only. In every chat of every platform."""
 
-    def __init__(self, database: Database, *, turns: Turns, runs: Runs) -> None:
+    def __init__(self, database: Database, *, turns: TurnRepository, runs: RunRepository) -> None:
         self._database = database
         self._turns = turns
         self._runs = runs
@@ -41,7 +41,7 @@ class TurnLog:
         """What all chats used together since then (seconds since 1970)."""
         return await self._turns.usage(since=since)
 
-    async def _whole(self, turns: list[Turn]) -> list[LoggedTurn]:
+    async def _whole(self, turns: list[TurnRow]) -> list[LoggedTurn]:
         if not turns:
             return []
         marks = ", ".join("?" * len(turns))

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Collection, Generator
 from typing import Any
 
 from nekro_core.chat import Author, ChatKey, Record
-from nekro_core.store.database import Database, Row, Rows, Statement, Value
+from nekro_core.store.database import Database, Row, Rows, SqlStatement, Value
 from nekro_core.store.errors import StoreError, TurnRunning
 from nekro_core.store.messages import INSERT, record_of
-from nekro_core.store.values import Step, Turn, Unanswered, Usage
+from nekro_core.store.values import Step, TurnRow, UnansweredMessages, Usage
 
 _COLUMNS = (
     "id, chat_key, running_chat, trigger_seq, through_seq, user_id, stop, attempts, started, ended"
@@ -38,7 +38,7 @@ class _Begun:
         self._chat_key = chat_key
         self._written = written
 
-    def __await__(self) -> Generator[Any, Any, Turn]:
+    def __await__(self) -> Generator[Any, Any, TurnRow]:
         ((*rows,),) = yield from self._written.__await__()
         if not rows:
             raise TurnRunning(
@@ -47,7 +47,7 @@ class _Begun:
         return _turn(rows[0])
 
 
-class Turns:
+class TurnRepository:
     """At most one running turn a chat, and a trace of all."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
@@ -56,13 +56,13 @@ class Turns:
 
     def begin(
         self, chat_key: ChatKey, *, trigger_seq: int, through_seq: int, user_id: str = ""
-    ) -> Awaitable[Turn]:
+    ) -> Awaitable[TurnRow]:
         """Write down that a turn starts; its place in line is taken before this returns.
 
         May be awaited more than once. Raises `TurnRunning` where the chat has one.
         """
         written = self._database.write(
-            Statement(
+            SqlStatement(
                 "INSERT INTO turns (chat_key, running_chat, trigger_seq, through_seq, user_id, "
                 "stop, attempts, started, ended) VALUES (?, ?, ?, ?, ?, '', 1, ?, 0) "
                 f"ON CONFLICT DO NOTHING RETURNING {_COLUMNS}",
@@ -81,17 +81,17 @@ class Turns:
     async def seen(self, turn_id: int, through_seq: int) -> None:
         """A step of the turn has seen the records through ``through_seq``."""
         await self._database.write(
-            Statement(
+            SqlStatement(
                 "UPDATE turns SET through_seq = ? WHERE id = ? AND through_seq < ?",
                 (through_seq, turn_id, through_seq),
             )
         )
 
-    async def resume(self, turn_id: int) -> Turn:
+    async def resume(self, turn_id: int) -> TurnRow:
         """Take an interrupted turn up once more: its ``attempts`` grow by one first, so that a
         turn that kills the process is not taken up for ever."""
         ((*rows,),) = await self._database.write(
-            Statement(
+            SqlStatement(
                 "UPDATE turns SET attempts = attempts + 1 WHERE id = ? "
                 f"AND running_chat IS NOT NULL RETURNING {_COLUMNS}",
                 (turn_id,),
@@ -117,14 +117,14 @@ class Turns:
             "(SELECT CASE WHEN through_seq < ? THEN through_seq ELSE ? END FROM turns WHERE id = ?)"
         )
         values = (most, most, turn_id)
-        handled = Statement(
+        handled = SqlStatement(
             f"UPDATE chats SET handled_seq = {through} "
             "WHERE chat_key = (SELECT chat_key FROM turns WHERE id = ?) "
             f"AND handled_seq < {through}",
             (*values, turn_id, *values),
         )
         await self._database.write(
-            Statement(
+            SqlStatement(
                 "UPDATE turns SET running_chat = NULL, stop = ?, ended = ?, through_seq = "
                 f"{'trigger_seq' if only_asked else 'through_seq'} "
                 "WHERE id = ? AND running_chat IS NOT NULL",
@@ -133,12 +133,14 @@ class Turns:
             handled,
         )
 
-    async def interrupted(self) -> list[Turn]:
+    async def interrupted(self) -> list[TurnRow]:
         """Turns that no process ended, oldest first. Ask before any turn begins."""
         rows = await self._database.read(f"{_SELECT} WHERE running_chat IS NOT NULL ORDER BY id")
         return [_turn(row) for row in rows]
 
-    async def unanswered(self, *, since: float, limit_per_person: int = 100) -> list[Unanswered]:
+    async def unanswered(
+        self, *, since: float, limit_per_person: int = 100
+    ) -> list[UnansweredMessages]:
         """What people said (platform's time ``since`` or later) that no turn of their own has seen
         and nobody marked as handled, system lines that wait for the agent too; those that tell of a
         timer however old they are. An interrupted turn counts: it may be taken up, and then sees
@@ -174,7 +176,7 @@ class Turns:
                 handled[chat] = row["handled_seq"]
                 records[chat].append(record_of(row))
         return [
-            Unanswered(
+            UnansweredMessages(
                 chat_key=ChatKey.parse(chat),
                 handled_seq=handled[chat],
                 records=tuple(reversed(found)),
@@ -182,19 +184,19 @@ class Turns:
             for chat, found in reversed(records.items())
         ]
 
-    async def get(self, turn_id: int) -> Turn | None:
+    async def get(self, turn_id: int) -> TurnRow | None:
         """One turn."""
         rows = await self._database.read(f"{_SELECT} WHERE id = ?", turn_id)
         return _turn(rows[0]) if rows else None
 
-    async def of_run(self, run_id: str) -> Turn | None:
+    async def of_run(self, run_id: str) -> TurnRow | None:
         """The turn that a run was part of."""
         rows = await self._database.read(
             f"{_SELECT} WHERE id = (SELECT turn_id FROM runs WHERE run_id = ?)", run_id
         )
         return _turn(rows[0]) if rows else None
 
-    async def latest(self, chat_key: ChatKey, limit: int = 20) -> list[Turn]:
+    async def latest(self, chat_key: ChatKey, limit: int = 20) -> list[TurnRow]:
         """A chat's newest turns, oldest first."""
         rows = await self._database.read(
             f"{_SELECT} WHERE chat_key = ? ORDER BY id DESC LIMIT ?", str(chat_key), limit
@@ -203,7 +205,7 @@ class Turns:
 
     async def newest(
         self, *, chat_key: ChatKey | None = None, before: int = 0, limit: int = 50
-    ) -> list[Turn]:
+    ) -> list[TurnRow]:
         """The newest turns of a chat or of all, newest first; with ``before`` those older than
         that one."""
         wanted: list[tuple[str, Value]] = []
@@ -221,7 +223,7 @@ class Turns:
         """Keep one model reply. Raises `Conflict` where that position is taken."""
         of_turn = "(SELECT {} FROM turns WHERE id = ?)"
         await self._database.write(
-            Statement(
+            SqlStatement(
                 "INSERT INTO steps (turn_id, chat_key, user_id, position, reply, tail, model, "
                 "prompt_tokens, cached_tokens, completion_tokens, estimated, cost, started, "
                 f"seconds) VALUES (?, {of_turn.format('chat_key')}, {of_turn.format('user_id')}, "
@@ -302,8 +304,8 @@ class Turns:
         )
 
 
-def _turn(row: Row) -> Turn:
-    return Turn(
+def _turn(row: Row) -> TurnRow:
+    return TurnRow(
         turn_id=row["id"],
         chat_key=ChatKey.parse(row["chat_key"]),
         trigger_seq=row["trigger_seq"],

@@ -18,7 +18,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class TurnRow:
     """One turn of a chat.
 
     ``trigger_seq`` is the record that woke it, ``through_seq`` the newest that a step of it has
@@ -94,7 +94,7 @@ class DeliveryRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unanswered:
+class UnansweredMessages:
     """What one chat's people said after the newest record that was dealt with, oldest first."""
 
     chat_key: ChatKey
@@ -118,7 +118,7 @@ class LoggedTurn:
     """A turn as an operator looks at it. ``asked`` is the record that woke it, None where it is
     forgotten; ``model`` is empty where none was asked."""
 
-    turn: Turn
+    turn: TurnRow
     asked: Record | None
     usage: Usage
     model: str = ""

@@ -36,7 +36,7 @@ Wanted = Callable[[PointId, dict[str, Any]], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class VectorPoint:
     """A point as it is kept."""
 
     id: PointId
@@ -56,7 +56,7 @@ class _Loaded:
     """The vectors at length 1, where directions are compared."""
 
 
-class Engine:
+class VectorIndex:
     """One file; ``:memory:`` keeps nothing. Safe to call from several threads."""
 
     def __init__(self, path: Path | str) -> None:
@@ -176,12 +176,12 @@ class Engine:
                 self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return touched
 
-    def points(self, name: str, wanted: Wanted | None = None) -> list[Point]:
+    def points(self, name: str, wanted: Wanted | None = None) -> list[VectorPoint]:
         """Points in the order of their ids."""
         with self._lock:
             loaded = self._load(name)
         return [
-            Point(point, vector, payload)
+            VectorPoint(point, vector, payload)
             for point, vector, payload in zip(
                 loaded.ids, loaded.vectors, loaded.payloads, strict=True
             )
@@ -190,7 +190,7 @@ class Engine:
 
     def search(
         self, name: str, query: Any, wanted: Wanted | None, limit: int, threshold: float | None
-    ) -> list[tuple[float, Point]]:
+    ) -> list[tuple[float, VectorPoint]]:
         """The nearest points, nearest first, with how near they are."""
         with self._lock:
             size, _ = self.kind(name)
@@ -199,7 +199,7 @@ class Engine:
         scores = _scores(loaded, target)
         nearest_first = loaded.distance in (Distance.EUCLID, Distance.MANHATTAN)
         order = np.argsort(scores if nearest_first else -scores, kind="stable")
-        found: list[tuple[float, Point]] = []
+        found: list[tuple[float, VectorPoint]] = []
         for index in order:
             score = float(scores[index])
             if threshold is not None and (
@@ -208,7 +208,7 @@ class Engine:
                 break
             point, payload = loaded.ids[index], loaded.payloads[index]
             if wanted is None or wanted(point, payload):
-                found.append((score, Point(point, loaded.vectors[index], payload)))
+                found.append((score, VectorPoint(point, loaded.vectors[index], payload)))
                 if len(found) >= limit:
                     break
         return found

@@ -28,7 +28,7 @@ def write_whole(path: Path, data: bytes) -> None:
     fresh.replace(path)
 
 
-class FollowedFile:
+class WatchedFile:
     """Tells whether a file is another than when it was last asked.
 
     By its time, its size and its inode: editors write into a file or put another in its place.

@@ -19,7 +19,7 @@ PER_LANE = 2
 """Of them for one chat."""
 
 
-class Lookups:
+class HostResolver:
     """Looks hosts up. ``resolve`` takes the place of the system's resolver."""
 
     def __init__(self, resolve: Resolve | None = None) -> None:

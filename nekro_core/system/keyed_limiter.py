@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 
-class Shares:
+class KeyedLimiter:
     """At most ``each`` at once for any one key; who comes later waits. A key of which nothing
     happens takes no memory."""
 

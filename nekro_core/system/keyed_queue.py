@@ -12,7 +12,7 @@ from loguru import logger
 
 from nekro_core.chat import ChatMessage
 from nekro_core.store import StoreUnavailable
-from nekro_core.system.keyed_limiter import Shares
+from nekro_core.system.keyed_limiter import KeyedLimiter
 
 T = TypeVar("T")
 Job = Callable[[], Awaitable[None]]
@@ -50,7 +50,7 @@ async def accept_patiently(
     return None
 
 
-class Lanes:
+class KeyedQueue:
     """Runs jobs one after another within a lane, and lanes beside each other.
 
     A job that raises is logged and its lane goes on: one bad message must not silence a chat.
@@ -60,8 +60,8 @@ class Lanes:
         self._tasks = tasks
         self._capacity = capacity
         self._queues: dict[Hashable, deque[Job]] = {}
-        self._ahead = Shares(READ_AHEAD)
-        self._few = Shares(FEW)
+        self._ahead = KeyedLimiter(READ_AHEAD)
+        self._few = KeyedLimiter(FEW)
         self._waiting = 0
         self._progress = anyio.Event()
 
@@ -79,11 +79,11 @@ class Lanes:
 
     def reading(
         self, lane: Hashable, read: Callable[[], Awaitable[T]], *, ahead: bool = True
-    ) -> "Reading[T]":
+    ) -> "Prefetch[T]":
         """Have something read that a job of this lane will need. In a lane that waits for other
         jobs it is begun now, beside them, `READ_AHEAD` at once; else, and where nothing is to be
         had from elsewhere (not ``ahead``), when it is asked for."""
-        found = Reading(read)
+        found = Prefetch(read)
         if ahead and lane in self._queues:
             found.begun = True
             self._tasks.start_soon(self._read_ahead, lane, found)
@@ -93,7 +93,7 @@ class Lanes:
         """One of the `FEW` places that a lane has for fetching."""
         return self._few.of(lane)
 
-    async def _read_ahead(self, lane: Hashable, reading: "Reading[T]") -> None:
+    async def _read_ahead(self, lane: Hashable, reading: "Prefetch[T]") -> None:
         async with self._ahead.of(lane):
             await reading.read()
 
@@ -126,8 +126,8 @@ class Lanes:
         self._progress = anyio.Event()
 
 
-class Reading(Generic[T]):
-    """What was or will be read for a job. Made by `Lanes.reading`."""
+class Prefetch(Generic[T]):
+    """What was or will be read for a job. Made by `KeyedQueue.reading`."""
 
     def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
         self._read = read

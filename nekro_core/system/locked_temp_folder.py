@@ -18,7 +18,7 @@ def neutral_parents() -> tuple[Path, ...]:
     return Path("/tmp"), Path("/var/tmp"), Path(tempfile.gettempdir())  # noqa: S108
 
 
-class HeldFolder:
+class LockedTempFolder:
     """A new folder, for this user alone. Raises `OSError`.
 
     What earlier processes left behind under the same prefix is removed first.

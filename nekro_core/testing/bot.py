@@ -19,7 +19,8 @@ from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.listing import PluginInfo, PluginState
 from nekro_core.plugins.host.tool_calls import call
-from nekro_core.plugins.packages import NeedsUnreadable, PackageShelf
+from nekro_core.plugins.packages import InvalidRequirements as NeedsUnreadable
+from nekro_core.plugins.packages import PackageFolder as PackageShelf
 from nekro_core.plugins.packages.requirements import needs_of
 from nekro_core.testing.clock import FakeClock
 from nekro_core.testing.link import link_plugin
@@ -27,12 +28,18 @@ from nekro_core.testing.platform import ACCOUNT, NAME, Sent, TestPlatform
 from nekro_core.testing.script import Script, fenced, newest_words, words_of
 from nekro_core.timers.settings import TimerSettings
 from nekro_core.tools.outcome import (
-    Failed,
+    BehaviorReturn as Recorded,
+)
+from nekro_core.tools.outcome import (
     Observation,
-    Recorded,
-    Returned,
     RichObservation,
     ToolFailure,
+)
+from nekro_core.tools.outcome import (
+    ToolCallFailed as Failed,
+)
+from nekro_core.tools.outcome import (
+    ToolReturn as Returned,
 )
 
 _LONGEST_S = 60.0

@@ -1,7 +1,7 @@
 """Timers that wake a chat's agent: once, or again and again. They outlive the process."""
 
 from nekro_core.timers.schedule import BadSchedule, Schedule, parsed_cron, parsed_zone, zone_of
-from nekro_core.timers.service import TimerRefused, Timers
+from nekro_core.timers.service import TimerRefused, TimerService
 from nekro_core.timers.settings import TimerSettings
 from nekro_core.timers.workdays import WorkdayMode
 
@@ -9,8 +9,8 @@ __all__ = [
     "BadSchedule",
     "Schedule",
     "TimerRefused",
+    "TimerService",
     "TimerSettings",
-    "Timers",
     "WorkdayMode",
     "parsed_cron",
     "parsed_zone",

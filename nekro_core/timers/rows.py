@@ -4,7 +4,7 @@ from heapq import heappop, heappush
 
 import anyio
 
-from nekro_core.store import Statement, Store, StoreError, TimerRow
+from nekro_core.store import SqlStatement, Store, StoreError, TimerRow
 from nekro_core.timers.due import ACTIVE, OVER
 
 
@@ -36,7 +36,7 @@ class TimerRows:
         """Those that are not over, in the order in which they were made."""
         return [*self._rows.values()]
 
-    def put(self, row: TimerRow) -> Statement:
+    def put(self, row: TimerRow) -> SqlStatement:
         """Hold a row in memory alone; the statement that keeps it."""
         if row.state == OVER:
             self._rows.pop(row.timer_id, None)

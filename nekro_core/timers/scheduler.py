@@ -14,7 +14,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.chat import ChatKey
-from nekro_core.store import Statement, Store, StoreUnavailable, TimerRow
+from nekro_core.store import SqlStatement, Store, StoreUnavailable, TimerRow
 from nekro_core.timers.due import RECURRING, after_telling, mended, sentence
 from nekro_core.timers.rows import TimerRows
 
@@ -24,7 +24,7 @@ _STORE_PAUSE_S = 1.0
 """How long until the store is tried again that could not write: a disk is full for minutes."""
 
 
-class Telling(Protocol):
+class TimerNoteWriter(Protocol):
     """Adds a line to a chat's history (`nekro_core.delivery.Inbox`)."""
 
     async def note(
@@ -34,12 +34,12 @@ class Telling(Protocol):
         *,
         to_bot: bool,
         unique_id: str,
-        beside: Callable[[int], Sequence[Statement]],
+        beside: Callable[[int], Sequence[SqlStatement]],
     ) -> object:
         """See `Inbox.note`. Raises `StoreUnavailable`: nothing was written."""
 
 
-class Watch:
+class TimerScheduler:
     """One for all timers. ``wall`` counts seconds since 1970, ``look_s`` is how soon it is noticed
     that somebody has set that clock."""
 
@@ -47,7 +47,7 @@ class Watch:
         self,
         rows: TimerRows,
         store: Store,
-        inbox: Telling,
+        inbox: TimerNoteWriter,
         *,
         look_s: float,
         wall: Callable[[], float],
@@ -115,7 +115,7 @@ class Watch:
             return  # changed or forgotten a moment ago
         told = after_telling(row, now)
 
-        def beside(seq: int) -> tuple[Statement, ...]:
+        def beside(seq: int) -> tuple[SqlStatement, ...]:
             nonlocal told
             told = replace(told, record_seq=seq)
             return self._rows.put(told), self._store.timers.swept()

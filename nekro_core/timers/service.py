@@ -22,7 +22,7 @@ from nekro_core.timers.due import (
 )
 from nekro_core.timers.rows import TimerRows
 from nekro_core.timers.schedule import Schedule
-from nekro_core.timers.scheduler import Telling, Watch
+from nekro_core.timers.scheduler import TimerNoteWriter, TimerScheduler
 from nekro_core.timers.settings import TimerSettings
 
 _FUTURE_S = 100 * 366 * 86_400.0
@@ -36,7 +36,7 @@ class TimerRefused(ValueError):
     """A timer that cannot be set, or that there is not. The message says why."""
 
 
-class Timers:
+class TimerService:
     """Made by `open`; nothing is told of before `start`. A change is in force when it is made, and
     kept when it was awaited; where it cannot be kept, `StoreError` is raised and it did not happen.
     """
@@ -44,7 +44,7 @@ class Timers:
     def __init__(
         self,
         rows: TimerRows,
-        inbox: Telling,
+        inbox: TimerNoteWriter,
         settings: TimerSettings,
         *,
         timezone: str,
@@ -63,7 +63,7 @@ class Timers:
     async def open(
         cls,
         store: Store,
-        inbox: Telling,
+        inbox: TimerNoteWriter,
         settings: TimerSettings | None = None,
         *,
         timezone: str = "",
@@ -73,7 +73,7 @@ class Timers:
         settings = settings or TimerSettings()
         rows = TimerRows(store)
         await rows.load()
-        watch = Watch(rows, store, inbox, look_s=settings.look_s, wall=wall)
+        watch = TimerScheduler(rows, store, inbox, look_s=settings.look_s, wall=wall)
         await watch.mend()
         timers = cls(rows, inbox, settings, timezone=timezone, wall=wall)
 

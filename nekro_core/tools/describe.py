@@ -15,7 +15,7 @@ import docstring_parser
 from docstring_parser.common import Docstring, DocstringExample, DocstringRaises
 
 from nekro_core.tools.examples import example_code, worked_examples
-from nekro_core.tools.problem import Problem, Severity
+from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 from nekro_core.tools.schema import (
     TypeUnusable,
     converter,
@@ -33,11 +33,11 @@ _MAX_KEYS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class ToolDescription:
     """A tool and what its author should know, or no tool where the function was refused."""
 
     tool: Tool | None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[PluginProblem, ...] = ()
 
 
 def describe(
@@ -52,13 +52,13 @@ def describe(
     timeout_s: float = 120.0,
     needs_chat: bool = True,
     for_small_models: bool = True,
-) -> Described:
+) -> ToolDescription:
     """Read a handler ``async def function(_ctx: AgentCtx, ...)``. Never raises for a bad one."""
     where = place_of(function)
     python_name = _python_name(function)
     refusal = _refusal(function, python_name, where)
     if refusal is not None:
-        return Described(None, (refusal,))
+        return ToolDescription(None, (refusal,))
     context, *rest = inspect.signature(function).parameters.values()
     hints, problems = _annotations(function, python_name, where)
     document = _document(function)
@@ -67,7 +67,7 @@ def describe(
     for each in rest:
         parameter, found = _parameter(each, hints.get(each.name, Any), told.get(each.name, ""))
         if names_host_path(parameter.schema):
-            return Described(None, (_host_path(python_name, each.name, where),))
+            return ToolDescription(None, (_host_path(python_name, each.name, where),))
         parameters.append(parameter)
         problems += [_warning(f"{python_name}: {text}", where, remedy) for text, remedy in found]
     problems += _missing(python_name, where, context, rest, hints, document)
@@ -95,7 +95,7 @@ def describe(
         needs_chat=needs_chat,
         for_small_models=for_small_models,
     )
-    return Described(tool, tuple(problems))
+    return ToolDescription(tool, tuple(problems))
 
 
 def place_of(function: object) -> str:
@@ -113,9 +113,11 @@ def _python_name(function: object) -> str:
     return getattr(function, "__name__", "") or getattr(inner, "__name__", type(inner).__name__)
 
 
-def _refusal(function: object, name: str, where: str) -> Problem | None:
-    def error(message: str, remedy: str) -> Problem:
-        return Problem(severity=Severity.ERROR, message=message, where=where, remedy=remedy)
+def _refusal(function: object, name: str, where: str) -> PluginProblem | None:
+    def error(message: str, remedy: str) -> PluginProblem:
+        return PluginProblem(
+            severity=ProblemSeverity.ERROR, message=message, where=where, remedy=remedy
+        )
 
     wanted = f"async def {name}(_ctx: {_CONTEXT_TYPE}, ...)"
     if not callable(function):
@@ -141,7 +143,9 @@ def _is_context(parameter: inspect.Parameter) -> bool:
     return parameter.name in _CONTEXT_NAMES or text.rpartition(".")[2] == _CONTEXT_TYPE
 
 
-def _annotations(function: Handler, name: str, where: str) -> tuple[dict[str, Any], list[Problem]]:
+def _annotations(
+    function: Handler, name: str, where: str
+) -> tuple[dict[str, Any], list[PluginProblem]]:
     """The live types by parameter; one that cannot be resolved is left out with a warning."""
     plain = inspect.unwrap(function)
     try:
@@ -244,7 +248,7 @@ def _missing(
     rest: list[inspect.Parameter],
     hints: dict[str, Any],
     document: Docstring,
-) -> Iterator[Problem]:
+) -> Iterator[PluginProblem]:
     bare = [each.name for each in rest if each.annotation is each.empty]
     if bare:
         text = f"{name}: no annotation for {', '.join(bare)}, so any value is taken"
@@ -259,15 +263,17 @@ def _missing(
         yield _warning(f"{name}: no docstring, the model sees only its description", where, remedy)
 
 
-def _host_path(name: str, parameter: str, where: str) -> Problem:
+def _host_path(name: str, parameter: str, where: str) -> PluginProblem:
     """A `Path` is a file of the host to everything that a context does with it."""
-    return Problem(
-        severity=Severity.ERROR,
+    return PluginProblem(
+        severity=ProblemSeverity.ERROR,
         message=f"{name}: {parameter!r} would be a path of the host, written by the model",
         where=where,
         remedy=f"write {parameter}: str, and hand it to _ctx, which looks for it in the box",
     )
 
 
-def _warning(message: str, where: str, remedy: str) -> Problem:
-    return Problem(severity=Severity.WARNING, message=message, where=where, remedy=remedy)
+def _warning(message: str, where: str, remedy: str) -> PluginProblem:
+    return PluginProblem(
+        severity=ProblemSeverity.WARNING, message=message, where=where, remedy=remedy
+    )

@@ -12,7 +12,7 @@ from nekro_core.tools.content import Content, TextContent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Medium:
+class ResultMedia:
     """One medium. ``place`` counts all items of the result from 1, words included. ``content`` is
     what can be shown of it, if anything; ``note`` is told in words."""
 
@@ -34,14 +34,14 @@ class Medium:
         return f'<{element} msg_id="{self.index(call)}"{shown} />'
 
 
-def indexed_text(text: str, media: Sequence[Medium], call: str) -> str:
+def indexed_text(text: str, media: Sequence[ResultMedia], call: str) -> str:
     """The words of a result, with the list of its media below."""
     tags = "\n".join(f"  {each.tag('media', call)}" for each in media)
     listed = f"<tool_result_media_list>\n{tags}\n</tool_result_media_list>"
     return f"{text}\n\n{listed}" if text else listed
 
 
-def shown_media(media: Sequence[Medium], call: str) -> tuple[Content, ...]:
+def shown_media(media: Sequence[ResultMedia], call: str) -> tuple[Content, ...]:
     """What the model sees or hears, each behind the name that the words use for it."""
     shown: list[Content] = []
     for each in media:

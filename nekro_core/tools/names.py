@@ -16,7 +16,7 @@ _TAKEN_BY_PYTHON = frozenset(dir(builtins)) | frozenset(keyword.kwlist)
 
 
 @dataclass(frozen=True, slots=True)
-class Clash:
+class NameConflict:
     """Several tools want one bare name. ``winner`` is the dotted name of who has it, or empty.
 
     ``claims`` are the dotted names of all who want it, ``owners`` their plugins' keys; ``message``
@@ -48,7 +48,7 @@ class ToolSet:
     """The tools that one chat's code may call, by name. Hidden tools are not among them."""
 
     named: tuple[NamedTool, ...]
-    clashes: tuple[Clash, ...] = ()
+    clashes: tuple[NameConflict, ...] = ()
     _by_name: MappingProxyType[str, NamedTool] = field(
         init=False, repr=False, compare=False, default_factory=lambda: MappingProxyType({})
     )
@@ -104,7 +104,7 @@ def tool_set(
         for name in bare_names(tool):
             claims[name].append(tool)
     owners: dict[str, Tool] = {}
-    clashes: list[Clash] = []
+    clashes: list[NameConflict] = []
     for name, wanting in claims.items():
         rivals = _one_each_plugin(name, wanting)
         winner = _winner(rivals, builtin, order)
@@ -161,7 +161,7 @@ def _winner(rivals: Sequence[Tool], builtin: Collection[str], order: Sequence[st
     return min(ranked, key=lambda tool: order.index(tool.owner)) if ranked else None
 
 
-def _clash(name: str, rivals: Sequence[Tool], winner: Tool | None) -> Clash:
+def _clash(name: str, rivals: Sequence[Tool], winner: Tool | None) -> NameConflict:
     dotted = tuple(map(dotted_name, rivals))
     among = ", ".join(f"{tool.owner} ({tool.where or dotted_name(tool)})" for tool in rivals)
     if winner is not None:
@@ -172,7 +172,7 @@ def _clash(name: str, rivals: Sequence[Tool], winner: Tool | None) -> Clash:
             f"they are called {' and '.join(dotted)}"
         )
     owners = tuple(tool.owner for tool in rivals)
-    return Clash(name, dotted, owners, dotted_name(winner) if winner else "", message)
+    return NameConflict(name, dotted, owners, dotted_name(winner) if winner else "", message)
 
 
 def _names(tool: Tool, owners: dict[str, Tool], offered: Sequence[Tool]) -> tuple[str, ...]:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from nekro_core.tools.content import Content, ContentError, contents
-from nekro_core.tools.media import Medium
+from nekro_core.tools.media import ResultMedia
 from nekro_core.tools.tool import Tool, ToolKind
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class ToolReturn:
     """A ``TOOL`` worked: the calling code gets the value, the turn is untouched. ``text`` is what a
     model that calls natively is told, where that is not the value as text. ``ends``: the tool has
     answered the chat, and such a model need not be asked again."""
@@ -21,16 +21,16 @@ class Returned:
 
 
 @dataclass(frozen=True, slots=True)
-class ReturnedMedia:
+class ToolReturnMedia:
     """A ``TOOL`` worked and has something to show: the calling code gets the words, with an index
     of the media, and goes on; the model sees the media in the next step."""
 
     text: str
-    media: tuple[Medium, ...]
+    media: tuple[ResultMedia, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class BehaviorReturn:
     """A ``BEHAVIOR`` worked: the code gets the text, and the chat's record too."""
 
     text: str
@@ -51,14 +51,16 @@ class RichObservation:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class ToolCallFailed:
     """The call did not work. The code gets a ``ToolError`` with this message, and the record says
     so. It never holds anything of the host that its plugin did not mean to tell."""
 
     message: str
 
 
-Outcome = Returned | ReturnedMedia | Recorded | Observation | RichObservation | Failed
+Outcome = (
+    ToolReturn | ToolReturnMedia | BehaviorReturn | Observation | RichObservation | ToolCallFailed
+)
 
 
 class ToolFailure(Exception):
@@ -69,7 +71,7 @@ class ToolFailure(Exception):
     """
 
 
-class WrongValue(ValueError):
+class InvalidValue(ValueError):
     """What our own code raises for a value that a tool passed on: its text may be told."""
 
 
@@ -80,7 +82,7 @@ _OF_VALUES = (ValueError, LookupError, ArithmeticError)
 def told_of(error: BaseException) -> str:
     """What the code in a box, or a model, may read of an exception that came out of a tool.
 
-    The text of a `ToolFailure`, and of what our own checks of values raise (`WrongValue`,
+    The text of a `ToolFailure`, and of what our own checks of values raise (`InvalidValue`,
     `ChatKeyError`): we wrote it for whoever gave the value. Nothing of any other, of Python's own
     errors of values neither: ``tokens[name]`` raises a `KeyError` whose text is what was looked up,
     and ``int(key)`` a `ValueError` that holds the key.
@@ -90,32 +92,33 @@ def told_of(error: BaseException) -> str:
 
 
 def outcome_of(tool: Tool, value: Any) -> Outcome:
-    """What a handler's return value means for its tool's kind; `Failed` where it must not be."""
+    """What a handler's return value means for its tool's kind; `ToolCallFailed` where it must not
+    be."""
     if inspect.isawaitable(value) or inspect.isasyncgen(value):
         if inspect.iscoroutine(value):
             value.close()
-        return Failed(
+        return ToolCallFailed(
             f"{tool.name} returned {_type_name(value)} instead of a result: "
             "its author forgot an await"
         )
     match tool.kind:
         case ToolKind.TOOL:
             # A handler that stands for one of another host says itself what its value means.
-            return value if isinstance(value, Returned | ReturnedMedia) else Returned(value)
+            return value if isinstance(value, ToolReturn | ToolReturnMedia) else ToolReturn(value)
         case ToolKind.BEHAVIOR | ToolKind.AGENT if not isinstance(value, str):
-            return Failed(
+            return ToolCallFailed(
                 f"{tool.name} returned {_type_name(value)}: a tool of kind {tool.kind.value} "
                 "must return str"
             )
         case ToolKind.BEHAVIOR:
-            return Recorded(value)
+            return BehaviorReturn(value)
         case ToolKind.AGENT:
             return Observation(value)
         case ToolKind.MULTIMODAL_AGENT:
             try:
                 return RichObservation(contents(value))
             except ContentError as error:
-                return Failed(f"{tool.name} returned malformed content: {error}")
+                return ToolCallFailed(f"{tool.name} returned malformed content: {error}")
         case _:
             assert_never(tool.kind)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Severity(StrEnum):
+class ProblemSeverity(StrEnum):
     """Whether something does not work, or works and could be better."""
 
     ERROR = "error"
@@ -12,10 +12,10 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class PluginProblem:
     """One finding. ``where`` is ``file:line``, ``remedy`` what to do."""
 
-    severity: Severity
+    severity: ProblemSeverity
     message: str
     where: str = ""
     remedy: str = ""

@@ -18,12 +18,12 @@ _PATH_FORMATS = ("path", "file-path", "directory-path")
 """What pydantic calls `Path`, `FilePath` and `DirectoryPath`."""
 
 
-class TypeUnusable(TypeError):
+class UnsupportedType(TypeError):
     """Arguments cannot be converted to an annotation."""
 
 
 def converter(annotation: Any) -> Callable[[Any], Any]:
-    """What makes a value of the type from what a box sent. Raises `TypeUnusable`."""
+    """What makes a value of the type from what a box sent. Raises `UnsupportedType`."""
     return _adapter(annotation).validate_python
 
 
@@ -31,7 +31,7 @@ def type_schema(annotation: Any) -> dict[str, Any]:
     """The JSON Schema of a type; empty, which allows anything, where it has none."""
     try:
         return _adapter(annotation).json_schema()
-    except (PydanticInvalidForJsonSchema, TypeUnusable):
+    except (PydanticInvalidForJsonSchema, UnsupportedType):
         return {}
 
 
@@ -117,7 +117,7 @@ def _adapter(annotation: Any) -> TypeAdapter[Any]:
             ValueError,
         ) as error:
             reason = str(error).partition("\n")[0]
-            raise TypeUnusable(f"{type_text(annotation)}: {reason}") from None
+            raise UnsupportedType(f"{type_text(annotation)}: {reason}") from None
 
 
 def _lenient_adapter(annotation: Any) -> TypeAdapter[Any]:

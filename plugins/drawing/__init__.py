@@ -11,7 +11,7 @@ from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
 from nekro_core.api.schemas import AgentCtx
 
 from .card import CardTooLong, draw_card_png
-from .chart import ChartData, draw_chart_png
+from .chart import InvalidChartData, draw_chart_png
 from .fonts import FontBook, system_folders
 from .typeset import FontMissing
 
@@ -178,7 +178,7 @@ async def draw_chart(
 async def _draw(work: Callable[[], bytes]) -> bytes:
     try:
         return await anyio.to_thread.run_sync(work)
-    except (CardTooLong, ChartData) as error:
+    except (CardTooLong, InvalidChartData) as error:
         raise ToolFailure(str(error)) from error
     except FontMissing as error:
         raise ToolFailure(

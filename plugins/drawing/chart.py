@@ -17,14 +17,14 @@ MOST_SLICES = 12
 MOST_LABEL = 60
 
 
-class ChartData(ValueError):
+class InvalidChartData(ValueError):
     """The data cannot be drawn; says what came and what was expected."""
 
 
 def draw_chart_png(
     book: FontBook, kind: str, labels: Sequence[str], values: Sequence[float], title: str
 ) -> bytes:
-    """The PNG of a chart. Raises `ChartData`, `FontMissing`."""
+    """The PNG of a chart. Raises `InvalidChartData`, `FontMissing`."""
     _check(kind, labels, values)
     labels = [shorten(label.strip() or " ", MOST_LABEL) for label in labels]
     title = shorten(title.strip(), 120)
@@ -44,23 +44,29 @@ def draw_chart_png(
 
 def _check(kind: str, labels: Sequence[str], values: Sequence[float]) -> None:
     if kind not in ("line", "bar", "pie"):
-        raise ChartData(f"kind is {kind!r}: expected 'line', 'bar' or 'pie'")
+        raise InvalidChartData(f"kind is {kind!r}: expected 'line', 'bar' or 'pie'")
     if not values or len(labels) != len(values):
-        raise ChartData(
+        raise InvalidChartData(
             f"{len(labels)} labels and {len(values)} values: expected as many of each, at least one"
         )
     most = MOST_SLICES if kind == "pie" else MOST_POINTS
     if len(values) > most:
-        raise ChartData(f"{len(values)} values: a {kind} chart shows at most {most}")
+        raise InvalidChartData(f"{len(values)} values: a {kind} chart shows at most {most}")
     for label, value in zip(labels, values, strict=True):
         if not math.isfinite(value) or abs(value) > 1e15:
-            raise ChartData(f"the value of {label!r} is {value}: expected a number up to 1e15")
+            raise InvalidChartData(
+                f"the value of {label!r} is {value}: expected a number up to 1e15"
+            )
         if value and abs(value) < 1e-12:
-            raise ChartData(f"the value of {label!r} is {value}: expected 0 or at least 1e-12")
+            raise InvalidChartData(
+                f"the value of {label!r} is {value}: expected 0 or at least 1e-12"
+            )
         if kind == "pie" and value < 0:
-            raise ChartData(f"the value of {label!r} is {value}: a pie has no negative slices")
+            raise InvalidChartData(
+                f"the value of {label!r} is {value}: a pie has no negative slices"
+            )
     if kind == "pie" and not sum(values):
-        raise ChartData("all values are 0: a pie needs one that is larger")
+        raise InvalidChartData("all values are 0: a pie needs one that is larger")
 
 
 def shorten(text: str, most: int) -> str:

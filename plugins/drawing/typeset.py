@@ -50,7 +50,7 @@ class Style:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TextRun:
     """Characters drawn with one face; without one, an emoji drawn as a picture."""
 
     text: str
@@ -150,29 +150,29 @@ class Typesetter:
             line += character
         return [*lines, line]
 
-    def _runs(self, text: str, style: Style) -> Iterator[Run]:
+    def _runs(self, text: str, style: Style) -> Iterator[TextRun]:
         gathered, face = "", None
         for character in text:
             own = self._face(character, bold=style.bold)
             emoji = _EMOJI.match(character) and (own is None or ord(character) > 0xFFFF)
             if emoji and self._book.emoji(character, _PROBE) is not None:
                 if gathered:
-                    yield Run(gathered, face)
+                    yield TextRun(gathered, face)
                     gathered = ""
-                yield Run(character, None)
+                yield TextRun(character, None)
                 continue
             if own is None:
                 continue
             if gathered and own != face and not (character == " " and face):
-                yield Run(gathered, face)
+                yield TextRun(gathered, face)
                 gathered = ""
             if not gathered:
                 face = own
             gathered += character
         if gathered:
-            yield Run(gathered, face)
+            yield TextRun(gathered, face)
 
-    def _run_width(self, run: Run, style: Style) -> float:
+    def _run_width(self, run: TextRun, style: Style) -> float:
         if run.face is None:
             picture = self._book.emoji(run.text, round(style.size * 0.98))
             return (picture.width if picture else 0) + style.size * 0.12

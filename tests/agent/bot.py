@@ -10,9 +10,9 @@ from typing import Any
 
 import anyio
 
-from nekro_core.agent.erasure.erasure import Erasing
-from nekro_core.agent.erasure.marks import ErasedMarks
-from nekro_core.agent.prompt.pictures import Pictures
+from nekro_core.agent.erasure.erasure import PersonErasure
+from nekro_core.agent.erasure.marks import ErasureMarks
+from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.session.sessions import Sessions
 from nekro_core.agent.settings import AgentSettings, TriggerSettings
 from nekro_core.agent.turn.boxes import BoxSource, ChatBoxes
@@ -23,25 +23,25 @@ from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.host import Working
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.inbound.journal import ChatJournal
-from nekro_core.delivery.inbound.voice_transcriber import Hearing
+from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
-from nekro_core.media.converter import Converter
+from nekro_core.media.converter import MediaConverter
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.plugins.authoring.signal import MsgSignal
-from nekro_core.plugins.commands.book import CommandBook
-from nekro_core.plugins.commands.desk import CommandDesk
+from nekro_core.plugins.commands.book import CommandRegistry
+from nekro_core.plugins.commands.desk import CommandRouter
 from nekro_core.plugins.host.hooks import PromptInjection
-from nekro_core.policy import ConductFile
-from nekro_core.policy.permissions import Access, CommandSettings
-from nekro_core.policy.resolver import Manners
+from nekro_core.policy import PolicyFile
+from nekro_core.policy.permissions import CommandAccess, CommandSettings
+from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.sandbox.box import BackendUnavailable, Box, RunLimits
 from nekro_core.speech.settings import TranscriberSettings
 from nekro_core.speech.transcriber import Transcriber
 from nekro_core.store import Store, StoreSettings
-from nekro_core.store import Turn as StoredTurn
+from nekro_core.store import TurnRow as StoredTurn
 from nekro_core.tools.describe import describe
 from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.tool import ToolKind
@@ -272,10 +272,10 @@ async def running_bot(
     folder.mkdir(exist_ok=True)
     async with (
         Store.open(f"sqlite://{folder / 'nekro.sqlite3'}", store_settings) as store,
-        Converter() as converter,
+        MediaConverter() as converter,
         MediaStore(folder, converter=converter) as media,
         Outbox(store, {"fake": adapter}, activity, media=media) as outbox,
-        Hearing(
+        VoiceTranscriber(
             store, activity, media, converter, transcriber, TranscriberSettings(wait_s=wait_s)
         ) as hearing,
     ):
@@ -290,7 +290,7 @@ async def running_bot(
             speaker=None,
             data_dir=folder,
         )
-        conduct = ConductFile(folder / "conduct.toml")
+        conduct = PolicyFile(folder / "conduct.toml")
         plugins = FakePlugins(services, tools_of([send_channel_message, *tools]))
         ports = Ports(
             store=store,
@@ -299,29 +299,29 @@ async def running_bot(
             activity=activity,
             model=model,
             plugins=plugins,
-            commands=CommandDesk(
-                CommandBook(),
+            commands=CommandRouter(
+                CommandRegistry(),
                 command,
                 plugins.context_for,
                 services.adapter_of,
                 Catalogue.load(),
-                access=Access(command, conduct),
+                access=CommandAccess(command, conduct),
             ),
             boxes=ChatBoxes(boxes, folder / "boxes", settings, clock=time.monotonic),
             journal=journal,
             catalogue=Catalogue.load(),
-            pictures=Pictures(converter, longer_side=settings.prompt.image_pixels),
+            pictures=PromptPictures(converter, longer_side=settings.prompt.image_pixels),
             settings=settings,
             trigger=trigger,
-            manners=Manners(conduct, settings, trigger, model, models),
+            manners=PolicyResolver(conduct, settings, trigger, model, models),
             run_limits=run_limits or RunLimits(),
             clock=clock,
             wall=time.time,
             hearing=hearing,
         )
-        erasing = Erasing(
+        erasing = PersonErasure(
             ports,
-            ErasedMarks(folder / "erased.json", lambda: "secret", time.time),
+            ErasureMarks(folder / "erased.json", lambda: "secret", time.time),
             media=media,
             data=folder,
         )

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from nekro_core.sandbox.box import Answer, Box, BoxSpec, GuestCall, Raise
+from nekro_core.sandbox.box import Answer, Box, BoxSpec, CallFailure, GuestCall
 from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.settings import SandboxSettings
 
@@ -59,7 +59,7 @@ class Shelf:
             return
 
         async def refuse(_call: GuestCall) -> Answer:
-            return Raise("no tools here")
+            return CallFailure("no tools here")
 
         run = await box.start_run((), refuse)
         await run.feed(EMPTY, 1)

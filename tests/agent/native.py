@@ -5,7 +5,7 @@ from typing import Any
 
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.llm.model import ChatRequest, FunctionCall, TextPart
-from nekro_core.llm.scripted import Scripted
+from nekro_core.llm.scripted import ScriptedAnswer
 
 TOOLS_MODE = AgentSettings(mode="tools")
 
@@ -20,17 +20,17 @@ def call(name: str, call_id: str = "", **arguments: Any) -> FunctionCall:
     )
 
 
-def calls(*made: FunctionCall, prose: str = "") -> Scripted:
+def calls(*made: FunctionCall, prose: str = "") -> ScriptedAnswer:
     """A reply of calls, with words before them."""
-    return Scripted(chunks=[prose] if prose else [], calls=made)
+    return ScriptedAnswer(chunks=[prose] if prose else [], calls=made)
 
 
-def say(text: str) -> Scripted:
+def say(text: str) -> ScriptedAnswer:
     """A reply that sends a message by a call."""
     return calls(call("send_channel_message", text=text))
 
 
-NOTHING = Scripted(chunks=[])
+NOTHING = ScriptedAnswer(chunks=[])
 """A reply without anything: all has been said."""
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from nekro_core.agent.turn.already_sent import OutgoingOnce
+from nekro_core.agent.turn.already_sent import DeduplicatingSender
 from nekro_core.chat import ChatKey, DeliveryState, Image, Media, Mention, Receipt, Segment, Text
 from nekro_core.store import DeliveryRow
 
@@ -39,7 +39,7 @@ def row(*segments: Segment, position: int = 0, **more: Any) -> DeliveryRow:
 
 async def test_a_message_that_left_is_not_sent_again_but_its_twin_is() -> None:
     wire = Wire()
-    once = OutgoingOnce(wire, [row(Text("ha"))])
+    once = DeduplicatingSender(wire, [row(Text("ha"))])
     (receipt,) = await once.send(LIN, (Text("ha"),))
     assert (receipt.state, receipt.message_id) == (DeliveryState.SENT, "7")
     assert wire.sent == []
@@ -54,7 +54,7 @@ async def test_a_message_that_was_split_is_known_as_a_whole() -> None:
         row(Text("two"), position=1, state=DeliveryState.UNKNOWN),
         row(Text("three")),
     ]
-    once = OutgoingOnce(wire, rows)
+    once = DeduplicatingSender(wire, rows)
     receipts = await once.send(LIN, (Mention("1"), Text("one two")))
     assert [each.state for each in receipts] == [DeliveryState.SENT, DeliveryState.UNKNOWN]
     await once.send(LIN, (Text("three"),))
@@ -63,7 +63,7 @@ async def test_a_message_that_was_split_is_known_as_a_whole() -> None:
 
 async def test_media_are_known_by_their_contents() -> None:
     wire = Wire()
-    once = OutgoingOnce(wire, [row(Image(Media(path="/a.png", name="a", sha256="12")))])
+    once = DeduplicatingSender(wire, [row(Image(Media(path="/a.png", name="a", sha256="12")))])
     await once.send(LIN, (Image(Media(path="/b.png", name="b", sha256="12")),))
     assert wire.sent == []
     await once.send(LIN, (Image(Media(path="/b.png", sha256="13")),))
@@ -72,7 +72,7 @@ async def test_media_are_known_by_their_contents() -> None:
 
 async def test_other_words_other_chats_and_what_never_left_are_sent() -> None:
     wire = Wire()
-    once = OutgoingOnce(
+    once = DeduplicatingSender(
         wire,
         [
             row(Text("a")),

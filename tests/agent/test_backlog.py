@@ -5,24 +5,24 @@ from collections.abc import Callable
 import pytest
 
 from nekro_core.agent.session.backlog import MOST_HEARD, Backlog
-from nekro_core.agent.session.trigger import Heard
+from nekro_core.agent.session.trigger import PendingMessage
 from nekro_core.chat import Author, DeliveryState, Record, Segment, Sender, Text
 from tests.agent.bot import GROUP
 
 
-def said(seq: int, user: str) -> Heard:
+def said(seq: int, user: str) -> PendingMessage:
     words: tuple[Segment, ...] = (Text(str(seq)),)
     record = Record(
         seq=seq, chat_key=GROUP, message_id=str(seq), author=Author.PERSON,
         sender=Sender(user), segments=words, time=float(seq), to_bot=True,
         state=DeliveryState.SENT,
     )  # fmt: skip
-    return Heard(record, float(seq))
+    return PendingMessage(record, float(seq))
 
 
 @pytest.mark.parametrize("way", [Backlog.hear, Backlog.keep])
 def test_who_floods_the_chat_drops_no_one_elses_question(
-    way: Callable[[Backlog, Heard], None],
+    way: Callable[[Backlog, PendingMessage], None],
 ) -> None:
     backlog = Backlog(lambda record: record.sender.user_id != "10002")
     way(backlog, said(1, "99999"))

@@ -7,7 +7,7 @@ import pytest
 
 from nekro_core.agent.prompt.transcript import box_path
 from nekro_core.agent.settings import AgentSettings, TriggerSettings
-from nekro_core.agent.turn.box_on_demand import BoxOnDemand
+from nekro_core.agent.turn.box_on_demand import LazyBox
 from nekro_core.agent.turn.boxes import ChatBoxes
 from nekro_core.chat import ChatKey, Image, Media, Text
 from nekro_core.llm.model import ImagePart
@@ -87,7 +87,7 @@ async def test_a_plugin_that_looks_at_files_while_the_prompt_is_made_gets_upload
     folder.mkdir()
     (folder / "pic.png").write_bytes(PNG)
     medium = Media(path=str(folder / "pic.png"), name="pic.png", mime="image/png", size=len(PNG))
-    files = BoxOnDemand(made, LIN)
+    files = LazyBox(made, LIN)
     files.media = (medium,)
     assert made.warm == 0
     assert await files.read_file(box_path(medium), limit=10**6) == PNG

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nekro_core.agent.turn.code_statements import Statement
+from nekro_core.agent.turn.code_statements import CodeStatement
 from nekro_core.agent.turn.code_stream import CodeStream, Event, Prose
 
 STDLIB = Path(sysconfig.get_paths()["stdlib"])
@@ -48,7 +48,7 @@ def events(reply: str, *, bare_code: bool = False, seed: object = 0) -> list[Eve
 
 
 def code(reply: str) -> list[tuple[int, str]]:
-    return [(e.line, e.source) for e in events(reply) if isinstance(e, Statement)]
+    return [(e.line, e.source) for e in events(reply) if isinstance(e, CodeStatement)]
 
 
 def prose(reply: str) -> str:
@@ -112,7 +112,7 @@ def cut(source: str, seed: str) -> list[tuple[int, int]]:
     lines = source.split("\n")
     found = []
     for event in events(source, bare_code=True, seed=seed):
-        assert isinstance(event, Statement)
+        assert isinstance(event, CodeStatement)
         last = event.line + event.source.count("\n") - 1
         assert event.source == "".join(f"{line}\n" for line in lines[event.line - 1 : last])
         found.append((event.line, last))
@@ -187,7 +187,7 @@ def test_the_work_is_linear_in_the_length_of_the_reply() -> None:
     reply = "def everything():\n" + body
     began = time.process_time()
     (statement,) = events(reply, bare_code=True)
-    assert isinstance(statement, Statement)
+    assert isinstance(statement, CodeStatement)
     assert statement.source == reply
     # Measured at 0.25 s; parsing the prefix for every line takes 18 s.
     assert time.process_time() - began < 5
@@ -227,7 +227,7 @@ def test_the_work_is_linear_in_the_length_of_the_reply() -> None:
 def test_statements_are_cut_where_python_cuts_them(
     source: str, statements: list[str] | None
 ) -> None:
-    found = [e for e in events(source, bare_code=True) if isinstance(e, Statement)]
+    found = [e for e in events(source, bare_code=True) if isinstance(e, CodeStatement)]
     if statements is not None:
         assert [statement.source for statement in found] == statements
     together = [place for s in found for place in places(parse(s.source), s.line)]
@@ -251,9 +251,9 @@ def test_quotes_inside_a_field_as_python_3_12_has_them() -> None:
 )
 def test_what_can_never_be_python_is_handed_over_at_the_end_of_its_line(wrong: str) -> None:
     stream = CodeStream()
-    assert stream.feed("```\na = 1\n" + wrong) == [Statement("a = 1\n", 2)]
-    assert stream.feed("\n") == [Statement(wrong + "\n", 3)]
-    assert stream.feed("b = 2\n```\nprose") == [Statement("b = 2\n", 4)]
+    assert stream.feed("```\na = 1\n" + wrong) == [CodeStatement("a = 1\n", 2)]
+    assert stream.feed("\n") == [CodeStatement(wrong + "\n", 3)]
+    assert stream.feed("b = 2\n```\nprose") == [CodeStatement("b = 2\n", 4)]
     assert stream.finish() == [Prose("prose", 6)]
 
 
@@ -297,8 +297,14 @@ def test_fences(reply: str, statements: list[tuple[int, str]], said: str) -> Non
 
 
 def test_bare_code_is_one_block_and_may_still_be_fenced() -> None:
-    assert events("x = 1\ny", bare_code=True) == [Statement("x = 1\n", 1), Statement("y\n", 2)]
-    assert events("```python\nx\n```\nso", bare_code=True) == [Statement("x\n", 2), Prose("so", 4)]
+    assert events("x = 1\ny", bare_code=True) == [
+        CodeStatement("x = 1\n", 1),
+        CodeStatement("y\n", 2),
+    ]
+    assert events("```python\nx\n```\nso", bare_code=True) == [
+        CodeStatement("x\n", 2),
+        Prose("so", 4),
+    ]
 
 
 def test_a_lone_surrogate_does_not_reach_the_box() -> None:

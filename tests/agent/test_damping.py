@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nekro_core.agent.settings import TriggerSettings
 from nekro_core.chat import ChatKey, ChatKind
 from nekro_core.llm.scripted import ScriptedModel
-from nekro_core.policy.cooldown import Damper, Rest
+from nekro_core.policy.cooldown import Cooldown, CooldownState
 from nekro_core.policy.permissions import CommandSettings
 from tests.agent.bot import GROUP, Bot, fence, running_bot
 from tests.agent.conftest import Shelf
@@ -38,10 +38,10 @@ class Clock:
 )
 def test_how_many_turns_a_sender_gets(pauses: list[float], answered: int) -> None:
     clock = Clock()
-    damper, got = Damper(SETTINGS, clock), 0
+    damper, got = Cooldown(SETTINGS, clock), 0
     for pause in pauses:
         clock.now += pause
-        if damper.rest(GROUP, "rex") is Rest.NO:
+        if damper.rest(GROUP, "rex") is CooldownState.NO:
             damper.note(GROUP, "rex")
             got += 1
     assert got == answered
@@ -51,36 +51,36 @@ def test_how_many_turns_a_sender_gets(pauses: list[float], answered: int) -> Non
 def test_who_never_rests_gets_no_more_than_the_bound(pauses: list[float]) -> None:
     """Whatever the rhythm of a bot that answers within a minute: one hour's bound, then silence."""
     clock = Clock()
-    damper, got, told = Damper(SETTINGS, clock), 0, 0
+    damper, got, told = Cooldown(SETTINGS, clock), 0, 0
     for pause in pauses:
         clock.now += pause
         rest = damper.rest(GROUP, "rex")
-        if rest is Rest.NO:
+        if rest is CooldownState.NO:
             damper.note(GROUP, "rex")
             got += 1
-        told += rest is Rest.BEGINS
+        told += rest is CooldownState.BEGINS
     assert got <= SETTINGS.hour_turns
     assert told <= 1
 
 
 def test_a_sender_is_counted_alone() -> None:
-    damper = Damper(SETTINGS, Clock())
+    damper = Cooldown(SETTINGS, Clock())
     for _ in range(3):
         damper.note(GROUP, "rex")
-    assert damper.rest(GROUP, "rex") is Rest.BEGINS
-    assert damper.rest(GROUP, "lin") is Rest.NO
-    unbounded = Damper(TriggerSettings(burst_turns=0, hour_turns=0), Clock())
+    assert damper.rest(GROUP, "rex") is CooldownState.BEGINS
+    assert damper.rest(GROUP, "lin") is CooldownState.NO
+    unbounded = Cooldown(TriggerSettings(burst_turns=0, hour_turns=0), Clock())
     for _ in range(500):
         unbounded.note(GROUP, "rex")
-    assert unbounded.rest(GROUP, "rex") is Rest.NO
+    assert unbounded.rest(GROUP, "rex") is CooldownState.NO
 
 
 def test_a_sender_who_begins_a_thread_each_time_is_counted_as_one() -> None:
     """An automatic responder that answers each mail with a mail of its own."""
-    damper, got = Damper(SETTINGS, Clock()), 0
+    damper, got = Cooldown(SETTINGS, Clock()), 0
     for number in range(10):
         thread = ChatKey("mail", ChatKind.PRIVATE, "away@example.test", str(number))
-        if damper.rest(thread, "away@example.test") is Rest.NO:
+        if damper.rest(thread, "away@example.test") is CooldownState.NO:
             damper.note(thread, "away@example.test")
             got += 1
     assert got == SETTINGS.burst_turns

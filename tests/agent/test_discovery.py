@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.agent.prompt.discovery import Discovery, more_functions_text, more_text
+from nekro_core.agent.prompt.discovery import ToolDiscovery, more_functions_text, more_text
 from nekro_core.agent.turn.run_calls import tools_text
-from nekro_core.agent.turn.tool_service import ToolDesk
+from nekro_core.agent.turn.tool_service import AgentToolService
 from nekro_core.chat import ChatKey
 from nekro_core.cli.plugin_kit.tokens import token_counter
 from nekro_core.llm.model import ModelProfile
@@ -179,7 +179,7 @@ async def test_natively_what_was_not_searched_for_is_called_all_the_same(
 
 async def test_other_agents_search_too(folder: Path, boxes: Shelf) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), tools=TOOLS) as bot:
-        desk = ToolDesk(bot.ports)
+        desk = AgentToolService(bot.ports)
         before = [tool.name for tool in await desk.tools(LIN)]
         assert before[-1] == "tool_search"
         await desk.call(LIN, "tool_search", {"query": "translate"})
@@ -239,7 +239,7 @@ def deferred(names: Iterable[str]) -> ToolSet:
     )
 
 
-async def find(discovery: Discovery, tools: ToolSet, query: str, chat: ChatKey = LIN) -> None:
+async def find(discovery: ToolDiscovery, tools: ToolSet, query: str, chat: ChatKey = LIN) -> None:
     search = discovery.searchable(tools).resolve("tool_search")
     assert search is not None
     await search.handler(AgentCtx(services=None, chat=chat), query, 1)
@@ -250,7 +250,7 @@ def names_of(found: Iterable[NamedTool]) -> list[str]:
 
 
 async def test_the_oldest_go_first_and_finding_again_keeps() -> None:
-    discovery, tools = Discovery(most_found=2), deferred(["apple", "banana", "cherry"])
+    discovery, tools = ToolDiscovery(most_found=2), deferred(["apple", "banana", "cherry"])
     for query in ("apple", "banana", "apple", "cherry"):
         await find(discovery, tools, query)
     assert names_of(discovery.found(LIN, tools)) == ["apple", "cherry"]
@@ -269,7 +269,7 @@ async def test_who_can_tell_what_is_near_in_meaning_is_asked() -> None:
             return [0.1, 0.7]
 
     tools = deferred(["apple", "banana"])
-    discovery = Discovery(nearness=Near())
+    discovery = ToolDiscovery(nearness=Near())
     await find(discovery, tools, "曲がった果物")
     assert names_of(discovery.found(LIN, tools)) == ["banana"]
     ((query, texts),) = asked
@@ -280,27 +280,27 @@ async def test_who_can_tell_what_is_near_in_meaning_is_asked() -> None:
 async def test_what_was_found_survives_a_restart(tmp_path: Path) -> None:
     tools = deferred(["apple", "banana", "cherry"])
     async with Store.open(f"sqlite://{tmp_path}/bot.db") as store:
-        before = Discovery(2, store.plugin_data)
+        before = ToolDiscovery(2, store.plugin_data)
         for query in ("apple", "banana", "cherry"):
             await find(before, tools, query)
-        after = Discovery(2, store.plugin_data)
+        after = ToolDiscovery(2, store.plugin_data)
         await after.recall(LIN, tools)
         await after.recall(GROUP, tools)
         assert names_of(after.found(LIN, tools)) == ["banana", "cherry"]
         assert names_of(after.found(GROUP, tools)) == []
-        fewer = Discovery(1, store.plugin_data)
+        fewer = ToolDiscovery(1, store.plugin_data)
         await find(fewer, tools, "apple")  # not asked before: what is there is not lost
         assert names_of(fewer.found(LIN, tools)) == ["apple"]
         await fewer.forget(LIN)
         await store.plugin_data.set("nekro.discovery", "{", chat_key=str(GROUP), store_key="found")
         for chat in (LIN, GROUP):
-            anew = Discovery(2, store.plugin_data)
+            anew = ToolDiscovery(2, store.plugin_data)
             await anew.recall(chat, tools)
             assert names_of(anew.found(chat, tools)) == []
 
 
 async def test_what_was_found_fits_a_prompt() -> None:
-    discovery, tools = Discovery(), deferred(["apple", "banana"])
+    discovery, tools = ToolDiscovery(), deferred(["apple", "banana"])
     long = [replace(tool, details="x" * 50_000) for tool in tools.tools]
     tools = tool_set(long)
     for query in ("apple", "banana"):
@@ -309,7 +309,7 @@ async def test_what_was_found_fits_a_prompt() -> None:
 
 
 async def test_chats_without_number_are_not_remembered_for_ever() -> None:
-    discovery, tools = Discovery(), deferred(["apple"])
+    discovery, tools = ToolDiscovery(), deferred(["apple"])
     for number in range(1001):
         await find(discovery, tools, "apple", ChatKey.parse(f"fake-group_{number}"))
     assert names_of(discovery.found(ChatKey.parse("fake-group_0"), tools)) == []
@@ -318,7 +318,7 @@ async def test_chats_without_number_are_not_remembered_for_ever() -> None:
 
 async def test_a_plugin_may_have_a_search_of_its_own() -> None:
     tools = tool_set([*deferred(["apple"]).tools, replace(_plain(), name="tool_search")])
-    both = Discovery().searchable(tools)
+    both = ToolDiscovery().searchable(tools)
     assert both.resolve("tool_search").owner == "nekro.chat"
     assert both.resolve("discovery.tool_search").owner == "nekro.discovery"
 
@@ -340,9 +340,9 @@ def three_hundred() -> ToolSet:
 def test_three_hundred_deferred_tools_cost_less_than_twelve_tokens_each(natively: bool) -> None:
     tools, count = three_hundred(), token_counter().count
     assert len(tools.named) == 300
-    offered = Discovery().searchable(tools, natively=natively)
+    offered = ToolDiscovery().searchable(tools, natively=natively)
     if natively:
-        (search,) = Discovery().functions(LIN, offered).offered
+        (search,) = ToolDiscovery().functions(LIN, offered).offered
         text = more_functions_text(offered) + json.dumps(
             [search.name, search.description, search.parameters]
         )

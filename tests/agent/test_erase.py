@@ -7,7 +7,7 @@ import anyio
 from nekro_core.chat import ChatKey, Image, Mention, Text
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.policy.permissions import CommandSettings
-from nekro_core.store import Person, Traces
+from nekro_core.store import Person, PersonTraces
 from tests.agent.bot import GROUP, Bot, running_bot
 from tests.agent.conftest import Shelf
 from tests.agent.pictures import png
@@ -79,7 +79,7 @@ async def test_an_operator_has_anybody_forgotten_in_private_too(folder: Path, bo
         assert private not in await bot.store.chats.all()
         assert USER not in await texts(bot), "nor in what the operator typed"
         with anyio.fail_after(30):
-            while await bot.store.erasing.look(LEAVER) != Traces():
+            while await bot.store.erasing.look(LEAVER) != PersonTraces():
                 await anyio.sleep(0.01)
 
 

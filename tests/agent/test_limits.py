@@ -2,7 +2,7 @@
 
 import pytest
 
-from nekro_core.llm.model import Price, Usage
+from nekro_core.llm.model import Price, RequestUsage
 from nekro_core.policy.limits import (
     LimitExceeded,
     Limits,
@@ -13,7 +13,7 @@ from nekro_core.policy.limits import (
     TurnsLimit,
 )
 
-SPENT = Usage(prompt_tokens=70, completion_tokens=30)
+SPENT = RequestUsage(prompt_tokens=70, completion_tokens=30)
 
 
 class Clock:
@@ -79,6 +79,6 @@ def test_what_a_day_costs() -> None:
     ],
 )
 def test_what_a_request_costs(price: Price, cost: float) -> None:
-    used = Usage(prompt_tokens=1_000_000, completion_tokens=500_000, cached_tokens=400_000)
+    used = RequestUsage(prompt_tokens=1_000_000, completion_tokens=500_000, cached_tokens=400_000)
     assert price.of(used) == pytest.approx(cost)
-    assert price.of(Usage(prompt_tokens=10, completion_tokens=0, cached_tokens=99)) >= 0
+    assert price.of(RequestUsage(prompt_tokens=10, completion_tokens=0, cached_tokens=99)) >= 0

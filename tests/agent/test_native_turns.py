@@ -16,7 +16,7 @@ from nekro_core.llm.model import (
     ModelProfile,
     ReplyBroken,
 )
-from nekro_core.llm.scripted import Scripted, ScriptedModel, ScriptedReply
+from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel, ScriptedReply
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.policy.limits import Limits
 from tests.agent.bot import GROUP, LIN, Bot, NoBoxes, fence, kind_of, running_bot, text_of
@@ -228,7 +228,7 @@ async def test_a_deed_and_words_beside_it_need_no_further_reply(folder: Path, bo
 
 
 async def test_nothing_within_the_limit_is_told_as_that(folder: Path, boxes: Shelf) -> None:
-    thought = Scripted(reason="length")
+    thought = ScriptedAnswer(reason="length")
     model = ScriptedModel([thought, "Here."])
     async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
         assert await bot.ask("?") == ["Here."]

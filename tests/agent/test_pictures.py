@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from PIL import ExifTags, Image
 
-from nekro_core.agent.prompt.pictures import Pictures
-from nekro_core.media.converter import Converter
+from nekro_core.agent.prompt.pictures import PromptPictures
+from nekro_core.media.converter import MediaConverter
 from tests.agent.pictures import png
 
 
@@ -28,30 +28,30 @@ def bomb() -> bytes:
 
 
 @pytest.fixture(scope="module")
-async def converter() -> AsyncIterator[Converter]:
-    async with Converter() as converter:
+async def converter() -> AsyncIterator[MediaConverter]:
+    async with MediaConverter() as converter:
         yield converter
 
 
-async def test_a_large_picture_becomes_small(converter: Converter, tmp_path: Path) -> None:
+async def test_a_large_picture_becomes_small(converter: MediaConverter, tmp_path: Path) -> None:
     path = tmp_path / "large.png"
     path.write_bytes(png(3000, 1000))
-    part = await Pictures(converter, longer_side=512).part(str(path))
+    part = await PromptPictures(converter, longer_side=512).part(str(path))
     assert part is not None
     assert part.mime == "image/jpeg"
     with Image.open(io.BytesIO(part.data)) as picture:
         assert max(picture.size) == 512
 
 
-async def test_transparency_stays(converter: Converter, tmp_path: Path) -> None:
+async def test_transparency_stays(converter: MediaConverter, tmp_path: Path) -> None:
     path = tmp_path / "clear.png"
     Image.new("RGBA", (4, 4), (0, 0, 0, 0)).save(path)
-    part = await Pictures(converter, longer_side=512).part(str(path))
+    part = await PromptPictures(converter, longer_side=512).part(str(path))
     assert part is not None
     assert part.mime == "image/png"
 
 
-async def test_a_picture_stands_upright(converter: Converter) -> None:
+async def test_a_picture_stands_upright(converter: MediaConverter) -> None:
     turned = Image.Exif()
     turned[ExifTags.Base.Orientation] = 6
     data = io.BytesIO()
@@ -68,21 +68,21 @@ async def test_a_picture_stands_upright(converter: Converter) -> None:
     ids=["empty", "html", "cut", "bomb"],
 )
 async def test_what_is_no_picture_is_left_out(
-    converter: Converter, tmp_path: Path, data: bytes
+    converter: MediaConverter, tmp_path: Path, data: bytes
 ) -> None:
     path = tmp_path / "wrong.png"
     path.write_bytes(data)
-    assert await Pictures(converter, longer_side=512).part(str(path)) is None
+    assert await PromptPictures(converter, longer_side=512).part(str(path)) is None
 
 
-async def test_a_missing_file_is_left_out(converter: Converter, tmp_path: Path) -> None:
-    assert await Pictures(converter, longer_side=512).part(str(tmp_path / "none.png")) is None
+async def test_a_missing_file_is_left_out(converter: MediaConverter, tmp_path: Path) -> None:
+    assert await PromptPictures(converter, longer_side=512).part(str(tmp_path / "none.png")) is None
 
 
-async def test_a_picture_is_encoded_once(converter: Converter, tmp_path: Path) -> None:
+async def test_a_picture_is_encoded_once(converter: MediaConverter, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(png())
-    pictures = Pictures(converter, longer_side=64)
+    pictures = PromptPictures(converter, longer_side=64)
     first = await pictures.part(str(path))
     path.unlink()
     assert await pictures.part(str(path)) is first

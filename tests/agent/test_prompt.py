@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nekro_core.agent.prompt.prompt import DoneStep, View, build_prompt
-from nekro_core.agent.prompt.quoting import Quoted, Told
+from nekro_core.agent.prompt.prompt import FinishedStep, PromptView, build_prompt
+from nekro_core.agent.prompt.quoting import PromptLines, QuotedText
 from nekro_core.agent.prompt.system_prompt import system_text
 from nekro_core.agent.prompt.transcript import shortened, transcript, visible
 from nekro_core.agent.settings import PromptSettings
@@ -59,7 +59,7 @@ def shown(*records: Record, limit: int = 1000, **more: Any) -> str:
     return "\n".join(transcript(records, zone=UTC, limit=limit, **more))
 
 
-def view(*records: Record, **more: Any) -> View:
+def view(*records: Record, **more: Any) -> PromptView:
     known: dict[str, Any] = {
         "chat_key": GROUP,
         "records": records,
@@ -71,11 +71,11 @@ def view(*records: Record, **more: Any) -> View:
         "zone": UTC,
         "pictures": {},
     }
-    return View(**(known | more))
+    return PromptView(**(known | more))
 
 
 def prompt(
-    made: View, *, settings: PromptSettings | None = None, profile: ModelProfile = PROFILE
+    made: PromptView, *, settings: PromptSettings | None = None, profile: ModelProfile = PROFILE
 ) -> ChatRequest:
     settings = settings or PromptSettings()
     return build_prompt("SYSTEM", made, settings=settings, profile=profile, max_tokens=1000)
@@ -222,9 +222,9 @@ def test_a_prompt_always_fits_and_always_shows_the_newest(
 ) -> None:
     records = [record("w " * (n // 2) + f"end{i}", seq=i + 1) for i, n in enumerate(lengths)]
     done = [
-        DoneStep(
+        FinishedStep(
             reply="code " * 500,
-            report=(Told((Quoted("output " * 800),)),),
+            report=(PromptLines((QuotedText("output " * 800),)),),
             through_seq=len(lengths),
         )
         for _ in range(steps)
@@ -254,8 +254,10 @@ def test_the_beginning_of_the_history_moves_in_jumps() -> None:
 def test_steps_follow_with_what_arrived_meanwhile() -> None:
     first, later = record("one", seq=1), record("two", seq=2)
     own = record("said", seq=3, author=Author.BOT, run_id="r1")
-    step = DoneStep(
-        reply="```\nprint(1)\n```", report=(Told(("[output]", Quoted("1"))),), through_seq=1
+    step = FinishedStep(
+        reply="```\nprint(1)\n```",
+        report=(PromptLines(("[output]", QuotedText("1"))),),
+        through_seq=1,
     )
     request = prompt(view(first, later, own, steps=[step], run_ids={"r1"}, unanswered={1, 2}))
     roles = [message.role for message in request.messages]

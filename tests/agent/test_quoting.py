@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import nekro_core.agent
-from nekro_core.agent.prompt.prompt import DoneStep, View, build_prompt
-from nekro_core.agent.prompt.quoting import OWN_MARKS, Quoted, Told, unlike_ours
+from nekro_core.agent.prompt.prompt import FinishedStep, PromptView, build_prompt
+from nekro_core.agent.prompt.quoting import OWN_MARKS, PromptLines, QuotedText, unlike_ours
 from nekro_core.agent.settings import AgentSettings, PromptSettings
-from nekro_core.agent.turn.native_calls import Answered
+from nekro_core.agent.turn.native_calls import CallAnswer
 from nekro_core.agent.turn.report import done_lines, sent_lines
 from nekro_core.chat import (
     Author,
@@ -257,17 +257,17 @@ _texts = st.lists(
 ).map(lambda lines: "".join(line + end for line, end in lines))
 
 
-def told(text: str, sends: int) -> Told:
+def told(text: str, sends: int) -> PromptLines:
     """A report in which everything that others can choose is this text."""
-    return Told(
+    return PromptLines(
         (
             "[error] Your code raised an error:",
-            Quoted(text),
+            QuotedText(text),
             "[output] printed by your code:",
-            Quoted(text[::-1]),
+            QuotedText(text[::-1]),
             *sent_lines([row(text)] * sends),
             "[result] of look_up:",
-            Quoted(text),
+            QuotedText(text),
             "[task] Go on, if there is more to do; else reply with the code `pass`.",
         )
     )
@@ -332,13 +332,13 @@ def test_no_line_of_a_prompt_is_forged(
     other = record(text, seq=2, sender=Sender("mei", text))
     line = record(text, seq=3, author=Author.SYSTEM, sender=Sender(""))
     late = record(text, seq=4, name=text)
-    answered = Answered(
+    answered = CallAnswer(
         call=call("look_up"),
         text=f"[error] look_up: {text}" if failed else text,
         failed=failed,
         media=() if failed else (TextPart(text), ImagePart(b"x")),
     )
-    step = DoneStep(
+    step = FinishedStep(
         reply="look",
         report=(told(text, 3), ImagePart(b"x")),
         through_seq=3,
@@ -356,7 +356,7 @@ def test_no_line_of_a_prompt_is_forged(
     )
     called = ToolCall(position=0, name=text, arguments=text, outcome=text, started=0.0, seconds=0.0)
     before = done_lines([(run, [called])])
-    made = View(
+    made = PromptView(
         chat_key=GROUP,
         records=[said, other, line, late],
         unanswered={1, 4},
@@ -368,7 +368,9 @@ def test_no_line_of_a_prompt_is_forged(
         now=1_700_000_000.0,
         zone=UTC,
         pictures={},
-        preface=Told(("[note] A restart interrupted you. Answer now, unless it is done.", *before)),
+        preface=PromptLines(
+            ("[note] A restart interrupted you. Answer now, unless it is done.", *before)
+        ),
     )
     request = build_prompt(
         "SYSTEM",

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from nekro_core.chat import Text
-from nekro_core.delivery.adapter import Shown
+from nekro_core.delivery.adapter import PlatformMessage
 from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -73,7 +73,7 @@ def one_answer(request: ChatRequest) -> str:
     return fence("\n".join(lines) or "pass")
 
 
-async def answered(folder: Path, boxes: Shelf, shows: list[Shown]) -> Platform:
+async def answered(folder: Path, boxes: Shelf, shows: list[PlatformMessage]) -> Platform:
     """The next process: what people see once it has nothing more to do."""
     platform = Platform(shows=[*shows])
     model = ScriptedModel(one_answer)

@@ -11,7 +11,7 @@ import pytest
 from nekro_core.agent.turn.run_calls import RunCalls
 from nekro_core.chat import ChatKey, DeliveryState, Receipt, Segment, Text
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.sandbox.box import Answer, GuestCall, Raise, Value
+from nekro_core.sandbox.box import Answer, CallFailure, CallReturn, GuestCall
 from nekro_core.tools.describe import describe
 from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.tool import ToolKind
@@ -39,7 +39,7 @@ async def test_of_arguments_only_so_much_as_people_read(
     """The guest chooses them: 1,000 calls of 16 MB were 17 GB of the host's memory."""
     calls = RunCalls(ToolSet(()), context(), note=None, clock=float, wall=float)  # type: ignore[arg-type]
     answer = await calls.answer(GuestCall(name="nothing", args=args, kwargs=kwargs))
-    assert isinstance(answer, Raise)
+    assert isinstance(answer, CallFailure)
     (made,) = calls.made
     assert len(made.arguments) < 16_384
     if kept is not None:
@@ -87,4 +87,4 @@ async def test_a_call_is_not_taken_to_have_sent_what_another_one_sent_meanwhile(
         await anyio.wait_all_tasks_blocked()
         await call("say")
         go_on.set()
-    assert answers == {"look": Value("found"), "say": Value(None, checkpoint=True)}
+    assert answers == {"look": CallReturn("found"), "say": CallReturn(None, checkpoint=True)}

@@ -2,11 +2,11 @@
 
 import pytest
 
-from nekro_core.agent.prompt.quoting import Told
+from nekro_core.agent.prompt.quoting import PromptLines
 from nekro_core.agent.prompt.small_prompt import (
     MAX_EXCHANGES,
     MAX_SAID,
-    PastStep,
+    SmallPromptStep,
     beginnings,
     small_prompt,
     small_tools,
@@ -198,7 +198,7 @@ def test_a_long_message_loses_its_middle() -> None:
 
 
 def test_steps_of_this_turn_come_last() -> None:
-    steps = [PastStep('send("a" + 1)', Told(("TypeError: line 1",)))]
+    steps = [SmallPromptStep('send("a" + 1)', PromptLines(("TypeError: line 1",)))]
     assert ask(line(1, "hi"), steps=steps)[-3:] == [
         ("user", "hi"),
         ("assistant", 'send("a" + 1)'),

@@ -8,7 +8,7 @@ import anyio
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import Delivery, DeliveryState, Receipt, plain_text
 from nekro_core.llm.model import ReplyBroken
-from nekro_core.llm.scripted import Scripted, ScriptedModel
+from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.sandbox.box import RunLimits
 from tests.agent.bot import GROUP, fence, kind_of, running_bot
@@ -112,7 +112,7 @@ async def test_an_agent_call_closes_the_request(folder: Path, boxes: Shelf) -> N
 
 async def test_waiting_for_the_model_counts_against_no_limit(folder: Path, boxes: Shelf) -> None:
     model = ScriptedModel(
-        [Scripted(chunks=["```\nx = 1\n", 2.2, "send_channel_message('ok')\n```"])]
+        [ScriptedAnswer(chunks=["```\nx = 1\n", 2.2, "send_channel_message('ok')\n```"])]
     )
     limits = RunLimits(seconds=2)
     async with running_bot(folder, boxes, model, run_limits=limits) as bot:
@@ -120,7 +120,7 @@ async def test_waiting_for_the_model_counts_against_no_limit(folder: Path, boxes
 
 
 async def test_a_reply_that_breaks_off_runs_what_was_decided(folder: Path, boxes: Shelf) -> None:
-    broken = Scripted(
+    broken = ScriptedAnswer(
         chunks=["```python\nsend_channel_message('a')\nsend_channel_", ReplyBroken("reset")]
     )
     model = ScriptedModel([broken, fence("send_channel_message('b')")])
@@ -132,8 +132,8 @@ async def test_a_reply_that_breaks_off_runs_what_was_decided(folder: Path, boxes
 
 async def test_words_that_break_off_say_so(folder: Path, boxes: Shelf) -> None:
     replies = [
-        Scripted(chunks=["Once upon a", ReplyBroken("reset")]),
-        Scripted(chunks=["从前有一个"], reason="length"),
+        ScriptedAnswer(chunks=["Once upon a", ReplyBroken("reset")]),
+        ScriptedAnswer(chunks=["从前有一个"], reason="length"),
     ]
     async with running_bot(folder, boxes, ScriptedModel(replies)) as bot:
         assert await bot.ask("tell me a story") == [
@@ -148,8 +148,8 @@ async def test_words_that_break_off_say_so(folder: Path, boxes: Shelf) -> None:
 async def test_a_reply_cut_at_its_token_limit_does_not_run_half_a_statement(
     folder: Path, boxes: Shelf
 ) -> None:
-    cut = Scripted(chunks=["```python\nx = 1\nsend_channel_message('no'"], reason="length")
-    bad = Scripted(chunks=["```python\nx = 1\nsend_channel_message('no')"], reason="length")
+    cut = ScriptedAnswer(chunks=["```python\nx = 1\nsend_channel_message('no'"], reason="length")
+    bad = ScriptedAnswer(chunks=["```python\nx = 1\nsend_channel_message('no')"], reason="length")
     model = ScriptedModel([cut, bad, fence("send_channel_message('yes')")])
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("go") == ["yes"]

@@ -10,7 +10,7 @@ from nekro_core.agent.settings import TriggerSettings
 from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, plain_text
 from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel
-from nekro_core.store.database import Statement
+from nekro_core.store.database import SqlStatement
 from tests.agent.bot import GROUP, LIN, answer, fence, running_bot, until
 from tests.agent.conftest import Shelf
 from tests.delivery.fakes import FakeAdapter
@@ -174,7 +174,7 @@ async def test_words_that_were_sent_before_the_crash_are_not_said_again(
         turn = await bot.last_turn()
         # As if the process had died between the send and the end of the turn.
         reopen = "UPDATE turns SET running_chat = chat_key, ended = 0, attempts = ? WHERE id = ?"
-        await bot.store.turns._database.write(Statement(reopen, (attempts, turn.turn_id)))
+        await bot.store.turns._database.write(SqlStatement(reopen, (attempts, turn.turn_id)))
     model = ScriptedModel([])
     async with running_bot(folder, boxes, model, recover=True) as bot:
         await bot.settled()

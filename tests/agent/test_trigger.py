@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nekro_core.agent.session.trigger import Answer, Heard, Silent, Wait, called, decide, reason
+from nekro_core.agent.session.trigger import (
+    PendingMessage,
+    StartTurn,
+    StaySilent,
+    WaitForMore,
+    called,
+    decide,
+    reason,
+)
 from nekro_core.agent.settings import TriggerSettings
 from nekro_core.chat import (
     Author,
@@ -100,40 +108,54 @@ def test_an_empty_name_calls_nobody() -> None:
     assert not called(record("anything"), ["", " ", "\u200b"])
 
 
-def choose(*heard: Heard, now: float) -> object:
+def choose(*heard: PendingMessage, now: float) -> object:
     return decide(heard, now=now, wall=NOW, settings=SETTINGS, names=NAMES)
 
 
 def test_the_rest_of_what_a_person_types_is_waited_for() -> None:
-    first, second = Heard(record("nekro"), 10.0), Heard(record("are you there?"), 10.8)
-    assert choose(first, now=10.0) == Wait(pytest.approx(0.9), first.record)
-    assert choose(first, second, now=10.9) == Wait(pytest.approx(0.8), first.record)
-    assert choose(first, second, now=11.75) == Answer(first.record, "named")
+    first, second = (
+        PendingMessage(record("nekro"), 10.0),
+        PendingMessage(record("are you there?"), 10.8),
+    )
+    assert choose(first, now=10.0) == WaitForMore(pytest.approx(0.9), first.record)
+    assert choose(first, second, now=10.9) == WaitForMore(pytest.approx(0.8), first.record)
+    assert choose(first, second, now=11.75) == StartTurn(first.record, "named")
 
 
 def test_others_who_type_are_not_waited_for() -> None:
-    asked, other = Heard(record("nekro"), 10.0), Heard(record("ha", by="mei"), 10.8)
-    assert choose(asked, other, now=10.95) == Answer(asked.record, "named")
+    asked, other = (
+        PendingMessage(record("nekro"), 10.0),
+        PendingMessage(record("ha", by="mei"), 10.8),
+    )
+    assert choose(asked, other, now=10.95) == StartTurn(asked.record, "named")
 
 
 def test_somebody_who_never_stops_typing_is_answered_in_the_end() -> None:
-    heard = [Heard(record("nekro"), 10.0), *(Heard(record("..."), 10 + n / 2) for n in range(13))]
-    assert choose(*heard, now=15.9) == Wait(pytest.approx(0.1), heard[0].record)
-    assert choose(*heard, now=16.05) == Answer(heard[0].record, "named")
+    heard = [
+        PendingMessage(record("nekro"), 10.0),
+        *(PendingMessage(record("..."), 10 + n / 2) for n in range(13)),
+    ]
+    assert choose(*heard, now=15.9) == WaitForMore(pytest.approx(0.1), heard[0].record)
+    assert choose(*heard, now=16.05) == StartTurn(heard[0].record, "named")
 
 
 def test_talk_of_others_is_left_alone() -> None:
-    assert choose(Heard(record("hi"), 1.0), Heard(record("ho"), 2.0), now=9.0) == Silent()
-    assert choose(now=0.0) == Silent()
+    assert (
+        choose(PendingMessage(record("hi"), 1.0), PendingMessage(record("ho"), 2.0), now=9.0)
+        == StaySilent()
+    )
+    assert choose(now=0.0) == StaySilent()
 
 
 @given(st.lists(st.tuples(st.sampled_from(["nekro", "hm"]), st.floats(0, 5)), max_size=8))
 def test_a_wait_always_ends(said: list[tuple[str, float]]) -> None:
-    heard = [Heard(record(words), at) for words, at in sorted(said, key=lambda pair: pair[1])]
+    heard = [
+        PendingMessage(record(words), at) for words, at in sorted(said, key=lambda pair: pair[1])
+    ]
     now = 5.0
     decision = choose(*heard, now=now)
-    if isinstance(decision, Wait):
+    if isinstance(decision, WaitForMore):
         assert 0 < decision.seconds <= SETTINGS.longest_wait_s
         decision = choose(*heard, now=now + decision.seconds + 1e-6)
-    assert not isinstance(decision, Wait)
-    assert isinstance(decision, Answer) == any(words == "nekro" for words, _ in said)
+    assert not isinstance(decision, WaitForMore)
+    assert isinstance(decision, StartTurn) == any(words == "nekro" for words, _ in said)

@@ -11,7 +11,7 @@ import pytest
 from nekro_core.agent.settings import AgentSettings, TriggerSettings
 from nekro_core.chat import ChatKey
 from nekro_core.llm.model import ChatRequest, ModelProfile, TextPart
-from nekro_core.llm.scripted import Scripted, ScriptedModel, ScriptedReply
+from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel, ScriptedReply
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.signal import MsgSignal
 from nekro_core.policy.permissions import CommandSettings
@@ -149,7 +149,7 @@ async def test_a_model_that_calls_functions_is_asked_by_one_person_too(
         if request.messages[-1].role == "tool":
             return "done"
         wanted = [call("carry_out", wish=wish) for wish in asked_in(request)]
-        return Scripted(calls=wanted)
+        return ScriptedAnswer(calls=wanted)
 
     model, tools = ScriptedModel(script), [wishes.carry_out]
     settings = AgentSettings(mode="tools")

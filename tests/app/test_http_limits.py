@@ -12,12 +12,12 @@ from anyio.abc import SocketStream
 from starlette.requests import HTTPConnection
 from uvicorn.server import ServerState
 
-from nekro_core.app.http_limits import BoundedHttp
+from nekro_core.app.http_limits import LimitedHttpProtocol
 
 Connect = Callable[[], Any]
 
 
-class Hasty(BoundedHttp):
+class Hasty(LimitedHttpProtocol):
     head_s = 0.3
     untaken_s = 0.4
     most_connections = 3
@@ -37,7 +37,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 @asynccontextmanager
 async def served(
-    protocol: type[BoundedHttp], app: Callable[..., Any] = application
+    protocol: type[LimitedHttpProtocol], app: Callable[..., Any] = application
 ) -> AsyncIterator[Connect]:
     config = uvicorn.Config(app, http=protocol, log_config=None)
     state = ServerState()
@@ -89,7 +89,7 @@ HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
     ids=["address", "name", "value", "headers", "chunk extension", "trailer", "trailers"],
 )
 async def test_nothing_endless_is_kept(beginning: bytes, again: bytes) -> None:
-    async with served(BoundedHttp) as connect, await connect() as stream:
+    async with served(LimitedHttpProtocol) as connect, await connect() as stream:
         sent = 0
         with anyio.fail_after(30):
             try:
@@ -124,7 +124,7 @@ async def test_more_than_there_is_room_for_are_refused_at_once() -> None:
             await stream.aclose()
 
 
-class Patient(BoundedHttp):
+class Patient(LimitedHttpProtocol):
     most_connections = 3
 
 
@@ -230,7 +230,7 @@ UPGRADE = (
 @pytest.mark.parametrize("head", [HEAD, UPGRADE])
 @pytest.mark.parametrize("many", [b"\\" * 60_000, b'\\"' * 30_000])
 async def test_no_cookie_takes_long_to_read(head: bytes, many: bytes) -> None:
-    async with served(BoundedHttp, reads_cookies) as connect, await connect() as stream:
+    async with served(LimitedHttpProtocol, reads_cookies) as connect, await connect() as stream:
         began = anyio.current_time()
         await stream.send(head + b'Cookie: a=1; b="' + many + b'"; c="x\\054y"; d=2\r\n\r\n')
         said = await answer(stream)
@@ -242,6 +242,6 @@ async def test_no_cookie_takes_long_to_read(head: bytes, many: bytes) -> None:
 
 
 async def test_a_quoted_cookie_is_handed_on() -> None:
-    async with served(BoundedHttp, reads_cookies) as connect, await connect() as stream:
+    async with served(LimitedHttpProtocol, reads_cookies) as connect, await connect() as stream:
         await stream.send(HEAD + b'Cookie: c="x\\054y"\r\n\r\n')
         assert b"'c': 'x,y'" in await answer(stream)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nekro_core.app.logs import SeldomOfVisitors
+from nekro_core.app.logs import VisitorLogThrottle
 from tests.sandbox.preview.world import says, world
 
 
@@ -33,7 +33,7 @@ def clock() -> Clock:
 @pytest.fixture
 def log(clock: Clock) -> Iterator[Kept]:
     """The web server's log as the gateway has it."""
-    server, kept, seldom = logging.getLogger("uvicorn.error"), Kept(), SeldomOfVisitors(clock)
+    server, kept, seldom = logging.getLogger("uvicorn.error"), Kept(), VisitorLogThrottle(clock)
     server.addHandler(kept)
     server.addFilter(seldom)
     before = server.level

@@ -3,7 +3,7 @@
 import io
 
 from nekro_core.app.progress import ProgressLine
-from nekro_core.llm.embedded import Progress
+from nekro_core.llm.embedded import DownloadProgress
 
 
 class Terminal(io.StringIO):
@@ -14,10 +14,12 @@ class Terminal(io.StringIO):
 def test_a_terminal_sees_one_line_that_changes() -> None:
     out = Terminal()
     line = ProgressLine(out)
-    line.report(Progress(what="weights", done=0, total=4_000_000))
-    line.report(Progress(what="weights", done=1_000_000, total=4_000_000))  # too soon to be read
-    line.report(Progress(what="weights", done=4_000_000, total=4_000_000))
-    line.report(Progress(what="checking", done=0, total=0))
+    line.report(DownloadProgress(what="weights", done=0, total=4_000_000))
+    line.report(
+        DownloadProgress(what="weights", done=1_000_000, total=4_000_000)
+    )  # too soon to be read
+    line.report(DownloadProgress(what="weights", done=4_000_000, total=4_000_000))
+    line.report(DownloadProgress(what="checking", done=0, total=0))
     line.end()
     line.end()
     assert out.getvalue() == (
@@ -29,6 +31,6 @@ def test_a_log_gets_whole_lines_and_few() -> None:
     out = io.StringIO()
     line = ProgressLine(out)
     for done in range(1001):
-        line.report(Progress(what="weights", done=done * 1000, total=1_000_000))
+        line.report(DownloadProgress(what="weights", done=done * 1000, total=1_000_000))
     line.end()
     assert out.getvalue() == "weights  0 of 1 MB  0 %\nweights  1 of 1 MB  100 %\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.app.logs import Redactor
+from nekro_core.app.logs import RedactingStream
 from nekro_core.app.settings import Settings, SettingsError
 
 
@@ -59,7 +59,7 @@ def test_a_key_is_not_shown_when_its_neighbour_is_wrong(folder: Path) -> None:
 
 
 def test_a_log_shows_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
-    redactor = Redactor(sys.stdout)
+    redactor = RedactingStream(sys.stdout)
     redactor.hide(["abcdefgh-long-token", "abcdefgh", "key"])
     redactor.write("token abcdefgh-long-token, again abcdefgh; the word key stays\n")
     assert capsys.readouterr().out == "token ***, again ***; the word key stays\n"

@@ -2,14 +2,14 @@
 
 import pytest
 
-from nekro_core.tools.outcome import Failed, Returned
+from nekro_core.tools.outcome import ToolCallFailed, ToolReturn
 from tests.builtin_plugins.conftest import Call
 from tests.plugins.world import World
 
 
 async def test_one_call_answers_the_person(world: World, run: Call) -> None:
     rolled = await run("roll_dice", sides=20)
-    assert isinstance(rolled, Returned)
+    assert isinstance(rolled, ToolReturn)
     assert 1 <= rolled.value <= 20
     assert world.outgoing.texts == [f"🎲 1d20: {rolled.value}"]
 
@@ -45,6 +45,6 @@ async def test_dice_that_cannot_be(
     world: World, run: Call, sides: int, count: int, says: str
 ) -> None:
     failed = await run("roll_dice", sides, count)
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, ToolCallFailed)
     assert says in failed.message
     assert not world.outgoing.sent

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from PIL import Image, ImageFont
 
 from nekro_core.chat import Image as ImageSegment
-from nekro_core.tools.outcome import Failed, Recorded
+from nekro_core.tools.outcome import BehaviorReturn, ToolCallFailed
 from plugins.drawing.card import CardTooLong, draw_card_png
-from plugins.drawing.chart import ChartData, draw_chart_png
+from plugins.drawing.chart import InvalidChartData, draw_chart_png
 from plugins.drawing.coverage import Coverage, read_coverage
 from plugins.drawing.fonts import FontBook, system_folders
 from plugins.drawing.palette import PALETTES
@@ -54,7 +54,7 @@ def colours(image: Image.Image) -> int:
 
 async def test_a_card_reaches_the_chat(world: World, run: Call) -> None:
     drawn = await run("draw_card", "hello")
-    assert isinstance(drawn, Recorded)
+    assert isinstance(drawn, BehaviorReturn)
     assert "hello" in drawn.text
     ((_, (segment,), _),) = world.outgoing.sent
     assert isinstance(segment, ImageSegment)
@@ -63,7 +63,7 @@ async def test_a_card_reaches_the_chat(world: World, run: Call) -> None:
 
 async def test_a_chart_reaches_the_chat(world: World, run: Call) -> None:
     drawn = await run("draw_chart", "bar", ["a", "b"], [1, 2.5], title="Two")
-    assert drawn == Recorded("Sent a bar chart to the chat: Two: a 1, b 2.5")
+    assert drawn == BehaviorReturn("Sent a bar chart to the chat: Two: a 1, b 2.5")
     ((_, (segment,), _),) = world.outgoing.sent
     assert picture(Path(segment.media.path).read_bytes()).width == 1280
 
@@ -91,7 +91,7 @@ async def test_what_cannot_be_drawn_is_told_to_the_code(
     world: World, run: Call, tool: str, args: tuple, says: str
 ) -> None:
     failed = await run(tool, *args)
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, ToolCallFailed)
     assert says in failed.message
     assert not world.outgoing.sent
 
@@ -103,7 +103,7 @@ async def test_an_operators_own_font_is_used(world: World, run: Call) -> None:
     (folder / "Mine-Regular.ttf").write_bytes(built_in)
     book = FontBook(folder, system_folders())
     assert book.face("a", bold=False, language="").path == folder / "Mine-Regular.ttf"
-    assert isinstance(await run("draw_card", "hello"), Recorded)
+    assert isinstance(await run("draw_card", "hello"), BehaviorReturn)
 
 
 # --- cards --------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def test_odd_values_draw(bare: FontBook, kind: str, values: list[float]) -> None
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_what_is_no_number_is_refused(bare: FontBook, value: float) -> None:
-    with pytest.raises(ChartData, match="expected a number"):
+    with pytest.raises(InvalidChartData, match="expected a number"):
         draw_chart_png(bare, "bar", ["a"], [value], "")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from nekro_core.chat import Voice
 from nekro_core.speech.wav import read_wav
-from nekro_core.tools.outcome import Failed, Recorded
+from nekro_core.tools.outcome import BehaviorReturn, ToolCallFailed
 from tests.builtin_plugins.conftest import Call
 from tests.plugins.world import GROUP, World
 
@@ -16,7 +16,7 @@ async def test_a_voice_message_reaches_the_chat_that_asks(
     world: World, run: Call, text: str
 ) -> None:
     said = await run("send_tts_voice", text)
-    assert isinstance(said, Recorded)
+    assert isinstance(said, BehaviorReturn)
     assert text in said.text
     ((chat, segments, run_id),) = world.outgoing.sent
     (voice,) = segments
@@ -51,6 +51,6 @@ async def test_what_cannot_be_said_is_told_to_the_code(
     world: World, run: Call, text: str, voice: str | None, says: str
 ) -> None:
     failed = await run("send_tts_voice", text, voice=voice)
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, ToolCallFailed)
     assert says in failed.message
     assert not world.outgoing.sent

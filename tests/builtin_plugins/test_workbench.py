@@ -19,7 +19,7 @@ from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.sandbox.supply import BoxSupply
 from nekro_core.sandbox.tools import TOOL_NAMES
 from nekro_core.tools.names import NamedTool, tool_set
-from nekro_core.tools.outcome import Failed, Outcome, Returned
+from nekro_core.tools.outcome import Outcome, ToolCallFailed, ToolReturn
 from tests.builtin_plugins.conftest import Call
 from tests.plugins.world import GROUP, World
 
@@ -80,7 +80,7 @@ async def test_a_small_model_is_not_offered_them(world: World) -> None:
 
 async def test_without_boxes_it_says_so(run: Call) -> None:
     failed = await run("workbench.shell", "ls")
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, ToolCallFailed)
     assert "there are no sandboxes here" in failed.message
 
 
@@ -101,7 +101,7 @@ class Chats:
 
     async def value(self, chat: str, name: str, *args: object, **kwargs: object) -> object:
         outcome = await self.run(chat, name, *args, **kwargs)
-        assert isinstance(outcome, Returned), outcome
+        assert isinstance(outcome, ToolReturn), outcome
         return outcome.value
 
 
@@ -127,10 +127,10 @@ async def test_values_are_python(chats: Chats) -> None:
     assert await chats.value(lin, "workbench.glob", "*") == {"files": ["note"]}
     # The chat's boxes are its own, whatever a call names.
     failed = await chats.run(mei, "workbench.read_file", "note")
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, ToolCallFailed)
     assert "not_found" in failed.message
     escaped = await chats.run(mei, "workbench.read_file", "note", sandbox=f"{lin}:default")
-    assert isinstance(escaped, Failed)
+    assert isinstance(escaped, ToolCallFailed)
     assert "invalid_input" in escaped.message
     # And live on by its key.
     await chats.boxes.destroy(ChatKey.parse(lin))

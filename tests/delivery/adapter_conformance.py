@@ -23,7 +23,12 @@ from nekro_core.chat import (
     Text,
     Voice,
 )
-from nekro_core.delivery.adapter import Adapter, Confirming, Doubt, Editing
+from nekro_core.delivery.adapter import (
+    Adapter,
+    SupportsConfirmation,
+    SupportsEditing,
+    UncertainDelivery,
+)
 
 
 class AdapterHarness(Protocol):
@@ -111,8 +116,8 @@ class AdapterConformance:
 
     async def test_an_edited_message_is_seen_as_it_is_now(self, harness: AdapterHarness) -> None:
         adapter, can = harness.adapter, harness.adapter.capabilities(harness.chat_key)
-        assert isinstance(adapter, Editing) == (can.edit_every_s is not None)
-        if isinstance(adapter, Editing):
+        assert isinstance(adapter, SupportsEditing) == (can.edit_every_s is not None)
+        if isinstance(adapter, SupportsEditing):
             sent = await adapter.send(_delivery(harness, Text("one")))
             for text in ("two", "two", "three"):
                 edited = await adapter.edit(sent.message_id, _delivery(harness, Text(text)))
@@ -136,7 +141,7 @@ class AdapterConformance:
         self, harness: AdapterHarness
     ) -> None:
         adapter = harness.adapter
-        if not isinstance(adapter, Confirming):
+        if not isinstance(adapter, SupportsConfirmation):
             return
         first = await harness.speak("hello")
         known = await adapter.send(_delivery(harness, Text("known"), number=1))
@@ -148,7 +153,7 @@ class AdapterConformance:
 
         async def asked(text: str, number: int) -> Receipt:
             delivery = _delivery(harness, Text(text), number=number)
-            doubt = Doubt(delivery=delivery, since=time.time(), before=ids, taken=ids)
+            doubt = UncertainDelivery(delivery=delivery, since=time.time(), before=ids, taken=ids)
             with anyio.fail_after(30):
                 return await adapter.confirm(doubt)
 

@@ -10,7 +10,7 @@ from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.settings import DeliverySettings
-from nekro_core.media.converter import Converter
+from nekro_core.media.converter import MediaConverter
 from nekro_core.store import Store
 
 from .fakes import FakeAdapter
@@ -34,9 +34,9 @@ class Clock:
 
 
 @pytest.fixture(scope="session")
-async def converter() -> AsyncIterator[Converter]:
+async def converter() -> AsyncIterator[MediaConverter]:
     """One for all: its process starts with the first picture."""
-    async with Converter() as opened:
+    async with MediaConverter() as opened:
         yield opened
 
 

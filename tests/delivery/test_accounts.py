@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from nekro_core.chat import ChatKey
-from nekro_core.delivery.accounts import AccountBook, read_list, read_names, write_name
+from nekro_core.delivery.accounts import AccountDirectory, read_list, read_names, write_name
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.inbound.inbox import Inbox
-from nekro_core.store import Conflict, Store
+from nekro_core.store import Store, UniqueConflict
 from tests.delivery.fakes import message
 
 
@@ -23,7 +23,7 @@ def listed(data: Path) -> dict[str, str]:
 
 async def test_accounts_are_named_and_keep_their_names(store: Store, tmp_path: Path) -> None:
     write_name(tmp_path, "onebot_v11", "20003", "mei")
-    async with AccountBook(store, tmp_path) as book:
+    async with AccountDirectory(store, tmp_path) as book:
         assert await book.instance_of("onebot_v11", "20002") == "onebot_v11"
         assert await book.instance_of("onebot_v11", "20003") == "mei"
         assert listed(tmp_path) == {"20002": "onebot_v11", "20003": "mei"}
@@ -41,7 +41,7 @@ async def test_accounts_are_named_and_keep_their_names(store: Store, tmp_path: P
 
 
 async def test_another_account_takes_an_instance_over(store: Store, tmp_path: Path) -> None:
-    async with AccountBook(store, tmp_path) as book:
+    async with AccountDirectory(store, tmp_path) as book:
         assert await book.instance_of("onebot_v11", "20002") == "onebot_v11"
         await hear(store, "onebot_v11")
         write_name(tmp_path, "onebot_v11", "20009", "onebot_v11")
@@ -56,7 +56,7 @@ async def test_another_account_takes_an_instance_over(store: Store, tmp_path: Pa
 
 async def test_what_cannot_be(store: Store, tmp_path: Path) -> None:
     await store.accounts.bind("web", "web")
-    with pytest.raises(Conflict, match="belongs to web"):
+    with pytest.raises(UniqueConflict, match="belongs to web"):
         await store.accounts.assign("onebot_v11", "20002", "web")
     path = tmp_path / "accounts.toml"
     for text in ('onebot_v11 = "mei"', "[onebot_v11]\n20002 = 7", "no toml ["):
@@ -66,7 +66,7 @@ async def test_what_cannot_be(store: Store, tmp_path: Path) -> None:
     path.write_text('[onebot_v11]\n20002 = "mei"\n20003 = "mei"\n')
     with pytest.raises(ValueError, match="more than one account"):
         read_names(path)
-    async with AccountBook(store, tmp_path) as book:
+    async with AccountDirectory(store, tmp_path) as book:
         assert await book.instance_of("onebot_v11", "20002") == "onebot_v11", "nothing is taken"
 
 

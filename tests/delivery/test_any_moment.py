@@ -12,7 +12,7 @@ import pytest
 
 from nekro_core.chat import DeliveryState, Receipt, Text
 from nekro_core.delivery.activity import Broadcast
-from nekro_core.delivery.adapter import Doubt, Shown
+from nekro_core.delivery.adapter import PlatformMessage, UncertainDelivery
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.store import Store
@@ -30,14 +30,14 @@ SETTINGS = QUICK.model_copy(update={"settle_s": 0.03, "retry_s": 0.01})
 class DeafAdapter(AskedAdapter):
     """The same platform where it cannot be asked."""
 
-    async def confirm(self, doubt: Doubt) -> Receipt:
+    async def confirm(self, doubt: UncertainDelivery) -> Receipt:
         return Receipt(state=UNKNOWN, reason="cannot tell")
 
 
 class Life:
     """One process, with the platform as the one before left it."""
 
-    def __init__(self, folder: Path, shows: list[Shown], *, asked: bool) -> None:
+    def __init__(self, folder: Path, shows: list[PlatformMessage], *, asked: bool) -> None:
         self.url = f"sqlite://{folder}/nekro.sqlite3"
         self.platform = Platform(shows=[*shows])
         self.adapter: FakeAdapter = (AskedAdapter if asked else DeafAdapter)(self.platform)
@@ -66,7 +66,7 @@ class Life:
             }
 
 
-async def first_life(folder: Path, *, asked: bool) -> tuple[list[Moment], list[Shown]]:
+async def first_life(folder: Path, *, asked: bool) -> tuple[list[Moment], list[PlatformMessage]]:
     """A chat in which both have spoken; then three messages, of which the second is lost and the
     third is never answered for."""
     life = Life(folder, [], asked=asked)

@@ -15,7 +15,7 @@ from nekro_core.chat import (
     Text,
     Unknown,
 )
-from nekro_core.delivery.adapter import Doubt, Shown
+from nekro_core.delivery.adapter import PlatformMessage, UncertainDelivery
 from nekro_core.delivery.outbound.match_delivery import judged
 
 from .conftest import GROUP
@@ -23,9 +23,9 @@ from .conftest import GROUP
 SENT, ABSENT, UNSURE = DeliveryState.SENT, DeliveryState.REJECTED, DeliveryState.UNKNOWN
 
 
-def shown(name: str, *segments: object, own: bool = True, time: float = 1000.0) -> Shown:
+def shown(name: str, *segments: object, own: bool = True, time: float = 1000.0) -> PlatformMessage:
     said: Segments = tuple(Text(each) if isinstance(each, str) else each for each in segments)  # type: ignore[misc]
-    return Shown(message_id=name, own=own, segments=said, time=time)
+    return PlatformMessage(message_id=name, own=own, segments=said, time=time)
 
 
 ASKED = shown("q", "what?", own=False)
@@ -68,9 +68,9 @@ HERS = Image(Media(url="http://x/b.jpg"))
     ],
 )
 def test_a_history_is_judged(
-    wanted: Segments, history: list[Shown], state: DeliveryState, message_id: str
+    wanted: Segments, history: list[PlatformMessage], state: DeliveryState, message_id: str
 ) -> None:
-    doubt = Doubt(
+    doubt = UncertainDelivery(
         delivery=Delivery(delivery_id="d", chat_key=GROUP, segments=wanted),
         since=1000.0,
         before=frozenset({"q", "mine"}),

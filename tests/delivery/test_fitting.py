@@ -7,12 +7,12 @@ import pytest
 from nekro_core.chat import ChatKey, File, Image, Media, Segment, Text, Video, Voice
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.adapter import Capabilities
-from nekro_core.delivery.media.fitter import Fitting, format_of
+from nekro_core.delivery.media.fitter import MediaFitter, format_of
 from nekro_core.delivery.media.links import MediaLinks
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.outbox import Outbox
-from nekro_core.media.converter import Converter, Picture, Sound
-from nekro_core.media.errors import CodecMissing, Unusable
+from nekro_core.media.converter import MediaConverter, Picture, Sound
+from nekro_core.media.errors import CodecMissing, UnusableMedia
 from nekro_core.media.limits import PictureLimits, VoiceFormat, VoiceLimits
 from nekro_core.store import Store
 from tests.media.pictures import drawn
@@ -29,7 +29,7 @@ def can(*types: type, **more: object) -> Capabilities:
     return Capabilities(inline=carried & {Text, Image}, alone=carried - {Text, Image}, **more)  # type: ignore[arg-type]
 
 
-class OneWordConverter(Converter):
+class OneWordConverter(MediaConverter):
     """Makes the same of everything, in no time; or says why not."""
 
     def __init__(self, error: Exception | None = None) -> None:
@@ -63,7 +63,7 @@ class Desk:
         self.converter = OneWordConverter(error)
         self.media = MediaStore(folder, converter=self.converter)
         links = MediaLinks(folder, lambda: "secret", address=address)
-        self.fitting = Fitting(self.media, self.converter, links)
+        self.fitting = MediaFitter(self.media, self.converter, links)
 
     async def fit(
         self, segment_type: type, data: bytes, name: str, able: Capabilities, text: str = ""
@@ -132,7 +132,7 @@ def test_what_is_only_nearly_a_format(data: bytes, mime: str, is_format: str | N
     [
         pytest.param(VoiceLimits(max_seconds=0.3), None, id="too long"),
         pytest.param(VoiceLimits(max_bytes=100), None, id="too large"),
-        pytest.param(OGG, Unusable("damaged"), id="cannot be converted"),
+        pytest.param(OGG, UnusableMedia("damaged"), id="cannot be converted"),
     ],
 )
 async def test_a_voice_that_cannot_be_one_is_a_file_with_sound(
@@ -176,7 +176,7 @@ async def test_pictures_are_made_to_fit(desk: Desk, limits: PictureLimits, asked
 
 
 async def test_a_picture_that_cannot_fit_is_a_file(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, Unusable("too much"))
+    desk = Desk(tmp_path, UnusableMedia("too much"))
     limits = PictureLimits(max_bytes=10)
     assert isinstance(await desk.fit(Image, drawn(), "cat.png", can(picture=limits)), File)
 
@@ -225,7 +225,7 @@ async def test_through_the_outbox(store: Store, activity: Broadcast, tmp_path: P
     (tmp_path / "holiday.mp4").write_bytes(b"x" * 1_500_000)
     adapter, media = Talker(text_length=4_000), MediaStore(tmp_path)
     links = MediaLinks(tmp_path, lambda: "secret", address="https://bot.example.org")
-    fitting = Fitting(media, Converter(), links)
+    fitting = MediaFitter(media, MediaConverter(), links)
     outbox = Outbox(store, {"fake": adapter}, activity, media=media, fitting=fitting)
     async with outbox:
         hello = await media.keep_bytes(GROUP, wav(), name="hello.wav", expect="audio")

@@ -11,9 +11,9 @@ from nekro_core.chat import Record, Text, Voice
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.host import Recorded
 from nekro_core.delivery.inbound.inbox import Inbox
-from nekro_core.delivery.inbound.voice_transcriber import Hearing
+from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.delivery.media.store import MediaStore
-from nekro_core.media.converter import Converter
+from nekro_core.media.converter import MediaConverter
 from nekro_core.speech.settings import TranscriberSettings
 from nekro_core.store import Store
 from tests.media.sounds import silk, tone, wav
@@ -32,7 +32,9 @@ class Chat:
         self.store, self.inbox, self.ear = store, inbox, ear
         self.media = MediaStore(folder)
         settings = TranscriberSettings(wait_s=5)
-        self.hearing = Hearing(store, activity, self.media, Converter(), ear, settings)
+        self.hearing = VoiceTranscriber(
+            store, activity, self.media, MediaConverter(), ear, settings
+        )
 
     async def say(self, data: bytes, **more: object) -> Record:
         media = await self.media.keep_bytes(GROUP, data, name="v", expect="audio")

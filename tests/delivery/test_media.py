@@ -18,10 +18,10 @@ from nekro_core.chat import ChatKey, Media
 from nekro_core.delivery.errors import NotFetched
 from nekro_core.delivery.host import Expected
 from nekro_core.delivery.media.fetch import Fetcher
-from nekro_core.delivery.media.fetch_policy import PlatformReach
+from nekro_core.delivery.media.fetch_policy import PlatformFetchPolicy
 from nekro_core.delivery.media.store import MediaStore, safe_name
 from nekro_core.delivery.settings import MediaSettings
-from nekro_core.media.converter import Converter
+from nekro_core.media.converter import MediaConverter
 from nekro_core.media.sniff import sniff
 
 from .conftest import GROUP, OTHER
@@ -70,7 +70,7 @@ HTML = b"<!DOCTYPE html><script>alert(1)</script>"
 
 
 @pytest.fixture
-def media(tmp_path: Path, converter: Converter) -> MediaStore:
+def media(tmp_path: Path, converter: MediaConverter) -> MediaStore:
     settings = MediaSettings(max_bytes=2_000_000, max_pixels=1_000_000)
     return MediaStore(tmp_path, settings, converter)
 
@@ -266,10 +266,10 @@ def allowing(tmp_path: Path, site: str, fetch_s: float = 30.0) -> MediaStore:
     return MediaStore(tmp_path, settings, fetcher=Fetcher(settings, here(site)))
 
 
-def here(site: str, name: str = "127.0.0.1") -> PlatformReach:
+def here(site: str, name: str = "127.0.0.1") -> PlatformFetchPolicy:
     """The site is taken for a platform's program, not for a part of the bot."""
     port = site.rpartition(":")[2]
-    return PlatformReach([f"{name}:{port}"], is_own_port=lambda _: False)
+    return PlatformFetchPolicy([f"{name}:{port}"], is_own_port=lambda _: False)
 
 
 @pytest.mark.parametrize("path", ["/cat.png", "/away"])

@@ -7,10 +7,10 @@ from pydantic import ValidationError
 
 from nekro_core.delivery.errors import NotFetched
 from nekro_core.delivery.media.fetch import Fetcher
-from nekro_core.delivery.media.fetch_policy import ChatReach, PlatformReach, Reach
+from nekro_core.delivery.media.fetch_policy import ChatFetchPolicy, FetchPolicy, PlatformFetchPolicy
 from nekro_core.delivery.settings import MediaSettings
-from nekro_core.sandbox.egress import Rules
-from nekro_core.sandbox.egress.budget import OverBudget
+from nekro_core.sandbox.egress import EgressRules
+from nekro_core.sandbox.egress.budget import TrafficBudgetExceeded
 from tests.peers.visited import Visited, own_address, visited
 
 
@@ -24,16 +24,16 @@ def nobody(_: int) -> bool:
     return False
 
 
-def platform(*entries: str, old_ports: frozenset[int] = frozenset()) -> PlatformReach:
+def platform(*entries: str, old_ports: frozenset[int] = frozenset()) -> PlatformFetchPolicy:
     """The test's own servers are taken for another program's."""
-    return PlatformReach(entries, old_ports=old_ports, is_own_port=nobody)
+    return PlatformFetchPolicy(entries, old_ports=old_ports, is_own_port=nobody)
 
 
-def chat(*allowed: str, private: tuple[str, ...] = (), told: bool = True) -> ChatReach:
-    return ChatReach(Rules.parse(allowed, private), told=lambda _: told)
+def chat(*allowed: str, private: tuple[str, ...] = (), told: bool = True) -> ChatFetchPolicy:
+    return ChatFetchPolicy(EgressRules.parse(allowed, private), told=lambda _: told)
 
 
-async def fetched(reach: Reach, url: str, *answers: str) -> bytes:
+async def fetched(reach: FetchPolicy, url: str, *answers: str) -> bytes:
     async def resolve(host: str, _: int) -> list[str]:
         return list(answers) or [host]
 
@@ -63,7 +63,7 @@ async def test_the_bots_own_ports_are_never_reached(served: Visited, host: str) 
     host = own_address() if host == "own" else host
     # Not told which they are: this process listens, and so it is the bot's.
     for entry in (f"{host}:{served.port}", host):
-        reach = PlatformReach((entry,), old_ports=frozenset({served.port}))
+        reach = PlatformFetchPolicy((entry,), old_ports=frozenset({served.port}))
         with pytest.raises(NotFetched, match="the bot itself listens"):
             await fetched(reach, f"http://{host}:{served.port}/")
     assert served.visits == []
@@ -146,9 +146,9 @@ async def test_a_host_that_code_did_not_name_needs_no_rule_and_is_outside() -> N
 
 async def test_traffic_is_counted_with_that_of_the_boxes() -> None:
     def spend(_: int) -> None:
-        raise OverBudget
+        raise TrafficBudgetExceeded
 
-    reach = ChatReach(Rules.parse(["example.org"]), told=lambda _: True, spend=spend)
+    reach = ChatFetchPolicy(EgressRules.parse(["example.org"]), told=lambda _: True, spend=spend)
     with pytest.raises(NotFetched, match="traffic of the hour"):
         reach.may_look_up("example.org", 80)
 

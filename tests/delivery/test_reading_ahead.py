@@ -3,9 +3,9 @@
 import anyio
 import pytest
 
-from nekro_core.system.host_resolver import AT_ONCE, PER_LANE, Lookups
-from nekro_core.system.keyed_limiter import Shares
-from nekro_core.system.keyed_queue import FEW, READ_AHEAD, Lanes
+from nekro_core.system.host_resolver import AT_ONCE, PER_LANE, HostResolver
+from nekro_core.system.keyed_limiter import KeyedLimiter
+from nekro_core.system.keyed_queue import FEW, READ_AHEAD, KeyedQueue
 
 
 class Reader:
@@ -27,7 +27,7 @@ class Reader:
 async def test_messages_are_read_side_by_side_and_handed_over_in_order() -> None:
     reader, done = Reader(), list[object]()
     async with anyio.create_task_group() as tasks:
-        lanes = Lanes(tasks)
+        lanes = KeyedQueue(tasks)
 
         async def say(number: int) -> None:
             reading = lanes.reading("chat", lambda: reader.read(number))
@@ -58,7 +58,7 @@ async def test_a_lane_has_few_places_for_fetching_and_no_other_waits_for_them() 
     at_once: dict[str, int] = {}
     most: dict[str, int] = {}
     async with anyio.create_task_group() as tasks:
-        lanes = Lanes(tasks)
+        lanes = KeyedQueue(tasks)
 
         async def fetch(lane: str) -> None:
             async with lanes.few(lane):
@@ -74,7 +74,7 @@ async def test_a_lane_has_few_places_for_fetching_and_no_other_waits_for_them() 
 
 
 async def test_shares_are_forgotten_once_nobody_uses_them() -> None:
-    shares = Shares(1)
+    shares = KeyedLimiter(1)
     async with shares.of("a"), shares.of("b"):
         assert set(shares._used) == {"a", "b"}
     with pytest.raises(ValueError, match="broken"):
@@ -92,7 +92,7 @@ async def test_one_chats_names_that_nobody_answers_for_leave_room_for_anothers()
             await anyio.sleep_forever()
         return ["192.0.2.1"]
 
-    lookups = Lookups(resolve)
+    lookups = HostResolver(resolve)
     async with anyio.create_task_group() as tasks:
         for number in range(AT_ONCE * 2):
             tasks.start_soon(lookups.addresses, f"stuck{number}", 80, "slow")
@@ -104,7 +104,7 @@ async def test_one_chats_names_that_nobody_answers_for_leave_room_for_anothers()
 
 
 async def test_the_systems_resolver_is_asked_beside_the_event_loop() -> None:
-    lookups = Lookups()
+    lookups = HostResolver()
     assert "127.0.0.1" in await lookups.addresses("localhost", 80, "a chat")
     assert await lookups.addresses("127.0.0.1", 80, "a chat") == ["127.0.0.1"]
     for name in ("a..b", "x" * 70 + ".example", "no such name"):

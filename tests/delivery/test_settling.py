@@ -10,7 +10,7 @@ import pytest
 
 from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Text
 from nekro_core.delivery.activity import Broadcast
-from nekro_core.delivery.adapter import Doubt, Shown
+from nekro_core.delivery.adapter import PlatformMessage, UncertainDelivery
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.outbound.match_delivery import judged
 from nekro_core.delivery.outbound.outbox import Outbox
@@ -28,9 +28,9 @@ class Platform:
     """What people see, whoever is told of it. ``loses`` swallows messages, ``mute`` answers none
     of those that it takes."""
 
-    shows: list[Shown] = field(default_factory=list)
+    shows: list[PlatformMessage] = field(default_factory=list)
     fate: Literal["fine", "mute", "loses", "breaks"] = "fine"
-    late: list[Shown] = field(default_factory=list)
+    late: list[PlatformMessage] = field(default_factory=list)
     """What a history does not have yet, though it will."""
     questions: int = 0
 
@@ -39,7 +39,7 @@ class Platform:
 
     def show(self, text: str, *, own: bool = True) -> str:
         name = f"m{len(self.shows) + len(self.late)}"
-        shown = Shown(message_id=name, own=own, segments=(Text(text),), time=1000.0)
+        shown = PlatformMessage(message_id=name, own=own, segments=(Text(text),), time=1000.0)
         (self.late if self.fate == "breaks" else self.shows).append(shown)
         return name
 
@@ -62,7 +62,7 @@ class AskedAdapter(FakeAdapter):
             return Receipt(state=UNKNOWN, reason="no answer")
         return Receipt(state=SENT, message_id=name)
 
-    async def confirm(self, doubt: Doubt) -> Receipt:
+    async def confirm(self, doubt: UncertainDelivery) -> Receipt:
         self.platform.questions += 1
         if self.offline:
             return Receipt(state=PENDING, reason="offline")

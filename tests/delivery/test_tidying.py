@@ -10,15 +10,15 @@ from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.outbox import Outbox
-from nekro_core.delivery.retention import DAY_S, Tidying
+from nekro_core.delivery.retention import DAY_S, RetentionLoop
 from nekro_core.delivery.settings import MediaSettings
-from nekro_core.store import KeepSettings, ModelUse, Step, Store, TimerRow, ToolCall
+from nekro_core.store import ModelUse, RetentionSettings, Step, Store, TimerRow, ToolCall
 from nekro_core.store.retention import KEPT_PER_CHAT
 
 from .conftest import GROUP, ONLY_WHEN_NUDGED, OTHER, Clock
 from .fakes import FakeAdapter, message
 
-KEEP = KeepSettings(messages_days=10, turns_days=5, uses_days=5)
+KEEP = RetentionSettings(messages_days=10, turns_days=5, uses_days=5)
 
 
 class NoMedia:
@@ -26,8 +26,8 @@ class NoMedia:
         return 0
 
 
-def tidying(store: Store, clock: Clock, keep: KeepSettings = KEEP) -> Tidying:
-    return Tidying(store, NoMedia(), keep, wall=clock)
+def tidying(store: Store, clock: Clock, keep: RetentionSettings = KEEP) -> RetentionLoop:
+    return RetentionLoop(store, NoMedia(), keep, wall=clock)
 
 
 async def say(inbox: Inbox, count: int, clock: Clock, key: ChatKey = GROUP) -> None:
@@ -114,7 +114,7 @@ async def test_what_is_kept_for_ever_stays(store: Store, inbox: Inbox, clock: Cl
     await say(inbox, 250, clock)
     clock.now += 3650 * DAY_S
     await say(inbox, 1, clock)
-    await tidying(store, clock, KeepSettings(messages_days=0)).go_round()
+    await tidying(store, clock, RetentionSettings(messages_days=0)).go_round()
     assert len(await seqs(store)) == 251
 
 

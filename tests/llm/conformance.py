@@ -12,14 +12,14 @@ from nekro_core.llm.model import (
     ChatModel,
     ChatRequest,
     Delta,
-    Finished,
     Function,
     FunctionCall,
     ImagePart,
     PromptMessage,
+    ReplyFinished,
+    RequestUsage,
     TextDelta,
     TextPart,
-    Usage,
 )
 
 
@@ -44,11 +44,11 @@ class ChatModelConformance:
         *words, usage, end = deltas
         assert words
         assert all(isinstance(delta, TextDelta) and delta.text for delta in words)
-        assert isinstance(usage, Usage)
+        assert isinstance(usage, RequestUsage)
         assert usage.prompt_tokens > 0
         assert usage.completion_tokens > 0
         assert 0 <= usage.cached_tokens <= usage.prompt_tokens
-        assert isinstance(end, Finished)
+        assert isinstance(end, ReplyFinished)
 
     async def test_leaving_early_lets_the_next_one_ask(self, model: ChatModel) -> None:
         for _ in range(3):
@@ -84,11 +84,11 @@ class ChatModelConformance:
             for number in range(4):
                 tasks.start_soon(one, number)
         assert len(replies) == 4
-        assert all(isinstance(reply[-1], Finished) for reply in replies)
+        assert all(isinstance(reply[-1], ReplyFinished) for reply in replies)
 
     async def test_what_people_write_breaks_nothing(self, model: ChatModel) -> None:
         for text in ("", "\ud83d lone", "\x00\x07", "\u202eright to left", "你好，世界", "🀄" * 50):
-            assert isinstance((await listen(model, ask(text, max_tokens=8)))[-1], Finished)
+            assert isinstance((await listen(model, ask(text, max_tokens=8)))[-1], ReplyFinished)
 
     async def test_pictures_and_sound_reach_any_model(self, model: ChatModel) -> None:
         message = PromptMessage(
@@ -97,7 +97,7 @@ class ChatModelConformance:
         if model.profile.vision or model.profile.audio:
             message = PromptMessage("user", message.parts[:1])
         reply = await listen(model, ChatRequest(messages=(message,), max_tokens=8))
-        assert isinstance(reply[-1], Finished)
+        assert isinstance(reply[-1], ReplyFinished)
 
 
 DICE = Function(
@@ -126,8 +126,8 @@ class FunctionCallConformance:
             assert isinstance(call, FunctionCall)
             assert (call.name, call.arguments, call.problem) == ("roll_dice", {"sides": sides}, "")
         assert first.call_id != second.call_id
-        assert isinstance(usage, Usage)
-        assert end == Finished("stop")
+        assert isinstance(usage, RequestUsage)
+        assert end == ReplyFinished("stop")
 
     async def test_answered_calls_go_back_to_the_model(self, calling_model: ChatModel) -> None:
         request = ask("Roll two dice.", functions=(DICE,))
@@ -140,4 +140,4 @@ class FunctionCallConformance:
         again = ChatRequest(
             messages=(*request.messages, said, *answers), functions=(DICE,), max_tokens=64
         )
-        assert isinstance((await listen(calling_model, again))[-1], Finished)
+        assert isinstance((await listen(calling_model, again))[-1], ReplyFinished)

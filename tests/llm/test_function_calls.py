@@ -8,16 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nekro_core.llm.events import parse_chunk
-from nekro_core.llm.function_calls import MAX_CALLS, CallAssembly, CallPiece, TooManyCalls
+from nekro_core.llm.function_calls import (
+    MAX_CALLS,
+    FunctionCallAssembler,
+    FunctionCallDelta,
+    TooManyFunctionCalls,
+)
 from nekro_core.llm.model import (
     ChatRequest,
-    Finished,
     FunctionCall,
     ModelProfile,
     PromptMessage,
     ReplyBroken,
+    ReplyFinished,
+    RequestUsage,
     TextPart,
-    Usage,
 )
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.settings import LLMSettings
@@ -76,9 +81,9 @@ async def deltas_of(answer: Answer) -> tuple[list[Any], BaseException | None]:
 async def test_a_reply_may_be_calls_alone() -> None:
     call, usage, end = (await deltas_of(Answer(calls=TWO_DICE[:1])))[0]
     assert call.arguments == {"sides": 6}
-    assert isinstance(usage, Usage)
+    assert isinstance(usage, RequestUsage)
     assert not usage.estimated
-    assert end == Finished("stop")
+    assert end == ReplyFinished("stop")
 
 
 async def test_calls_without_a_count_of_tokens_are_estimated() -> None:
@@ -93,7 +98,7 @@ async def test_a_call_that_the_limit_cut_is_not_carried_out() -> None:
     whole, half = calls_of(found)
     assert not whole.problem
     assert "limit of tokens" in half.problem
-    assert found[-1] == Finished("length")
+    assert found[-1] == ReplyFinished("length")
 
 
 async def test_a_call_that_looks_whole_is_not_trusted_where_the_reply_broke() -> None:
@@ -102,7 +107,7 @@ async def test_a_call_that_looks_whole_is_not_trusted_where_the_reply_broke() ->
     whole, half = calls_of(found)
     assert not whole.problem
     assert "broke off" in half.problem
-    assert isinstance(found[-1], Usage)
+    assert isinstance(found[-1], RequestUsage)
     assert isinstance(error, ReplyBroken)
 
 
@@ -179,8 +184,8 @@ async def test_a_model_that_takes_no_functions_is_sent_none() -> None:
     ],
 )
 def test_arguments_are_read_strictly(written: str, problem: str) -> None:
-    calls = CallAssembly()
-    calls.feed(CallPiece(index=0, call_id="a", name="roll_dice", arguments=written))
+    calls = FunctionCallAssembler()
+    calls.feed(FunctionCallDelta(index=0, call_id="a", name="roll_dice", arguments=written))
     (call,) = calls.finish()
     assert (problem in call.problem) if problem else not call.problem
     assert not (call.problem and call.arguments)
@@ -203,9 +208,9 @@ def test_arguments_are_read_strictly(written: str, problem: str) -> None:
     ],
 )
 def test_pieces_as_endpoints_send_them(pieces: list[Any]) -> None:
-    calls = CallAssembly()
+    calls = FunctionCallAssembler()
     for index, call_id, name, arguments in pieces:
-        calls.feed(CallPiece(index=index, call_id=call_id, name=name, arguments=arguments))
+        calls.feed(FunctionCallDelta(index=index, call_id=call_id, name=name, arguments=arguments))
     first, second = calls.finish()
     assert (first.name, first.arguments) == ("f", {"n": 1})
     assert (second.name, second.arguments) == ("f", {"n": 2})
@@ -213,19 +218,19 @@ def test_pieces_as_endpoints_send_them(pieces: list[Any]) -> None:
 
 
 def test_a_call_without_a_name_is_answered_and_not_carried_out() -> None:
-    calls = CallAssembly()
-    calls.feed(CallPiece(index=0, arguments="{}"))
+    calls = FunctionCallAssembler()
+    calls.feed(FunctionCallDelta(index=0, arguments="{}"))
     (call,) = calls.finish()
     assert call.problem
     assert call.call_id
 
 
 def test_too_many_calls() -> None:
-    calls = CallAssembly()
+    calls = FunctionCallAssembler()
     for number in range(MAX_CALLS):
-        calls.feed(CallPiece(index=number))
-    with pytest.raises(TooManyCalls):
-        calls.feed(CallPiece(index=MAX_CALLS))
+        calls.feed(FunctionCallDelta(index=number))
+    with pytest.raises(TooManyFunctionCalls):
+        calls.feed(FunctionCallDelta(index=MAX_CALLS))
 
 
 @pytest.mark.parametrize(
@@ -253,11 +258,11 @@ def test_however_calls_are_split_they_arrive_as_they_were_made(
 ) -> None:
     calls = [Call("f", arguments) for arguments in made]
     answer = Answer(calls=calls, split=split, seed=seed, said_again=said_again)
-    assembly = CallAssembly()
+    assembly = FunctionCallAssembler()
     for piece in call_pieces(answer):
         chunk = json.loads(json.dumps({"choices": [{"delta": {"tool_calls": [piece]}}]}))
         for event in parse_chunk(chunk):
-            assert isinstance(event, CallPiece)
+            assert isinstance(event, FunctionCallDelta)
             assembly.feed(event)
     found = assembly.finish()
     assert [call.arguments for call in found] == made

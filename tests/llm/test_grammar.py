@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nekro_core.llm.gbnf import (
-    Chars,
-    Choice,
+    CharacterRange,
+    ChoiceRule,
     GrammarError,
-    Ref,
-    Repeat,
+    LiteralText,
+    RepeatRule,
     Rule,
-    Sequence,
-    Text,
+    RuleRef,
+    SequenceRule,
     choice,
     optional,
     render,
@@ -58,18 +58,18 @@ class Sampler:
 
     def write(self, rule: Rule) -> str:
         match rule:
-            case Text(text):
+            case LiteralText(text):
                 return text
-            case Ref(name):
+            case RuleRef(name):
                 return self.write(self.rules[name])
-            case Choice(options):
+            case ChoiceRule(options):
                 return self.write(self.random.choice(options))
-            case Sequence(parts):
+            case SequenceRule(parts):
                 return "".join(map(self.write, parts))
-            case Repeat(inner, least, most):
+            case RepeatRule(inner, least, most):
                 times = min(most, least + self.random.choice([0, 0, 1, 2, 5]))
                 return "".join(self.write(inner) for _ in range(times))
-            case Chars(ranges, negated):
+            case CharacterRange(ranges, negated):
                 return self.character(ranges, negated)
 
     def character(self, ranges: tuple[tuple[str, str], ...], negated: bool) -> str:
@@ -227,10 +227,10 @@ def test_no_tools_make_no_grammar() -> None:
 @pytest.mark.parametrize(
     ("rules", "complaint"),
     [
-        ({"start": Text("a")}, "'root'"),
-        ({"root": Ref("other")}, "'other' is used"),
-        ({"root": Text("a"), "Bad_Name": Text("b")}, "'Bad_Name'"),
-        ({"root": Repeat(Text("a"), 0, 5000)}, "0 to 5000"),
+        ({"start": LiteralText("a")}, "'root'"),
+        ({"root": RuleRef("other")}, "'other' is used"),
+        ({"root": LiteralText("a"), "Bad_Name": LiteralText("b")}, "'Bad_Name'"),
+        ({"root": RepeatRule(LiteralText("a"), 0, 5000)}, "0 to 5000"),
     ],
 )
 def test_a_bad_grammar_is_refused(rules: dict[str, Rule], complaint: str) -> None:
@@ -240,9 +240,11 @@ def test_a_bad_grammar_is_refused(rules: dict[str, Rule], complaint: str) -> Non
 
 def test_gbnf_as_llama_cpp_documents_it() -> None:
     rules = {
-        "root": seq(choice("yes", "no"), optional(" "), Repeat(Ref("digit"), 1, 3), '"\\\n好'),
-        "digit": Chars((("0", "9"),)),
-        "other": Chars((('"', '"'), ("\x00", "\x1f")), negated=True),
+        "root": seq(
+            choice("yes", "no"), optional(" "), RepeatRule(RuleRef("digit"), 1, 3), '"\\\n好'
+        ),
+        "digit": CharacterRange((("0", "9"),)),
+        "other": CharacterRange((('"', '"'), ("\x00", "\x1f")), negated=True),
     }
     assert render(rules) == (
         'root ::= (("yes" | "no") (" ")? (digit){1,3} "\\x22\\x5C\\x0A\\u597D")\n'

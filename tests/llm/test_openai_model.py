@@ -10,12 +10,12 @@ from nekro_core.llm.modalities import IMAGE_NOTE
 from nekro_core.llm.model import (
     AudioPart,
     ChatRequest,
-    Finished,
     ImagePart,
     PromptMessage,
+    ReplyFinished,
+    RequestUsage,
     TextDelta,
     TextPart,
-    Usage,
 )
 from tests.llm.conformance import ChatModelConformance, ask, listen, words_of
 from tests.llm.conftest import KEY
@@ -143,7 +143,7 @@ async def test_connections_are_used_again(model_at) -> None:
 async def test_usage_is_the_providers(model_at) -> None:
     async with ScriptedModelServer([Answer(chunks=["four"])]) as server:
         deltas = await listen(model_at(server), ask("12345678"))
-    assert Usage(prompt_tokens=3, completion_tokens=2) in deltas
+    assert RequestUsage(prompt_tokens=3, completion_tokens=2) in deltas
 
 
 async def test_cached_tokens_are_told(model_at) -> None:
@@ -155,7 +155,7 @@ async def test_cached_tokens_are_told(model_at) -> None:
     chunk = f"data: {json.dumps({'choices': [], 'usage': usage})}\n\n".encode()
     async with ScriptedModelServer([Answer(chunks=["a", chunk], usage=False)]) as server:
         deltas = await listen(model_at(server), ask("hi"))
-    assert deltas[-2] == Usage(prompt_tokens=90, completion_tokens=5, cached_tokens=64)
+    assert deltas[-2] == RequestUsage(prompt_tokens=90, completion_tokens=5, cached_tokens=64)
 
 
 async def test_no_usage_is_estimated_and_marked(model_at) -> None:
@@ -204,18 +204,18 @@ async def test_a_thought_written_into_the_reply_is_dropped(model_at) -> None:
 async def test_an_empty_reply_is_a_reply(model_at) -> None:
     async with ScriptedModelServer([Answer(chunks=[])]) as server:
         usage, end = await listen(model_at(server), ask("hi"))
-    assert isinstance(usage, Usage)
-    assert end == Finished("stop")
+    assert isinstance(usage, RequestUsage)
+    assert end == ReplyFinished("stop")
 
 
 async def test_the_word_for_a_cut_reply(model_at) -> None:
     async with ScriptedModelServer([Answer(chunks=["half"], reason="length")]) as server:
-        assert (await listen(model_at(server), ask("hi")))[-1] == Finished("length")
+        assert (await listen(model_at(server), ask("hi")))[-1] == ReplyFinished("length")
 
 
 async def test_the_end_mark_alone_is_an_end(model_at) -> None:
     async with ScriptedModelServer([Answer(chunks=["whole"], reason=None)]) as server:
-        assert (await listen(model_at(server), ask("hi")))[-1] == Finished("stop")
+        assert (await listen(model_at(server), ask("hi")))[-1] == ReplyFinished("stop")
 
 
 async def test_an_endless_reply_is_cut(model_at) -> None:
@@ -223,14 +223,14 @@ async def test_an_endless_reply_is_cut(model_at) -> None:
         deltas = await listen(model_at(server), ask("hi"))
         with anyio.fail_after(30):
             await server.requests[0].hung_up.wait()
-    assert deltas[-1] == Finished("length")
+    assert deltas[-1] == ReplyFinished("length")
     assert len(words_of(deltas)) == 16 * 4096
 
 
 async def test_a_reply_of_a_megabyte_is_cut(model_at) -> None:
     async with ScriptedModelServer([Answer(chunks=["x" * 1_000_000])]) as server:
         deltas = await listen(model_at(server), ask("hi"))
-    assert deltas[-1] == Finished("length")
+    assert deltas[-1] == ReplyFinished("length")
     assert len(words_of(deltas)) == 16 * 4096
 
 
@@ -244,6 +244,6 @@ async def test_an_answer_that_was_not_streamed_is_taken(model_at) -> None:
     async with ScriptedModelServer([Answer(content_type="application/json", body=body)]) as server:
         assert await listen(model_at(server), ask("hi")) == [
             TextDelta("whole"),
-            Usage(prompt_tokens=4, completion_tokens=1),
-            Finished("stop"),
+            RequestUsage(prompt_tokens=4, completion_tokens=1),
+            ReplyFinished("stop"),
         ]

@@ -10,13 +10,13 @@ from pydantic import ValidationError
 
 from nekro_core.llm.dialect import Dialect
 from nekro_core.llm.events import (
-    Cost,
-    Done,
+    ContentEvent,
+    DoneEvent,
     Event,
-    Stopped,
-    StreamGarbled,
-    Thought,
-    Words,
+    FinishEvent,
+    ReasoningEvent,
+    StreamDecodeError,
+    UsageEvent,
     read_events,
 )
 from nekro_core.llm.failures import Redactor
@@ -118,7 +118,13 @@ async def test_a_stream_is_read_in_any_pieces() -> None:
         + chunk_of(choices=[], usage={"prompt_tokens": 3, "completion_tokens": 2})
         + b"data: [DONE]\n\ndata: ignored\n\n"
     )
-    expected = [Thought("hm"), Words("你好"), Stopped("stop"), Cost(3, 2, 0), Done()]
+    expected = [
+        ReasoningEvent("hm"),
+        ContentEvent("你好"),
+        FinishEvent("stop"),
+        UsageEvent(3, 2, 0),
+        DoneEvent(),
+    ]
     for size in (1, 2, 7, 64, len(whole)):
         pieces = [whole[start : start + size] for start in range(0, len(whole), size)]
         assert await events_of(*pieces) == expected
@@ -147,17 +153,19 @@ async def test_fields_of_a_wrong_shape_say_nothing(fields: dict) -> None:
 
 async def test_content_in_parts_is_joined() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "reference"}, {"type": "text", "text": "b"}]
-    assert await events_of(chunk_of(choices=[{"delta": {"content": parts}}])) == [Words("ab")]
+    assert await events_of(chunk_of(choices=[{"delta": {"content": parts}}])) == [
+        ContentEvent("ab")
+    ]
 
 
 @given(st.lists(st.binary(max_size=40), max_size=10))
 async def test_any_bytes_are_events_or_garbled(chunks: list[bytes]) -> None:
-    with suppress(StreamGarbled):
+    with suppress(StreamDecodeError):
         await events_of(*chunks)
 
 
 async def test_an_endless_line_is_refused() -> None:
-    with pytest.raises(StreamGarbled, match="more than"):
+    with pytest.raises(StreamDecodeError, match="more than"):
         await events_of(b"data: ", *[b"x" * 100_000] * 50)
 
 

@@ -7,7 +7,7 @@ from subprocess import PIPE
 import anyio
 import pytest
 
-from nekro_core.llm.model import Finished, ModelUnreachable
+from nekro_core.llm.model import ModelUnreachable, ReplyFinished
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.settings import LLMSettings
 from tests.llm.conformance import ask, listen, words_of
@@ -43,7 +43,7 @@ async def test_rules_answer_in_order() -> None:
         assert words_of(await listen(model, ask("roll the dice"))) == "again and again"
         usage, end = (await listen(model, ask("hello")))[-2:]
         assert usage.estimated
-        assert end == Finished("stop")
+        assert end == ReplyFinished("stop")
         with pytest.raises(ModelUnreachable, match="503"):
             await listen(model, ask("break it"))
         await model.aclose()

@@ -6,19 +6,19 @@ import pytest
 from nekro_core.llm.modalities import IMAGE_NOTE
 from nekro_core.llm.model import (
     ChatRequest,
-    Finished,
     FunctionCall,
     ImagePart,
     ModelProfile,
     ModelUnreachable,
     PromptMessage,
     QuotaExceeded,
+    ReplyFinished,
     RequestRejected,
+    RequestUsage,
     TextDelta,
     TextPart,
-    Usage,
 )
-from nekro_core.llm.scripted import Scripted, ScriptedModel
+from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel
 from tests.llm.conformance import (
     ChatModelConformance,
     FunctionCallConformance,
@@ -38,7 +38,7 @@ class TestScriptedModel(ChatModelConformance, FunctionCallConformance):
         calls = [
             FunctionCall(call_id=str(n), name="roll_dice", arguments={"sides": n}) for n in (6, 20)
         ]
-        return ScriptedModel(lambda request: Scripted(chunks=["Rolling."], calls=calls))
+        return ScriptedModel(lambda request: ScriptedAnswer(chunks=["Rolling."], calls=calls))
 
 
 class TestBlindScriptedModel(ChatModelConformance):
@@ -58,7 +58,7 @@ async def test_replies_come_in_turn_and_what_was_asked_is_kept() -> None:
 
 async def test_an_error_of_the_script_is_raised_at_its_place() -> None:
     model = ScriptedModel(
-        [QuotaExceeded("slow down", 3.0), Scripted(chunks=["half", ModelUnreachable("gone")])]
+        [QuotaExceeded("slow down", 3.0), ScriptedAnswer(chunks=["half", ModelUnreachable("gone")])]
     )
     with pytest.raises(QuotaExceeded, match="slow down"):
         await listen(model, ask("a"))
@@ -85,13 +85,13 @@ async def test_a_test_holds_the_reply_until_it_wishes() -> None:
         go_on.set()
         rest = [delta async for delta in deltas]
     assert rest[0] == TextDelta("rest")
-    assert isinstance(rest[-1], Finished)
+    assert isinstance(rest[-1], ReplyFinished)
 
 
 async def test_usage_and_reason_are_as_the_script_says() -> None:
-    usage = Usage(prompt_tokens=7, completion_tokens=3)
-    model = ScriptedModel([Scripted(chunks=["x", 0.0], usage=usage, reason="length")])
-    assert await listen(model, ask("a")) == [TextDelta("x"), usage, Finished("length")]
+    usage = RequestUsage(prompt_tokens=7, completion_tokens=3)
+    model = ScriptedModel([ScriptedAnswer(chunks=["x", 0.0], usage=usage, reason="length")])
+    assert await listen(model, ask("a")) == [TextDelta("x"), usage, ReplyFinished("length")]
 
 
 async def test_a_blind_model_is_shown_a_note() -> None:

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from nekro_core.media.child_answer import read_answer
-from nekro_core.media.errors import Unusable
+from nekro_core.media.errors import UnusableMedia
 from nekro_core.media.fork_server import ForkServer
 from tests.media.test_hostile import NO_DECODING, known_machine
 
@@ -73,7 +73,7 @@ async def test_one_that_was_killed_is_started_again(ask: Asking) -> None:
 
 
 async def test_a_crash_costs_its_own_file_only(ask: Asking) -> None:
-    with pytest.raises(Unusable, match="gave up"):
+    with pytest.raises(UnusableMedia, match="gave up"):
         await ask("crash")
     assert (await ask("remember"))["seen"] == ["data"]
 
@@ -81,13 +81,13 @@ async def test_a_crash_costs_its_own_file_only(ask: Asking) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("deed", ["wait", "spin"])
 async def test_its_time_is_the_kernels(ask: Asking, deed: str) -> None:
-    with pytest.raises(Unusable, match="gave up"):
+    with pytest.raises(UnusableMedia, match="gave up"):
         await ask(deed, seconds=1)
 
 
 @known_machine
 async def test_its_time_cannot_be_put_off(ask: Asking) -> None:
-    with pytest.raises(Unusable, match="gave up"):
+    with pytest.raises(UnusableMedia, match="gave up"):
         await ask("put off")
 
 
@@ -95,7 +95,7 @@ async def test_its_time_cannot_be_put_off(ask: Asking) -> None:
     "answer", [b"", b"no JSON", b"[]\n", b'{"length": 10}\nhalf', b"[" * 100_000, b"{}\n"]
 )
 def test_half_an_answer_is_none(answer: bytes) -> None:
-    with pytest.raises(Unusable, match="gave up"):
+    with pytest.raises(UnusableMedia, match="gave up"):
         read_answer(answer)
 
 

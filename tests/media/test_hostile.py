@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from nekro_core.media.confined_process import run_confined
-from nekro_core.media.converter import Converter
-from nekro_core.media.errors import MediaError, Unusable
+from nekro_core.media.converter import MediaConverter
+from nekro_core.media.errors import MediaError, UnusableMedia
 from nekro_core.media.limits import PictureLimits
 from nekro_core.media.self_check import within_reach
 from nekro_core.system.confinement.bpf import MACHINES
@@ -96,7 +96,7 @@ async def test_nothing_of_ours_is_in_its_environment(monkeypatch: pytest.MonkeyP
     ],
 )
 async def test_harm_ends_with_the_child(deed: str) -> None:
-    with pytest.raises(Unusable, match=r"more memory|gave up|within"):
+    with pytest.raises(UnusableMedia, match=r"more memory|gave up|within"):
         await pry(deed, seconds=1 if deed == "spin" else 30)
 
 
@@ -144,7 +144,7 @@ def _broken(data: bytes, seed: int) -> bytes:
 
 async def _survives(mime: str, seeds: range) -> None:
     made = MADE[mime]()
-    async with Converter() as converter:
+    async with MediaConverter() as converter:
         limits = PictureLimits(max_side=20)
         for seed in seeds:
             data = _broken(made, seed)

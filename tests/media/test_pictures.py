@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from nekro_core.media.errors import Unusable
+from nekro_core.media.errors import UnusableMedia
 from nekro_core.media.limits import PictureLimits
-from nekro_core.media.picture_worker import Pictures
+from nekro_core.media.picture_worker import PictureRequest
 from tests.media.pictures import drawn, moving
 
 
@@ -16,7 +16,7 @@ def fitted(data: bytes, **limits: Any) -> tuple[bytes, Image.Image, str]:
     """What the child does, here: the bytes, the picture in them, its media type."""
     wanted = PictureLimits(**limits)
     request = {name: getattr(wanted, name) for name in PictureLimits.__slots__}
-    fields, made = Pictures(request).handle(data)
+    fields, made = PictureRequest(request).handle(data)
     made = made or data
     picture = Image.open(io.BytesIO(made))
     picture.load()
@@ -122,10 +122,10 @@ def test_what_moves_goes_on_moving_where_it_can(
     ],
 )
 def test_what_is_no_picture(data: bytes, problem: str) -> None:
-    with pytest.raises(Unusable, match=problem):
+    with pytest.raises(UnusableMedia, match=problem):
         fitted(data, max_side=20)
 
 
 def test_a_limit_that_nothing_meets() -> None:
-    with pytest.raises(Unusable, match="at most 10 bytes"):
+    with pytest.raises(UnusableMedia, match="at most 10 bytes"):
         fitted(drawn(), max_bytes=10)

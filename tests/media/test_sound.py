@@ -7,12 +7,12 @@ import av
 import pysilk
 import pytest
 
-from nekro_core.media.converter import LONGEST_VOICE_S, VOICE_TYPES, Converter
-from nekro_core.media.errors import CodecMissing, Unusable
+from nekro_core.media.converter import LONGEST_VOICE_S, VOICE_TYPES, MediaConverter
+from nekro_core.media.errors import CodecMissing, UnusableMedia
 from nekro_core.media.limits import VoiceFormat
 from nekro_core.media.plain_wav import plain_wav_seconds
 from nekro_core.media.sniff import HEAD, sniff
-from nekro_core.media.sound_worker import Sounds, _load
+from nekro_core.media.sound_worker import SoundRequest, _load
 from tests.media.sounds import (
     RATE,
     TONE_HZ,
@@ -51,7 +51,7 @@ def convert(
     """What the child does, here."""
     plain = plain_wav_seconds(data) is not None
     request = {"mime": mime, "plain": plain, "format": wanted, "max_seconds": most}
-    fields, made = Sounds(request).handle(data)
+    fields, made = SoundRequest(request).handle(data)
     return made, fields["seconds"]
 
 
@@ -139,7 +139,7 @@ def test_qq_gets_its_leading_byte_and_all_of_the_sound() -> None:
     ],
 )
 def test_what_is_no_sound(data: bytes, mime: str, problem: str) -> None:
-    with pytest.raises(Unusable, match=problem):
+    with pytest.raises(UnusableMedia, match=problem):
         convert(data, mime)
 
 
@@ -154,7 +154,7 @@ def test_what_is_no_sound(data: bytes, mime: str, problem: str) -> None:
     ],
 )
 def test_what_is_too_long(data: bytes, mime: str) -> None:
-    with pytest.raises(Unusable, match=r"longer than 0\.2 s"):
+    with pytest.raises(UnusableMedia, match=r"longer than 0\.2 s"):
         convert(data, mime, most=0.2)
 
 
@@ -173,17 +173,17 @@ def test_a_library_that_is_not_there_says_how_to_get_it() -> None:
 def test_voices_of_espeak_need_no_ffmpeg_to_become_silk() -> None:
     plain = wav()
     request = {"mime": "audio/wav", "plain": True, "format": "silk", "max_seconds": 9}
-    sounds = Sounds(request)
+    sounds = SoundRequest(request)
     assert sounds._av is None
     assert sounds.handle(plain)[1].startswith(b"\x02")
 
 
 async def test_through_a_child() -> None:
-    converter = Converter()
+    converter = MediaConverter()
     sound = await converter.sound(silk(), "audio/silk")
     assert (sound.mime, sound.seconds) == ("audio/wav", pytest.approx(0.5))
     assert pitch(sound.data) == pytest.approx(TONE_HZ, rel=0.03)
-    with pytest.raises(Unusable, match="damaged"):
+    with pytest.raises(UnusableMedia, match="damaged"):
         await converter.sound(b"OggS", "audio/ogg")
     assert LONGEST_VOICE_S * 48_000 < 64 * 1024 * 1024
 

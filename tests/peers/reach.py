@@ -6,7 +6,7 @@ from nekro_core.system.addresses import Address
 
 
 class Anywhere:
-    """A `nekro_core.delivery.media.fetch_policy.Reach` that allows everything."""
+    """A `nekro_core.delivery.media.fetch_policy.FetchPolicy` that allows everything."""
 
     def may_look_up(self, host: str, port: int) -> None:
         """Any name."""

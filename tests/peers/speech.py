@@ -8,7 +8,7 @@ from typing import Any
 from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from nekro_core.speech.wav import Sound, write_wav
+from nekro_core.speech.wav import PcmSound, write_wav
 from tests.peers.listening import LoopbackServer, read_request
 
 RATE = 16_000
@@ -42,4 +42,4 @@ def _hum(body: dict[str, Any]) -> tuple[int, bytes]:
         return 400, json.dumps({"error": {"message": "Invalid voice"}}).encode()
     count = int(RATE * (0.5 + 0.05 * len(body["input"])) / body["speed"])
     samples = (int(8_000 * math.sin(0.1 * number)) for number in range(count))
-    return 200, write_wav(Sound(struct.pack(f"<{count}h", *samples), RATE))
+    return 200, write_wav(PcmSound(struct.pack(f"<{count}h", *samples), RATE))

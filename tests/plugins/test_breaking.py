@@ -15,7 +15,7 @@ from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.host.isolation.blocked_loop import loop_watched
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.plugins.host.tool_calls import call
-from nekro_core.tools.outcome import Failed, Returned
+from nekro_core.tools.outcome import ToolCallFailed, ToolReturn
 from tests.plugins.world import GROUP, World, plugin_source
 from tests.tools.make import tool_of
 
@@ -66,9 +66,9 @@ async def test_a_regular_expression_gone_wild_is_broken_off_though_nobody_else_c
     with loop_watched(0.1, 0.3):
         async with world.bot() as registry:
             outcome = await called(registry, world, "block")
-            assert isinstance(outcome, Failed)
+            assert isinstance(outcome, ToolCallFailed)
             assert "block failed with LoopBlocked: it blocked the event loop for" in outcome.message
-            assert isinstance(await called(registry, world, "fine"), Returned)
+            assert isinstance(await called(registry, world, "fine"), ToolReturn)
     named, broken_off = lines[:2]
     assert named.startswith("ann.a's block (")
     assert "has blocked the event loop for" in named
@@ -85,9 +85,9 @@ async def test_a_plugin_that_blocks_is_broken_off(
     with loop_watched(0.1, 0.3):
         async with world.bot() as registry:
             outcome = await called(registry, world, "block")
-            assert isinstance(outcome, Failed)
+            assert isinstance(outcome, ToolCallFailed)
             assert "block failed with LoopBlocked: it blocked the event loop for" in outcome.message
-            assert isinstance(await called(registry, world, "fine"), Returned)
+            assert isinstance(await called(registry, world, "fine"), ToolReturn)
     first, second = [line for line in lines if line.startswith(("ann.a", "plugin local/a"))][:2]
     assert first.startswith(("ann.a's block (", "plugin local/a has blocked"))
     assert second.startswith("plugin local/a is broken off, it blocked the loop for ")
@@ -100,7 +100,7 @@ async def test_the_bots_own_code_is_never_broken_off(world: World, lines: list[s
         return "done"
 
     with loop_watched(0.1, 0.2):
-        assert await call(tool_of(slow), world.ctx()) == Returned("done")
+        assert await call(tool_of(slow), world.ctx()) == ToolReturn("done")
     assert not [line for line in lines if "broken off" in line]
 
 
@@ -116,7 +116,7 @@ def test_on_the_loop_that_the_bot_has(world: World) -> None:
 
     # In a context of its own: that of the tests says that a loop runs already.
     contextvars.Context().run(lambda: anyio.run(bot, backend_options={"use_uvloop": True}))
-    assert [type(each) for each in seen] == [Failed, Failed]
+    assert [type(each) for each in seen] == [ToolCallFailed, ToolCallFailed]
     assert signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL
 
 
@@ -182,7 +182,7 @@ async def test_a_plugins_tasks_end_with_it_and_the_bots_do_not(world: World) -> 
 
         world.outgoing.send = send  # type: ignore[assignment,method-assign]  # a peer of the test
         async with world.bot() as registry:
-            assert isinstance(await called(registry, world, "start"), Returned)
+            assert isinstance(await called(registry, world, "start"), ToolReturn)
             with anyio.fail_after(30):
                 while running() != NAMES:
                     await anyio.sleep(0.01)

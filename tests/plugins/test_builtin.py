@@ -7,7 +7,7 @@ import pytest
 from nekro_core.api.adapter import AdapterFactory
 from nekro_core.plugins.host.builtin import builtin_adapters, builtin_folder, items_in, load_adapter
 from nekro_core.plugins.host.listing import PluginState
-from nekro_core.tools.problem import Severity
+from nekro_core.tools.problem import ProblemSeverity
 from tests.plugins.world import GROUP, World
 
 
@@ -53,5 +53,7 @@ async def test_every_built_in_plugin_loads_without_a_word(world: World) -> None:
         "send_tts_voice",
     } <= bare
     assert not any(
-        problem.severity is Severity.ERROR for info in plugins.values() for problem in info.problems
+        problem.severity is ProblemSeverity.ERROR
+        for info in plugins.values()
+        for problem in info.problems
     )

@@ -14,7 +14,7 @@ from nekro_core.chat import ChatKeyError
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.host.tool_calls import call
 from nekro_core.timers.schedule import BadSchedule
-from nekro_core.tools.outcome import Failed, Returned, ToolFailure
+from nekro_core.tools.outcome import ToolCallFailed, ToolFailure, ToolReturn
 from nekro_core.tools.tool import ToolKind
 from tests.plugins.world import World
 from tests.tools.make import tool_of
@@ -27,12 +27,12 @@ async def who(_ctx: AgentCtx) -> list[str]:
 
 async def test_the_handler_knows_who_asks(world: World) -> None:
     outcome = await call(tool_of(who), world.ctx())
-    assert outcome == Returned(["10001", "onebot_v11-group_30003", "run-1", "ann.mod"])
+    assert outcome == ToolReturn(["10001", "onebot_v11-group_30003", "run-1", "ann.mod"])
 
 
 async def test_identity_cannot_be_given_as_an_argument(world: World) -> None:
     outcome = await call(tool_of(who), world.ctx(), (), {"_ctx": {"from_user_id": "root"}})
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolCallFailed)
     assert "no argument '_ctx'" in outcome.message
 
 
@@ -93,7 +93,7 @@ def raising(error: BaseException) -> Any:
     ],
 )
 async def test_what_a_handler_raises(world: World, error: BaseException, message: str) -> None:
-    assert await call(tool_of(raising(error)), world.ctx()) == Failed(message)
+    assert await call(tool_of(raising(error)), world.ctx()) == ToolCallFailed(message)
 
 
 class AuthorsOwn(ToolFailure):
@@ -132,24 +132,24 @@ async def test_data_of_the_host_in_an_error_stays_there_and_in_the_log(world: Wo
     finally:
         logger.remove(sink)
     hidden = "; the operator finds the details in the log"
-    assert looked_up == Failed(f"reads_a_token failed with KeyError{hidden}")
-    assert parsed == Failed(f"parses_a_setting failed with ValidationError{hidden}")
-    assert own == Failed("it: no such city")
-    assert value == Failed(f"it failed with AuthorsValue{hidden}")
+    assert looked_up == ToolCallFailed(f"reads_a_token failed with KeyError{hidden}")
+    assert parsed == ToolCallFailed(f"parses_a_setting failed with ValidationError{hidden}")
+    assert own == ToolCallFailed("it: no such city")
+    assert value == ToolCallFailed(f"it failed with AuthorsValue{hidden}")
     assert "KeyError: 'sk-12345'" in lines[0]
     assert "sk-1234" in lines[1]
 
 
 async def test_what_the_box_gave_is_named_in_what_is_wrong_with_it(world: World) -> None:
     outcome = await call(tool_of(reads_a_token), world.ctx(), (["what came"],))
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolCallFailed)
     assert outcome.message.startswith("reads_a_token(): ")
     assert "what came" in outcome.message
 
 
 async def test_a_long_message_is_cut(world: World) -> None:
     outcome = await call(tool_of(raising(ToolFailure("x" * 10_000))), world.ctx())
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolCallFailed)
     assert len(outcome.message) == 600
 
 
@@ -168,7 +168,7 @@ async def test_a_type_of_the_plugin_that_fails_itself(world: World) -> None:
         return picky.word
 
     outcome = await call(tool_of(it), world.ctx(), ({"word": "a"},))
-    assert outcome == Failed(
+    assert outcome == ToolCallFailed(
         "it failed with RuntimeError; the operator finds the details in the log"
     )
 
@@ -181,7 +181,7 @@ async def forever(_ctx: AgentCtx) -> str:
 
 async def test_a_handler_that_hangs_is_stopped(world: World) -> None:
     tool = replace(tool_of(forever), timeout_s=0.05)
-    assert await call(tool, world.ctx()) == Failed(
+    assert await call(tool, world.ctx()) == ToolCallFailed(
         "forever took longer than 0.05 s and was stopped"
     )
 
@@ -198,7 +198,7 @@ async def test_the_wrong_type(world: World) -> None:
         return 5  # type: ignore[return-value]
 
     outcome = await call(tool_of(it, ToolKind.AGENT), world.ctx())
-    assert outcome == Failed("it returned int: a tool of kind agent must return str")
+    assert outcome == ToolCallFailed("it returned int: a tool of kind agent must return str")
 
 
 async def test_the_log_has_the_whole_story(world: World) -> None:

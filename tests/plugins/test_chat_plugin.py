@@ -21,12 +21,12 @@ from nekro_core.chat import (
     Sender,
     Text,
 )
-from nekro_core.media.converter import Converter
+from nekro_core.media.converter import MediaConverter
 from nekro_core.plugins.host.builtin import builtin_folder
 from nekro_core.plugins.host.tool_calls import call
 from nekro_core.tools.content import ImageContent, TextContent
 from nekro_core.tools.names import ToolSet
-from nekro_core.tools.outcome import Failed, Outcome, Returned, RichObservation
+from nekro_core.tools.outcome import Outcome, RichObservation, ToolCallFailed, ToolReturn
 from tests.plugins.world import GROUP, World
 
 
@@ -35,7 +35,7 @@ async def tools(world: World, tmp_path: Path) -> AsyncIterator[ToolSet]:
     alone = tmp_path / "builtin"
     alone.mkdir()
     (alone / "chat").symlink_to(builtin_folder("plugins") / "chat")
-    async with Converter() as converter, world.bot(builtin=alone) as registry:
+    async with MediaConverter() as converter, world.bot(builtin=alone) as registry:
         world.services = replace(world.services, pictures=converter)
         yield registry.tools_for(GROUP)
 
@@ -55,7 +55,7 @@ def picture(size: tuple[int, int], kind: str = "PNG", mode: str = "RGB", **optio
 
 
 async def test_words(world: World, tools: ToolSet) -> None:
-    assert await run(world, tools, "send_channel_message", "hello") == Returned("sent")
+    assert await run(world, tools, "send_channel_message", "hello") == ToolReturn("sent")
     assert world.outgoing.sent == [(GROUP, (Text("hello"),), "run-1")]
 
 
@@ -117,7 +117,7 @@ async def test_an_unknown_person_or_message_is_refused_with_the_known_ones(
 ) -> None:
     world.journal.records += TALK
     outcome = await run(world, tools, "send_channel_message", "hi", **kwargs)
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolCallFailed)
     assert told in outcome.message
     assert world.outgoing.sent == []
 
@@ -129,10 +129,10 @@ async def test_nobody_calls_everybody_by_having_said_so_before(
 ) -> None:
     world.journal.records += [*TALK, said(78, "10001", "Lin", *said_before)]
     outcome = await run(world, tools, "send_channel_message", "hi", mention=written)
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolCallFailed)
     assert "everybody cannot be mentioned" in outcome.message
     outcome = await run(world, tools, "send_channel_message", "hi", mention="Tom")
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolCallFailed)
     assert ", all" not in outcome.message
     assert world.outgoing.sent == []
 
@@ -153,7 +153,7 @@ async def test_what_cannot_be_said(
     world: World, tools: ToolSet, args: tuple[Any, ...], kwargs: dict[str, Any], told: str
 ) -> None:
     outcome = await run(world, tools, "send_channel_message", *args, **kwargs)
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolCallFailed)
     assert told in outcome.message
     assert world.outgoing.sent == []
 
@@ -170,17 +170,17 @@ async def test_what_became_of_it(
 ) -> None:
     world.outgoing.answer = Receipt(state=state)
     outcome = await run(world, tools, "send_channel_message", "hi")
-    assert isinstance(outcome, Returned)
+    assert isinstance(outcome, ToolReturn)
     assert outcome.value.startswith(told)
 
 
 async def test_pictures_and_files(world: World, tools: ToolSet) -> None:
     world.box.files |= {"chart.png": picture((4, 4)), "report.csv": b"a,b"}
-    assert await run(world, tools, "send_image", "chart.png") == Returned("sent")
-    assert await run(world, tools, "send_file", "report.csv", name="sums.csv") == Returned("sent")
+    assert await run(world, tools, "send_image", "chart.png") == ToolReturn("sent")
+    assert await run(world, tools, "send_file", "report.csv", name="sums.csv") == ToolReturn("sent")
     assert world.outgoing.texts == ["[image]", "[file: sums.csv]"]
     outcome = await run(world, tools, "send_image", "/etc/passwd")
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolCallFailed)
     assert "no such file" in outcome.message
 
 
@@ -241,14 +241,14 @@ async def test_what_cannot_be_seen(
 ) -> None:
     world.box.files |= files
     outcome = await run(world, tools, "view_image", "p")
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolCallFailed)
     assert told in outcome.message
 
 
 @pytest.mark.parametrize("paths", [[], ["p"] * 7])
 async def test_how_many(world: World, tools: ToolSet, paths: list[str]) -> None:
     outcome = await run(world, tools, "view_image", paths)
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolCallFailed)
     assert "between 1 and 6" in outcome.message
 
 
@@ -266,7 +266,7 @@ async def test_what_was_said(world: World, tools: ToolSet) -> None:
             )
         )
     outcome = await run(world, tools, "recent_messages", 3)
-    assert isinstance(outcome, Returned)
+    assert isinstance(outcome, ToolReturn)
     assert [(line["author"], line["name"], line["text"]) for line in outcome.value] == [
         ("person", "system", "line 1"),  # a name that somebody chose says nothing
         ("bot", "you", "line 2"),

@@ -12,7 +12,7 @@ from nekro_core.plugins.host.hooks import asked
 from nekro_core.plugins.host.isolation.blocked_loop import loop_watched
 from nekro_core.plugins.host.listing import PluginState
 from nekro_core.plugins.host.tool_calls import call
-from nekro_core.tools.outcome import Failed, Returned
+from nekro_core.tools.outcome import ToolCallFailed, ToolReturn
 from tests.plugins.world import GROUP, World, plugin_source
 
 MESSAGE = ChatMessage(
@@ -109,7 +109,7 @@ async def test_an_init_that_blocks_is_broken_off(world: World, lines: list[str])
             assert "LoopBlocked: it blocked the event loop for" in a.problems[0].message
             tool = registry.tools_for(GROUP).resolve("g")
             assert tool is not None
-            assert isinstance(await call(tool, world.ctx()), Returned | Failed)
+            assert isinstance(await call(tool, world.ctx()), ToolReturn | ToolCallFailed)
     assert "plugin local/a has blocked the event loop" in lines[0]
 
 

@@ -11,9 +11,9 @@ import pytest
 from nekro_core.plugins.host.listing import PluginState
 from nekro_core.plugins.host.switches import read_list
 from nekro_core.plugins.host.tool_calls import call
-from nekro_core.plugins.packages import PackageShelf
-from nekro_core.plugins.packages.requirements import Need, requirement
-from nekro_core.tools.outcome import Failed, Returned
+from nekro_core.plugins.packages import PackageFolder
+from nekro_core.plugins.packages.requirements import PluginRequirement, requirement
+from nekro_core.tools.outcome import ToolCallFailed, ToolReturn
 from tests.plugins.packages.wheels import make_wheel, only_these
 from tests.plugins.world import GROUP, World, plugin_source
 
@@ -44,10 +44,10 @@ async def apart(_ctx: AgentCtx) -> str:
 @pytest.fixture
 def packages(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[PackageShelf]:
+) -> Iterator[PackageFolder]:
     only_these(tmp_path / "index", monkeypatch)
     make_wheel(tmp_path / "index", "nk_dynamic", "1.5")
-    shelf = PackageShelf(world.data_dir)
+    shelf = PackageFolder(world.data_dir)
     world.services = replace(world.services, packages=shelf)
     with shelf.on_path():
         yield shelf
@@ -56,7 +56,7 @@ def packages(
 
 @pytest.mark.long
 async def test_at_the_top_of_a_module_it_waits_and_the_limit_of_imports_stands_still(
-    world: World, packages: PackageShelf
+    world: World, packages: PackageFolder
 ) -> None:
     world.write("a.py", plugin_source("a", "f", more=AT_IMPORT))
     async with world.bot(import_s=0.5) as registry:
@@ -67,14 +67,14 @@ async def test_at_the_top_of_a_module_it_waits_and_the_limit_of_imports_stands_s
 
 @pytest.mark.long
 async def test_a_package_that_runs_changes_at_the_next_start_and_the_list_says_so(
-    world: World, packages: PackageShelf, tmp_path: Path
+    world: World, packages: PackageFolder, tmp_path: Path
 ) -> None:
     world.write("a.py", plugin_source("a", "f", more=AT_IMPORT))
     async with world.bot() as registry:
         make_wheel(tmp_path / "index", "nk_dynamic", "2.0")
         # As `nekro plugin install` does it, in a process of its own.
-        newer = [Need(requirement("nk_dynamic>=2"), "local/a")]
-        PackageShelf(world.data_dir).fulfil("local/a", newer)
+        newer = [PluginRequirement(requirement("nk_dynamic>=2"), "local/a")]
+        PackageFolder(world.data_dir).fulfil("local/a", newer)
         await registry.load_all()
         (info,) = registry.plugins()
         assert [str(problem) for problem in info.problems] == [
@@ -87,7 +87,7 @@ async def test_a_package_that_runs_changes_at_the_next_start_and_the_list_says_s
 
 @pytest.mark.long
 async def test_a_handler_waits_and_the_event_loop_does_not(
-    world: World, packages: PackageShelf
+    world: World, packages: PackageFolder
 ) -> None:
     world.write("a.py", plugin_source("a", more=IN_HANDLER))
     async with world.bot() as registry:
@@ -103,30 +103,30 @@ async def test_a_handler_waits_and_the_event_loop_does_not(
                     beats += 1
 
             tasks.start_soon(beat)
-            assert await call(tool, world.ctx()) == Returned("1.5")
+            assert await call(tool, world.ctx()) == ToolReturn("1.5")
             tasks.cancel_scope.cancel()
         assert beats > 5
 
 
 @pytest.mark.long
-async def test_in_a_task_of_a_handler_nobody_waits(world: World, packages: PackageShelf) -> None:
+async def test_in_a_task_of_a_handler_nobody_waits(world: World, packages: PackageFolder) -> None:
     world.write("a.py", plugin_source("a", more=IN_HANDLER))
     async with world.bot() as registry:
         tool = registry.tools_for(GROUP).resolve("apart")
         assert tool is not None
         first = await call(tool, world.ctx())
-        assert isinstance(first, Failed)
+        assert isinstance(first, ToolCallFailed)
         assert "nk-dynamic is being fetched for local/a" in first.message
         with anyio.fail_after(60):
-            while not isinstance(answer := await call(tool, world.ctx()), Returned):
-                assert isinstance(answer, Failed)
+            while not isinstance(answer := await call(tool, world.ctx()), ToolReturn):
+                assert isinstance(answer, ToolCallFailed)
                 await anyio.sleep(0.1)
-        assert answer == Returned("1.5")
+        assert answer == ToolReturn("1.5")
 
 
 @pytest.mark.long
 async def test_what_cannot_be_had_is_the_plugins_problem(
-    world: World, packages: PackageShelf
+    world: World, packages: PackageFolder
 ) -> None:
     world.write("a.py", plugin_source("a", "f", more=AT_IMPORT.replace(">=1", ">=9")))
     async with world.bot() as registry:

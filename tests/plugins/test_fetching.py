@@ -20,12 +20,12 @@ from nekro_core.compat.nekro_agent.message_functions import download_from_url
 from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.settings import MediaSettings
-from nekro_core.plugins.authoring.chat_network import ChatNetwork, PluginFetcher, PluginMedia
+from nekro_core.plugins.authoring.chat_network import ChatNetwork, PluginFetcher, PluginMediaKeeper
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.host.builtin import builtin_folder
 from nekro_core.plugins.host.tool_calls import call
-from nekro_core.sandbox.egress import Rules
-from nekro_core.tools.outcome import Failed, Outcome, RichObservation, ToolFailure
+from nekro_core.sandbox.egress import EgressRules
+from nekro_core.tools.outcome import Outcome, RichObservation, ToolCallFailed, ToolFailure
 from nekro_core.tools.tool import ToolKind
 from tests.plugins.world import GROUP, World
 from tests.tools.make import tool_of
@@ -39,11 +39,11 @@ class Network:
     """A chat that may reach ``pictures.example`` where a test says so, and who was looked up."""
 
     def __init__(self) -> None:
-        self.allowed: dict[ChatKey, Rules] = {}
+        self.allowed: dict[ChatKey, EgressRules] = {}
         self.asked: list[str] = []
 
     def allow(self, *hosts: str, chat: ChatKey = GROUP) -> None:
-        self.allowed[chat] = Rules.parse(hosts)
+        self.allowed[chat] = EgressRules.parse(hosts)
 
     async def resolve(self, host: str, _: int) -> list[str]:
         self.asked.append(host)
@@ -55,12 +55,12 @@ async def network(world: World, tmp_path: Path) -> AsyncIterator[Network]:
     made, settings = Network(), MediaSettings(private_hosts=frozenset({"own.example:80"}))
     fetcher = Fetcher(settings, resolve=made.resolve)
     chats = ChatNetwork(
-        rules=lambda chat: made.allowed.get(chat, Rules()), spend=lambda _: lambda _: None
+        rules=lambda chat: made.allowed.get(chat, EgressRules()), spend=lambda _: lambda _: None
     )
     async with MediaStore(tmp_path / "kept", settings, fetcher=fetcher) as store:
         world.services = replace(
             world.services,
-            media=PluginMedia(store, chats),
+            media=PluginMediaKeeper(store, chats),
             fetcher=PluginFetcher(fetcher, chats),
         )
         yield made
@@ -110,7 +110,7 @@ Handler = Callable[..., Awaitable[Any]]
 
 async def called(world: World, handler: Handler, *given: Any, **fields: Any) -> str:
     outcome: Outcome = await call(tool_of(handler), world.ctx(**fields), given)
-    assert isinstance(outcome, Failed), outcome
+    assert isinstance(outcome, ToolCallFailed), outcome
     return outcome.message
 
 
@@ -194,7 +194,7 @@ async def test_a_picture_is_not_looked_at_through_the_models_provider(
         return [{"type": "image_url", "image_url": {"url": url}}]
 
     outcome = await call(tool_of(look, ToolKind.MULTIMODAL_AGENT), world.ctx(), (URL,))
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolCallFailed)
     assert "no network" in outcome.message
 
     async def its_own(_ctx: AgentCtx) -> list[dict[str, Any]]:
@@ -216,7 +216,7 @@ async def test_the_built_in_tools_say_what_to_do(
             tool = registry.tools_for(GROUP).resolve(name)
             assert tool is not None
             outcome = await call(tool, world.ctx(), (URL,))
-            assert isinstance(outcome, Failed)
+            assert isinstance(outcome, ToolCallFailed)
             assert f"{name}: this chat's code has no network" in outcome.message
     assert network.asked == []
 

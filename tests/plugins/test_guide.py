@@ -7,7 +7,7 @@ import pytest
 
 from nekro_core.plugins.host.listing import PluginState
 from nekro_core.plugins.host.tool_calls import call
-from nekro_core.tools.outcome import Recorded, Returned
+from nekro_core.tools.outcome import BehaviorReturn, ToolReturn
 from tests.plugins.world import GROUP, World
 
 ROOT = Path(__file__).parents[2]
@@ -42,12 +42,12 @@ async def test_the_guides_plugins_do_what_it_says(world: World) -> None:
         assert shake is not None
         assert greet is not None
         rolled = await call(shake, world.ctx(), (), {"sides": "20", "count": 2})
-        assert isinstance(rolled, Returned)
+        assert isinstance(rolled, ToolReturn)
         assert len(rolled.value) == 2
-        assert await call(greet, world.ctx(), ("Lin",)) == Recorded(
+        assert await call(greet, world.ctx(), ("Lin",)) == BehaviorReturn(
             "Greeted Lin; greetings so far: 1"
         )
-        assert await call(greet, world.ctx(), ("Lin",)) == Recorded(
+        assert await call(greet, world.ctx(), ("Lin",)) == BehaviorReturn(
             "Greeted Lin; greetings so far: 2"
         )
         assert world.outgoing.texts[1:] == ["Hello, Lin!"] * 2

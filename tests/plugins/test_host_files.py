@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nekro_core.plugins.host.tool_calls import call
-from nekro_core.tools.outcome import Failed, Returned
+from nekro_core.tools.outcome import ToolCallFailed, ToolReturn
 from tests.plugins.world import GROUP, World, plugin_source
 
 TOOLS = """
@@ -90,12 +90,12 @@ async def elsewhere(_ctx: AgentCtx, chat_key: str) -> str:
 """
 
 
-async def called(world: World, tool: str, *args: str) -> Returned | str:
+async def called(world: World, tool: str, *args: str) -> ToolReturn | str:
     async with world.bot() as registry:
         found = registry.tools_for(GROUP).resolve(tool)
         assert found is not None
         outcome = await call(found, world.ctx(services=registry.services), args)
-        return outcome.message if isinstance(outcome, Failed) else outcome
+        return outcome.message if isinstance(outcome, ToolCallFailed) else outcome
 
 
 @pytest.fixture(autouse=True)
@@ -138,14 +138,14 @@ async def test_a_path_that_the_model_wrote_is_one_of_the_box(world: World) -> No
     world.box.files["/home/user/a.txt"] = b"in the box"
     for way in ("read", "mixed"):
         outcome = await called(world, "made_a_path", way, "/home/user/a.txt")
-        assert isinstance(outcome, Returned)
+        assert isinstance(outcome, ToolReturn)
         assert outcome.value == "in the box"
 
 
 async def test_what_the_plugin_made_is_its_own(world: World) -> None:
     made = await called(world, "send_fresh")
     assert world.outgoing.texts != []
-    assert isinstance(made, Returned)
+    assert isinstance(made, ToolReturn)
     assert world.box.files[made.value] == b"x"
 
 
@@ -176,7 +176,7 @@ async def test_a_thread_can_wait_for_the_box_and_a_task_is_told(world: World) ->
 
 
 async def test_what_is_left_in_the_shared_folder_is_handed_in(world: World) -> None:
-    assert await called(world, "put", "words") == Returned("/app/shared/now.txt")
+    assert await called(world, "put", "words") == ToolReturn("/app/shared/now.txt")
     assert world.box.files["/home/user/now.txt"] == b"words"
     assert world.box.files["/home/user/later.txt"] == b"words"
 

@@ -7,7 +7,7 @@ import pytest
 
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.listing import PluginState
-from nekro_core.plugins.host.registering import Refused
+from nekro_core.plugins.host.registering import DeclarationRefused
 from nekro_core.plugins.host.registry import PluginRegistry
 from tests.plugins.world import GROUP, World, plugin_source
 from tests.tools.make import tool_of
@@ -29,7 +29,7 @@ class Board:
 
     def put(self, plugin: NekroPlugin, text: str) -> None:
         if text in self.held:
-            raise Refused(f"{text!r} is {self.held[text]}'s", remedy="take another")
+            raise DeclarationRefused(f"{text!r} is {self.held[text]}'s", remedy="take another")
         self.held[text] = plugin.key
         plugin.effects.add(text, lambda: self.held.pop(text))
 

@@ -12,7 +12,7 @@ from nekro_core.plugins.host.listing import PluginInfo, PluginState, UnknownPlug
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.plugins.host.switches import FILE_NAME, read_list, switch
 from nekro_core.plugins.host.tool_calls import call
-from nekro_core.tools.outcome import Returned
+from nekro_core.tools.outcome import ToolReturn
 from tests.plugins.world import GROUP, World, plugin_source
 
 
@@ -37,7 +37,7 @@ async def said(registry: PluginRegistry, world: World, name: str, *args: object)
     tool = registry.tools_for(GROUP).resolve(name)
     assert tool is not None
     outcome = await call(tool, world.ctx(), args)
-    assert isinstance(outcome, Returned)
+    assert isinstance(outcome, ToolReturn)
     return outcome.value
 
 

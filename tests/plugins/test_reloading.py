@@ -16,7 +16,7 @@ from nekro_core.plugins.host.tool_calls import call
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.testing import Bot
 from nekro_core.testing.link import link_plugin
-from nekro_core.tools.outcome import Observation, Returned
+from nekro_core.tools.outcome import Observation, ToolReturn
 from tests.plugins.reloading import LONG, bytes_kept, grown_by_reloads
 from tests.plugins.world import GROUP, World
 
@@ -54,9 +54,9 @@ def use(registry: PluginRegistry, world: World) -> Callable[[], Awaitable[None]]
         assert think
         assert hidden
         seen = await call(look, ctx, ({"city": "Nara"}, [{"held": 2}]))
-        assert seen == Returned("Nara: 2")
+        assert seen == ToolReturn("Nara: 2")
         assert isinstance(await call(think, ctx), Observation)
-        assert await call(hidden, ctx, ({"number": 3},)) == Returned("number=3")
+        assert await call(hidden, ctx, ({"number": 3},)) == ToolReturn("number=3")
         assert await registry.prompt_injections(ctx)
         await registry.on_user_message(ctx, MESSAGE)
         await ctx.push_system("line")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.plugins.authoring.shared_folder_quota import SharedRoom
+from nekro_core.plugins.authoring.shared_folder_quota import SharedFolderQuota
 from nekro_core.plugins.host.tool_calls import call
-from nekro_core.tools.outcome import Failed, Outcome, ToolFailure
+from nekro_core.tools.outcome import Outcome, ToolCallFailed, ToolFailure
 from tests.plugins.world import GROUP, World, plugin_source
 
 TOOLS = """
@@ -53,14 +53,14 @@ def age(folder: Path) -> None:
 
 
 def told(outcome: Outcome) -> str:
-    assert isinstance(outcome, Failed), outcome
+    assert isinstance(outcome, ToolCallFailed), outcome
     return outcome.message
 
 
 async def test_a_plugin_that_fills_it_is_told_and_what_was_too_much_is_gone(
     world: World, shared: Path
 ) -> None:
-    assert not isinstance(await called(world, "fill", "small.bin", 400), Failed)
+    assert not isinstance(await called(world, "fill", "small.bin", 400), ToolCallFailed)
     message = told(await called(world, "fill", "big.bin", 900))
     assert "holds 1300 bytes in 2 files and folders" in message
     assert "at most 1000 bytes" in message
@@ -76,7 +76,7 @@ async def test_one_that_fails_each_time_fills_it_once(world: World, shared: Path
         assert "at most 1000 bytes" in told(await called(world, "fill", name, 900, "fail"))
     assert {path.name for path in shared.iterdir()} == {"one.bin", "two.bin"}
     age(shared)
-    assert not isinstance(await called(world, "fill", "five.bin", 900), Failed)
+    assert not isinstance(await called(world, "fill", "five.bin", 900), ToolCallFailed)
     assert [path.name for path in shared.iterdir()] == ["five.bin"]
 
 
@@ -86,12 +86,14 @@ async def test_copies_of_the_boxs_files_make_room_for_each_other(
     for number in range(4):
         world.box.files[f"/home/user/{number}.bin"] = b"x" * 400
     for number in range(2):
-        assert not isinstance(await called(world, "get", f"{number}.bin"), Failed)
+        assert not isinstance(await called(world, "get", f"{number}.bin"), ToolCallFailed)
     assert "400 bytes more are wanted" in told(await called(world, "get", "2.bin"))
-    assert not isinstance(await called(world, "get", "1.bin"), Failed), "it is there already"
+    assert not isinstance(await called(world, "get", "1.bin"), ToolCallFailed), (
+        "it is there already"
+    )
     age(shared)
     for number in (2, 3):
-        assert not isinstance(await called(world, "get", f"{number}.bin"), Failed)
+        assert not isinstance(await called(world, "get", f"{number}.bin"), ToolCallFailed)
     assert {path.name for path in shared.iterdir()} == {"2.bin", "3.bin"}
     assert len(world.box.files) == 4
 
@@ -99,7 +101,7 @@ async def test_copies_of_the_boxs_files_make_room_for_each_other(
 def test_folders_and_links_count_and_go(tmp_path: Path) -> None:
     outside = tmp_path / "outside.txt"
     outside.write_text("x" * 5000)
-    room = SharedRoom(tmp_path / "shared", most_bytes=1000, most_entries=3)
+    room = SharedFolderQuota(tmp_path / "shared", most_bytes=1000, most_entries=3)
     room.make(10)
     for number in range(3):
         (room.folder / f"a{number}" / "b").mkdir(parents=True)
@@ -117,7 +119,7 @@ def test_folders_and_links_count_and_go(tmp_path: Path) -> None:
     assert len(list(room.folder.rglob("*"))) <= 3
 
 
-def room_made(room: SharedRoom) -> None:
+def room_made(room: SharedFolderQuota) -> None:
     try:
         room.make()
     except ToolFailure:

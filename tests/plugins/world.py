@@ -16,7 +16,7 @@ from nekro_core.chat import (
     Segment,
     plain_text,
 )
-from nekro_core.plugins.authoring.binding import Binding
+from nekro_core.plugins.authoring.binding import PluginBinding
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.plugins.host.kinds import PluginKind
@@ -189,7 +189,7 @@ class World:
             data_dir=data_dir,
             editor=self.editor,
         )
-        self.binding = Binding(
+        self.binding = PluginBinding(
             data_dir=data_dir, plugin_data=self.plugin_data, changed=lambda: None
         )
 

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nekro_core.chat import ChatKey
-from nekro_core.policy import Conduct, ConductBook, ConductFile, ConductRefused, Quota, State
+from nekro_core.policy import (
+    ChatOverrides,
+    ChatState,
+    InvalidOverride,
+    PolicyFile,
+    PolicyOverrides,
+    Quota,
+)
 
 GROUP = ChatKey.parse("onebot_v11-group_30003")
 TOPIC = ChatKey.parse("onebot_v11-group_30003#7")
@@ -42,9 +49,9 @@ ignored = true
 
 
 def test_tables_are_put_together() -> None:
-    book = ConductBook.parse(BOOK)
+    book = PolicyOverrides.parse(BOOK)
     group, topic, other = map(book.of, (GROUP, TOPIC, OTHER))
-    assert (group.state, topic.state, other.state) == (State.OBSERVE, State.ON, None)
+    assert (group.state, topic.state, other.state) == (ChatState.OBSERVE, ChatState.ON, None)
     assert (group.persona, topic.persona, other.persona) == ("account", "account", "bot")
     assert group.person_quota == Quota(turns=3, tokens=5)
     assert group.ignore == {"a", "b"}
@@ -70,14 +77,14 @@ def test_tables_are_put_together() -> None:
 )
 def test_what_is_wrong_is_named(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        ConductBook.parse(text)
+        PolicyOverrides.parse(text)
 
 
 async def test_the_file_is_written_beside_what_stands_there(tmp_path: Path) -> None:
     path = tmp_path / "conduct.toml"
     path.write_text('# ours\n[bot]\npersona = "cat"  # for now\n')
     heard: list[str] = []
-    file = ConductFile(path)
+    file = PolicyFile(path)
     file.listen(lambda: heard.append(file.of(GROUP).persona or ""))
     await file.put(("chats", str(GROUP)), "persona", 'say "miau"\nand purr')
     await file.put(("chats", str(GROUP)), "chat_quota", {"turns": 3})
@@ -87,8 +94,8 @@ async def test_the_file_is_written_beside_what_stands_there(tmp_path: Path) -> N
     text = path.read_text()
     assert text.startswith('# ours\n[bot]\npersona = "cat"  # for now\n')
     assert path.stat().st_mode & 0o077 == 0
-    assert ConductFile(path).book == file.book, "another start reads the same"
-    with pytest.raises(ConductRefused, match="persona"):
+    assert PolicyFile(path).book == file.book, "another start reads the same"
+    with pytest.raises(InvalidOverride, match="persona"):
         await file.put(("bot",), "persona", "x" * 30_000)
     assert path.read_text() == text, "what cannot be is not written"
     assert await file.forget(("chats", str(GROUP)))
@@ -96,17 +103,17 @@ async def test_the_file_is_written_beside_what_stands_there(tmp_path: Path) -> N
     assert file.of(GROUP).persona == "cat"
     path.unlink()
     assert file.look()
-    assert file.book == ConductBook()
+    assert file.book == PolicyOverrides()
 
 
 async def test_a_file_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "conduct.toml"
     path.write_text('[bot]\npersona = "cat"\n')
-    file = ConductFile(path)
+    file = PolicyFile(path)
     path.write_text("[bot]\npersona = ")
     assert not file.look()
     assert file.of(GROUP).persona == "cat"
-    with pytest.raises(ConductRefused, match="cannot be read"):
+    with pytest.raises(InvalidOverride, match="cannot be read"):
         await file.put(("bot",), "persona", "dog")
     assert path.read_text() == "[bot]\npersona = ", "an operator's slip is not written over"
     path.write_bytes(b"\xff\xfe")
@@ -116,8 +123,8 @@ async def test_a_file_that_cannot_be_read_changes_nothing(tmp_path: Path) -> Non
 limits = st.none() | st.integers(0, 9)
 quotas = st.builds(Quota, turns=limits, tokens=limits, money=limits)
 conducts = st.builds(
-    Conduct,
-    state=st.none() | st.sampled_from(State),
+    ChatOverrides,
+    state=st.none() | st.sampled_from(ChatState),
     persona=st.none() | st.sampled_from(["cat", "dog"]),
     chat_quota=quotas,
     commands=st.dictionaries(st.sampled_from("ab"), st.sampled_from(["user", "off"])),
@@ -127,7 +134,7 @@ conducts = st.builds(
 
 @given(conducts, conducts, conducts)
 def test_it_does_not_matter_what_is_put_together_first(
-    one: Conduct, two: Conduct, three: Conduct
+    one: ChatOverrides, two: ChatOverrides, three: ChatOverrides
 ) -> None:
     assert one.over(two).over(three) == one.over(two.over(three))
-    assert one.over(Conduct()) == one == Conduct().over(one)
+    assert one.over(ChatOverrides()) == one == ChatOverrides().over(one)

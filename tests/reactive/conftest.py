@@ -12,7 +12,7 @@ from nekro_core.delivery.settings import MediaSettings
 from nekro_core.reactive.scope import Resources
 from nekro_core.sandbox.backends import open_backend
 from nekro_core.sandbox.box import Backend, Box, BoxSpec, ImageUnavailable
-from nekro_core.sandbox.named import FolderStorage, KeeperLimits, NamedBoxes
+from nekro_core.sandbox.named import FolderStorage, NamedBoxes, NamedBoxLimits
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
 from nekro_core.sandbox.tools import SandboxPool
 from tests.peers.reach import Anywhere
@@ -72,7 +72,7 @@ async def fetcher() -> AsyncIterator[Fetcher]:
 async def pool(source: Source, tmp_path: Path) -> AsyncIterator[SandboxPool]:
     """A chat's boxes."""
     clock: Callable[[], float] = anyio.current_time
-    named = NamedBoxes(source, FolderStorage(tmp_path), KeeperLimits(), clock=clock)
+    named = NamedBoxes(source, FolderStorage(tmp_path), NamedBoxLimits(), clock=clock)
     yield SandboxPool(named.of("chat"))
     await named.aclose()
 

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 
 from nekro_core.sandbox.box import BackendUnavailable, BoxLost
-from nekro_core.sandbox.results import CommandResult, Output
+from nekro_core.sandbox.results import CommandOutput, CommandResult
 
 
 @dataclass
@@ -54,7 +54,7 @@ class MemoryBox:
         if not self.alive:
             raise BoxLost("it was destroyed")
         said = f"{command} on {self.image} in {self.box_id}".encode()
-        return CommandResult(exit_code=0, stdout=Output(head=said, size=len(said)))
+        return CommandResult(exit_code=0, stdout=CommandOutput(head=said, size=len(said)))
 
     async def destroy(self) -> None:
         if self.alive:

@@ -26,7 +26,7 @@ from nekro_core.llm.model import (
     QuotaExceeded,
     TextPart,
 )
-from nekro_core.llm.scripted import Scripted, ScriptedModel
+from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel
 from nekro_core.tools.outcome import ToolFailure
 
 
@@ -38,8 +38,8 @@ def echo(request: ChatRequest) -> str:
     return f"you said {text_of(request.messages[-1])}"
 
 
-def calls(*made: tuple[str, Mapping[str, Any]], words: str = "") -> Scripted:
-    return Scripted(
+def calls(*made: tuple[str, Mapping[str, Any]], words: str = "") -> ScriptedAnswer:
+    return ScriptedAnswer(
         chunks=[words] if words else (),
         calls=tuple(
             FunctionCall(call_id=f"c{number}", name=name, arguments=arguments)
@@ -96,8 +96,8 @@ async def test_an_answer_follows_its_prompt_and_each_is_paid_for_once() -> None:
 async def test_words_are_seen_while_they_arrive_and_never_under_another_prompt() -> None:
     prompt = cell("one")
 
-    def slowly(request: ChatRequest) -> Scripted:
-        return Scripted(chunks=["I ", 0.01, "hear ", 0.01, text_of(request.messages[-1])])
+    def slowly(request: ChatRequest) -> ScriptedAnswer:
+        return ScriptedAnswer(chunks=["I ", 0.01, "hear ", 0.01, text_of(request.messages[-1])])
 
     seen: list[tuple[str, str, str | None]] = []
     async with scope(Resources(model=ScriptedModel(slowly))) as here:
@@ -115,7 +115,7 @@ async def test_words_are_seen_while_they_arrive_and_never_under_another_prompt()
 
 
 async def test_a_stream_that_nobody_wants_any_more_is_closed() -> None:
-    model = ScriptedModel(lambda _: Scripted(chunks=["I ", 60.0, "never"]))
+    model = ScriptedModel(lambda _: ScriptedAnswer(chunks=["I ", 60.0, "never"]))
     prompt = cell("one")
     async with scope(Resources(model=model)):
         answer = generate_text(prompt)
@@ -159,7 +159,7 @@ async def test_what_goes_wrong_with_a_tool_is_its_result() -> None:
     )
     unreadable = FunctionCall(call_id="c9", name="wrong", problem="no JSON: {")
     script = calls(("wrong", {}), ("broken", {}), ("long", {}), ("nobody", {}))
-    script = Scripted(calls=(*script.calls, unreadable))
+    script = ScriptedAnswer(calls=(*script.calls, unreadable))
     model = ScriptedModel([script, "I see."])
     async with scope(Resources(model=model)):
         assert (await generate_text("go", tools=tools).settled()).result == "I see."
@@ -209,7 +209,7 @@ async def test_tools_of_another_place_make_another_request() -> None:
     ("script", "words"),
     [
         (lambda _: calls(("look", {})), "in each of 3 replies"),
-        (lambda _: Scripted(chunks=["half of"], reason="length"), "cut at 4096 tokens"),
+        (lambda _: ScriptedAnswer(chunks=["half of"], reason="length"), "cut at 4096 tokens"),
         (lambda _: QuotaExceeded("the account is empty"), "the account is empty"),
     ],
 )
@@ -237,7 +237,7 @@ async def test_what_cannot_be_asked_is_told() -> None:
 
 
 async def test_a_value_of_a_model_is_shown_as_it_grows() -> None:
-    model = ScriptedModel([Scripted(chunks=["a", 0.01, "b", 0.01, "c"])])
+    model = ScriptedModel([ScriptedAnswer(chunks=["a", 0.01, "b", 0.01, "c"])])
     async with scope(Resources(model=model)):
         seen = [glimpse.value async for glimpse in generate_text("go").follow()]
     assert seen[-1] == "abc"

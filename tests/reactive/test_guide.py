@@ -14,9 +14,9 @@ from nekro_core.api import reactive
 from nekro_core.api.reactive import Resources, scope
 from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.llm.model import ChatRequest, FunctionCall
-from nekro_core.llm.scripted import Scripted, ScriptedModel
+from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel
 from nekro_core.plugins.host.tool_calls import call
-from nekro_core.tools.outcome import Failed, Returned
+from nekro_core.tools.outcome import ToolCallFailed, ToolReturn
 from tests.peers.listening import LoopbackServer, read_request
 from tests.plugins.world import GROUP, World
 from tests.reactive.conftest import Source
@@ -28,15 +28,15 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 PLUGIN, *SNIPPETS = BLOCKS
 
 
-def scripted(request: ChatRequest) -> Scripted:
+def scripted(request: ChatRequest) -> ScriptedAnswer:
     """Looks, and says what it saw."""
     answers = [message for message in request.messages if message.role == "tool"]
     if not answers:
         look = {"command": "seq 3 > /tmp/p; wc -l < /tmp/p"}
-        return Scripted(calls=(FunctionCall(call_id="1", name="shell", arguments=look),))
+        return ScriptedAnswer(calls=(FunctionCall(call_id="1", name="shell", arguments=look),))
     seen = re.search(r'"stdout":"(\d+)', answers[0].parts[0].text)
     assert seen is not None
-    return Scripted(chunks=[f"There are {seen[1]}."])
+    return ScriptedAnswer(chunks=[f"There are {seen[1]}."])
 
 
 @pytest.mark.parametrize("number", range(len(SNIPPETS)))
@@ -68,12 +68,12 @@ async def test_the_plugin_posts_one_message_that_changes(
         tool = registry.tools_for(GROUP).resolve("count_words")
         assert tool is not None
         address = server.base_url.removesuffix("/v1")
-        assert await call(tool, world.ctx(), (f"{address}/story",)) == Returned(None)
+        assert await call(tool, world.ctx(), (f"{address}/story",)) == ToolReturn(None)
         assert world.outgoing.texts == ["counting ..."]
         assert world.editor.texts == ["2 words"]
         world.editor.every_s = None
         await call(tool, world.ctx(), (f"{address}/story",))
         assert world.outgoing.texts == ["counting ...", "2 words"]
         failed = await call(tool, world.ctx(), (f"{address}/gone",))
-        assert isinstance(failed, Failed)
+        assert isinstance(failed, ToolCallFailed)
         assert "the server answered 404" in failed.message

@@ -18,7 +18,7 @@ from nekro_core.api.reactive import (
     write_sandbox_file,
 )
 from nekro_core.llm.model import FunctionCall
-from nekro_core.llm.scripted import Scripted, ScriptedModel
+from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel
 from nekro_core.sandbox.box import BackendUnavailable, Box, BoxFileError
 from nekro_core.sandbox.named import ImageMismatch
 from nekro_core.sandbox.tools import SandboxPool
@@ -186,7 +186,7 @@ async def test_a_machine_without_boxes_is_no_matter_for_the_model(source: Source
             raise BackendUnavailable("/root/secret: no user namespaces; see the manual")
 
     model = ScriptedModel(
-        [Scripted(calls=[FunctionCall(call_id="1", name="shell", written="{}")]), "I cannot."]
+        [ScriptedAnswer(calls=[FunctionCall(call_id="1", name="shell", written="{}")]), "I cannot."]
     )
     async with scope(Resources(boxes=Nothing(), model=model)):
         answer = generate_text("go", tools=sandbox("python").tools())

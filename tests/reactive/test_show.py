@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.agent.turn.already_sent import OutgoingOnce
+from nekro_core.agent.turn.already_sent import DeduplicatingSender
 from nekro_core.api.reactive import Resources, cell, computed, load, scope
 from nekro_core.chat import ChatKey, Text, plain_text
 from nekro_core.delivery.activity import Broadcast
@@ -84,7 +84,7 @@ async def test_a_turn_taken_up_after_a_crash_goes_on_with_the_same_message(
                 await anyio.sleep(0.01)
             turn.cancel_scope.cancel()
         again = context(tmp_path, outbox)
-        once = OutgoingOnce(outbox, await store.deliveries.of_run("r1"))
+        once = DeduplicatingSender(outbox, await store.deliveries.of_run("r1"))
         await count_down(replace(again, services=replace(again.services, outgoing=once)))
     assert adapter.said() == [(Text("1 left"),)]
     assert await history(store) == ["1 left"]

@@ -8,11 +8,11 @@ from nekro_core.sandbox.box import (
     Box,
     BoxFileError,
     BoxLost,
+    CallReturn,
     GuestCall,
     StopReason,
-    Value,
 )
-from nekro_core.sandbox.results import Output
+from nekro_core.sandbox.results import CommandOutput
 from tests.sandbox.play import Tools, play
 
 PRESENT = """
@@ -102,8 +102,8 @@ class CommandConformance:
         assert (await used_box.execute("wc -c", standard_input=many)).stdout.text == "3000000\n"
 
     async def test_a_tool_of_a_run_executes_a_command_in_the_same_box(self, box: Box) -> None:
-        async def shell(call: GuestCall) -> Value:
-            return Value((await box.execute(call.args[0])).stdout.text)
+        async def shell(call: GuestCall) -> CallReturn:
+            return CallReturn((await box.execute(call.args[0])).stdout.text)
 
         code = "open('note', 'w').write('from the run')\nprint(shell('cat note; echo x > there'))"
         result = await play(box, f"{code}\nprint(open('there').read())", shell=shell)
@@ -250,7 +250,7 @@ class CommandConformance:
             "seq 100000; seq 3 >&2", output_bytes=1000, spill_to="out/c1"
         )
         whole = "".join(f"{number}\n" for number in range(1, 100_001)).encode()
-        assert result.stdout == Output(
+        assert result.stdout == CommandOutput(
             head=whole[:500],
             tail=whole[-500:],
             size=len(whole),

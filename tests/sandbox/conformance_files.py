@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from nekro_core.sandbox.box import Backend, Box, BoxFileError
-from nekro_core.sandbox.results import FileKind, FilePiece, FileStatus
+from nekro_core.sandbox.results import FileChunk, FileKind, FileStatus
 from tests.sandbox.play import play
 
 ODD = """
@@ -100,7 +100,7 @@ class FileConformance:
     ) -> None:
         await used_box.write_file("digits", b"0123456789")
         piece = await used_box.read_piece("digits", offset=offset, limit=limit)
-        assert piece == FilePiece(data=data, size=10)
+        assert piece == FileChunk(data=data, size=10)
 
     @pytest.mark.parametrize(("offset", "limit"), [(-1, 1), (0, -1)])
     async def test_a_piece_of_no_size(self, used_box: Box, offset: int, limit: int) -> None:

@@ -8,13 +8,13 @@ import pytest
 from nekro_core.sandbox.box import (
     Answer,
     Box,
+    CallReturn,
     EndRun,
     GuestCall,
     GuestFunction,
     RunLimits,
     RunResult,
     StopReason,
-    Value,
 )
 from tests.sandbox.play import QUICK, Tools, play
 
@@ -247,7 +247,7 @@ child = subprocess.Popen(["sleep", "1012"])
         self, box: Box, keep: bool
     ) -> None:
         async def answer(call: GuestCall) -> Answer:
-            return Value(call.name, checkpoint=call.name == "send")
+            return CallReturn(call.name, checkpoint=call.name == "send")
 
         functions = [GuestFunction(names=("send",)), GuestFunction(names=("look",))]
 
@@ -293,7 +293,7 @@ child = subprocess.Popen(["sleep", "1012"])
         self, box: Box, code: str, shown: str
     ) -> None:
         async def answer(call: GuestCall) -> Answer:
-            return Value(call.name, shown=call.name != "send")
+            return CallReturn(call.name, shown=call.name != "send")
 
         functions = [GuestFunction(names=("send",)), GuestFunction(names=("look",))]
         run = await box.start_run(functions, answer, QUICK, keep_globals=True)

@@ -10,11 +10,11 @@ from nekro_core.sandbox.box import (
     Answer,
     Box,
     BoxLost,
+    CallReturn,
     GuestCall,
     GuestFunction,
     RunLimits,
     StopReason,
-    Value,
 )
 from tests.sandbox.play import Tools, play
 
@@ -32,7 +32,7 @@ class LimitConformance:
     async def test_waiting_for_source_and_for_tools_is_free(self, box: Box) -> None:
         async def slow(call: GuestCall) -> Answer:
             await anyio.sleep(1.1)
-            return Value(None)
+            return CallReturn(None)
 
         limits = RunLimits(seconds=1)
         run = await box.start_run([GuestFunction(names=("slow",))], slow, limits)

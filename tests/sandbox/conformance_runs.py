@@ -9,12 +9,12 @@ import pytest
 from nekro_core.sandbox.box import (
     Answer,
     Box,
+    CallFailure,
+    CallReturn,
     EndRun,
     GuestCall,
     GuestFunction,
-    Raise,
     StopReason,
-    Value,
 )
 from tests.sandbox.play import QUICK, Tools, play
 
@@ -41,7 +41,7 @@ class RunConformance:
 
         async def handler(call: GuestCall) -> Answer:
             said.set()
-            return Value(None)
+            return CallReturn(None)
 
         run = await box.start_run([GuestFunction(names=("say",))], handler, QUICK)
         await run.feed("say('hello')\n", 1)
@@ -83,7 +83,7 @@ class RunConformance:
                 print("no:", error)
             send("y")
         """
-        result = await play(box, code, send=Raise("the chat is closed"))
+        result = await play(box, code, send=CallFailure("the chat is closed"))
         assert result.output == "no: the chat is closed\n"
         assert result.stop is StopReason.ERROR
         assert result.error.endswith("ToolError: the chat is closed")
@@ -200,7 +200,7 @@ class RunConformance:
             if waiting == 2:
                 both.set()
             await both.wait()
-            return Value(call.args[0] * 2)
+            return CallReturn(call.args[0] * 2)
 
         code = (
             "from concurrent.futures import ThreadPoolExecutor\n"

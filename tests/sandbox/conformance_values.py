@@ -13,9 +13,9 @@ import pytest
 from nekro_core.sandbox.box import (
     Box,
     BoxFileError,
+    CallReturn,
     RunLimits,
     StopReason,
-    Value,
 )
 from tests.sandbox.play import Tools, play
 
@@ -153,13 +153,13 @@ class ValueConformance:
     async def test_any_value_reaches_the_code(
         self, used_box: Box, value: object, expression: str, expected: str
     ) -> None:
-        result = await play(used_box, f"v = give()\nprint({expression})", give=Value(value))
+        result = await play(used_box, f"v = give()\nprint({expression})", give=CallReturn(value))
         assert (result.output, result.error) == (f"{expected}\n", "")
 
     async def test_a_value_that_does_not_pickle_is_a_tool_error(self, box: Box) -> None:
-        result = await play(box, "give()", give=Value(anyio.Lock))
+        result = await play(box, "give()", give=CallReturn(anyio.Lock))
         assert result.stop is StopReason.FINISHED
-        result = await play(box, "give()", give=Value(n for n in ()))
+        result = await play(box, "give()", give=CallReturn(n for n in ()))
         assert "ToolError: give gave a value that cannot reach the code" in result.error
 
     async def test_a_value_that_is_too_large_is_a_tool_error(self, box: Box) -> None:

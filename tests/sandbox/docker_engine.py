@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nekro_core.sandbox.docker.build import import_this_machine
-from nekro_core.sandbox.docker.engine import Engine
+from nekro_core.sandbox.docker.engine import DockerEngine
 
 _START_S = 60
 _END_S = 30
@@ -68,7 +68,7 @@ def _wait_for(engine: "subprocess.Popen[bytes]", socket: Path, log: Path) -> Non
 
 async def give_image(host: str) -> None:
     """Make the image for boxes, once. Raises `BackendUnavailable`."""
-    engine = await Engine.connect(host, build=True)
+    engine = await DockerEngine.connect(host, build=True)
     try:
         await import_this_machine(engine, "python", lambda line: None)
     finally:

@@ -8,11 +8,11 @@ from typing import Any
 from nekro_core.sandbox.box import (
     Answer,
     Box,
+    CallReturn,
     GuestCall,
     GuestFunction,
     RunLimits,
     RunResult,
-    Value,
 )
 
 QUICK = RunLimits(seconds=30)
@@ -32,7 +32,7 @@ class Tools:
             answer = answer(call)
         if isinstance(answer, Awaitable):
             answer = await answer
-        return answer if isinstance(answer, Answer) else Value(answer)
+        return answer if isinstance(answer, Answer) else CallReturn(answer)
 
     @property
     def functions(self) -> list[GuestFunction]:

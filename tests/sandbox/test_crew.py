@@ -6,21 +6,23 @@ from contextvars import ContextVar, copy_context
 import anyio
 import pytest
 
-from nekro_core.sandbox.link.worker_pool import Crew
+from nekro_core.sandbox.link.worker_pool import WorkerPool
 
 SAID: ContextVar[str] = ContextVar("said", default="nothing")
 
 
 @pytest.fixture
-async def crew() -> AsyncIterator[Crew]:
+async def crew() -> AsyncIterator[WorkerPool]:
     async with anyio.create_task_group() as tasks:
-        opened = Crew(tasks)
+        opened = WorkerPool(tasks)
         opened.ready()
         yield opened
         opened.close()  # and with it the group ends
 
 
-async def test_each_job_has_the_context_it_was_given_and_leaves_nothing_behind(crew: Crew) -> None:
+async def test_each_job_has_the_context_it_was_given_and_leaves_nothing_behind(
+    crew: WorkerPool,
+) -> None:
     found: list[str] = []
     done = anyio.Event()
 
@@ -42,7 +44,7 @@ async def test_each_job_has_the_context_it_was_given_and_leaves_nothing_behind(c
     assert SAID.get() == "two"
 
 
-async def test_jobs_go_on_beside_each_other(crew: Crew) -> None:
+async def test_jobs_go_on_beside_each_other(crew: WorkerPool) -> None:
     here, go_on = anyio.Semaphore(0), anyio.Event()
 
     async def wait_for_all() -> None:
@@ -60,7 +62,7 @@ async def test_jobs_go_on_beside_each_other(crew: Crew) -> None:
             await here.acquire()
 
 
-async def test_one_that_is_cancelled_takes_no_other_with_it(crew: Crew) -> None:
+async def test_one_that_is_cancelled_takes_no_other_with_it(crew: WorkerPool) -> None:
     began, ended = anyio.Event(), list[str]()
     done = anyio.Event()
 
@@ -96,7 +98,7 @@ async def test_one_that_is_cancelled_takes_no_other_with_it(crew: Crew) -> None:
     assert sorted(ended) == ["careless", "hang", "plain"]
 
 
-async def test_what_a_job_waits_for_can_fail_in_it(crew: Crew) -> None:
+async def test_what_a_job_waits_for_can_fail_in_it(crew: WorkerPool) -> None:
     caught: list[str] = []
     done = anyio.Event()
 
@@ -121,7 +123,7 @@ async def test_a_crew_that_was_closed_can_be_used_again() -> None:
         done.set()
 
     async with anyio.create_task_group() as tasks:
-        crew = Crew(tasks)
+        crew = WorkerPool(tasks)
         crew.ready()
         await anyio.sleep(0)
         crew.close()

@@ -31,7 +31,7 @@ from nekro_core.sandbox.box import (
 )
 from nekro_core.sandbox.docker.backend import DockerBackend
 from nekro_core.sandbox.docker.build import build_on
-from nekro_core.sandbox.docker.engine import Engine
+from nekro_core.sandbox.docker.engine import DockerEngine
 from nekro_core.sandbox.settings import SandboxSettings
 from tests.sandbox.attacks.attack import Attack
 from tests.sandbox.attacks.campaign import Outcome
@@ -422,7 +422,7 @@ async def test_an_engine_that_disappears_in_the_middle_of_a_call(docker_host: st
 
 
 async def test_an_image_is_made_on_another_without_a_registry(docker_host: str) -> None:
-    engine = await Engine.connect(docker_host, build=True)
+    engine = await DockerEngine.connect(docker_host, build=True)
     said: list[str] = []
     try:
         made = await build_on(engine, "derived:1", "nekro-box/python", said.append)

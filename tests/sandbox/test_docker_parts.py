@@ -22,8 +22,8 @@ from nekro_core.sandbox.docker.container import container_config
 from nekro_core.sandbox.docker.images import GuestImage
 from nekro_core.sandbox.docker.orphans import box_labels, is_orphan
 from nekro_core.sandbox.docker.relay import plain_socket
-from nekro_core.sandbox.docker.stream import Demultiplexer
-from nekro_core.sandbox.docker.users import BoxUsers, UserPairs
+from nekro_core.sandbox.docker.stream import StreamDemultiplexer
+from nekro_core.sandbox.docker.users import BoxUserIds, UserIdAllocator
 from nekro_core.sandbox.guest.guest_wire import ProtocolError
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
 
@@ -94,7 +94,7 @@ def test_blocks_are_the_same_however_they_were_cut(
     def take(kind: int, data: memoryview) -> None:
         got[kind] += data
 
-    demultiplexer = Demultiplexer(take)
+    demultiplexer = StreamDemultiplexer(take)
     for cut in [*cuts, len(sent) + 1]:
         demultiplexer.feed(memoryview(sent[:cut]))
         sent = sent[cut:]
@@ -105,7 +105,7 @@ def test_blocks_are_the_same_however_they_were_cut(
 @pytest.mark.parametrize("head", [b"\3\0\0\0", b"\0\0\0\0", b"\1\0\1\0", b"HTTP"])
 def test_a_block_that_is_none_is_an_error(head: bytes) -> None:
     with pytest.raises(ProtocolError):
-        Demultiplexer(lambda kind, data: None).feed(memoryview(head + b"\0\0\0\1x"))
+        StreamDemultiplexer(lambda kind, data: None).feed(memoryview(head + b"\0\0\0\1x"))
 
 
 # Whose containers they are
@@ -132,7 +132,7 @@ def test_what_a_living_process_made_is_nobody_s_orphan() -> None:
 
 def test_no_two_boxes_have_a_user_id_in_common() -> None:
     for remapped in (False, True):
-        users = UserPairs(remapped=remapped)
+        users = UserIdAllocator(remapped=remapped)
         taken = [users.take() for _ in range(200)]
         ids = [one for pair in taken for one in (pair.code, pair.uploads)]
         assert len(set(ids)) == 400
@@ -162,7 +162,7 @@ def test_everything_that_confines_a_container_is_asked_for() -> None:
     config = container_config(
         image=image(volumes=("/data",), has_shared=False),
         spec=BoxSpec(memory_bytes=100 << 20, disk_bytes=8 << 20, processes=20),
-        users=BoxUsers(code=70_000, uploads=70_001),
+        users=BoxUserIds(code=70_000, uploads=70_001),
         labels={"nekro.box": "1"},
         processors=0.5,
     )

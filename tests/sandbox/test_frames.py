@@ -26,9 +26,9 @@ from nekro_core.sandbox.box import (
     StopReason,
 )
 from nekro_core.sandbox.guest import guest_wire as wire
-from nekro_core.sandbox.link.box_connection import AgentBox
+from nekro_core.sandbox.link.box_connection import BoxConnection
 from nekro_core.sandbox.link.channel import Channel
-from nekro_core.sandbox.link.worker_pool import Crew
+from nekro_core.sandbox.link.worker_pool import WorkerPool
 from tests.sandbox.play import QUICK, Tools, play
 
 KINDS = [*range(30), 32, 33, 34, 40, 41, 99, 0xFFFFFFFF]
@@ -87,7 +87,7 @@ class Nobody:
 class Play:
     """A box whose agent is this test."""
 
-    box: AgentBox
+    box: BoxConnection
     agent: socket.socket
     outcomes: list[object] = field(default_factory=list)
 
@@ -151,8 +151,8 @@ async def played(sent: bytes) -> Play:
     ours, theirs = socket.socketpair()
     async with anyio.create_task_group() as tasks:
         nobody = Nobody()
-        box = AgentBox(
-            box_id="x", spec=BoxSpec(), crew=Crew(tasks), uploads=nobody, processes=nobody
+        box = BoxConnection(
+            box_id="x", spec=BoxSpec(), crew=WorkerPool(tasks), uploads=nobody, processes=nobody
         )
         box.attach(await Channel.open(ours, box.handle, box.lose))
         play = Play(box, theirs)
@@ -200,8 +200,8 @@ async def test_an_agent_that_breaks_the_protocol_loses_its_box(sent: bytes, word
     ours, theirs = socket.socketpair()
     async with anyio.create_task_group() as tasks:
         nobody = Nobody()
-        box = AgentBox(
-            box_id="x", spec=BoxSpec(), crew=Crew(tasks), uploads=nobody, processes=nobody
+        box = BoxConnection(
+            box_id="x", spec=BoxSpec(), crew=WorkerPool(tasks), uploads=nobody, processes=nobody
         )
         box.attach(await Channel.open(ours, box.handle, box.lose))
 
@@ -245,8 +245,8 @@ async def test_what_comes_through_the_door_must_be_one_connection(what: str, wor
     numbers = given.get(what, [one.fileno()])
     async with anyio.create_task_group() as tasks:
         nobody = Nobody()
-        box = AgentBox(
-            box_id="x", spec=BoxSpec(), crew=Crew(tasks), uploads=nobody, processes=nobody
+        box = BoxConnection(
+            box_id="x", spec=BoxSpec(), crew=WorkerPool(tasks), uploads=nobody, processes=nobody
         )
         box.open_door(door)
         box.attach(await Channel.open(ours, box.handle, box.lose))

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from nekro_core.sandbox.box import BoxSpec, GuestFunction
 from nekro_core.sandbox.guest import guest_wire as wire
-from nekro_core.sandbox.link.box_connection import AgentBox
+from nekro_core.sandbox.link.box_connection import BoxConnection
 from nekro_core.sandbox.link.channel import Channel
-from nekro_core.sandbox.link.worker_pool import Crew
+from nekro_core.sandbox.link.worker_pool import WorkerPool
 from tests.sandbox.attacks.fuzz import EXAMPLES, TARGETS
 from tests.sandbox.play import Tools
 
@@ -65,10 +65,10 @@ def test_an_agent_that_was_taken_over_can_lose_its_box_and_no_more(
     async def converse() -> None:
         async with anyio.create_task_group() as tasks:
             processes = NoProcesses()
-            box = AgentBox(
+            box = BoxConnection(
                 box_id="box",
                 spec=BoxSpec(),
-                crew=Crew(tasks),
+                crew=WorkerPool(tasks),
                 uploads=processes,
                 processes=processes,
             )

@@ -12,7 +12,7 @@ import pytest
 
 from nekro_core.sandbox.box import Backend, BackendUnavailable, Box, RunLimits, StopReason
 from nekro_core.sandbox.jail.backend import JailBackend
-from nekro_core.sandbox.link.box_connection import AgentBox
+from nekro_core.sandbox.link.box_connection import BoxConnection
 from nekro_core.sandbox.settings import SandboxSettings
 from tests.sandbox.conformance import BackendConformance
 from tests.sandbox.conformance_streams import StreamConformance
@@ -70,7 +70,7 @@ async def test_a_box_starts_while_the_event_loop_is_busy() -> None:
 
 
 async def test_a_run_that_is_measured_while_it_is_being_stopped_costs_no_box(box: Box) -> None:
-    assert isinstance(box, AgentBox)
+    assert isinstance(box, BoxConnection)
     await box.write_file("kept.txt", b"kept")
     run = await box.start_run([], Tools().handle, RunLimits())
     await run.feed("pass", 1)

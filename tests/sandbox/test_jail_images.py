@@ -7,10 +7,10 @@ import anyio
 import pytest
 
 from nekro_core.sandbox.box import Backend, Box, BoxSpec
-from nekro_core.sandbox.jail.interpreter import Identity, Interpreter
+from nekro_core.sandbox.jail.interpreter import Interpreter, ProcessIdentity
 from nekro_core.sandbox.jail.runtime_folder import RuntimeFolder, open_runtime_folder
-from nekro_core.sandbox.jail.templates import Template, make_reachable
-from nekro_core.system.locked_temp_folder import HeldFolder
+from nekro_core.sandbox.jail.templates import BoxTemplate, make_reachable
+from nekro_core.system.locked_temp_folder import LockedTempFolder
 from tests.sandbox.play import play
 
 
@@ -85,15 +85,15 @@ def test_what_boxes_cannot_reach_is_copied_whole_and_once(tmp_path: Path) -> Non
     (closed / "package" / "inner" / "code.py").write_text("")
     (closed / "program").write_text("#!/bin/sh\n")
     closed.chmod(0o700)
-    held = HeldFolder(tmp_path, "runtime-")
+    held = LockedTempFolder(tmp_path, "runtime-")
     laid_out = held.path
-    template = Template(
+    template = BoxTemplate(
         interpreter=Interpreter("/usr/bin/python3", "/usr", (3, 11), "3.11.2", ()),
         binds=((closed / "package", "/run/packages/package"), (closed / "program", "/opt/x")),
     )
     folder = RuntimeFolder(held)
-    assert make_reachable(template, folder, Identity(), own_paths=False) == template
-    reached = make_reachable(template, folder, Identity(uid=54_321), own_paths=False)
+    assert make_reachable(template, folder, ProcessIdentity(), own_paths=False) == template
+    reached = make_reachable(template, folder, ProcessIdentity(uid=54_321), own_paths=False)
     (package, inside), (program, _) = reached.binds
     assert package.is_relative_to(laid_out)
     assert inside == "/run/packages/package"
@@ -110,12 +110,12 @@ def test_what_lies_in_a_home_is_linked_below_a_folder_that_tells_nothing(tmp_pat
     (home / "__pycache__" / "__init__.cpython-311.pyc").write_text(str(home))
     (tmp_path / "alice" / "program").write_text("#!/bin/sh\n")
     (tmp_path / "alice" / "program").chmod(0o755)
-    held = HeldFolder(tmp_path, "runtime-")
-    template = Template(
+    held = LockedTempFolder(tmp_path, "runtime-")
+    template = BoxTemplate(
         interpreter=Interpreter("/usr/bin/python3", "/usr", (3, 11), "3.11.2", ()),
         binds=((home, "/run/packages/package"), (home.with_name("program"), "/opt/x")),
     )
-    for identity in (Identity(), Identity(uid=54_321)):
+    for identity in (ProcessIdentity(), ProcessIdentity(uid=54_321)):
         reached = make_reachable(template, RuntimeFolder(held), identity)
         for path, _ in reached.binds:
             assert path.is_relative_to(held.path)

@@ -19,7 +19,7 @@ import pytest
 from nekro_core.sandbox.backends import open_backend
 from nekro_core.sandbox.box import Backend, BackendUnavailable, Box
 from nekro_core.sandbox.jail.backend import JailBackend
-from nekro_core.sandbox.jail.interpreter import Identity, find_dropper
+from nekro_core.sandbox.jail.interpreter import ProcessIdentity, find_dropper
 from nekro_core.sandbox.jail.process import JailProcesses
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
 from tests.sandbox.conftest import SMALL
@@ -270,4 +270,4 @@ async def test_root_is_given_up_where_no_program_does_it(jail: Backend) -> None:
     finally:
         jail._layout = layout
     assert checked.ok, checked
-    assert find_dropper(Identity()) == ""
+    assert find_dropper(ProcessIdentity()) == ""

@@ -11,7 +11,7 @@ import pytest
 from nekro_core.sandbox.box import Backend, RunLimits, StopReason
 from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.jail.cgroup_trees import find_hierarchies
-from nekro_core.sandbox.jail.defences import Defences
+from nekro_core.sandbox.jail.defences import JailDefences
 from nekro_core.sandbox.jail.interpreter import is_root
 from nekro_core.sandbox.jail.layout import open_groups
 from tests.sandbox.conftest import SMALL
@@ -88,7 +88,7 @@ async def test_a_run_that_the_kernel_killed_for_memory_says_so(jail: Backend) ->
 @pytest.mark.jail
 async def test_without_a_group_the_watchdog_bounds_the_same(jail: Backend) -> None:
     assert isinstance(jail, JailBackend)
-    box = await jail.create(SMALL, defences=Defences(group=False))
+    box = await jail.create(SMALL, defences=JailDefences(group=False))
     code = """
         import os, time
         for _ in range(4):
@@ -105,7 +105,7 @@ async def test_without_a_group_the_watchdog_bounds_the_same(jail: Backend) -> No
 @pytest.mark.parametrize("group", [True, False], ids=["group", "watchdog"])
 async def test_what_forks_share_counts_once(jail: Backend, group: bool) -> None:
     assert isinstance(jail, JailBackend)
-    box = await jail.create(SMALL, defences=Defences(group=group))
+    box = await jail.create(SMALL, defences=JailDefences(group=group))
     code = """
         import os, time
         shared = bytearray(os.urandom(60 * 1024**2))

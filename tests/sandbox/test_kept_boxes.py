@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.sandbox.box import Answer, Backend, Box, GuestCall, Raise
+from nekro_core.sandbox.box import Answer, Backend, Box, CallFailure, GuestCall
 from nekro_core.sandbox.jail import process_tree
 from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.pool import BoxPool
@@ -83,7 +83,7 @@ async def test_a_box_of_the_pool_keeps_what_it_has_ready_and_is_counted(jail: Ba
 
 
 async def _refuse(_: GuestCall) -> Answer:
-    return Raise("no tools here")
+    return CallFailure("no tools here")
 
 
 def _pss(pid: int) -> int | None:

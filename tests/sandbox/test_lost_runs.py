@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from nekro_core.sandbox.box import RunLimits, StopReason
-from nekro_core.sandbox.link.box_run import AgentRun
+from nekro_core.sandbox.link.box_run import BoxRun
 from tests.sandbox.play import Tools
 
 
 @pytest.mark.parametrize("starved", [True, False])
 async def test_memory_is_named_where_the_kernel_took_the_whole_box(starved: bool) -> None:
     nothing: Any = None
-    run = AgentRun(
+    run = BoxRun(
         channel=nothing,
         names=frozenset(),
         handler=Tools().handle,

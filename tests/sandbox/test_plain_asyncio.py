@@ -5,7 +5,7 @@ import asyncio
 import anyio
 import pytest
 
-from nekro_core.sandbox.box import Answer, BoxSpec, GuestCall, GuestFunction, StopReason, Value
+from nekro_core.sandbox.box import Answer, BoxSpec, CallReturn, GuestCall, GuestFunction, StopReason
 from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.settings import SandboxSettings
 
@@ -13,7 +13,7 @@ from nekro_core.sandbox.settings import SandboxSettings
 @pytest.mark.jail
 def test_calls_are_answered_in_a_loop_that_anyio_did_not_start() -> None:
     async def double(call: GuestCall) -> Answer:
-        return Value(call.args[0] * 2)
+        return CallReturn(call.args[0] * 2)
 
     async def main() -> tuple[StopReason, str]:
         async with anyio.create_task_group() as tasks:

@@ -9,7 +9,7 @@ import pytest
 
 from nekro_core.sandbox.box import Box, BoxesFull, RunLimits, StopReason
 from nekro_core.sandbox.jail.backend import JailBackend
-from nekro_core.sandbox.memory_limit import TotalMemory, half_of_machine
+from nekro_core.sandbox.memory_limit import MemoryLimit, half_of_machine
 from nekro_core.sandbox.settings import SandboxSettings
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.play import Tools, play
@@ -29,8 +29,8 @@ class FakeBox:
         self.ended.append(because)
 
 
-def bound(*boxes: FakeBox, limit_mb: int = 1000, wait_s: float = 0.0) -> TotalMemory:
-    return TotalMemory(limit_mb * MB, wait_s, lambda: boxes)
+def bound(*boxes: FakeBox, limit_mb: int = 1000, wait_s: float = 0.0) -> MemoryLimit:
+    return MemoryLimit(limit_mb * MB, wait_s, lambda: boxes)
 
 
 def test_only_the_one_with_most_ends_and_only_over_the_limit() -> None:

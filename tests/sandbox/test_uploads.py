@@ -10,7 +10,7 @@ from nekro_core.sandbox.box import Backend, BoxFileError
 from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.jail.uploads import UploadsFolder
 from nekro_core.sandbox.settings import SandboxSettings
-from nekro_core.sandbox.uploads import BoxUploads, UploadsRoom
+from nekro_core.sandbox.uploads import BoxUploads, UploadQuota
 from tests.sandbox.conftest import SMALL
 
 
@@ -18,7 +18,7 @@ async def test_a_box_can_enter_what_a_careful_process_makes(tmp_path: Path) -> N
     before = os.umask(0o077)
     try:
         uploads = UploadsFolder.make(
-            tmp_path / "box", group=None, held=BoxUploads(1000, UploadsRoom(1000))
+            tmp_path / "box", group=None, held=BoxUploads(1000, UploadQuota(1000))
         )
         await uploads.write("/app/uploads/a/b/file", b"text")
     finally:
@@ -28,12 +28,12 @@ async def test_a_box_can_enter_what_a_careful_process_makes(tmp_path: Path) -> N
     assert oct((inner[1] / "file").stat().st_mode & 0o777) == "0o444"
 
 
-def folder(path: Path, room: UploadsRoom, limit: int = 1000) -> UploadsFolder:
+def folder(path: Path, room: UploadQuota, limit: int = 1000) -> UploadsFolder:
     return UploadsFolder.make(path, group=None, held=BoxUploads(limit, room))
 
 
 async def test_the_uploads_of_all_boxes_are_bounded_together(tmp_path: Path) -> None:
-    room = UploadsRoom(1500)
+    room = UploadQuota(1500)
     one, other = folder(tmp_path / "one", room), folder(tmp_path / "other", room)
     await one.write("/app/uploads/a", b"x" * 900)
     await other.write("/app/uploads/a", b"x" * 600)
@@ -51,7 +51,7 @@ async def test_the_uploads_of_all_boxes_are_bounded_together(tmp_path: Path) -> 
 
 
 async def test_what_was_not_written_takes_no_room(tmp_path: Path) -> None:
-    room = UploadsRoom(1000)
+    room = UploadQuota(1000)
     box = folder(tmp_path / "box", room)
     await box.write("/app/uploads/a/b", b"x" * 10)
     with pytest.raises(BoxFileError, match="is a folder"):

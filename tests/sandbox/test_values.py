@@ -16,7 +16,7 @@ from nekro_core.sandbox.box import GuestCall
 from nekro_core.sandbox.guest import guest_wire as wire
 from nekro_core.sandbox.jail import remedies
 from nekro_core.sandbox.link import calls
-from nekro_core.sandbox.link.calls import BadCall, decode_call
+from nekro_core.sandbox.link.calls import InvalidCall, decode_call
 from nekro_core.sandbox.link.handover import HandoverError, dump
 from nekro_core.system.confinement import jail_filter
 
@@ -61,7 +61,7 @@ def test_what_a_guest_encodes_is_what_the_host_reads(guest_values, args, kwargs)
 
 @given(text=st.binary(max_size=200), body=st.binary(max_size=20))
 def test_any_bytes_are_a_call_or_a_bad_call(text: bytes, body: bytes) -> None:
-    with contextlib.suppress(BadCall):
+    with contextlib.suppress(InvalidCall):
         decode_call(text, body)
 
 
@@ -76,7 +76,7 @@ any_json = st.recursive(
 def test_any_json_is_a_call_or_a_bad_call(value: object) -> None:
     try:
         call = decode_call(json.dumps(value).encode(), b"")
-    except BadCall:
+    except InvalidCall:
         return
     for arg in call.args:
         assert not isinstance(arg, float) or math.isfinite(arg)

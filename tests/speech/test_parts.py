@@ -14,7 +14,7 @@ from nekro_core.speech.japanese import number_in_kanji, to_kana
 from nekro_core.speech.settings import SpeechSettings
 from nekro_core.speech.speaker import EngineUnavailable, TextUnspeakable
 from nekro_core.speech.text import clean_text, language_of
-from nekro_core.speech.wav import NotWav, Sound, read_wav, write_wav
+from nekro_core.speech.wav import NotWav, PcmSound, read_wav, write_wav
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_numbers_are_read_in_japanese(digits: str, kanji: str) -> None:
 @given(st.binary(max_size=400), st.integers(8_000, 48_000))
 def test_sound_survives_its_file(pcm: bytes, rate: int) -> None:
     even = pcm[: len(pcm) // 2 * 2]
-    assert read_wav(write_wav(Sound(pcm, rate))) == Sound(even, rate)
+    assert read_wav(write_wav(PcmSound(pcm, rate))) == PcmSound(even, rate)
 
 
 @given(st.binary(max_size=300))
@@ -118,20 +118,20 @@ def test_any_bytes_are_a_sound_or_refused(data: bytes) -> None:
 
 
 def test_headers_of_streamed_files_are_not_believed() -> None:
-    whole = write_wav(Sound(b"\1\2" * 10, 8_000))
+    whole = write_wav(PcmSound(b"\1\2" * 10, 8_000))
     for size in (0, 0xFFFFFFFF, 1_000_000):
         assert read_wav(whole[:40] + struct.pack("<I", size) + whole[44:]).pcm == b"\1\2" * 10
 
 
 def test_two_channels_become_one() -> None:
     data = struct.pack("<4h", 100, 300, -100, -300)
-    head = write_wav(Sound(data, 8_000))
+    head = write_wav(PcmSound(data, 8_000))
     stereo = head[:22] + struct.pack("<HIIHH", 2, 8_000, 32_000, 4, 16) + head[36:]
-    assert read_wav(stereo) == Sound(struct.pack("<2h", 200, -200), 8_000)
+    assert read_wav(stereo) == PcmSound(struct.pack("<2h", 200, -200), 8_000)
 
 
 def test_other_formats_are_named() -> None:
-    head = write_wav(Sound(b"\0\0", 8_000))
+    head = write_wav(PcmSound(b"\0\0", 8_000))
     floats = head[:20] + struct.pack("<H", 3) + head[22:]
     with pytest.raises(NotWav, match="format 3"):
         read_wav(floats)

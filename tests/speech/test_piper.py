@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from nekro_core.speech.choose import SpeakerChain
+from nekro_core.speech.choose import FallbackSpeaker
 from nekro_core.speech.espeak import EspeakSpeaker
 from nekro_core.speech.piper import PiperSpeaker
 from nekro_core.speech.speaker import EngineUnavailable, VoiceUnknown
@@ -34,7 +34,7 @@ async def test_it_has_no_chinese(speaker) -> None:
 
 @needs_piper
 async def test_espeak_speaks_what_piper_cannot(speaker) -> None:
-    chain = SpeakerChain((speaker, EspeakSpeaker()))
+    chain = FallbackSpeaker((speaker, EspeakSpeaker()))
     english, chinese = await chain.speak("hello"), await chain.speak("你好")
     assert (english.voice, chinese.voice) == ("en_US-joe-medium", "cmn")
     check_sound(chinese)

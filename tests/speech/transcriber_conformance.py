@@ -6,7 +6,7 @@ import pytest
 
 from nekro_core.speech.speaker import SoundUnusable
 from nekro_core.speech.transcriber import Transcriber
-from nekro_core.speech.wav import Sound, read_wav, write_wav
+from nekro_core.speech.wav import PcmSound, read_wav, write_wav
 
 
 class TranscriberConformance:
@@ -17,7 +17,7 @@ class TranscriberConformance:
         assert isinstance(transcript.language, str)
 
     async def test_silence_is_no_words(self, transcriber: Transcriber, sound: bytes) -> None:
-        silence = write_wav(Sound(bytes(32_000), 16_000))
+        silence = write_wav(PcmSound(bytes(32_000), 16_000))
         assert (await transcriber.transcribe(silence)).text == ""
 
     async def test_several_at_once(self, transcriber: Transcriber, sound: bytes) -> None:
@@ -49,7 +49,7 @@ class TranscriberConformance:
         assert (await transcriber.transcribe(sound)).text
 
     async def test_too_much_sound(self, transcriber: Transcriber, sound: bytes) -> None:
-        long = write_wav(Sound(bytes(26 * 1024 * 1024), read_wav(sound).rate))
+        long = write_wav(PcmSound(bytes(26 * 1024 * 1024), read_wav(sound).rate))
         with pytest.raises(SoundUnusable):
             await transcriber.transcribe(long)
 

@@ -10,11 +10,11 @@ import anyio
 import pytest
 
 from nekro_core.store import (
-    Conflict,
     Step,
     Store,
     StoreSettings,
     StoreUnavailable,
+    UniqueConflict,
 )
 
 from .conftest import GROUP, say
@@ -40,7 +40,7 @@ async def test_a_bad_write_does_not_cost_its_neighbours(store: Store) -> None:
         store.plugin_data.set("p", "2", store_key="2"),
         return_exceptions=True,
     )
-    assert [type(result) for result in results] == [int, type(None), Conflict, int]
+    assert [type(result) for result in results] == [int, type(None), UniqueConflict, int]
     assert await store.plugin_data.get("p", store_key="2") == "2"
 
 

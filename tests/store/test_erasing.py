@@ -20,9 +20,9 @@ from nekro_core.chat import (
     Text,
     encode_segments,
 )
-from nekro_core.chat.redact import Forgotten
+from nekro_core.chat.redact import RedactionTarget
 from nekro_core.store import ModelUse, Person, Step, Store, TimerRow, ToolCall, WaitingRow
-from nekro_core.store.database import Statement
+from nekro_core.store.database import SqlStatement
 from nekro_core.store.messages import unique_id_of
 
 USER, NAME, WORDS = "7717077", "Zaphod", "vermilion"
@@ -105,7 +105,7 @@ async def a_turn(store: Store, chat: ChatKey, user: str, run: str, words: str) -
     )
     await store.turns.end(turn.turn_id, stop="finished")
     await store.erasing._database.write(
-        Statement(
+        SqlStatement(
             "INSERT INTO deliveries (delivery_id, chat_key, run_id, position, segments, state, "
             "message_id, reason, record_seq, created, changed) "
             "VALUES (?, ?, ?, 0, ?, ?, '', '', 0, 1, 1)",
@@ -142,9 +142,9 @@ async def test_nothing_is_left_in_any_table(store: Store) -> None:
     await a_turn(store, PRIVATE, USER, "run2", WORDS)
     await a_turn(store, GROUP, "5550002", "run3", f"about {USER}: turquoise")
     now = store.erasing._database
-    times = Statement("UPDATE turns SET started = 100, ended = 150 WHERE user_id = ?", (USER,))
+    times = SqlStatement("UPDATE turns SET started = 100, ended = 150 WHERE user_id = ?", (USER,))
     await now.write(times)
-    await now.write(Statement("UPDATE turns SET started = 499, ended = 0 WHERE started != 100"))
+    await now.write(SqlStatement("UPDATE turns SET started = 499, ended = 0 WHERE started != 100"))
     for number, (chat, created) in enumerate(((GROUP, 101.0), (PRIVATE, 9.0), (GROUP, 500.0))):
         text = WORDS if number < 2 else f"remind {USER} of the turquoise"
         await store.timers.put(
@@ -267,7 +267,7 @@ async def test_an_id_that_json_writes_in_another_way(store: Store, user: str) ->
     ],
 )
 def test_an_id_in_a_text(before: str, after: str) -> None:
-    assert Forgotten(PERSON.ids).text(before) == after
+    assert RedactionTarget(PERSON.ids).text(before) == after
 
 
 @pytest.mark.parametrize(
@@ -284,4 +284,4 @@ def test_an_id_in_a_text(before: str, after: str) -> None:
 )
 def test_what_a_plugin_keeps(before: object, after: object) -> None:
     lin = Person(adapter="fake", user_id="lin", instances=("fake",))
-    assert Forgotten(lin.ids).value(before) == after
+    assert RedactionTarget(lin.ids).value(before) == after

@@ -14,13 +14,13 @@ from nekro_core.chat import (
     Sender,
 )
 from nekro_core.store import (
-    Conflict,
     DeliveryRow,
     Step,
     Store,
     StoreError,
     ToolCall,
     TurnRunning,
+    UniqueConflict,
     Usage,
     ValueTooLarge,
 )
@@ -69,7 +69,7 @@ async def test_two_connections_at_once_get_one_instance(store: Store) -> None:
 
 async def test_an_operators_name_for_an_account(store: Store) -> None:
     assert await store.accounts.bind("onebot_v11", "20001", name="work") == "work"
-    with pytest.raises(Conflict, match="20001"):
+    with pytest.raises(UniqueConflict, match="20001"):
         await store.accounts.bind("onebot_v11", "20002", name="work")
     with pytest.raises(ChatKeyError):
         await store.accounts.bind("onebot_v11", "20003", name="my-work")
@@ -201,7 +201,7 @@ async def test_steps_and_what_they_cost(store: Store) -> None:
     await store.turns.add_step(turn.turn_id, one)
     await store.turns.add_step(turn.turn_id, two)
     assert await store.turns.steps(turn.turn_id) == [one, two]
-    with pytest.raises(Conflict):
+    with pytest.raises(UniqueConflict):
         await store.turns.add_step(turn.turn_id, two)
     everything = Usage(turns=1, steps=2, prompt_tokens=101, completion_tokens=10, cost=0.5)
     assert await store.turns.usage(since=0) == everything
@@ -219,7 +219,7 @@ async def test_steps_and_what_they_cost(store: Store) -> None:
 async def test_the_code_behind_an_answer(store: Store) -> None:
     turn = await store.turns.begin(GROUP, trigger_seq=1, through_seq=1)
     await store.runs.begin("r1", GROUP, turn_id=turn.turn_id, code="pri")
-    with pytest.raises(Conflict):
+    with pytest.raises(UniqueConflict):
         await store.runs.begin("r1", GROUP, code="")
     running = await store.runs.get("r1")
     assert running is not None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.system.atomic_files import FollowedFile, write_whole
+from nekro_core.system.atomic_files import WatchedFile, write_whole
 
 
 def test_a_file_is_replaced_and_is_its_owners_alone(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_what_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
 
 def test_a_file_is_followed_through_its_life(tmp_path: Path) -> None:
     path = tmp_path / "names.toml"
-    followed = FollowedFile(path)
+    followed = WatchedFile(path)
     assert not followed.changed()
     path.write_text("a")
     assert followed.changed()
@@ -49,4 +49,4 @@ def test_a_file_is_followed_through_its_life(tmp_path: Path) -> None:
 def test_where_nobody_can_tell_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError):
-        FollowedFile(tmp_path / "file" / "names.toml").changed()
+        WatchedFile(tmp_path / "file" / "names.toml").changed()

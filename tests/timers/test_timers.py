@@ -11,8 +11,8 @@ import pytest
 from nekro_core.chat import ChatKey, plain_text
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.inbound.inbox import Inbox
-from nekro_core.store import Statement, Store, StoreUnavailable
-from nekro_core.timers import Schedule, TimerRefused, Timers, TimerSettings
+from nekro_core.store import SqlStatement, Store, StoreUnavailable
+from nekro_core.timers import Schedule, TimerRefused, TimerService, TimerSettings
 
 GROUP = ChatKey.parse("onebot_v11-group_30003")
 OTHER = ChatKey.parse("web-private_lin")
@@ -29,7 +29,7 @@ class Bot:
         self.url = url
         self.store: Store
         self.inbox: Inbox
-        self.timers: Timers
+        self.timers: TimerService
 
     def clock(self) -> float:
         return self.now
@@ -40,7 +40,9 @@ class Bot:
         bounds = TimerSettings(look_s=0.01, **settings)
         async with Store.open(self.url, clock=self.clock) as self.store:
             self.inbox = Inbox(self.store, Broadcast(), wall=self.clock)
-            async with Timers.open(self.store, self.inbox, bounds, wall=self.clock) as self.timers:
+            async with TimerService.open(
+                self.store, self.inbox, bounds, wall=self.clock
+            ) as self.timers:
                 if started:
                     self.timers.start()
                 yield self
@@ -124,7 +126,7 @@ async def test_a_process_that_dies_between_two_lines_tells_once(bot: Bot) -> Non
         await bot.timers.set_once(GROUP, NOON, "tea")
         await bot.until(bool)
         reset = "UPDATE timers SET state = 'active', due = told_due"
-        await bot.store.timers._database.write(Statement(reset))
+        await bot.store.timers._database.write(SqlStatement(reset))
     async with bot.up():
         await anyio.sleep(0.1)
         assert await bot.told() == [TEA]

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from nekro_core.tools.describe import describe
-from nekro_core.tools.problem import Severity
+from nekro_core.tools.problem import ProblemSeverity
 from nekro_core.tools.stub import doc, signature_text, stub
 from nekro_core.tools.tool import ToolKind
 from tests.tools.make import tool_of
@@ -235,7 +235,7 @@ def test_refused_with_place_and_remedy(function: Any, reason: str) -> None:
     described = describe(function, ToolKind.TOOL, name="it", module="mod", owner="ann.mod")
     assert described.tool is None
     (problem,) = described.problems
-    assert problem.severity is Severity.ERROR
+    assert problem.severity is ProblemSeverity.ERROR
     assert reason in problem.message
     assert problem.where
     assert problem.remedy.startswith("write async def")
@@ -256,7 +256,7 @@ def test_a_model_never_writes_a_path_of_the_host(annotation: Any) -> None:
     described = describe(show, ToolKind.TOOL, name="show", module="mod", owner="ann.mod")
     assert described.tool is None
     (problem,) = described.problems
-    assert problem.severity is Severity.ERROR
+    assert problem.severity is ProblemSeverity.ERROR
     assert "'picture' would be a path of the host" in problem.message
     assert "picture: str" in problem.remedy
 
@@ -341,7 +341,7 @@ def test_taken_with_warnings(function: Any, told: list[str]) -> None:
     assert described.tool is not None
     assert len(described.problems) == len(told)
     for problem, text in zip(described.problems, told, strict=True):
-        assert problem.severity is Severity.WARNING
+        assert problem.severity is ProblemSeverity.WARNING
         assert text in problem.message
         assert problem.where.startswith(__file__)
         assert problem.remedy

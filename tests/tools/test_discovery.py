@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nekro_core.cli.plugin_kit.tokens import token_counter
 from nekro_core.tools.discovery import SentenceVectors, ToolIndex, brief_of, deferred_lines
-from nekro_core.tools.discovery.lexicon import Lexicon
+from nekro_core.tools.discovery.lexicon import ConceptLexicon
 from nekro_core.tools.discovery.phonetics import sound_of_english, sound_of_katakana
 from nekro_core.tools.discovery.summaries import LINE_TOKENS, about_tokens
 from nekro_core.tools.discovery.words import all_words, folded, pairs, runs, stem
@@ -210,7 +210,7 @@ def test_forms_of_a_word_have_one_stem(alike: tuple[str, ...]) -> None:
 
 def test_a_longer_word_hides_what_it_is_made_of() -> None:
     lines = ["== 1.0 things", "anime | 动画 | アニメ", "draw | 画 | 描く", "time", "local time"]
-    lexicon = Lexicon([*lines, "== 0.5 deeds", "time out, take a break", "read text"])
+    lexicon = ConceptLexicon([*lines, "== 0.5 deeds", "time out, take a break", "read text"])
 
     def meant(text: str) -> dict[int, float]:
         return {n: much for _, found in lexicon.parts(folded(text)) for n, much in found.items()}

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from nekro_core.tools.content import AudioContent, ContentError, ImageContent, TextContent, contents
 from nekro_core.tools.outcome import (
-    Failed,
+    BehaviorReturn,
     Observation,
-    Recorded,
-    Returned,
     RichObservation,
+    ToolCallFailed,
+    ToolReturn,
     outcome_of,
 )
 from nekro_core.tools.tool import Tool, ToolKind
@@ -56,10 +56,10 @@ LOOK = tool(ToolKind.MULTIMODAL_AGENT)
 @pytest.mark.parametrize(
     ("kind", "value", "outcome"),
     [
-        (ToolKind.TOOL, SOMETHING, Returned(SOMETHING)),
-        (ToolKind.TOOL, None, Returned(None)),
+        (ToolKind.TOOL, SOMETHING, ToolReturn(SOMETHING)),
+        (ToolKind.TOOL, None, ToolReturn(None)),
         (ToolKind.AGENT, "seen", Observation("seen")),
-        (ToolKind.BEHAVIOR, "done", Recorded("done")),
+        (ToolKind.BEHAVIOR, "done", BehaviorReturn("done")),
         (ToolKind.MULTIMODAL_AGENT, [text("a")], RichObservation((TextContent("a"),))),
     ],
 )
@@ -73,14 +73,16 @@ def test_each_kind(kind: ToolKind, value: Any, outcome: Any) -> None:
 )
 def test_what_must_be_text(kind: ToolKind, value: Any, came: str) -> None:
     outcome = outcome_of(tool(kind), value)
-    assert outcome == Failed(f"it returned {came}: a tool of kind {kind.value} must return str")
+    assert outcome == ToolCallFailed(
+        f"it returned {came}: a tool of kind {kind.value} must return str"
+    )
 
 
 def test_a_forgotten_await_is_told() -> None:
     async def inner() -> None: ...
 
     outcome = outcome_of(tool(ToolKind.TOOL), inner())
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolCallFailed)
     assert "forgot an await" in outcome.message
 
 
@@ -135,7 +137,7 @@ def test_malformed_parts(value: Any, told: str) -> None:
         contents(value)
     assert told in str(caught.value)
     outcome = outcome_of(tool(ToolKind.MULTIMODAL_AGENT), value)
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolCallFailed)
     assert outcome.message.startswith("it returned malformed content: ")
 
 
@@ -156,7 +158,7 @@ def test_anything_is_parts_or_a_clear_error(value: Any) -> None:
     match outcome:
         case RichObservation(parts):
             assert parts
-        case Failed(message):
+        case ToolCallFailed(message):
             assert message.startswith("it returned malformed content: ")
         case _:
             pytest.fail(f"{outcome}")

@@ -34,7 +34,7 @@ from nekro_core.api.chat import (
 )
 
 from ..adapter import UnisegAdapter
-from ..piece_reader import Reader
+from ..piece_reader import PieceReader
 from ..platform import Platform
 from ..values import Address
 
@@ -88,7 +88,7 @@ class Discord(Platform):
         """What somebody wrote."""
         return isinstance(event, MessageCreateEvent)
 
-    async def segments(self, event: BaseEvent, bot: BaseBot, reader: Reader) -> Segments:
+    async def segments(self, event: BaseEvent, bot: BaseBot, reader: PieceReader) -> Segments:
         """Read here: the stock adapter leaves out what looks like the end of a tag and takes
         ``&amp;`` for an ``&``; uniseg keeps the names of attachments and not their addresses."""
         assert isinstance(event, MessageCreateEvent)

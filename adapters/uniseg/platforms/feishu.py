@@ -39,7 +39,7 @@ from nekro_core.api.secrets import ComparedSecret
 
 from ..adapter import UnisegAdapter
 from ..bridge import CannotSend
-from ..piece_reader import Reader
+from ..piece_reader import PieceReader
 from ..platform import Platform
 
 _MARKUP = re.compile(r"<(?=/?(?:at|b|i|u|s|a)\b)")
@@ -78,7 +78,7 @@ class Feishu(Platform):
         chat = _field(event, "chat_id")
         return Target(chat) if chat else None
 
-    async def segments(self, event: BaseEvent, bot: BaseBot, reader: Reader) -> Segments:
+    async def segments(self, event: BaseEvent, bot: BaseBot, reader: PieceReader) -> Segments:
         """A rich text is taken apart here; uniseg passes it on as a card."""
         assert isinstance(event, MessageEvent)
         said = event.event.message

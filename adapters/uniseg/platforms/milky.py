@@ -43,7 +43,7 @@ from nekro_core.api.chat import (
 from nekro_core.api.secrets import ComparedSecret
 
 from ..adapter import UnisegAdapter
-from ..piece_reader import Reader
+from ..piece_reader import PieceReader
 from ..platform import Platform
 from ..values import identity_of
 
@@ -87,7 +87,7 @@ class Milky(Platform):
         assert isinstance(event, MessageEvent)
         return str(event.data.message_seq)
 
-    async def segments(self, event: BaseEvent, bot: BaseBot, reader: Reader) -> Segments:
+    async def segments(self, event: BaseEvent, bot: BaseBot, reader: PieceReader) -> Segments:
         """What was said, or the file."""
         if isinstance(event, _UPLOADS):
             piece = uniseg.File(id=event.data.file_id, name=event.data.file_name)

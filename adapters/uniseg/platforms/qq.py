@@ -43,7 +43,7 @@ from nekro_core.api.chat import (
 from ..adapter import UnisegAdapter
 from ..platform import Platform
 from ..values import Address
-from .qq_webhook import CarefulAdapter
+from .qq_webhook import VerifyingAdapter
 
 _ANSWER_S = {False: 290.0, True: 3500.0}
 """How long a message may be answered, in private or not, with some seconds left for the way."""
@@ -77,7 +77,7 @@ class QQ(Platform):
 
     name = "qq"
     title = "QQ, official"
-    stock = CarefulAdapter
+    stock = VerifyingAdapter
     capabilities = _CHATS
     answers = True
 

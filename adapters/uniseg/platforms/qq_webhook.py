@@ -19,7 +19,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9]{1,128}")
 """As in QQ's documentation: ``Arq0D5A61EgUu4OxUvOp``. No event is letters and digits alone."""
 
 
-class CarefulAdapter(StockAdapter):
+class VerifyingAdapter(StockAdapter):
     """See the module."""
 
     def _webhook_verify(self, bot: Bot, payload: WebhookVerify) -> Response:

@@ -38,7 +38,7 @@ from nekro_core.api.chat import (
 from ..platform import Platform
 from ..values import of_platform, on_platform
 from .satori_adapter import SatoriAdapter
-from .satori_connection import Marks, ResumingAdapter
+from .satori_connection import ResumingAdapter, SequenceFile
 
 DOWNLOAD_BYTES = 50 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024
@@ -55,7 +55,7 @@ class Satori(Platform):
         alone=frozenset({Voice, Video, File, Forward}),
     )
 
-    def __init__(self, marks: Marks) -> None:
+    def __init__(self, marks: SequenceFile) -> None:
         self.stock = type("SatoriAdapter", (ResumingAdapter,), {"marks": marks})
 
     def user_of(self, bot: BaseBot) -> str:
@@ -140,4 +140,4 @@ async def _fetched(bot: Bot, address: str) -> bytes:
 
 def create(host: Host, driver: Driver) -> SatoriAdapter:
     """The adapter. Raises `ValueError` for settings that cannot be read."""
-    return SatoriAdapter(host, driver, Satori(Marks(host.data_dir / "satori")))
+    return SatoriAdapter(host, driver, Satori(SequenceFile(host.data_dir / "satori")))

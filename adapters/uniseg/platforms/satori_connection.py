@@ -33,7 +33,7 @@ MARK_S = 0.5
 """How often the number of the last event is written down."""
 
 
-class Marks:
+class SequenceFile:
     """The number of the last event that was stored, for each server. One small file each."""
 
     def __init__(self, folder: Path) -> None:
@@ -66,7 +66,7 @@ class _Counted(Protocol):
 class ResumingAdapter(StockAdapter):
     """See the module. ``marks`` are set by who makes the class."""
 
-    marks: Marks
+    marks: SequenceFile
     silent_s: float = SILENT_S
 
     def __init__(self, driver: Driver, **options: Any) -> None:

@@ -6,7 +6,7 @@ from nekro_core.agent.commands.command_texts import described
 from nekro_core.agent.commands.erase_command import erase_command
 from nekro_core.agent.commands.policy_commands import chat_commands
 from nekro_core.agent.commands.status_commands import status_commands
-from nekro_core.agent.erasure.erasure import Erasing
+from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey, Record
 from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
@@ -14,7 +14,7 @@ from nekro_core.plugins.authoring.commands import Command, CommandExecutionConte
 from nekro_core.policy.permissions import CommandPermission
 
 
-class Stoppable(Protocol):
+class SessionControl(Protocol):
     """The sessions, as far as commands go."""
 
     def hear_stop(self, record: Record) -> None:
@@ -38,7 +38,7 @@ class Stoppable(Protocol):
 
 
 def own_commands(
-    sessions: Stoppable, ports: Ports, erasing: Erasing | None = None
+    sessions: SessionControl, ports: Ports, erasing: PersonErasure | None = None
 ) -> tuple[Command, ...]:
     """To be put into the book of commands. Without ``erasing`` there is no ``/erase``."""
     catalogue = ports.catalogue

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Protocol
 from loguru import logger
 
 from nekro_core.agent.commands.command_texts import described
-from nekro_core.agent.erasure.erasure import Erasing
+from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
@@ -25,7 +25,7 @@ Where a quota is set, once in its `DAY_S`: what was used of it is forgotten too.
 _MOST_KNOWN = 1000
 
 
-class Forgetting(Protocol):
+class SessionErasure(Protocol):
     """The sessions, as far as this goes."""
 
     async def stop(self, chat_key: ChatKey) -> bool:
@@ -35,7 +35,7 @@ class Forgetting(Protocol):
         """Drop what a person said and nobody has answered."""
 
 
-def erase_command(ports: Ports, erasing: Erasing, sessions: Forgetting) -> Command:
+def erase_command(ports: Ports, erasing: PersonErasure, sessions: SessionErasure) -> Command:
     """The command. Said once it tells what there is; with ``sure`` behind it, it is done."""
     say = ports.catalogue.say
     done_at: dict[int, float] = {}  # without the id: whoever is erased is nowhere

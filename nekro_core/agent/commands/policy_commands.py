@@ -12,7 +12,7 @@ from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
 from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
 from nekro_core.plugins.commands.arguments import Arg
-from nekro_core.policy import ConductRefused, State, bare_chat
+from nekro_core.policy import ChatState, InvalidOverride, bare_chat
 from nekro_core.policy.command_names import folded
 from nekro_core.policy.permissions import CommandPermission
 
@@ -36,21 +36,21 @@ def chat_commands(
         chat = bare_chat(ChatKey.parse(context.chat_key))
         try:
             await conduct.put(("chats", str(chat)), field, value)
-        except (ConductRefused, OSError) as error:
+        except (InvalidOverride, OSError) as error:
             logger.error("{}: {} cannot be written: {}", chat, field, error)
             return say("command.not_kept", context.lang)
         logger.info("{}: {} is set by {}", chat, field, context.user_id)
         return ""
 
-    def switch(state: State) -> Command:
+    def switch(state: ChatState) -> Command:
         async def turn(context: CommandExecutionContext) -> CommandResponse:
             chat = ChatKey.parse(context.chat_key)
             was = conduct.state(chat)
             if fault := await put(context, "state", state.value):
                 return CmdCtl.failed(fault)
-            if state is not State.ON:
+            if state is not ChatState.ON:
                 await stop(chat)
-            elif was is not State.ON and context.record is not None:
+            elif was is not ChatState.ON and context.record is not None:
                 # What was said meanwhile is history, also after a restart.
                 await ports.store.chats.mark_handled(chat, context.record.seq)
             return CmdCtl.success(say(f"own.{state.value}.done", context.lang))
@@ -78,7 +78,7 @@ def chat_commands(
         return CmdCtl.success(say(key, context.lang))
 
     return (
-        *map(switch, State),
+        *map(switch, ChatState),
         Command(
             name="persona",
             handler=persona,

@@ -13,10 +13,10 @@ from nekro_core.chat import ChatKey, DeliveryState
 from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
 from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
 from nekro_core.plugins.commands.arguments import Arg
-from nekro_core.policy import ConductRefused, Quota, bare_chat
+from nekro_core.policy import InvalidOverride, Quota, bare_chat
 from nekro_core.policy.limits import total
 from nekro_core.policy.permissions import CommandPermission
-from nekro_core.policy.quotas import Account, quota_of_bot, quota_of_chat, quota_of_person
+from nekro_core.policy.quotas import QuotaUsage, quota_of_bot, quota_of_chat, quota_of_person
 
 _CHAT, _EACH = "chat", "each"
 _WAITING = (DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.UNKNOWN)
@@ -56,7 +56,7 @@ def status_commands(
             lines.append(say("own.status.waiting", lang, count=len(waiting)))
         return CmdCtl.message("\n".join(lines))
 
-    def told(account: Account, lang: str) -> str:
+    def told(account: QuotaUsage, lang: str) -> str:
         used, quota = account.used, account.quota
         parts = [
             say(f"own.quota.{kind}", lang, used=_number(spent), most=_most(most))
@@ -106,7 +106,7 @@ def status_commands(
         kept = {name: value for name, value in after.items() if value is not None}
         try:
             await conduct.put(table, field, kept or None)
-        except (ConductRefused, OSError) as error:
+        except (InvalidOverride, OSError) as error:
             logger.error("a quota of {} cannot be written: {}", chat, error)
             return CmdCtl.failed(say("command.not_kept", lang))
         return CmdCtl.success(say("own.quota.done", lang))

@@ -1,7 +1,7 @@
 """Forgetting a person, everywhere: in the database, in files, in boxes, in memory.
 
 Whoever keeps something of people elsewhere gives the bot an `Eraser`. What was said before is not
-fetched again from a platform's history either: see `ErasedMarks`.
+fetched again from a platform's history either: see `ErasureMarks`.
 """
 
 import shutil
@@ -13,18 +13,18 @@ import anyio
 import anyio.to_thread
 from loguru import logger
 
-from nekro_core.agent.erasure.marks import ErasedMarks
+from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey, Record
-from nekro_core.chat.redact import SHORTEST, Forgotten
+from nekro_core.chat.redact import SHORTEST, RedactionTarget
 from nekro_core.delivery.errors import CannotDo
 from nekro_core.delivery.media.store import MediaStore
-from nekro_core.policy import ConductRefused
+from nekro_core.policy import InvalidOverride
 from nekro_core.sandbox.box import SandboxError
-from nekro_core.store import Person, StoreError, Traces
+from nekro_core.store import Person, PersonTraces, StoreError
 from nekro_core.store.traces import media_in
 
-Eraser = Callable[[Person, Traces, Forgotten], Awaitable[int]]
+Eraser = Callable[[Person, PersonTraces, RedactionTarget], Awaitable[int]]
 """Forgets the person somewhere; how many things were touched. Raises `OSError` and `StoreError`."""
 
 _LARGEST = 64 * 1024 * 1024
@@ -32,7 +32,7 @@ _LARGEST = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Erased:
+class ErasureReport:
     """What was done, in numbers. ``left`` are things that the operator must look after."""
 
     messages: int
@@ -45,14 +45,14 @@ class Erased:
     left: tuple[str, ...]
 
 
-class Erasing:
+class PersonErasure:
     """Made once for a bot. ``stop`` ends what runs in a chat, ``drop`` takes what a person said out
     of what its agent has in mind. ``data`` is the data folder."""
 
     def __init__(
         self,
         ports: Ports,
-        marks: ErasedMarks,
+        marks: ErasureMarks,
         *,
         media: MediaStore,
         data: Path,
@@ -66,7 +66,7 @@ class Erasing:
         self._one = anyio.Lock()
 
     @property
-    def marks(self) -> ErasedMarks:
+    def marks(self) -> ErasureMarks:
         """Who was erased, and when."""
         return self._marks
 
@@ -77,7 +77,7 @@ class Erasing:
         instances = {*accounts.instances(adapter).values(), chat_key.instance}
         return Person(adapter=adapter, user_id=user_id, instances=tuple(sorted(instances)))
 
-    async def look(self, person: Person) -> Traces:
+    async def look(self, person: Person) -> PersonTraces:
         """What there is of them. Raises `StoreError`."""
         return await self._ports.store.erasing.look(person)
 
@@ -88,17 +88,17 @@ class Erasing:
         stop: Callable[[ChatKey], Awaitable[object]],
         drop: Callable[[ChatKey, str], None],
         plugins: Callable[[], Awaitable[tuple[int, list[str]]]],
-    ) -> Erased:
+    ) -> ErasureReport:
         """Forget them. ``plugins`` has the plugins do so, and says how many things went and what is
         left. May be done again where it was cut off. Raises `StoreError`; what is in the
-        way elsewhere is told in `Erased.left`."""
+        way elsewhere is told in `ErasureReport.left`."""
         async with self._one:
             self._marks.add(person.adapter, person.user_id)
             for chat_key in (await self.look(person)).chats:
                 await stop(chat_key)
                 drop(chat_key, person.user_id)
             traces = await self.look(person)
-            forgotten = Forgotten(
+            forgotten = RedactionTarget(
                 person.ids | {str(key) for key in traces.private}, traces.message_ids
             )
             left: list[str] = []
@@ -110,7 +110,7 @@ class Erasing:
             for eraser in self._erasers:
                 try:
                     elsewhere += await eraser(person, traces, forgotten)
-                except (OSError, StoreError, ConductRefused) as error:
+                except (OSError, StoreError, InvalidOverride) as error:
                     left.append(str(error))
             gone, failed = await plugins()
             elsewhere += gone
@@ -120,7 +120,7 @@ class Erasing:
             for each in left:
                 # The operator's to do; whom it is about is not in the log.
                 logger.warning("erasing a person: this is left to do by hand: {}", each)
-            return Erased(
+            return ErasureReport(
                 messages=traces.messages,
                 turns=traces.turns,
                 files=files,
@@ -150,7 +150,7 @@ class Erasing:
             await store.erasing.erase(person, await self.look(person))
             await store.erasing.scrub(anew=False)
 
-    async def _let_go(self, traces: Traces, forgotten: Forgotten) -> None:
+    async def _let_go(self, traces: PersonTraces, forgotten: RedactionTarget) -> None:
         """Nothing of theirs is sent or told of any more."""
         for delivery_id in traces.waiting:
             try:
@@ -162,7 +162,7 @@ class Erasing:
                 await timers.forget(chat_key, timer_id)
             await timers.reword(forgotten.text)
 
-    async def _of_files(self, traces: Traces, left: list[str]) -> int:
+    async def _of_files(self, traces: PersonTraces, left: list[str]) -> int:
         gone, store = 0, self._ports.store
         for chat_key, medium in dict.fromkeys(
             (chat_key, medium) for chat_key, medium in traces.media
@@ -179,7 +179,7 @@ class Erasing:
                 left.append(f"{error.filename}: {error.strerror}")
         return gone
 
-    async def _of_boxes(self, traces: Traces, left: list[str]) -> int:
+    async def _of_boxes(self, traces: PersonTraces, left: list[str]) -> int:
         """Nobody knows whose the files in a chat's boxes are: where code ran for the person, or
         where files of theirs were put into a box, the boxes go, as by ``/reset``."""
         chats = {*traces.private, *traces.worked, *(chat_key for chat_key, _ in traces.media)}

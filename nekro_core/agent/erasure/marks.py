@@ -20,7 +20,7 @@ KEPT_S = 30 * 86_400.0
 FILE_NAME = "erased.json"
 
 
-class ErasedMarks:
+class ErasureMarks:
     """A small file, and the same in memory. ``secret`` is asked for when there is something to
     mark. Without a path it is kept in memory alone."""
 

@@ -13,16 +13,16 @@ from functools import partial
 import anyio.to_thread
 
 from nekro_core.agent.prompt.found_tools import FoundTools
-from nekro_core.agent.prompt.functions import Functions, functions_of
+from nekro_core.agent.prompt.functions import FunctionSet, functions_of
 from nekro_core.agent.turn.run_calls import tool_text
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.services import PluginDataKeeper
+from nekro_core.plugins.authoring.services import PluginDataStore
 from nekro_core.tools.describe import describe
 from nekro_core.tools.discovery import (
     SEARCH,
     SEARCH_OWNER,
-    Nearness,
+    TextSimilarity,
     deferred_lines,
     index_of,
     shelf_of,
@@ -44,15 +44,15 @@ _NAMED = 40
 """Plugins that an answer names where nothing fits."""
 
 
-class Discovery:
+class ToolDiscovery:
     """One for a bot. ``most_found`` tools, or sleeping plugins, are kept for each chat, with a
     ``keeper`` over restarts too. Without ``nearness`` words alone decide what fits."""
 
     def __init__(
         self,
         most_found: int = 16,
-        keeper: PluginDataKeeper | None = None,
-        nearness: Nearness | None = None,
+        keeper: PluginDataStore | None = None,
+        nearness: TextSimilarity | None = None,
     ) -> None:
         self._found = FoundTools(most_found, keeper)
         self._nearness = nearness
@@ -91,7 +91,7 @@ class Discovery:
         awake = {owner for owner, name in self._found.of(chat_key) if not name}
         return frozenset(tools.once(shelf_of).asleep) - awake
 
-    def functions(self, chat_key: ChatKey, tools: ToolSet) -> Functions:
+    def functions(self, chat_key: ChatKey, tools: ToolSet) -> FunctionSet:
         """What a model that calls natively is offered now."""
         functions = tools.once(functions_of)
         found = self.found(chat_key, tools)

@@ -7,7 +7,7 @@ import msgspec
 from loguru import logger
 
 from nekro_core.chat import ChatKey
-from nekro_core.plugins.authoring.services import PluginDataKeeper
+from nekro_core.plugins.authoring.services import PluginDataStore
 from nekro_core.store import StoreError
 from nekro_core.tools.discovery import SEARCH_OWNER
 
@@ -22,7 +22,7 @@ _MAX_ROW = 64 * 1024
 class FoundTools:
     """``most`` for each chat, found longest ago first. Without a ``keeper`` a restart forgets."""
 
-    def __init__(self, most: int, keeper: PluginDataKeeper | None = None) -> None:
+    def __init__(self, most: int, keeper: PluginDataStore | None = None) -> None:
         self._most = most
         self._keeper = keeper
         self._chats: OrderedDict[ChatKey, dict[Key, None]] = OrderedDict()

@@ -15,7 +15,7 @@ _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True)
-class Functions:
+class FunctionSet:
     """What is offered. ``names`` leads from a function's name to its tool, also for deferred ones:
     a call to what was not searched for is carried out. ``tokens`` is about what the model reads."""
 
@@ -34,7 +34,7 @@ class Functions:
         """The tool as a function. Raises `KeyError` for a stranger."""
         return self._every[self.name_of(tool)]
 
-    def with_tools(self, tools: Iterable[Tool]) -> "Functions":
+    def with_tools(self, tools: Iterable[Tool]) -> "FunctionSet":
         """The same with more of the set's tools offered."""
         more = [self.function_of(tool) for tool in tools]
         return replace(
@@ -44,7 +44,7 @@ class Functions:
         )
 
 
-def functions_of(tools: ToolSet) -> Functions:
+def functions_of(tools: ToolSet) -> FunctionSet:
     """The visible tools. Names that the API does not take are written in ASCII."""
     offered: list[Function] = []
     names: dict[str, Tool] = {}
@@ -60,7 +60,7 @@ def functions_of(tools: ToolSet) -> Functions:
         )
         if named.tool.visibility is Visibility.VISIBLE:
             offered.append(function)
-    return Functions(tuple(offered), names, _tokens(offered), every)
+    return FunctionSet(tuple(offered), names, _tokens(offered), every)
 
 
 def _tokens(functions: Iterable[Function]) -> int:

@@ -7,16 +7,16 @@ from anyio import Lock
 from loguru import logger
 
 from nekro_core.llm.model import ImagePart
-from nekro_core.media.converter import Converter
+from nekro_core.media.converter import MediaConverter
 from nekro_core.media.errors import MediaError
 
 _KEPT = 16  # pictures remembered, a few hundred kB each
 
 
-class Pictures:
+class PromptPictures:
     """Has pictures made small and encoded afresh. The newest are remembered."""
 
-    def __init__(self, converter: Converter, *, longer_side: int) -> None:
+    def __init__(self, converter: MediaConverter, *, longer_side: int) -> None:
         self._converter = converter
         self._longer_side = longer_side
         self._kept: OrderedDict[str, ImagePart | None] = OrderedDict()

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from functools import lru_cache
 
-from nekro_core.agent.prompt.functions import Functions
-from nekro_core.agent.prompt.quoting import Quoted, Shown, Told, marked
+from nekro_core.agent.prompt.functions import FunctionSet
+from nekro_core.agent.prompt.quoting import PromptLines, QuotedText, Shown, marked
 from nekro_core.agent.prompt.transcript import UPLOADS, media_of, person, shortened, transcript
 from nekro_core.agent.settings import PromptSettings
-from nekro_core.agent.turn.native_calls import Answered
+from nekro_core.agent.turn.native_calls import CallAnswer
 from nekro_core.chat import Author, ChatKey, ChatKind, Record, Sender
 from nekro_core.llm.model import (
     ChatRequest,
@@ -48,7 +48,7 @@ _prefix_tokens = lru_cache(8)(estimate_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoneStep:
+class FinishedStep:
     """A step of the turn at hand, for the prompt of the next one.
 
     ``reply`` is the model's, up to where it was cut; ``report`` what became of it. ``calls`` are
@@ -59,11 +59,11 @@ class DoneStep:
     reply: str
     report: tuple[Shown, ...]
     through_seq: int
-    calls: tuple[Answered, ...] = ()
+    calls: tuple[CallAnswer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class PromptView:
     """What there is to show. ``records`` are oldest first and go on into the turn itself;
     ``unanswered`` are those that ``asker`` asks, ``waiting`` what others ask and have answered in
     turns of their own. ``run_ids`` are the turn's own runs, whose sends the reports tell.
@@ -74,24 +74,24 @@ class View:
     records: Sequence[Record]
     unanswered: Collection[int]
     run_ids: Collection[str]
-    steps: Sequence[DoneStep]
+    steps: Sequence[FinishedStep]
     own_accounts: Collection[str]
     now: float
     zone: tzinfo | None
     pictures: Mapping[str, ImagePart]
-    preface: Told | None = None
+    preface: PromptLines | None = None
     waiting: Collection[int] = ()
     asker: Sender = _NOBODY
 
 
 def build_prompt(
     system: str,
-    view: View,
+    view: PromptView,
     *,
     settings: PromptSettings,
     profile: ModelProfile,
     max_tokens: int,
-    functions: Functions | None = None,
+    functions: FunctionSet | None = None,
 ) -> ChatRequest:
     """The request for the next step, within the model's context."""
     room = profile.context_tokens - max_tokens - _prefix_tokens(system) - _MARGIN
@@ -113,7 +113,7 @@ def _newest(records: Sequence[Record]) -> int:
     return records[-1].seq if records else 0
 
 
-def _shown(view: View) -> list[Record]:
+def _shown(view: PromptView) -> list[Record]:
     """Records that a prompt may show: none that was recalled, no send that a report tells."""
     return [
         record
@@ -124,7 +124,7 @@ def _shown(view: View) -> list[Record]:
 
 
 def _opening(
-    past: Sequence[Record], view: View, settings: PromptSettings, room: int
+    past: Sequence[Record], view: PromptView, settings: PromptSettings, room: int
 ) -> PromptMessage:
     lines = _history(past, view, settings, room)
     now = datetime.fromtimestamp(view.now, view.zone)
@@ -143,7 +143,7 @@ def _opening(
     return PromptMessage("user", (TextPart("\n".join(text)), *_seen(past, view, settings)))
 
 
-def _is_shared(view: View) -> bool:
+def _is_shared(view: PromptView) -> bool:
     """Whether others take part: in a private chat it is plain who asks."""
     people = {record.sender.user_id for record in view.records if record.author is Author.PERSON}
     return view.chat_key.kind is not ChatKind.PRIVATE or len(people) > 1
@@ -158,7 +158,9 @@ def _place(chat_key: ChatKey) -> str:
     return f"[chat] {chat_key}, a channel"
 
 
-def _history(past: Sequence[Record], view: View, settings: PromptSettings, room: int) -> list[str]:
+def _history(
+    past: Sequence[Record], view: PromptView, settings: PromptSettings, room: int
+) -> list[str]:
     """The newest records that fit. What is to be answered is always among them, shorter if need
     be: one enormous message must not push the rest out."""
     wanted = list(past)
@@ -198,7 +200,7 @@ def _history(past: Sequence[Record], view: View, settings: PromptSettings, room:
     return [line for index, line in enumerate(lines) if index in keep]
 
 
-def _seen(past: Sequence[Record], view: View, settings: PromptSettings) -> list[Part]:
+def _seen(past: Sequence[Record], view: PromptView, settings: PromptSettings) -> list[Part]:
     """The newest pictures of the history, each named by its place in the box."""
     parts: list[Part] = []
     shown = 0
@@ -211,7 +213,7 @@ def _seen(past: Sequence[Record], view: View, settings: PromptSettings) -> list[
     return parts
 
 
-def _step_messages(view: View, settings: PromptSettings, room: int) -> list[PromptMessage]:
+def _step_messages(view: PromptView, settings: PromptSettings, room: int) -> list[PromptMessage]:
     """Each step's reply and its report with what arrived meanwhile; old ones make room."""
     messages: list[PromptMessage] = []
     ends = [step.through_seq for step in view.steps[1:]] + [_newest(view.records)]
@@ -230,12 +232,17 @@ def _step_messages(view: View, settings: PromptSettings, room: int) -> list[Prom
 
 
 def _shown_step(
-    step: DoneStep, arrived: Sequence[Record], view: View, settings: PromptSettings, *, short: bool
+    step: FinishedStep,
+    arrived: Sequence[Record],
+    view: PromptView,
+    settings: PromptSettings,
+    *,
+    short: bool,
 ) -> list[PromptMessage]:
     limit = _OLD_REPORT if short else settings.observation_chars
     report: list[Part] = []
     for part in step.report:
-        if isinstance(part, Told):
+        if isinstance(part, PromptLines):
             report.append(TextPart(part.text(limit)))
         elif not short:
             report.append(part)
@@ -255,7 +262,9 @@ def _shown_step(
     return [PromptMessage.of("assistant", reply), PromptMessage("user", tuple(report))]
 
 
-def _called(step: DoneStep, report: list[Part], *, limit: int, short: bool) -> list[PromptMessage]:
+def _called(
+    step: FinishedStep, report: list[Part], *, limit: int, short: bool
+) -> list[PromptMessage]:
     """A step of native calls: what was called, each call's answer, then what else there is. Answers
     are within their bound already; ``short`` makes old ones room."""
     calls = tuple(each.call for each in step.calls)
@@ -277,9 +286,9 @@ def _called(step: DoneStep, report: list[Part], *, limit: int, short: bool) -> l
     return messages
 
 
-def _with_words_marked(each: Answered, limit: int) -> list[Part]:
+def _with_words_marked(each: CallAnswer, limit: int) -> list[Part]:
     """The pictures and sounds of an answer, with what it says of them."""
-    head = Told((f"[result] of {each.call.name}, to see or hear:",))
+    head = PromptLines((f"[result] of {each.call.name}, to see or hear:",))
     return [
         TextPart(head.text(limit)),
         *(
@@ -289,12 +298,12 @@ def _with_words_marked(each: Answered, limit: int) -> list[Part]:
     ]
 
 
-def _answer(each: Answered) -> Told:
+def _answer(each: CallAnswer) -> PromptLines:
     """What a call is answered. Only that it failed are words of ours."""
     if not each.failed:
-        return Told((Quoted(each.text),))
+        return PromptLines((QuotedText(each.text),))
     head, _, rest = each.text.partition("\n")
-    return Told((head, Quoted(rest)) if rest else (head,))
+    return PromptLines((head, QuotedText(rest)) if rest else (head,))
 
 
 def _without_bulk(call: FunctionCall, limit: int) -> FunctionCall:

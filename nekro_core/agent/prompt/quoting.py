@@ -46,35 +46,35 @@ _WORDS = re.compile(r"[\w>+]")
 
 
 @dataclass(frozen=True, slots=True)
-class Quoted:
+class QuotedText:
     """What is not ours, as it came: any characters, any length."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PromptLines:
     """What the program tells: lines of its own (each one line, what is others' in it in JSON
     quotes) and what it quotes below them."""
 
-    lines: tuple[str | Quoted, ...]
+    lines: tuple[str | QuotedText, ...]
 
     def text(self, limit: int) -> str:
         """All of it in about ``limit`` characters. What is quoted is cut before it is marked, and
         shares the room that our own lines leave; of ours none is cut at its beginning."""
         lines = _fewer(self.lines, max(limit // _LEAST_LINE, 2))
         own = sorted(len(line) for line in lines if isinstance(line, str))
-        quoted = sorted(len(line.text) for line in lines if isinstance(line, Quoted))
+        quoted = sorted(len(line.text) for line in lines if isinstance(line, QuotedText))
         for_own = limit * 2 // 3 if quoted else limit
         most = _share(own, max(for_own, _LEAST_LINE * len(own)))
         share = _share(quoted, limit - sum(min(length, most) + 1 for length in own))
         return "\n".join(
-            marked(line.text, share) if isinstance(line, Quoted) else _one_line(line, most)
+            marked(line.text, share) if isinstance(line, QuotedText) else _one_line(line, most)
             for line in lines
         )
 
 
-Shown = Told | ImagePart | AudioPart
+Shown = PromptLines | ImagePart | AudioPart
 """What a step's report is made of."""
 
 
@@ -114,7 +114,7 @@ def _is_like_ours(line: str) -> bool:
     return bool(found) and not _WORDS.search(head) and _OURS.match(rest) is not None
 
 
-def _fewer(lines: Sequence[str | Quoted], most: int) -> list[str | Quoted]:
+def _fewer(lines: Sequence[str | QuotedText], most: int) -> list[str | QuotedText]:
     if len(lines) <= most:
         return [*lines]
     head = most * 2 // 3

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from nekro_core.agent.prompt.quoting import Told, unlike_ours
+from nekro_core.agent.prompt.quoting import PromptLines, unlike_ours
 from nekro_core.chat import Author, Mention, Record, Reply, Text, Voice, plain_text
 from nekro_core.llm.grammar import call_grammar
 from nekro_core.llm.model import ChatRequest, PromptMessage
@@ -46,11 +46,11 @@ _TASK = "You are a chat bot. Answer each message by calling Python functions:"
 
 
 @dataclass(frozen=True, slots=True)
-class PastStep:
+class SmallPromptStep:
     """A step of the turn at hand: the code that ran, and what the next step must know of it."""
 
     code: str
-    observation: Told
+    observation: PromptLines
 
 
 def small_prompt(
@@ -60,7 +60,7 @@ def small_prompt(
     persona: str = "",
     language: str = "",
     codes: Mapping[str, str] | None = None,
-    steps: Sequence[PastStep] = (),
+    steps: Sequence[SmallPromptStep] = (),
 ) -> ChatRequest:
     """The request that asks a small model for its next step. The same input, the same request.
 

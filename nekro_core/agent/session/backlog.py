@@ -3,14 +3,14 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from nekro_core.agent.session.trigger import Heard
+from nekro_core.agent.session.trigger import PendingMessage
 from nekro_core.chat import Record
 
 MOST_HEARD = 1000
 """Records kept in mind between turns; a flood beyond it is still in the store and the history."""
 
 
-def _make_room(heard: list[Heard]) -> None:
+def _make_room(heard: list[PendingMessage]) -> None:
     """Where there are too many, drop the oldest of whoever said most: a flood is one person's, and
     drops nobody else's question."""
     while len(heard) > MOST_HEARD:
@@ -24,9 +24,9 @@ class Backlog:
 
     def __init__(self, asks: Callable[[Record], bool]) -> None:
         self._asks = asks
-        self.fresh: list[Heard] = []
+        self.fresh: list[PendingMessage] = []
         """What no plugin has looked at."""
-        self.heard: list[Heard] = []
+        self.heard: list[PendingMessage] = []
         """The rest, oldest first."""
         self._taken_back: set[int] = set()
         """Since the chat was last at rest."""
@@ -34,19 +34,19 @@ class Backlog:
     def __bool__(self) -> bool:
         return bool(self.fresh or self.heard)
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: PendingMessage) -> None:
         """A record that came."""
         if heard.record.seq in self._taken_back:
             return
         self.fresh.append(heard)
         _make_room(self.fresh)
 
-    def take_fresh(self) -> list[Heard]:
+    def take_fresh(self) -> list[PendingMessage]:
         """What is to be looked at now."""
         fresh, self.fresh = self.fresh, []
         return fresh
 
-    def keep(self, heard: Heard) -> None:
+    def keep(self, heard: PendingMessage) -> None:
         """Plugins have nothing against it: it may want an answer."""
         if heard.record.seq in self._taken_back:
             return

@@ -12,24 +12,32 @@ import anyio
 from loguru import logger
 
 from nekro_core.agent.session.backlog import Backlog
-from nekro_core.agent.session.store_trouble import STORE_PAUSE_S, StoreTrouble, of_the_store
-from nekro_core.agent.session.trigger import TIMER_S, Answer, Heard, Silent, Wait, decide, reason
-from nekro_core.agent.session.turn_slots import Places
+from nekro_core.agent.session.store_trouble import STORE_PAUSE_S, StoreOutage, of_the_store
+from nekro_core.agent.session.trigger import (
+    TIMER_S,
+    PendingMessage,
+    StartTurn,
+    StaySilent,
+    WaitForMore,
+    decide,
+    reason,
+)
+from nekro_core.agent.session.turn_slots import TurnSlots
 from nekro_core.agent.turn.already_sent import was_answered
-from nekro_core.agent.turn.context import Task
+from nekro_core.agent.turn.context import TurnRequest
 from nekro_core.agent.turn.native_turn import NativeTurn
 from nekro_core.agent.turn.notices import say
 from nekro_core.agent.turn.ports import Ports
-from nekro_core.agent.turn.prepared_step import Ready, acts_natively, make_ready
-from nekro_core.agent.turn.recorder import CUT_OFF, TurnBook
+from nekro_core.agent.turn.prepared_step import PreparedTurn, acts_natively, make_ready
+from nekro_core.agent.turn.recorder import CUT_OFF, TurnRecorder
 from nekro_core.agent.turn.report import LEFT
 from nekro_core.agent.turn.turn import Turn
 from nekro_core.chat import Author, ChatKey, ChatKind, ChatMessage, Record
 from nekro_core.delivery.host import Working
 from nekro_core.plugins.authoring.signal import MsgSignal
-from nekro_core.policy import State
-from nekro_core.policy.cooldown import Damper, Rest
-from nekro_core.store import Turn as StoredTurn
+from nekro_core.policy import ChatState
+from nekro_core.policy.cooldown import Cooldown, CooldownState
+from nekro_core.store import TurnRow as StoredTurn
 
 _AS_IT_SHOULD = ("finished", "stopped", "recalled")
 """Why a turn ends where nothing is wrong."""
@@ -47,12 +55,14 @@ _SUSPECT_CUT_RUNS = 2
 class Session:
     """One chat. Everything but `hear`, `pass_over` and `stop` runs in the task of `live`."""
 
-    def __init__(self, chat_key: ChatKey, ports: Ports, places: Places, damper: Damper) -> None:
+    def __init__(
+        self, chat_key: ChatKey, ports: Ports, places: TurnSlots, damper: Cooldown
+    ) -> None:
         self.chat_key = chat_key
         self._ports = ports
         self._places = places
         self._damper = damper
-        self._store = StoreTrouble(chat_key)
+        self._store = StoreOutage(chat_key)
         self._backlog = Backlog(self._asks)
         self._forced: set[int] = set()
         self._hidden: set[int] = set()
@@ -63,7 +73,7 @@ class Session:
         self._turn_scope: anyio.CancelScope | None = None
         self._listening = False
         self._rested = anyio.Event()
-        self._ready: Ready | None = None
+        self._ready: PreparedTurn | None = None
         self._stopped_at: int | None = None
         self._answers = 0
         """The record that woke the running turn."""
@@ -97,7 +107,7 @@ class Session:
         """Take note of a record that arrived so long ago."""
         if record.author is Author.BOT or (record.author is Author.SYSTEM and not record.to_bot):
             return
-        self._backlog.hear(Heard(record, self._ports.clock() - age_s))
+        self._backlog.hear(PendingMessage(record, self._ports.clock() - age_s))
         self._news.set()
 
     def hear_stop(self, record: Record) -> None:
@@ -154,7 +164,7 @@ class Session:
                 await self._resume(turn)
                 continue
             manner = self._ports.manners.of(self.chat_key)
-            if manner.state is not State.ON:
+            if manner.state is not ChatState.ON:
                 self._backlog.heard.clear()  # It was switched off meanwhile.
             decision = decide(
                 self._backlog.heard,
@@ -165,11 +175,11 @@ class Session:
                 forced=self._forced,
             )
             match decision:
-                case Answer(record, why):
+                case StartTurn(record, why):
                     await self._answer(record, why)
-                case Wait(seconds, record):
+                case WaitForMore(seconds, record):
                     await self._wait(seconds, record)
-                case Silent():
+                case StaySilent():
                     self._forget()
                     with anyio.move_on_after(self._ports.settings.session_idle_s) as silence:
                         await self._news.wait()
@@ -215,10 +225,10 @@ class Session:
             return False
         sender = record.sender.user_id
         rest = self._damper.rest(self.chat_key, sender)
-        if rest is Rest.NO:
+        if rest is CooldownState.NO:
             return False
         self._passed.add(record.seq)
-        if rest is Rest.BEGINS:
+        if rest is CooldownState.BEGINS:
             seconds = self._ports.trigger.rest_s
             logger.warning(
                 "{}: {} woke so many turns that it may be a bot which answers us; it is answered "
@@ -275,7 +285,7 @@ class Session:
         """One turn, for all that this person asked so far."""
         through = max(heard.record.seq for heard in self._backlog.heard)
 
-        def begin() -> TurnBook:
+        def begin() -> TurnRecorder:
             logger.info("{}: a turn for record {} ({})", self.chat_key, record.seq, why)
             self._damper.note(self.chat_key, record.sender.user_id)
             begun = partial(
@@ -285,7 +295,7 @@ class Session:
                 through_seq=through,
                 user_id=record.sender.user_id,
             )
-            book = TurnBook(self._ports.store, self.chat_key, begun, through_seq=through)
+            book = TurnRecorder(self._ports.store, self.chat_key, begun, through_seq=through)
             book.begin_soon()
             return book
 
@@ -299,10 +309,10 @@ class Session:
             oldest = self._ports.clock() - self._ports.trigger.recover_age_s
             self._backlog.heard = [heard for heard in self._backlog.heard if heard.at > oldest]
 
-    def _task_for(self, record: Record, *, resumed: bool = False) -> Task:
+    def _task_for(self, record: Record, *, resumed: bool = False) -> TurnRequest:
         """An answer to this record, and to all that the same person asked since."""
         asker = record.sender.user_id
-        return Task(
+        return TurnRequest(
             chat_key=self.chat_key,
             asks=record,
             is_unanswered=lambda other: (
@@ -333,14 +343,14 @@ class Session:
         if self._ports.wall() - stored.started > self._ports.trigger.recover_age_s:
             await store.turns.end(stored.turn_id, stop="too_old", waiting_seq=waiting)
             return
-        if self._ports.manners.of(self.chat_key).state is not State.ON:
+        if self._ports.manners.of(self.chat_key).state is not ChatState.ON:
             await store.turns.end(stored.turn_id, stop="switched_off", waiting_seq=waiting)
             return
 
-        def begin() -> TurnBook:
+        def begin() -> TurnRecorder:
             logger.info("{}: turn {} is taken up again", self.chat_key, stored.turn_id)
             begun = partial(store.turns.resume, stored.turn_id)
-            return TurnBook(store, self.chat_key, begun, through_seq=stored.through_seq)
+            return TurnRecorder(store, self.chat_key, begun, through_seq=stored.through_seq)
 
         task = self._task_for(record, resumed=True)
         if not await self._take_turn(task, begin, alone=cut >= _SUSPECT_CUT_RUNS):
@@ -361,9 +371,9 @@ class Session:
 
     async def _take_turn(
         self,
-        task: Task,
-        begin: Callable[[], TurnBook],
-        ready: Ready | None = None,
+        task: TurnRequest,
+        begin: Callable[[], TurnRecorder],
+        ready: PreparedTurn | None = None,
         *,
         alone: bool = False,
     ) -> bool:
@@ -392,14 +402,14 @@ class Session:
 
     async def _run_turn(
         self,
-        task: Task,
-        begin: Callable[[], TurnBook],
-        ready: Ready | None,
+        task: TurnRequest,
+        begin: Callable[[], TurnRecorder],
+        ready: PreparedTurn | None,
         scope: anyio.CancelScope,
         *,
         alone: bool,
-    ) -> tuple[TurnBook | None, str]:
-        book: TurnBook | None = None
+    ) -> tuple[TurnRecorder | None, str]:
+        book: TurnRecorder | None = None
         stop = "stopped"
         try:
             with scope:
@@ -423,11 +433,11 @@ class Session:
         return book, stop
 
     @staticmethod
-    async def _was_heard(book: TurnBook) -> bool:
+    async def _was_heard(book: TurnRecorder) -> bool:
         """Whether people have got something of the turn."""
         return await book.is_begun() and any(row.state.left for row in await book.sent())
 
-    async def _close_turn(self, task: Task, book: TurnBook, stop: str) -> None:
+    async def _close_turn(self, task: TurnRequest, book: TurnRecorder, stop: str) -> None:
         asker, through = task.asks.sender.user_id, max(book.through_seq, task.asks.seq)
         only_asked = stop == "recalled" and not await self._was_heard(book)
         if only_asked:  # `take_back` dropped it; the rest of what its person asked still waits.

@@ -8,18 +8,18 @@ from anyio.abc import TaskGroup
 from loguru import logger
 
 from nekro_core.agent.commands.builtin import own_commands
-from nekro_core.agent.erasure.erasure import Erasing
+from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.prompt.small_prompt import beginnings
 from nekro_core.agent.session.session import Session
-from nekro_core.agent.session.turn_slots import Places
+from nekro_core.agent.session.turn_slots import TurnSlots
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey, ChatKind, Record
 from nekro_core.delivery.host import Working
 from nekro_core.llm.model import ChatRequest, ModelError
 from nekro_core.plugins.tasks.interrupted import tell_of_cut_off
-from nekro_core.policy import State
-from nekro_core.policy.cooldown import Damper, Rest
-from nekro_core.store import StoreUnavailable, Unanswered
+from nekro_core.policy import ChatState
+from nekro_core.policy.cooldown import Cooldown, CooldownState
+from nekro_core.store import StoreUnavailable, UnansweredMessages
 
 _AFTER_FAULT_S = 1.0
 _PREPARED_S = 0.5
@@ -36,14 +36,14 @@ class Sessions:
     open in the store, and `recover` of the next process takes them up.
     """
 
-    def __init__(self, ports: Ports, erasing: Erasing | None = None) -> None:
+    def __init__(self, ports: Ports, erasing: PersonErasure | None = None) -> None:
         self._ports = ports
         self._erasing = erasing
         self._sessions: dict[ChatKey, Session] = {}
         settings = ports.settings
-        self._places = Places(settings.concurrent_turns, settings.longest_queue_s)
-        self._damper = Damper(ports.trigger, ports.clock)
-        self._commands = Damper(ports.trigger, ports.clock)
+        self._places = TurnSlots(settings.concurrent_turns, settings.longest_queue_s)
+        self._damper = Cooldown(ports.trigger, ports.clock)
+        self._commands = Cooldown(ports.trigger, ports.clock)
         self._tasks: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
@@ -81,7 +81,7 @@ class Sessions:
         dealt_with = await commands.restore()
         interrupted = await store.turns.interrupted()
         waiting = await store.turns.unanswered(since=now - self._ports.trigger.recover_age_s)
-        observed: list[Unanswered] = []
+        observed: list[UnansweredMessages] = []
         # No await until all was heard: a turn that ends must know what others wait for.
         for turn in interrupted:
             self._session(turn.chat_key).take_up(turn)
@@ -150,16 +150,16 @@ class Sessions:
 
     def _is_flood(self, record: Record) -> bool:
         """Whether it is a command of somebody who has run as many as a person hardly does, who may
-        be a bot that answers ours with it. Nothing is said to it; see `Damper`."""
+        be a bot that answers ours with it. Nothing is said to it; see `Cooldown`."""
         commands, key, user = self._ports.commands, record.chat_key, record.sender.user_id
         if not commands.is_command(record) or commands.trusts(record):
             return False
         rest = self._commands.rest(key, user)
-        if rest is Rest.NO:
+        if rest is CooldownState.NO:
             self._commands.note(key, user)
-        elif rest is Rest.BEGINS:
+        elif rest is CooldownState.BEGINS:
             logger.warning("{}: {} runs so many commands that none is run for a while", key, user)
-        return rest is not Rest.NO
+        return rest is not CooldownState.NO
 
     def _begin_hearing(self, record: Record, age_s: float = 0.0) -> None:
         """Give a record to its session. A voice in a group that nobody addressed to us is kept
@@ -188,7 +188,7 @@ class Sessions:
             person = self._erasing.person(record.chat_key, record.sender.user_id)
             if self._erasing.marks.covers(person.adapter, person.user_id, record.time):
                 return False
-        if self._ports.manners.of(record.chat_key).state is not State.OFF:
+        if self._ports.manners.of(record.chat_key).state is not ChatState.OFF:
             return True
         return self._ports.commands.is_command(record)
 

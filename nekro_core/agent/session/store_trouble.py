@@ -14,7 +14,7 @@ STORE_PAUSE_S = 1.0
 _Written = TypeVar("_Written")
 
 
-class StoreTrouble:
+class StoreOutage:
     """What one chat's session knows of it."""
 
     def __init__(self, chat_key: ChatKey) -> None:

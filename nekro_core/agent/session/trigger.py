@@ -21,7 +21,7 @@ _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\u
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class PendingMessage:
     """A record and when it reached us, on the clock that decisions are made by (seconds)."""
 
     record: Record
@@ -29,7 +29,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StartTurn:
     """Begin a turn. ``record`` is what woke it, ``why`` one word for the log."""
 
     record: Record
@@ -37,12 +37,12 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Silent:
+class StaySilent:
     """Nothing here asks for an answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class WaitForMore:
     """Somebody may still be typing: decide again in so many seconds. Nothing else heard, it will
     be an answer to ``record``."""
 
@@ -50,11 +50,11 @@ class Wait:
     record: Record
 
 
-Decision = Answer | Silent | Wait
+Decision = StartTurn | StaySilent | WaitForMore
 
 
 def decide(
-    heard: Sequence[Heard],
+    heard: Sequence[PendingMessage],
     *,
     now: float,
     wall: float,
@@ -64,9 +64,9 @@ def decide(
 ) -> Decision:
     """What to do about what was heard since the last turn, oldest first.
 
-    ``now`` is on the clock of `Heard.at`, ``wall`` in seconds since 1970. Only the person who asks
-    is waited for: in a busy group somebody else is always typing. ``forced`` are sequence numbers
-    of records that are answered whatever they are.
+    ``now`` is on the clock of `PendingMessage.at`, ``wall`` in seconds since 1970. Only the person
+    who asks is waited for: in a busy group somebody else is always typing. ``forced`` are sequence
+    numbers of records that are answered whatever they are.
     """
     for item in heard:
         why = reason(item.record, wall=wall, settings=settings, names=names)
@@ -78,8 +78,8 @@ def decide(
         last = max(other.at for other in heard if other.record.sender.user_id == asker)
         due = min(last + settings.debounce_s, item.at + settings.longest_wait_s)
         wait = due - now
-        return Wait(wait, item.record) if wait > TIMER_S else Answer(item.record, why)
-    return Silent()
+        return WaitForMore(wait, item.record) if wait > TIMER_S else StartTurn(item.record, why)
+    return StaySilent()
 
 
 def reason(record: Record, *, wall: float, settings: TriggerSettings, names: Sequence[str]) -> str:

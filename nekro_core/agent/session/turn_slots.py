@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, nullcontext
 import anyio
 
 
-class Places:
+class TurnSlots:
     """So many at once, and of those that were cut off again and again only one: where it is one of
     them that ends the process, the others have not begun and are not given up with it."""
 

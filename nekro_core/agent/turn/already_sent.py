@@ -20,7 +20,7 @@ from nekro_core.chat import (
     Voice,
     encode_segments,
 )
-from nekro_core.plugins.authoring.services import Outgoing
+from nekro_core.plugins.authoring.services import MessageSender
 from nekro_core.sandbox.box import StopReason
 from nekro_core.store import DeliveryRow
 
@@ -37,10 +37,10 @@ def was_answered(runs: Sequence[RunRecord], sent: Sequence[DeliveryRow]) -> bool
     return bool(left) and last.stop == SAID
 
 
-class OutgoingOnce:
+class DeduplicatingSender:
     """A way out that answers for what left before, once for each time that it left."""
 
-    def __init__(self, outgoing: Outgoing, rows: Sequence[DeliveryRow]) -> None:
+    def __init__(self, outgoing: MessageSender, rows: Sequence[DeliveryRow]) -> None:
         self._outgoing = outgoing
         self._left: list[tuple[str, tuple[Receipt, ...]]] = []
         for send in _sends([row for row in rows if row.state in LEFT]):

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import anyio
 from loguru import logger
 
-from nekro_core.agent.turn.boxes import ChatBoxes, KeptBox
+from nekro_core.agent.turn.boxes import ChatBox, ChatBoxes
 from nekro_core.chat import ChatKey, Media
 from nekro_core.sandbox.box import BackendUnavailable, Box, BoxFileError, BoxLost
 
 _LAST_WORDS_S = 5.0
 
 
-class BoxOnDemand:
+class LazyBox:
     """The files of a chat's box (`nekro_core.plugins.authoring.services.BoxFiles`), until `close`.
 
     A machine that can make no boxes, or a box that dies, is a `BoxFileError` of the call that
@@ -24,7 +24,7 @@ class BoxOnDemand:
         self._chat_key = chat_key
         self.media: Sequence[Media] = ()
         """Received files that are put where the prompt says that they are, once it is opened."""
-        self._kept: KeptBox | None = None
+        self._kept: ChatBox | None = None
         self._lock = anyio.Lock()
 
     async def read_file(self, path: str, *, limit: int) -> bytes:

@@ -12,26 +12,26 @@ from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import ChatKey, Media
 from nekro_core.sandbox.box import BackendUnavailable, Box, BoxFileError, BoxLost, SandboxError
 from nekro_core.sandbox.named import (
-    BoxInUse,
+    BoxLease,
     BoxSource,
-    Effect,
     Equip,
     FolderStorage,
-    KeeperLimits,
     NamedBoxes,
+    NamedBoxLimits,
+    UseEffect,
 )
 from nekro_core.sandbox.settings import SandboxSettings
-from nekro_core.sandbox.tools import SandboxPool, ToolResult, handle_tool_call
-from nekro_core.sandbox.tools.pool import Preview, ToolLimits
+from nekro_core.sandbox.tools import SandboxPool, SandboxToolResult, handle_tool_call
+from nekro_core.sandbox.tools.pool import PreviewOpener, SandboxToolLimits
 
 _MIB = 1024 * 1024
 _UPLOADED = 64 * _MIB  # bytes of uploads put into one box, a quarter of its disk
 
 
-class KeptBox:
+class ChatBox:
     """A chat's living box `default` and what we know of its contents."""
 
-    def __init__(self, used: BoxInUse) -> None:
+    def __init__(self, used: BoxLease) -> None:
         self.box: Box = used.box
         self.named = used.named
         self._uploads: set[str] = set()
@@ -84,7 +84,7 @@ class ChatBoxes:
         *,
         clock: Callable[[], float],
         sandbox: SandboxSettings | None = None,
-        preview: Preview | None = None,
+        preview: PreviewOpener | None = None,
         equip: Equip | None = None,
         crowded: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -92,7 +92,7 @@ class ChatBoxes:
         self.named = NamedBoxes(
             source,
             FolderStorage(folder, _folder_name, most_bytes=sandbox.total_stored_bytes),
-            KeeperLimits(
+            NamedBoxLimits(
                 default_image=sandbox.default_image,
                 sleep_after_s=settings.box_idle_s,
                 running=settings.warm_boxes,
@@ -106,8 +106,8 @@ class ChatBoxes:
         )
         self._source = source
         self._preview = preview
-        self._limits = ToolLimits(command_s=sandbox.command_seconds)
-        self._kept: dict[ChatKey, KeptBox] = {}
+        self._limits = SandboxToolLimits(command_s=sandbox.command_seconds)
+        self._kept: dict[ChatKey, ChatBox] = {}
 
     @property
     def unavailable(self) -> str:
@@ -119,7 +119,7 @@ class ChatBoxes:
         """How many boxes run."""
         return len(self.named.running)
 
-    async def open(self, chat_key: ChatKey) -> KeptBox:
+    async def open(self, chat_key: ChatKey) -> ChatBox:
         """The chat's living box `default`, with its saved files. It does not sleep until it is
         given back with `close`. Raises `BackendUnavailable` and `BoxLost`."""
         try:
@@ -130,13 +130,13 @@ class ChatBoxes:
             raise BackendUnavailable(str(error)) from error
         kept = self._kept.get(chat_key)
         if kept is None or kept.box is not used.box:
-            kept = self._kept[chat_key] = KeptBox(used)
+            kept = self._kept[chat_key] = ChatBox(used)
         return kept
 
-    async def close(self, chat_key: ChatKey, kept: KeptBox, *, changed: bool) -> None:
+    async def close(self, chat_key: ChatKey, kept: ChatBox, *, changed: bool) -> None:
         """The turn is over. ``changed`` says that code ran, so that files may be new: those of all
         the chat's boxes are saved."""
-        kept.named.give_back(Effect.FILES if changed else Effect.NOTHING)
+        kept.named.give_back(UseEffect.FILES if changed else UseEffect.NOTHING)
         if not kept.box.alive:
             await kept.named.note_loss()
         if changed:
@@ -148,7 +148,9 @@ class ChatBoxes:
         owned = self.named.of(str(chat_key))
         return SandboxPool(owned, preview=self._preview, limits=self._limits)
 
-    async def call(self, chat_key: ChatKey, tool: str, given: Mapping[str, Any]) -> ToolResult:
+    async def call(
+        self, chat_key: ChatKey, tool: str, given: Mapping[str, Any]
+    ) -> SandboxToolResult:
         """One of the eight tools on the chat's own boxes; see `handle_tool_call`."""
         return await handle_tool_call(self.pool(chat_key), tool, given)
 

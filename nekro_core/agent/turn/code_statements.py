@@ -59,7 +59,7 @@ _LINE_START = re.compile(r"[ \t\f]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class CodeStatement:
     """Whole top-level statements of one logical line, or one compound statement.
 
     ``line`` is the number of the first line of ``source`` in the reply, counted from 1.
@@ -109,7 +109,7 @@ class StatementScanner:
         self._first_word = self._last = ""
         self._compound = self._decorated = False
 
-    def line(self, text: str, number: int) -> tuple[list[Statement], int | None]:
+    def line(self, text: str, number: int) -> tuple[list[CodeStatement], int | None]:
         """Take one whole line.
 
         Returns the statements that it decides, and where in it a run of three or more backticks
@@ -134,7 +134,7 @@ class StatementScanner:
             done += self.flush()
         return done, None
 
-    def peek(self, text: str) -> list[Statement]:
+    def peek(self, text: str) -> list[CodeStatement]:
         """Look at the beginning of a line that may not have ended: it can decide what is pending.
 
         A compound statement is over when the next token in column 0 cannot be a keyword that
@@ -154,10 +154,10 @@ class StatementScanner:
                 return []
         return self.flush()
 
-    def flush(self) -> list[Statement]:
+    def flush(self) -> list[CodeStatement]:
         """The block is over, or cannot go on: hand over what is pending, whole or not."""
         source = "".join(self._lines[: self._used])
-        statements = [Statement(source, self._first_line)] if self._used else []
+        statements = [CodeStatement(source, self._first_line)] if self._used else []
         self._reset()
         return statements
 

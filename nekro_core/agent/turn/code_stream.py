@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from nekro_core.agent.turn.code_statements import Statement, StatementScanner
+from nekro_core.agent.turn.code_statements import CodeStatement, StatementScanner
 
 _CODE_NAMES = frozenset(("", "python", "py", "python3"))
 _OPENING = re.compile(r"(?P<indent>[ \t]*)(?P<fence>`{3,})[ \t]*(?P<info>[^`\n]*)\n\Z")
@@ -30,7 +30,7 @@ class Prose:
     line: int
 
 
-Event = Prose | Statement
+Event = Prose | CodeStatement
 
 
 class _Mode(Enum):

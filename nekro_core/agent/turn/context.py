@@ -5,20 +5,25 @@ from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from nekro_core.agent.prompt.discovery import found_text, more_functions_text, more_text
-from nekro_core.agent.prompt.functions import Functions
-from nekro_core.agent.prompt.prompt import DoneStep, View, build_prompt
-from nekro_core.agent.prompt.quoting import Shown, Told
-from nekro_core.agent.prompt.small_prompt import PastStep, small_prompt, small_tools, with_found
+from nekro_core.agent.prompt.functions import FunctionSet
+from nekro_core.agent.prompt.prompt import FinishedStep, PromptView, build_prompt
+from nekro_core.agent.prompt.quoting import PromptLines, Shown
+from nekro_core.agent.prompt.small_prompt import (
+    SmallPromptStep,
+    small_prompt,
+    small_tools,
+    with_found,
+)
 from nekro_core.agent.prompt.system_prompt import native_system_text, system_text
 from nekro_core.agent.prompt.transcript import media_of
-from nekro_core.agent.turn.native_calls import Answered
+from nekro_core.agent.turn.native_calls import CallAnswer
 from nekro_core.agent.turn.ports import Ports
-from nekro_core.agent.turn.reply import Reply
+from nekro_core.agent.turn.reply import ModelReply
 from nekro_core.agent.turn.run_calls import tools_text
 from nekro_core.chat import Author, ChatKey, Image, Media, Record
 from nekro_core.llm.model import ChatRequest, ImagePart
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.store import Turn
+from nekro_core.store import TurnRow
 from nekro_core.tools.names import NamedTool, ToolSet
 
 _CODES = 6
@@ -30,7 +35,7 @@ def _nobody(_: Sequence[Record]) -> frozenset[int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class TurnRequest:
     """Why a turn is there. ``asks`` is the record that woke it; whoever wrote it is who the turn
     answers, with their rights. ``is_unanswered`` tells of any record whether it is theirs and waits
     for an answer, ``waiting`` which of these records other people ask, who get the next turns.
@@ -45,21 +50,21 @@ class Task:
     resumed: bool = False
 
 
-class Knowledge:
+class TurnContext:
     """The chat's records, the steps that were taken, and the turn's own runs."""
 
-    def __init__(self, ports: Ports, task: Task) -> None:
+    def __init__(self, ports: Ports, task: TurnRequest) -> None:
         self._ports = ports
         self._task = task
         self._began = ports.wall()
         self._zone = ZoneInfo(ports.settings.timezone) if ports.settings.timezone else None
-        self._steps: list[DoneStep] = []
-        self._codes: list[PastStep] = []
+        self._steps: list[FinishedStep] = []
+        self._codes: list[SmallPromptStep] = []
         self.records: list[Record] = []
         self.through_seq = 0
         """The newest record that was looked at."""
         self.runs: set[str] = set()
-        self.preface: Told | None = None
+        self.preface: PromptLines | None = None
         self._found: tuple[NamedTool, ...] | None = None
 
     @property
@@ -89,22 +94,26 @@ class Knowledge:
         hearing = self._ports.hearing
         return hearing is not None and self._task.is_unanswered(record) and hearing.begin(record)
 
-    def remember(self, reply: Reply, parts: tuple[Shown, ...]) -> None:
+    def remember(self, reply: ModelReply, parts: tuple[Shown, ...]) -> None:
         """Keep a step for the prompt of the next one."""
-        self._steps.append(DoneStep(reply=reply.kept, report=parts, through_seq=self.through_seq))
-        told = Told(tuple(line for each in parts if isinstance(each, Told) for line in each.lines))
-        self._codes.append(PastStep(code=reply.code.strip() or reply.kept, observation=told))
+        self._steps.append(
+            FinishedStep(reply=reply.kept, report=parts, through_seq=self.through_seq)
+        )
+        told = PromptLines(
+            tuple(line for each in parts if isinstance(each, PromptLines) for line in each.lines)
+        )
+        self._codes.append(SmallPromptStep(code=reply.code.strip() or reply.kept, observation=told))
 
     def remember_calls(
-        self, prose: str, calls: tuple[Answered, ...], parts: tuple[Shown, ...]
+        self, prose: str, calls: tuple[CallAnswer, ...], parts: tuple[Shown, ...]
     ) -> None:
         """Keep a step of a model that calls functions natively."""
         self._steps.append(
-            DoneStep(reply=prose, report=parts, through_seq=self.through_seq, calls=calls)
+            FinishedStep(reply=prose, report=parts, through_seq=self.through_seq, calls=calls)
         )
 
     async def prompt(
-        self, tools: ToolSet, ctx: AgentCtx, functions: Functions | None = None
+        self, tools: ToolSet, ctx: AgentCtx, functions: FunctionSet | None = None
     ) -> tuple[ChatRequest, bool]:
         """The request, and whether its reply is code without a fence. With ``functions`` the model
         calls them natively."""
@@ -128,7 +137,7 @@ class Knowledge:
         asleep = discovery.asleep(chat_key, tools)
         injections = await self._ports.plugins.prompt_injections(ctx, asleep)
         notes = "\n\n".join(f"[{each.plugin}]\n{each.text}" for each in injections)
-        view = View(
+        view = PromptView(
             chat_key=self._task.chat_key,
             records=self.records,
             unanswered={r.seq for r in self.records if self._task.is_unanswered(r)},
@@ -160,7 +169,7 @@ class Knowledge:
         )
         return request, False
 
-    def _up_to_what_is_asked(self, turns: Mapping[str, Turn]) -> list[Record]:
+    def _up_to_what_is_asked(self, turns: Mapping[str, TurnRow]) -> list[Record]:
         """A small model answers the last lines that it sees, so those have to be the questions of
         who asks. Of the past, each answer stands behind what it answers: people ask at once, and
         are answered one after another."""
@@ -177,12 +186,12 @@ class Knowledge:
             past.append(record)
         return [*past, *asked]
 
-    async def _past_runs(self) -> tuple[dict[str, str], dict[str, Turn]]:
+    async def _past_runs(self) -> tuple[dict[str, str], dict[str, TurnRow]]:
         """Code behind the bot's latest answers, by run, and the turns that they were given in."""
         runs = [r.run_id for r in self.records if r.author is Author.BOT and r.run_id]
         newest = [each for each in dict.fromkeys(reversed(runs)) if each not in self.runs]
         codes: dict[str, str] = {}
-        turns: dict[str, Turn] = {}
+        turns: dict[str, TurnRow] = {}
         for run_id in newest[:_CODES]:
             if run := await self._ports.store.runs.get(run_id):
                 codes[run_id] = run.code.strip()
@@ -206,7 +215,9 @@ class Knowledge:
         return found
 
 
-def _asked_last(records: Sequence[Record], turns: Mapping[str, Turn], run_id: str) -> list[Record]:
+def _asked_last(
+    records: Sequence[Record], turns: Mapping[str, TurnRow], run_id: str
+) -> list[Record]:
     """The same records, those at the end that this run answers."""
     turn = turns.get(run_id)
     if turn is None:

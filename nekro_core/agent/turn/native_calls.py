@@ -10,20 +10,20 @@ from loguru import logger
 
 from nekro_core.agent.prompt.transcript import shortened, visible
 from nekro_core.agent.turn.plain_text import value_text
-from nekro_core.agent.turn.run_calls import RunCalls, SendsOfCall, model_part
+from nekro_core.agent.turn.run_calls import CallSender, RunCalls, model_part
 from nekro_core.agent.turn.send_order import SendOrder
 from nekro_core.llm.model import FunctionCall, Part, TextPart
-from nekro_core.plugins.authoring.services import BoxFiles, Outgoing
+from nekro_core.plugins.authoring.services import BoxFiles, MessageSender
 from nekro_core.sandbox.box import SandboxError
 from nekro_core.tools.media import indexed_text, shown_media
 from nekro_core.tools.outcome import (
-    Failed,
+    BehaviorReturn,
     Observation,
     Outcome,
-    Recorded,
-    Returned,
-    ReturnedMedia,
     RichObservation,
+    ToolCallFailed,
+    ToolReturn,
+    ToolReturnMedia,
 )
 
 RESULTS = "/home/user/results"
@@ -42,7 +42,7 @@ _KINDS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class CallAnswer:
     """A call and what the model is told of it. ``media`` are pictures and sounds, which no answer
     to a call can hold: they follow in a message of their own."""
 
@@ -72,10 +72,10 @@ class NativeCalls:
         self._at_once = at_once
         self._result_chars = result_chars
 
-    async def carry_out(self, made: Sequence[FunctionCall]) -> list[Answered]:
+    async def carry_out(self, made: Sequence[FunctionCall]) -> list[CallAnswer]:
         """Each call's answer, in the order of the calls. Cancelled, it ends the handlers that run,
         and all calls are among `RunCalls.made` all the same."""
-        answers: dict[int, Answered] = {}
+        answers: dict[int, CallAnswer] = {}
         begun: set[int] = set()
         order = SendOrder(self._calls.ctx.services.outgoing, len(made))
         slots = anyio.CapacityLimiter(self._at_once)
@@ -98,39 +98,41 @@ class NativeCalls:
                     self._calls.not_made(position, call.name, call.arguments, NOT_BEGUN)
         return [answers[position] for position in range(len(made))]
 
-    async def _answer(self, position: int, call: FunctionCall, outgoing: Outgoing) -> Answered:
+    async def _answer(
+        self, position: int, call: FunctionCall, outgoing: MessageSender
+    ) -> CallAnswer:
         if call.problem:
             written = {"arguments": call.written}
             self._calls.not_made(position, call.name, written, call.problem)
             return _error(call, f"this call was not carried out: {call.problem}")
-        name, sends = self._name_of(call.name), SendsOfCall(outgoing)
+        name, sends = self._name_of(call.name), CallSender(outgoing)
         ctx = replace(self._calls.ctx, services=replace(self._calls.ctx.services, outgoing=sends))
         outcome = await self._calls.outcome(name, (), dict(call.arguments), ctx, position)
         answered = await self._told(position, call, outcome)
         return replace(answered, ends=_ends(outcome, sent=sends.left))
 
-    async def _told(self, position: int, call: FunctionCall, outcome: Outcome) -> Answered:
+    async def _told(self, position: int, call: FunctionCall, outcome: Outcome) -> CallAnswer:
         media: tuple[Part, ...] = ()
         match outcome:
-            case Returned(bytes() | bytearray() as data):
+            case ToolReturn(bytes() | bytearray() as data):
                 return await self._kept_bytes(position, call, bytes(data))
-            case Returned(value, told, _):
+            case ToolReturn(value, told, _):
                 text = told or value_text(value)
-            case ReturnedMedia(words, shown):
+            case ToolReturnMedia(words, shown):
                 text = indexed_text(words, shown, call.call_id)
                 media = tuple(map(model_part, shown_media(shown, call.call_id)))
-            case Recorded(text) | Observation(text):
+            case BehaviorReturn(text) | Observation(text):
                 pass
             case RichObservation(contents):
                 parts = [model_part(each) for each in contents]
                 text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
                 media = tuple(part for part in parts if not isinstance(part, TextPart))
                 text = text or "(see below)"
-            case Failed(message):
+            case ToolCallFailed(message):
                 return _error(call, message)
             case _:
                 assert_never(outcome)
-        return Answered(call=call, text=await self._bounded(position, text), media=media)
+        return CallAnswer(call=call, text=await self._bounded(position, text), media=media)
 
     async def _bounded(self, position: int, text: str) -> str:
         """At most about ``result_chars``: beginning and end, and where the box has all of it."""
@@ -142,12 +144,12 @@ class NativeCalls:
         mark = f"\n[... {len(text) - self._result_chars} characters left out; {where} ...]\n"
         return shortened(visible(shortened(text, self._result_chars, mark)), self._result_chars * 2)
 
-    async def _kept_bytes(self, position: int, call: FunctionCall, data: bytes) -> Answered:
+    async def _kept_bytes(self, position: int, call: FunctionCall, data: bytes) -> CallAnswer:
         kind = next((kind for head, kind in _KINDS if head.match(data)), "bin")
         path = await self._keep(f"{self._stem(position)}.{kind}", data)
         if not path:
             return _error(call, f"the result of {len(data)} bytes could not be kept in the box")
-        return Answered(call=call, text=f"{len(data)} bytes, kept in {path}")
+        return CallAnswer(call=call, text=f"{len(data)} bytes, kept in {path}")
 
     def _stem(self, position: int) -> str:
         return f"{self._calls.ctx.run_id[:8]}-{position + 1}"
@@ -169,13 +171,13 @@ class NativeCalls:
 def _ends(outcome: Outcome, *, sent: bool) -> bool:
     """Whether nothing of it needs to be read, so that the model need not be asked again."""
     match outcome:
-        case Recorded():
+        case BehaviorReturn():
             return True
-        case Returned(value, text, ends):
+        case ToolReturn(value, text, ends):
             plain = value is None or value is True or str(value).strip().lower() in _ACKNOWLEDGED
             return ends or (sent and plain and not text)
     return False
 
 
-def _error(call: FunctionCall, message: str) -> Answered:
-    return Answered(call=call, text=f"[error] {visible(message)}", failed=True)
+def _error(call: FunctionCall, message: str) -> CallAnswer:
+    return CallAnswer(call=call, text=f"[error] {visible(message)}", failed=True)

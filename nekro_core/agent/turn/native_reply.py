@@ -8,11 +8,11 @@ from nekro_core.agent.turn.reply import End
 from nekro_core.llm.model import (
     ChatModel,
     ChatRequest,
-    Finished,
     FunctionCall,
     ModelError,
+    ReplyFinished,
+    RequestUsage,
     TextDelta,
-    Usage,
 )
 from nekro_core.llm.tokens import estimate_usage
 
@@ -26,7 +26,7 @@ class NativeReply:
     prose: str
     calls: tuple[FunctionCall, ...]
     end: End
-    usage: Usage
+    usage: RequestUsage
     model_error: ModelError | None = None
 
 
@@ -38,14 +38,14 @@ class NativeReader:
         self._max_chars = max_chars
         self._chunks: list[str] = []
         self._calls: list[FunctionCall] = []
-        self._usage: Usage | None = None
+        self._usage: RequestUsage | None = None
 
     @property
     def text(self) -> str:
         """The words that have arrived, and the calls as they are shown to people."""
         return "\n".join(filter(None, ["".join(self._chunks), calls_text(self._calls)]))
 
-    def usage(self, request: ChatRequest) -> Usage:
+    def usage(self, request: ChatRequest) -> RequestUsage:
         """What the provider counted, or an estimate of what has arrived."""
         return self._usage or estimate_usage(request, self.text)
 
@@ -63,9 +63,9 @@ class NativeReader:
                             length += len(text)
                         case FunctionCall():
                             self._calls.append(delta)
-                        case Usage():
+                        case RequestUsage():
                             self._usage = delta
-                        case Finished("length"):
+                        case ReplyFinished("length"):
                             end = "length"
                     if length > self._max_chars:
                         end = "length"

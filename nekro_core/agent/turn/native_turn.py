@@ -9,12 +9,12 @@ import anyio
 from loguru import logger
 
 from nekro_core.agent.prompt.transcript import shortened
-from nekro_core.agent.turn.context import Task
-from nekro_core.agent.turn.native_calls import Answered, NativeCalls
+from nekro_core.agent.turn.context import TurnRequest
+from nekro_core.agent.turn.native_calls import CallAnswer, NativeCalls
 from nekro_core.agent.turn.native_reply import NativeReader, NativeReply, calls_text
 from nekro_core.agent.turn.ports import Ports
-from nekro_core.agent.turn.prepared_step import Asking, Ready
-from nekro_core.agent.turn.recorder import SAID_BESIDE, TurnBook
+from nekro_core.agent.turn.prepared_step import PreparedStep, PreparedTurn
+from nekro_core.agent.turn.recorder import SAID_BESIDE, TurnRecorder
 from nekro_core.agent.turn.report import LEFT, native_empty_report, native_report
 from nekro_core.agent.turn.run_calls import RunCalls
 from nekro_core.agent.turn.turn import LAST_WORDS_S, Turn
@@ -29,7 +29,7 @@ class NativeTurn(Turn):
     """See `Turn`."""
 
     def __init__(
-        self, ports: Ports, task: Task, book: TurnBook, ready: Ready | None = None
+        self, ports: Ports, task: TurnRequest, book: TurnRecorder, ready: PreparedTurn | None = None
     ) -> None:
         super().__init__(ports, task, book, ready)
         self._called: list[str] = []
@@ -38,7 +38,7 @@ class NativeTurn(Turn):
     def _no_code_because(self) -> str:
         return ""  # there is none, and most calls want no file
 
-    async def _act(self, asking: Asking, calls: RunCalls) -> str:
+    async def _act(self, asking: PreparedStep, calls: RunCalls) -> str:
         reply = await self._read_reply(asking)
         if not reply.calls:
             return await self._after_prose(reply)
@@ -56,7 +56,7 @@ class NativeTurn(Turn):
             return "limit_repairs"
         return ""
 
-    async def _read_reply(self, asking: Asking) -> NativeReply:
+    async def _read_reply(self, asking: PreparedStep) -> NativeReply:
         """The model's reply, written down in any case."""
         request = asking.request
         reader = NativeReader(self._manner.model, max_chars=self._ports.settings.turn.reply_chars)
@@ -81,8 +81,8 @@ class NativeTurn(Turn):
         return reply
 
     async def _carry_out(
-        self, asking: Asking, reply: NativeReply, calls: RunCalls
-    ) -> list[Answered]:
+        self, asking: PreparedStep, reply: NativeReply, calls: RunCalls
+    ) -> list[CallAnswer]:
         """Every call of a reply. The run is closed in any case."""
         functions = asking.functions
         assert functions is not None, "a native turn's request offers functions"

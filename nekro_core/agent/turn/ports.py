@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from nekro_core.agent.prompt.discovery import Discovery
-from nekro_core.agent.prompt.pictures import Pictures
+from nekro_core.agent.prompt.discovery import ToolDiscovery
+from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.settings import AgentSettings, TriggerSettings
 from nekro_core.agent.turn.boxes import ChatBoxes
 from nekro_core.chat import ChatKey, ChatMessage
@@ -13,22 +13,22 @@ from nekro_core.chat.catalogue import Catalogue
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.inbound.journal import ChatJournal
-from nekro_core.delivery.inbound.voice_transcriber import Hearing
+from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.llm.model import ChatModel
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import BoxFiles
 from nekro_core.plugins.authoring.signal import MsgSignal
-from nekro_core.plugins.commands.desk import CommandDesk
+from nekro_core.plugins.commands.desk import CommandRouter
 from nekro_core.plugins.host.hooks import PromptInjection
-from nekro_core.policy.resolver import Manners
+from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.sandbox.box import RunLimits
 from nekro_core.store import Store
-from nekro_core.timers import Timers
+from nekro_core.timers import TimerService
 from nekro_core.tools.names import ToolSet
 
 
-class Plugins(Protocol):
+class TurnPlugins(Protocol):
     """What the plugins add to a turn (`nekro_core.plugins.PluginRegistry`)."""
 
     def tools_for(self, chat_key: ChatKey) -> ToolSet:
@@ -77,18 +77,18 @@ class Ports:
     outbox: Outbox
     activity: Broadcast
     model: ChatModel
-    plugins: Plugins
-    commands: CommandDesk
+    plugins: TurnPlugins
+    commands: CommandRouter
     boxes: ChatBoxes
     journal: ChatJournal
     catalogue: Catalogue
-    pictures: Pictures
+    pictures: PromptPictures
     settings: AgentSettings
     trigger: TriggerSettings
-    manners: Manners
+    manners: PolicyResolver
     run_limits: RunLimits
     clock: Callable[[], float]
     wall: Callable[[], float]
-    timers: Timers | None = None
-    discovery: Discovery = field(default_factory=Discovery)
-    hearing: Hearing | None = None
+    timers: TimerService | None = None
+    discovery: ToolDiscovery = field(default_factory=ToolDiscovery)
+    hearing: VoiceTranscriber | None = None

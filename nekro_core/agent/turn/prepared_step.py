@@ -3,19 +3,19 @@
 import uuid
 from dataclasses import dataclass, replace
 
-from nekro_core.agent.prompt.functions import Functions
-from nekro_core.agent.turn.box_on_demand import BoxOnDemand
-from nekro_core.agent.turn.context import Knowledge, Task
+from nekro_core.agent.prompt.functions import FunctionSet
+from nekro_core.agent.turn.box_on_demand import LazyBox
+from nekro_core.agent.turn.context import TurnContext, TurnRequest
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey
 from nekro_core.llm.model import ChatRequest
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.services import Outgoing
+from nekro_core.plugins.authoring.services import MessageSender
 from nekro_core.tools.names import ToolSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class PreparedStep:
     """A request with what its code will be given. ``functions`` are there where the model calls
     natively. ``offered`` are the tools that all chats of the
     adapter have, ``changes`` says how far the chat's history had come when it was read."""
@@ -27,7 +27,7 @@ class Asking:
     request: ChatRequest
     bare_code: bool
     changes: int
-    functions: Functions | None = None
+    functions: FunctionSet | None = None
 
     def holds(self, ports: Ports) -> bool:
         """Whether it would be made the same now."""
@@ -39,13 +39,13 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class PreparedTurn:
     """The beginning of a turn that has not begun."""
 
-    task: Task
-    known: Knowledge
-    files: BoxOnDemand
-    asking: Asking
+    task: TurnRequest
+    known: TurnContext
+    files: LazyBox
+    asking: PreparedStep
 
 
 def acts_natively(ports: Ports, chat_key: ChatKey) -> bool:
@@ -57,11 +57,11 @@ def acts_natively(ports: Ports, chat_key: ChatKey) -> bool:
 
 async def ask(
     ports: Ports,
-    task: Task,
-    known: Knowledge,
-    files: BoxOnDemand,
-    outgoing: Outgoing | None = None,
-) -> Asking:
+    task: TurnRequest,
+    known: TurnContext,
+    files: LazyBox,
+    outgoing: MessageSender | None = None,
+) -> PreparedStep:
     """Look at the chat and write the next request. Plugins that look at ``files`` open the chat's
     box; nothing else here does. Raises `StoreError`."""
     changes = ports.store.messages.changes(task.chat_key)
@@ -84,7 +84,7 @@ async def ask(
     files.media = known.media
     functions = ports.discovery.functions(task.chat_key, tools) if natively else None
     request, bare_code = await known.prompt(tools, ctx, functions)
-    return Asking(
+    return PreparedStep(
         run_id=run_id,
         offered=offered,
         tools=tools,
@@ -96,10 +96,10 @@ async def ask(
     )
 
 
-async def make_ready(ports: Ports, task: Task) -> Ready:
+async def make_ready(ports: Ports, task: TurnRequest) -> PreparedTurn:
     """Everything that a turn's first request needs. Raises as `ask`."""
-    known, files = Knowledge(ports, task), BoxOnDemand(ports.boxes, task.chat_key)
+    known, files = TurnContext(ports, task), LazyBox(ports.boxes, task.chat_key)
     try:
-        return Ready(task, known, files, await ask(ports, task, known, files))
+        return PreparedTurn(task, known, files, await ask(ports, task, known, files))
     finally:
         await files.close()

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from nekro_core.agent.turn.reply import Reply
+from nekro_core.agent.turn.reply import ModelReply
 from nekro_core.agent.turn.run_calls import RunCalls
 from nekro_core.chat import ChatKey
-from nekro_core.llm.model import Usage
-from nekro_core.store import DeliveryRow, Step, Store, StoreUnavailable, ToolCall, Turn
+from nekro_core.llm.model import RequestUsage
+from nekro_core.store import DeliveryRow, Step, Store, StoreUnavailable, ToolCall, TurnRow
 
 _ASKED_S = 0.01
 """By when a request has left."""
@@ -31,12 +31,12 @@ class StepCost:
 
     started: float
     seconds: float
-    usage: Usage
+    usage: RequestUsage
     model: str
     money: float = 0.0
 
 
-class TurnBook:
+class TurnRecorder:
     """The store's pages of one turn. ``begin`` writes that there is one: a moment after
     `begin_soon`, or when something else is written. Nothing runs before; a process that dies before
     leaves the question unanswered, which is found as well."""
@@ -45,14 +45,14 @@ class TurnBook:
         self,
         store: Store,
         chat_key: ChatKey,
-        begin: Callable[[], Awaitable[Turn]],
+        begin: Callable[[], Awaitable[TurnRow]],
         *,
         through_seq: int,
     ) -> None:
         self._store = store
         self._begin = begin
-        self._begun: Awaitable[Turn] | None = None
-        self._turn: Turn | None = None
+        self._begun: Awaitable[TurnRow] | None = None
+        self._turn: TurnRow | None = None
         self._refused: StoreUnavailable | None = None
         self._through = through_seq
         self._position = 0
@@ -63,7 +63,7 @@ class TurnBook:
         take the processor from the request."""
         asyncio.get_running_loop().call_later(_ASKED_S, self._begin_now)
 
-    def _begin_now(self) -> Awaitable[Turn]:
+    def _begin_now(self) -> Awaitable[TurnRow]:
         if self._begun is None:
             self._begun = self._begin()
         return self._begun
@@ -131,7 +131,7 @@ class TurnBook:
         await self._keep_rest(run_id, calls)
         await self._store.runs.end(run_id, output=output, stop=ANSWERED, seconds=seconds)
 
-    async def end_run(self, run_id: str, reply: Reply, calls: RunCalls) -> None:
+    async def end_run(self, run_id: str, reply: ModelReply, calls: RunCalls) -> None:
         """Code is over."""
         result = reply.result
         stop = result.stop.value if result else "box_lost"

@@ -7,16 +7,16 @@ from typing import Literal
 import anyio
 from anyio.abc import TaskGroup
 
-from nekro_core.agent.turn.code_statements import Statement
+from nekro_core.agent.turn.code_statements import CodeStatement
 from nekro_core.agent.turn.code_stream import CodeStream, Event, Prose
 from nekro_core.agent.turn.python_text import count_statements
 from nekro_core.llm.model import (
     ChatModel,
     ChatRequest,
-    Finished,
     ModelError,
+    ReplyFinished,
+    RequestUsage,
     TextDelta,
-    Usage,
 )
 from nekro_core.llm.tokens import estimate_usage
 from nekro_core.sandbox.box import Run, RunResult, SandboxError, StopReason
@@ -29,7 +29,7 @@ End = Literal["whole", "cut", "length", "broken"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class ModelReply:
     """What arrived of a reply, and what its code did.
 
     ``kept`` is what counts as said: all of it, or up to the end of the statement at which the run
@@ -42,8 +42,8 @@ class Reply:
     end: End
     prose: str
     code: str
-    statements: tuple[Statement, ...]
-    usage: Usage
+    statements: tuple[CodeStatement, ...]
+    usage: RequestUsage
     result: RunResult | None
     model_error: ModelError | None = None
     box_error: SandboxError | None = None
@@ -88,8 +88,8 @@ class ReplyReader:
         self._code = CodeStream(bare_code=bare_code)
         self._chunks: list[str] = []
         self._prose: list[str] = []
-        self._statements: list[Statement] = []
-        self._usage: Usage | None = None
+        self._statements: list[CodeStatement] = []
+        self._usage: RequestUsage | None = None
         self._end: End = "whole"
         self._run: Run | None = None
         self._run_decided: anyio.Event | None = None
@@ -102,11 +102,11 @@ class ReplyReader:
         """What has arrived."""
         return "".join(self._chunks)
 
-    def usage(self, request: ChatRequest) -> Usage:
+    def usage(self, request: ChatRequest) -> RequestUsage:
         """What the provider counted, or an estimate of what has arrived."""
         return self._usage or estimate_usage(request, self.text)
 
-    async def read(self, request: ChatRequest) -> Reply:
+    async def read(self, request: ChatRequest) -> ModelReply:
         """Ask, read, run. Raises `ModelError` only if nothing of the reply arrived; whatever else
         goes wrong is part of what is returned, since the reply was paid for."""
         result: RunResult | None = None
@@ -138,9 +138,9 @@ class ReplyReader:
                             if self._code.begun and self._stream_code:
                                 self._prepare(watchers)
                             await self._take(events, watchers)
-                        case Usage():
+                        case RequestUsage():
                             self._usage = delta
-                        case Finished("length"):
+                        case ReplyFinished("length"):
                             self._end = "length"
                     if length > self._max_chars or self._box_error is not None:
                         self._end = "length"
@@ -175,7 +175,7 @@ class ReplyReader:
         if self._run is not None:
             await self._watch(self._run)
 
-    async def _execute(self, statement: Statement, watchers: TaskGroup) -> None:
+    async def _execute(self, statement: CodeStatement, watchers: TaskGroup) -> None:
         await self._prepare(watchers).wait()
         if self._run is None or self._box_error is not None:
             return
@@ -211,11 +211,11 @@ class ReplyReader:
             return None
         return await self._run.finish()
 
-    def _reply(self, request: ChatRequest, result: RunResult | None) -> Reply:
+    def _reply(self, request: ChatRequest, result: RunResult | None) -> ModelReply:
         text = self.text
         stopped = result is not None and result.stop is not StopReason.FINISHED
         kept = self._kept(text, result.statements) if result is not None and stopped else text
-        return Reply(
+        return ModelReply(
             kept=kept,
             tail=text[len(kept) :],
             end=self._end,
@@ -230,7 +230,7 @@ class ReplyReader:
 
     def _kept(self, text: str, ran: int) -> str:
         """Up to the end of the statement that was the last to begin."""
-        last: Statement | None = None
+        last: CodeStatement | None = None
         for last in self._statements:
             ran -= count_statements(last.source)
             if ran < 0:

@@ -1,16 +1,16 @@
 """What became of a step, told to the model before its next one.
 
 Output, tracebacks and results may hold anything that somebody in the chat or on the net wrote, so
-it stands behind ``>`` like those of the history: `Quoted`, which is marked when it is shown.
+it stands behind ``>`` like those of the history: `QuotedText`, which is marked when it is shown.
 """
 
 from collections.abc import Sequence
 
-from nekro_core.agent.prompt.quoting import Quoted, Shown, Told
+from nekro_core.agent.prompt.quoting import PromptLines, QuotedText, Shown
 from nekro_core.agent.prompt.transcript import quoted, shortened
 from nekro_core.agent.turn.native_reply import NativeReply
 from nekro_core.agent.turn.recorder import CUT_OFF, SAID
-from nekro_core.agent.turn.reply import End, Reply
+from nekro_core.agent.turn.reply import End, ModelReply
 from nekro_core.agent.turn.run_calls import RunCalls
 from nekro_core.chat import DeliveryState, RunRecord, plain_text
 from nekro_core.llm.model import TextPart
@@ -49,7 +49,7 @@ _ENDS = {
 
 
 def report(
-    reply: Reply,
+    reply: ModelReply,
     calls: RunCalls,
     sent: Sequence[DeliveryRow],
     *,
@@ -58,16 +58,16 @@ def report(
 ) -> tuple[Shown, ...]:
     """All that the next step needs to know of this one. ``again`` says that its output is that of
     the step before, ``nothing`` that nobody heard or saw anything of it."""
-    lines: list[str | Quoted] = []
+    lines: list[str | QuotedText] = []
     if reply.result is not None:
         if reply.result.stop in _STOPS:
             lines.append(f"[error] {_STOPS[reply.result.stop]}")
-            lines.append(Quoted(reply.result.error))
+            lines.append(QuotedText(reply.result.error))
         if reply.result.stop in _STOPS and not reply.result.globals_kept:
             lines.append(_VARIABLES_GONE)
         if reply.result.output.strip():
             cut = " (its end is missing: too much)" if reply.result.output_truncated else ""
-            lines += [f"[output] printed by your code{cut}:", Quoted(reply.result.output)]
+            lines += [f"[output] printed by your code{cut}:", QuotedText(reply.result.output)]
     if again:
         lines.append("[note] That is what you were shown before. Once more, and your turn ends.")
     if nothing:
@@ -80,18 +80,18 @@ def report(
     lines += _ended(reply)
     lines += sent_lines(sent)
     if calls.unread and not _printed(reply):
-        lines += [f"[result] of {SEARCH}:", Quoted(calls.unread)]
+        lines += [f"[result] of {SEARCH}:", QuotedText(calls.unread)]
     parts: list[Shown] = []
     for name, observed in calls.observed:
         lines.append(f"[result] of {name}:")
         for part in observed:
             if isinstance(part, TextPart):
-                lines.append(Quoted(part.text))
+                lines.append(QuotedText(part.text))
             else:
-                parts += [Told(tuple(lines)), part]
+                parts += [PromptLines(tuple(lines)), part]
                 lines = []
     lines.append("[task] Go on, if there is more to do; else reply with the code `pass`.")
-    return (*parts, Told(tuple(lines)))
+    return (*parts, PromptLines(tuple(lines)))
 
 
 def native_report(reply: NativeReply, sent: Sequence[DeliveryRow]) -> tuple[Shown, ...]:
@@ -99,7 +99,7 @@ def native_report(reply: NativeReply, sent: Sequence[DeliveryRow]) -> tuple[Show
     Nothing where there is nothing to tell."""
     lines = list(_ENDS.get(reply.end, ()))
     lines += sent_lines(sent)
-    return (Told(tuple(lines)),) if lines else ()
+    return (PromptLines(tuple(lines)),) if lines else ()
 
 
 _NOTHING: dict[End, str] = {
@@ -113,13 +113,13 @@ def empty_report(end: End) -> tuple[Shown, ...]:
     """For a reply in which there was nothing of use, by how it ended."""
     empty = "[error] Your reply was empty. Reply with a block fenced as ```python; to stay silent, "
     empty += "with `pass` in it."
-    return (Told((_NOTHING.get(end, empty),)),)
+    return (PromptLines((_NOTHING.get(end, empty),)),)
 
 
 def native_empty_report(end: End) -> tuple[Shown, ...]:
     """The same, for a model that calls functions natively."""
     empty = "[error] Your reply was empty, and nobody has got an answer yet."
-    return (Told((_NOTHING.get(end, empty),)),)
+    return (PromptLines((_NOTHING.get(end, empty),)),)
 
 
 def sent_lines(rows: Sequence[DeliveryRow]) -> list[str]:
@@ -135,34 +135,34 @@ def sent_lines(rows: Sequence[DeliveryRow]) -> list[str]:
     return lines
 
 
-def done_lines(runs: Sequence[tuple[RunRecord, Sequence[ToolCall]]]) -> list[str | Quoted]:
+def done_lines(runs: Sequence[tuple[RunRecord, Sequence[ToolCall]]]) -> list[str | QuotedText]:
     """What a turn had done before a restart, run by run: the code as far as it is known, what it
     called, printed and ran into."""
-    lines: list[str | Quoted] = []
+    lines: list[str | QuotedText] = []
     for run, calls in runs:
         if run.stop == SAID:
             continue  # The words themselves stand among what was sent.
         lines.append("[before] Before the restart you ran this:")
         code = run.code.strip() or "(the code is not known any more)"
-        lines.append(Quoted(shortened(code, _CODE)))
+        lines.append(QuotedText(shortened(code, _CODE)))
         for call in calls:
             became = quoted(call.outcome) if call.outcome else "unknown whether it was done"
             arguments = quoted(call.arguments, _ARGUMENTS)
             lines.append(f"+ it called {quoted(call.name, 80)} with {arguments}: {became}")
         if run.output.strip():
-            lines += ["[output] printed by it:", Quoted(shortened(run.output, _CODE))]
+            lines += ["[output] printed by it:", QuotedText(shortened(run.output, _CODE))]
         if run.error.strip():
-            lines += ["[error] It raised:", Quoted(shortened(run.error, _CODE))]
+            lines += ["[error] It raised:", QuotedText(shortened(run.error, _CODE))]
         if run.stop in ("", CUT_OFF):
             lines.append("[note] The restart cut it off.")
     return lines
 
 
-def _printed(reply: Reply) -> bool:
+def _printed(reply: ModelReply) -> bool:
     return reply.result is not None and bool(reply.result.output.strip())
 
 
-def _ended(reply: Reply) -> list[str]:
+def _ended(reply: ModelReply) -> list[str]:
     number = reply.kept.count("\n") + 1
     if reply.end in _ENDS:
         return list(_ENDS[reply.end])

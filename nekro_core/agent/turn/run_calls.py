@@ -10,22 +10,22 @@ from typing import Any, assert_never
 from nekro_core.chat import ChatKey, Receipt, Segment
 from nekro_core.llm.model import AudioPart, ImagePart, Part, TextPart
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.services import Outgoing
+from nekro_core.plugins.authoring.services import MessageSender
 from nekro_core.plugins.host.tool_calls import call as call_tool
-from nekro_core.sandbox.box import Answer, EndRun, GuestCall, GuestFunction, Raise, Value
+from nekro_core.sandbox.box import Answer, CallFailure, CallReturn, EndRun, GuestCall, GuestFunction
 from nekro_core.store import ToolCall
 from nekro_core.tools.content import AudioContent, Content, ImageContent, TextContent
 from nekro_core.tools.discovery import is_search
 from nekro_core.tools.media import indexed_text, shown_media
 from nekro_core.tools.names import NamedTool, ToolSet
 from nekro_core.tools.outcome import (
-    Failed,
+    BehaviorReturn,
     Observation,
     Outcome,
-    Recorded,
-    Returned,
-    ReturnedMedia,
     RichObservation,
+    ToolCallFailed,
+    ToolReturn,
+    ToolReturnMedia,
 )
 from nekro_core.tools.stub import doc, parameters_text, stub
 from nekro_core.tools.tool import Visibility
@@ -54,10 +54,11 @@ def _nowhere(_: Sequence[ToolCall]) -> None:
     return None
 
 
-class SendsOfCall:
-    """The way out (`Outgoing`) of one call: others run beside it, and send what is not its own."""
+class CallSender:
+    """The way out (`MessageSender`) of one call: others run beside it, and send what is not its
+    own."""
 
-    def __init__(self, outgoing: Outgoing) -> None:
+    def __init__(self, outgoing: MessageSender) -> None:
         self._outgoing = outgoing
         self.left = False
         """Whether a message of it left, or may have."""
@@ -65,7 +66,7 @@ class SendsOfCall:
     async def send(
         self, chat_key: ChatKey, segments: Sequence[Segment], *, run_id: str = ""
     ) -> tuple[Receipt, ...]:
-        """See `Outgoing.send`."""
+        """See `MessageSender.send`."""
         receipts = await self._outgoing.send(chat_key, segments, run_id=run_id)
         self.left = self.left or any(receipt.state.left for receipt in receipts)
         return receipts
@@ -106,29 +107,29 @@ class RunCalls:
         """See `nekro_core.sandbox.box.CallHandler`. What the code prints before a call that sent
         something needs no further step: such an answer is a checkpoint."""
         services = self.ctx.services
-        sends = SendsOfCall(services.outgoing)
+        sends = CallSender(services.outgoing)
         ctx = replace(self.ctx, services=replace(services, outgoing=sends))
         outcome = await self.outcome(call.name, call.args, call.kwargs, ctx)
         sent = sends.left
         match outcome:
-            case Returned(value):
-                return Value(value, checkpoint=sent)
-            case ReturnedMedia(text, media):
+            case ToolReturn(value):
+                return CallReturn(value, checkpoint=sent)
+            case ToolReturnMedia(text, media):
                 index = f"{self.ctx.run_id[:8]}_{len(self.made)}"
                 shown = tuple(map(model_part, shown_media(media, index)))
                 self.observed.append((call.name, shown))
-                return Value(indexed_text(text, media, index), checkpoint=sent)
-            case Recorded(text):
+                return CallReturn(indexed_text(text, media, index), checkpoint=sent)
+            case BehaviorReturn(text):
                 # The chat's record has it.
-                return Value(text, shown=False, checkpoint=sent)
+                return CallReturn(text, shown=False, checkpoint=sent)
             case Observation(text):
                 self.observed.append((call.name, (TextPart(text),)))
                 return EndRun()
             case RichObservation(parts):
                 self.observed.append((call.name, tuple(map(model_part, parts))))
                 return EndRun()
-            case Failed(message):
-                return Raise(message, checkpoint=sent)
+            case ToolCallFailed(message):
+                return CallFailure(message, checkpoint=sent)
             case _:
                 assert_never(outcome)
 
@@ -163,13 +164,13 @@ class RunCalls:
             if tool is None:
                 close = ", ".join(self._tools.close_to(name))
                 told = f"there is no function {name!r}" + (f"; there is {close}" if close else "")
-                return Failed(told)
+                return ToolCallFailed(told)
             outcome = await call_tool(tool, ctx or self.ctx, args, kwargs)
-            told = outcome.message if isinstance(outcome, Failed) else "ok"
-            if isinstance(outcome, Recorded):
+            told = outcome.message if isinstance(outcome, ToolCallFailed) else "ok"
+            if isinstance(outcome, BehaviorReturn):
                 self.recorded = True
                 await self._note(outcome.text)
-            if is_search(tool) and isinstance(outcome, Returned):
+            if is_search(tool) and isinstance(outcome, ToolReturn):
                 self.unread = str(outcome.value)
             elif tool.visibility is Visibility.DEFERRED:
                 self.unread = ""

@@ -3,7 +3,7 @@
 Debian 12's own Python once cut a class in two, because its `re` has a fault that others have not.
 """
 
-from nekro_core.agent.turn.code_statements import Statement
+from nekro_core.agent.turn.code_statements import CodeStatement
 from nekro_core.agent.turn.code_stream import CodeStream
 
 # Each as its statements. What is read wrongly in a body ends the statement there, which shows.
@@ -26,4 +26,4 @@ def wrongly_cut() -> list[str]:
 def _cut(source: str) -> list[str]:
     stream = CodeStream(bare_code=True)
     events = [*stream.feed(source), *stream.finish()]
-    return [event.source for event in events if isinstance(event, Statement)]
+    return [event.source for event in events if isinstance(event, CodeStatement)]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import anyio
 
 from nekro_core.chat import ChatKey, Receipt, Segment
-from nekro_core.plugins.authoring.services import Outgoing
+from nekro_core.plugins.authoring.services import MessageSender
 
 PATIENCE_S = 3.0
 """How long a message waits for what an earlier call may send: a picture is made ready in less, and
@@ -16,12 +16,14 @@ class SendOrder:
     """The ways out of several calls. A call's first message waits until every earlier call has
     sent something or is over, at most ``patience_s``."""
 
-    def __init__(self, outgoing: Outgoing, calls: int, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self, outgoing: MessageSender, calls: int, *, patience_s: float = PATIENCE_S
+    ) -> None:
         self._outgoing = outgoing
         self._patience_s = patience_s
         self._passed = [anyio.Event() for _ in range(calls)]
 
-    def of(self, position: int) -> Outgoing:
+    def of(self, position: int) -> MessageSender:
         """The way out of one call."""
         return _Ordered(self, position)
 
@@ -51,5 +53,5 @@ class _Ordered:
     async def send(
         self, chat_key: ChatKey, segments: Sequence[Segment], *, run_id: str = ""
     ) -> tuple[Receipt, ...]:
-        """See `Outgoing.send`."""
+        """See `MessageSender.send`."""
         return await self._order.send(self._position, chat_key, segments, run_id)

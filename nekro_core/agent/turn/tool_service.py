@@ -6,9 +6,9 @@ from typing import Any, assert_never
 
 import anyio
 
-from nekro_core.agent.prompt.functions import Functions
-from nekro_core.agent.turn.box_on_demand import BoxOnDemand
-from nekro_core.agent.turn.native_calls import Answered, NativeCalls
+from nekro_core.agent.prompt.functions import FunctionSet
+from nekro_core.agent.turn.box_on_demand import LazyBox
+from nekro_core.agent.turn.native_calls import CallAnswer, NativeCalls
 from nekro_core.agent.turn.native_reply import calls_text
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.agent.turn.recorder import ANSWERED
@@ -27,8 +27,8 @@ _AT_ONCE = 16
 _LAST_WORDS_S = 5.0
 
 
-class ToolDesk:
-    """See `nekro_core.delivery.host.ToolDesk`. Calls are written down as runs that no turn asked
+class AgentToolService:
+    """See `nekro_core.delivery.host.ToolService`. Calls are written down as runs that no turn asked
     for, with arguments and times."""
 
     def __init__(self, ports: Ports) -> None:
@@ -81,7 +81,7 @@ class ToolDesk:
                     await store.runs.end(run_id, output="", stop=stop, seconds=clock() - began)
         return answer
 
-    async def _functions(self, chat_key: ChatKey | None) -> tuple[ToolSet, Functions]:
+    async def _functions(self, chat_key: ChatKey | None) -> tuple[ToolSet, FunctionSet]:
         plugins = self._ports.plugins
         if chat_key is not None:
             tools = await plugins.tools_in(plugins.context_for(chat_key))
@@ -128,7 +128,7 @@ class ToolDesk:
         made: list[ToolCall],
     ) -> ToolAnswer:
         ports, chat = self._ports, chat_key or NOWHERE
-        files = BoxOnDemand(ports.boxes, chat)
+        files = LazyBox(ports.boxes, chat)
         ctx = ports.plugins.context_for(chat, run_id=run_id, box=files)
 
         async def note(text: str) -> None:
@@ -146,7 +146,7 @@ class ToolDesk:
         return _answer(answered)
 
 
-def _answer(answered: Answered) -> ToolAnswer:
+def _answer(answered: CallAnswer) -> ToolAnswer:
     media = tuple(map(_content, answered.media))
     return ToolAnswer(content=(TextContent(answered.text), *media), is_error=answered.failed)
 

@@ -11,18 +11,18 @@ from dataclasses import replace
 import anyio
 from loguru import logger
 
-from nekro_core.agent.prompt.quoting import Told
+from nekro_core.agent.prompt.quoting import PromptLines
 from nekro_core.agent.prompt.transcript import shortened
-from nekro_core.agent.turn.already_sent import OutgoingOnce, was_answered
-from nekro_core.agent.turn.box_on_demand import BoxOnDemand
-from nekro_core.agent.turn.boxes import KeptBox
-from nekro_core.agent.turn.context import Knowledge, Task
+from nekro_core.agent.turn.already_sent import DeduplicatingSender, was_answered
+from nekro_core.agent.turn.box_on_demand import LazyBox
+from nekro_core.agent.turn.boxes import ChatBox
+from nekro_core.agent.turn.context import TurnContext, TurnRequest
 from nekro_core.agent.turn.notices import say, sentence
 from nekro_core.agent.turn.ports import Ports
-from nekro_core.agent.turn.prepared_step import Asking, Ready, ask
+from nekro_core.agent.turn.prepared_step import PreparedStep, PreparedTurn, ask
 from nekro_core.agent.turn.python_text import is_call, is_silence
-from nekro_core.agent.turn.recorder import SAID, StepCost, TurnBook
-from nekro_core.agent.turn.reply import End, Reply, ReplyReader
+from nekro_core.agent.turn.recorder import SAID, StepCost, TurnRecorder
+from nekro_core.agent.turn.reply import End, ModelReply, ReplyReader
 from nekro_core.agent.turn.report import LEFT, done_lines, empty_report, report, sent_lines
 from nekro_core.agent.turn.run_calls import RunCalls, guest_functions
 from nekro_core.chat import Record, Text
@@ -35,9 +35,9 @@ from nekro_core.llm.model import (
     QuotaExceeded,
     ReplyBroken,
     RequestRejected,
-    Usage,
+    RequestUsage,
 )
-from nekro_core.plugins.authoring.services import Outgoing
+from nekro_core.plugins.authoring.services import MessageSender
 from nekro_core.policy.limits import LimitExceeded, Limits, turn_limits
 from nekro_core.policy.quotas import day_limits
 from nekro_core.sandbox.box import (
@@ -70,7 +70,7 @@ class Turn:
     ``ready`` is its beginning, where that was made before and for this task."""
 
     def __init__(
-        self, ports: Ports, task: Task, book: TurnBook, ready: Ready | None = None
+        self, ports: Ports, task: TurnRequest, book: TurnRecorder, ready: PreparedTurn | None = None
     ) -> None:
         self._ports = ports
         self._task = task
@@ -78,11 +78,11 @@ class Turn:
         self._settings = ports.settings.turn
         self._manner = ports.manners.of(task.chat_key)
         self._limits = Limits(turn_limits(self._settings, ports.clock))
-        self._known = ready.known if ready else Knowledge(ports, task)
+        self._known = ready.known if ready else TurnContext(ports, task)
         self._asking = ready.asking if ready else None
-        self._box: KeptBox | None = None
-        self._files = ready.files if ready else BoxOnDemand(ports.boxes, task.chat_key)
-        self._outgoing: Outgoing = ports.outbox
+        self._box: ChatBox | None = None
+        self._files = ready.files if ready else LazyBox(ports.boxes, task.chat_key)
+        self._outgoing: MessageSender = ports.outbox
         self._sent = False
         self._ran = False
         self._failures = 0
@@ -117,7 +117,7 @@ class Turn:
         runs = await store.runs.of_turn(turn_id)
         await store.runs.cut_off(turn_id)
         before = await self._book.sent()
-        self._outgoing = OutgoingOnce(self._ports.outbox, before)
+        self._outgoing = DeduplicatingSender(self._ports.outbox, before)
         self._sent = any(row.state in LEFT for row in before)
         self._known.runs = {run.run_id for run in runs}
         if not runs:
@@ -125,7 +125,7 @@ class Turn:
         done = [(run, await store.runs.calls(run.run_id)) for run in runs]
         note = "[note] A restart interrupted you. Answer now, unless it is done."
         lines = [note, *done_lines(done), *sent_lines(before)]
-        self._known.preface = Told(tuple(lines))
+        self._known.preface = PromptLines(tuple(lines))
         return was_answered(runs, before)
 
     async def _take_steps(self) -> str:
@@ -152,7 +152,7 @@ class Turn:
         """Why no code could run, as far as that is known before the model is paid for some."""
         return self._ports.boxes.unavailable
 
-    async def _open_box(self) -> KeptBox:
+    async def _open_box(self) -> ChatBox:
         """Where code runs. Only code opens it: a chat that gets nothing but words has no box."""
         boxes, chat_key = self._ports.boxes, self._task.chat_key
         if self._box is not None:
@@ -182,12 +182,12 @@ class Turn:
         )
         return await self._act(asking, calls)
 
-    async def _act(self, asking: Asking, calls: RunCalls) -> str:
+    async def _act(self, asking: PreparedStep, calls: RunCalls) -> str:
         """Ask the model and do what it says. Returns as `_step`."""
         reply = await self._read(asking, calls)
         return await self._after(reply, asking.run_id, calls)
 
-    async def _read(self, asking: Asking, calls: RunCalls) -> Reply:
+    async def _read(self, asking: PreparedStep, calls: RunCalls) -> ModelReply:
         """The model's reply and the run that it caused, both written down in any case."""
         run_id, request, tools = asking.run_id, asking.request, asking.tools
         begun: Awaitable[object] | None = None
@@ -239,7 +239,7 @@ class Turn:
         await self._book.end_step(reply.kept, reply.tail, spent)
         return reply
 
-    def _cost(self, usage: Usage, started: float, began: float) -> StepCost:
+    def _cost(self, usage: RequestUsage, started: float, began: float) -> StepCost:
         """What a reply cost that was asked for then (by the wall's clock and by our own)."""
         seconds = self._ports.clock() - began
         profile = self._manner.model.profile
@@ -251,7 +251,7 @@ class Turn:
             money=profile.price.of(usage),
         )
 
-    async def _after(self, reply: Reply, run_id: str, calls: RunCalls) -> str:
+    async def _after(self, reply: ModelReply, run_id: str, calls: RunCalls) -> str:
         """What a step leads to: nothing for another step, else why the turn is over."""
         if not reply.statements:
             return await self._after_words(reply)
@@ -281,14 +281,14 @@ class Turn:
             return ""
         return await self._after_output(reply, answered=any(row.state in LEFT for row in sent))
 
-    def _is_silent(self, reply: Reply, calls: RunCalls) -> bool:
+    def _is_silent(self, reply: ModelReply, calls: RunCalls) -> bool:
         """Whether code came to its end and nobody hears of it: nothing was sent in the whole turn,
         done on the record or said beside it, there is nothing to show, and it is not ``pass``."""
         acted = self._sent or reply.prose or calls.recorded
         done = reply.result is not None and reply.result.stop is StopReason.FINISHED
         return done and not acted and not reply.shows and not is_silence(reply.code)
 
-    async def _after_output(self, reply: Reply, *, answered: bool) -> str:
+    async def _after_output(self, reply: ModelReply, *, answered: bool) -> str:
         """Code came to its end. What it has to show leads to another step, unless the same code had
         just that to show, or other code twice; ``answered`` says whether it sent something."""
         before, self._shown = (self._shown, self._shown_by), reply.shows
@@ -306,7 +306,7 @@ class Turn:
             return "same_output"
         return "finished"
 
-    async def _after_words(self, reply: Reply) -> str:
+    async def _after_words(self, reply: ModelReply) -> str:
         """A reply without code."""
         if reply.prose:
             return await self._send_prose(reply.prose, end=reply.end)

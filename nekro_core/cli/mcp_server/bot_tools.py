@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import httpx
 
-from nekro_core.app.instance import Place, where_it_runs
+from nekro_core.app.instance import InstanceInfo, where_it_runs
 
 _LIST_S = 30.0
 _CONNECT_S = 10.0
@@ -16,14 +16,16 @@ _CONNECT_S = 10.0
 Json = dict[str, Any]
 
 
-class BotSilent(Exception):
+class BotUnavailable(Exception):
     """The bot did not do what was asked; says why."""
 
 
 class BotTools:
     """Lists and calls. A bot that was restarted meanwhile is found again."""
 
-    def __init__(self, data_dir: Path, place: Place, client: httpx.AsyncClient, chat: str) -> None:
+    def __init__(
+        self, data_dir: Path, place: InstanceInfo, client: httpx.AsyncClient, chat: str
+    ) -> None:
         self._data_dir = data_dir
         self._place = place
         self._client = client
@@ -31,7 +33,7 @@ class BotTools:
 
     @classmethod
     @asynccontextmanager
-    async def at(cls, data_dir: Path, place: Place, *, chat: str) -> AsyncIterator[Self]:
+    async def at(cls, data_dir: Path, place: InstanceInfo, *, chat: str) -> AsyncIterator[Self]:
         """Talk to the bot at ``place``. ``chat`` is the key of the chat whose tools they are; empty
         for those that need none."""
         timeout = httpx.Timeout(None, connect=_CONNECT_S)  # a tool's own limit is the bot's matter
@@ -39,14 +41,14 @@ class BotTools:
             yield cls(data_dir, place, client, chat)
 
     async def list(self) -> list[Json]:
-        """Every tool: ``name``, ``description``, ``inputSchema``. Raises `BotSilent`."""
+        """Every tool: ``name``, ``description``, ``inputSchema``. Raises `BotUnavailable`."""
         answer = await self._ask("GET", "tools", timeout=_LIST_S)
         tools: list[Json] = answer["tools"]
         return tools
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Json:
-        """``content`` and ``isError`` of a call; cancelled, it ends the call. Raises `BotSilent`
-        where it is not known what became of it."""
+        """``content`` and ``isError`` of a call; cancelled, it ends the call. Raises
+        `BotUnavailable` where it is not known what became of it."""
         return await self._ask("POST", f"tools/{quote(name, safe='')}", json=dict(arguments))
 
     async def _ask(self, method: str, path: str, **more: Any) -> Json:
@@ -59,11 +61,11 @@ class BotTools:
                     raise
                 response = await self._send(method, path, **more)
         except httpx.HTTPError as error:
-            raise BotSilent(
+            raise BotUnavailable(
                 f"the bot does not answer: {str(error) or type(error).__name__}"
             ) from None
         if response.is_error:
-            raise BotSilent(_reason(response))
+            raise BotUnavailable(_reason(response))
         answer: Json = response.json()
         return answer
 

@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from nekro_core.app.http_limits import BoundedHttp
+from nekro_core.app.http_limits import LimitedHttpProtocol
 
 PATH = "/mcp"
 MAX_BODY = 64 * 1024 * 1024
@@ -56,7 +56,7 @@ async def serve_http(
         _TokenRequired(app, token),
         log_config=None,
         access_log=False,
-        http=BoundedHttp,
+        http=LimitedHttpProtocol,
         proxy_headers=False,  # there is none on loopback, and nothing here asks who it is
         timeout_graceful_shutdown=_GRACEFUL_S,
     )

@@ -15,14 +15,14 @@ from nekro_core.cli.plugin_kit.inspection import MANIFEST, look
 from nekro_core.cli.plugin_kit.lint import blocking_calls, tool_advice
 from nekro_core.cli.plugin_kit.packages import fetch_packages
 from nekro_core.cli.plugin_kit.report import abilities_text, at_home
-from nekro_core.cli.plugin_kit.tokens import Counter, token_counter
+from nekro_core.cli.plugin_kit.tokens import TokenCounter, token_counter
 from nekro_core.plugins.host.listing import PluginInfo, PluginState
 from nekro_core.plugins.host.settings import PluginSettings
-from nekro_core.plugins.packages import NeedsUnreadable, PackagesRefused
+from nekro_core.plugins.packages import InvalidRequirements, PackagesRefused
 from nekro_core.testing import Bot, PluginNotLoaded
 from nekro_core.tools.discovery import deferred_lines
 from nekro_core.tools.names import NamedTool, ToolSet
-from nekro_core.tools.problem import Problem, Severity
+from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 from nekro_core.tools.schema import function_schema
 from nekro_core.tools.stub import signature_text
 from nekro_core.tools.tool import Visibility
@@ -51,14 +51,14 @@ async def check(plugin: Path, out: TextIO, settings: PluginSettings | None = Non
                         if each.plugin == bot.info.key
                     ]
                     info = bot.info
-            except (PluginNotLoaded, PackagesRefused, NeedsUnreadable) as error:
+            except (PluginNotLoaded, PackagesRefused, InvalidRequirements) as error:
                 out.write(f"{at_home(str(error), data, plugin)}\n")
                 return 1
     finally:
         logger.enable("nekro_core")
     report = "\n".join(_report(plugin, info, tools, notes, counter)) + "\n"
     out.write(at_home(report, data, plugin))
-    broken = [each for each in info.problems if each.severity is Severity.ERROR]
+    broken = [each for each in info.problems if each.severity is ProblemSeverity.ERROR]
     return 1 if broken or info.state is not PluginState.LOADED else 0
 
 
@@ -67,7 +67,7 @@ def _own(tools: ToolSet, info: PluginInfo) -> ToolSet:
 
 
 def _report(
-    plugin: Path, info: PluginInfo, tools: ToolSet, notes: Sequence[str], counter: Counter
+    plugin: Path, info: PluginInfo, tools: ToolSet, notes: Sequence[str], counter: TokenCounter
 ) -> Iterator[str]:
     yield f"{info.key} {info.version}: {info.name}. {info.description}"
     yield from abilities_text(look(plugin))
@@ -97,12 +97,12 @@ def _function(named: NamedTool) -> object:
     return function_schema(named.tool, named.name)["function"]
 
 
-def _code_cost(named: NamedTool, counter: Counter) -> int:
+def _code_cost(named: NamedTool, counter: TokenCounter) -> int:
     return counter.count(tools_text(ToolSet((named,))))
 
 
 def _costs(
-    visible: Sequence[NamedTool], notes: Sequence[str], lines: Sequence[str], counter: Counter
+    visible: Sequence[NamedTool], notes: Sequence[str], lines: Sequence[str], counter: TokenCounter
 ) -> Iterator[str]:
     noted, listed = sum(map(counter.count, notes)), counter.count("\n".join(lines))
     as_code = [_code_cost(each, counter) for each in visible]
@@ -118,10 +118,10 @@ def _costs(
 
 
 def _findings(
-    plugin: Path, info: PluginInfo, visible: Sequence[NamedTool], counter: Counter
+    plugin: Path, info: PluginInfo, visible: Sequence[NamedTool], counter: TokenCounter
 ) -> Iterator[str]:
     costs = [_code_cost(each, counter) for each in visible]
-    found: list[Problem] = [
+    found: list[PluginProblem] = [
         *info.problems,
         *blocking_calls(plugin.resolve()),
         *tool_advice(

@@ -11,14 +11,14 @@ import anyio.to_thread
 from nekro_core.app.settings import Settings
 from nekro_core.cli.plugin_kit.files import FilesRefused
 from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
-from nekro_core.cli.plugin_kit.installed import Records, finish
+from nekro_core.cli.plugin_kit.installed import InstallRecords, finish
 from nekro_core.cli.plugin_kit.new import NewRefused, write_new
 from nekro_core.cli.plugin_kit.report import plain, state_text
 from nekro_core.cli.plugin_kit.sources import SourceRefused, parse
 from nekro_core.plugins.host.listing import UnknownPlugin
 from nekro_core.plugins.host.registry import LOCAL_FOLDER
 from nekro_core.plugins.host.switches import read_list, switch
-from nekro_core.plugins.packages import NeedsUnreadable, PackagesRefused
+from nekro_core.plugins.packages import InvalidRequirements, PackagesRefused
 
 _MOST_CHANGES = 10
 
@@ -26,7 +26,7 @@ _MOST_CHANGES = 10
 async def _list(_: argparse.Namespace) -> int:
     data = Settings.load().nekro_data_dir.absolute()
     finish(data)
-    listed, records = read_list(data), Records(data)
+    listed, records = read_list(data), InstallRecords(data)
     installed = records.all()
     if not listed and not installed:
         print("no bot has run here yet: start it once, then it knows them", file=sys.stderr)
@@ -49,7 +49,7 @@ def _is_gone(data: Path, item: str) -> bool:
     return source == "local" and not ((folder / name).exists() or (folder / f"{name}.py").exists())
 
 
-def _print_origin(records: Records, item: str) -> None:
+def _print_origin(records: InstallRecords, item: str) -> None:
     if record := records.all().get(item):
         at = f" at {record.commit[:12]}" if record.commit else ""
         print(f"{'':10}from {record.source}{at}")
@@ -102,7 +102,7 @@ async def _run(options: argparse.Namespace) -> int:
     path = Path(options.path)
     try:
         return await run_plugin(Settings.load(), path, lines=sys.stdin, out=sys.stdout)
-    except (NoPlugin, NeedsUnreadable, PackagesRefused) as error:
+    except (NoPlugin, InvalidRequirements, PackagesRefused) as error:
         print(error, file=sys.stderr)
         return 1
 
@@ -126,7 +126,7 @@ async def _changing(change: Callable[[], str], done: str) -> int:
     try:
         item = await anyio.to_thread.run_sync(change)
     except (
-        FilesRefused, InstallRefused, NeedsUnreadable, OSError, PackagesRefused, SourceRefused
+        FilesRefused, InstallRefused, InvalidRequirements, OSError, PackagesRefused, SourceRefused
     ) as error:  # fmt: skip
         for line in str(error).splitlines():
             print(plain(line), file=sys.stderr)

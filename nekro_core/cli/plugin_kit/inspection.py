@@ -60,7 +60,7 @@ _WRITES = frozenset({"write_text", "write_bytes", "unlink", "rmdir", "rename", "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ability:
+class DetectedAbility:
     """One thing that the code says it does. ``where`` is ``file:line``, the first place of it."""
 
     text: str
@@ -68,7 +68,7 @@ class Ability:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class PluginInspection:
     """A plugin as its files tell it. What cannot be told without running it is empty."""
 
     key: str = ""
@@ -77,11 +77,11 @@ class Looked:
     description: str = ""
     tools: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
-    abilities: tuple[Ability, ...] = ()
+    abilities: tuple[DetectedAbility, ...] = ()
     unreadable: tuple[str, ...] = ()
 
 
-def look(plugin: Path) -> Looked:
+def look(plugin: Path) -> PluginInspection:
     """Read a plugin's file or folder. What is no Python is named in ``unreadable``."""
     manifest = _manifest(plugin)
     found = _Reader()
@@ -102,14 +102,16 @@ def look(plugin: Path) -> Looked:
         found.able(f"may use {capability}", MANIFEST)
     known = {**found.known, **_told(manifest)}
     author, module = known.get("author", ""), known.get("module_name", "")
-    return Looked(
+    return PluginInspection(
         key=known.get("id", "") or (f"{author}.{module}" if author and module else ""),
         name=known.get("name", ""),
         version=known.get("version", ""),
         description=known.get("description", ""),
         tools=tuple(dict.fromkeys(found.tools)),
         commands=tuple(dict.fromkeys(found.commands)),
-        abilities=tuple(Ability(text=text, where=at) for text, at in found.abilities.items()),
+        abilities=tuple(
+            DetectedAbility(text=text, where=at) for text, at in found.abilities.items()
+        ),
         unreadable=tuple(unreadable),
     )
 

@@ -15,16 +15,16 @@ from pathlib import Path
 import msgspec
 
 from nekro_core.cli.plugin_kit.files import changes, digests
-from nekro_core.cli.plugin_kit.inspection import Looked, look
-from nekro_core.cli.plugin_kit.installed import Installed, Records, finish, recorded
+from nekro_core.cli.plugin_kit.inspection import PluginInspection, look
+from nekro_core.cli.plugin_kit.installed import InstalledPlugin, InstallRecords, finish, recorded
 from nekro_core.cli.plugin_kit.report import RIGHTS, abilities_text, plain
-from nekro_core.cli.plugin_kit.sources import Fetched, Source, fetch
+from nekro_core.cli.plugin_kit.sources import FetchedPlugin, PluginSource, fetch
 from nekro_core.cli.plugin_kit.switched_off import switched_off
-from nekro_core.plugins.host.file_moves import MovesAlready, Moving, delete, moving
+from nekro_core.plugins.host.file_moves import MovesAlready, PluginMove, delete, moving
 from nekro_core.plugins.host.registry import LOCAL_FOLDER
-from nekro_core.plugins.host.switches import Choices, read_list
-from nekro_core.plugins.packages import PackageShelf, PackagesRefused
-from nekro_core.plugins.packages.requirements import Need, needs_of
+from nekro_core.plugins.host.switches import PluginSwitches, read_list
+from nekro_core.plugins.packages import PackageFolder, PackagesRefused
+from nekro_core.plugins.packages.requirements import PluginRequirement, needs_of
 
 _STAGING = ".installing"
 _LEFT_S = 86_400.0
@@ -40,14 +40,14 @@ class Installer:
     Everything blocks."""
 
     data_dir: Path
-    shelf: PackageShelf
+    shelf: PackageFolder
     ask: Callable[[str], bool]
     say: Callable[[str], None]
 
-    def install(self, source: Source) -> str:
+    def install(self, source: PluginSource) -> str:
         """Install a plugin; gives its item, or an empty text where the operator said no.
 
-        Raises `InstallRefused`, `SourceRefused`, `FilesRefused`, `NeedsUnreadable` and
+        Raises `InstallRefused`, `SourceRefused`, `FilesRefused`, `InvalidRequirements` and
         `PackagesRefused`; nothing has changed then.
         """
         self._finish()
@@ -158,8 +158,8 @@ class Installer:
         return self.data_dir / LOCAL_FOLDER
 
     @property
-    def _records(self) -> Records:
-        return Records(self.data_dir)
+    def _records(self) -> InstallRecords:
+        return InstallRecords(self.data_dir)
 
     @contextmanager
     def _staging(self) -> Iterator[Path]:
@@ -171,28 +171,28 @@ class Installer:
         with tempfile.TemporaryDirectory(prefix=_STAGING, dir=self.data_dir) as folder:
             yield Path(folder)
 
-    def _in_place(self, source: Source) -> Path | None:
+    def _in_place(self, source: PluginSource) -> Path | None:
         here = Path(source.address) if source.kind in ("folder", "file") else None
         if here and here.resolve().parent == self._plugins.resolve():
             return self._plugins / here.name
         return None
 
-    def _adopt(self, source: Source, place: Path) -> str:
+    def _adopt(self, source: PluginSource, place: Path) -> str:
         """What an operator put there by hand: its packages are got, its files recorded."""
         item = f"local/{place.stem if place.is_file() else place.name}"
         looked = look(place)
         needs = needs_of(place, item)
-        self._tell(source, Fetched(place, place.stem), looked, needs)
+        self._tell(source, FetchedPlugin(place, place.stem), looked, needs)
         if not self.ask("Take it over?"):
             return ""
         self._get(item, needs)
-        found = Fetched(place, place.stem)
+        found = FetchedPlugin(place, place.stem)
         self._records.put(item, _record(source, found, place, looked))
         with switched_off(self.data_dir, item, looked.key):
             pass
         return item
 
-    def _place_of(self, fetched: Fetched) -> tuple[Path, str]:
+    def _place_of(self, fetched: FetchedPlugin) -> tuple[Path, str]:
         name = f"{fetched.name}.py" if fetched.path.is_file() else fetched.name
         return self._plugins / name, f"local/{fetched.name}"
 
@@ -201,7 +201,7 @@ class Installer:
         stem = place.stem if place.suffix == ".py" else place.name
         return any((self._plugins / each).exists() for each in (stem, f"{stem}.py"))
 
-    def _refuse_twin(self, looked: Looked, item: str) -> None:
+    def _refuse_twin(self, looked: PluginInspection, item: str) -> None:
         twins = [each.item for each in read_list(self.data_dir) if each.key == looked.key]
         twins += [each for each, record in self._records.all().items() if record.key == looked.key]
         twins = [each for each in twins if each != item]
@@ -209,7 +209,11 @@ class Installer:
             raise InstallRefused(f"{twins[0]} has the key {looked.key} already: remove it first")
 
     def _tell(
-        self, source: Source, fetched: Fetched, looked: Looked, needs: tuple[Need, ...]
+        self,
+        source: PluginSource,
+        fetched: FetchedPlugin,
+        looked: PluginInspection,
+        needs: tuple[PluginRequirement, ...],
     ) -> None:
         files = digests(fetched.path)
         commit = f", commit {fetched.commit[:12]}" if fetched.commit else ""
@@ -224,7 +228,7 @@ class Installer:
             self._say(f"  needs packages: {wanted}{here}")
         self._say(RIGHTS)
 
-    def _get(self, item: str, needs: tuple[Need, ...]) -> None:
+    def _get(self, item: str, needs: tuple[PluginRequirement, ...]) -> None:
         if not needs and item not in self.shelf.needs:
             return
         gone = [other for other in self.shelf.needs if other != item and self._is_gone(other)]
@@ -248,18 +252,18 @@ class Installer:
         key: str,
         place: Path,
         staging: Path,
-        record: Installed | None,
+        record: InstalledPlugin | None,
         *,
         loses: Path | None = None,
     ) -> Iterator[None]:
         """Within it the plugin's files may be moved: a note on disk says what is done."""
-        plan = Moving(
+        plan = PluginMove(
             item=item,
             key=key,
             place=place.relative_to(self.data_dir).as_posix(),
             aside=_aside(staging).relative_to(self.data_dir).as_posix(),
             replaces=place.exists(),
-            wanted=Choices(self.data_dir).wanted(item),
+            wanted=PluginSwitches(self.data_dir).wanted(item),
             record=msgspec.Raw(msgspec.json.encode(record)),
             loses=(loses.relative_to(self.data_dir).as_posix(),) if loses else (),
         )
@@ -281,7 +285,7 @@ class Installer:
                 aside.rename(place)
             raise
 
-    def _find(self, name: str) -> tuple[str, Installed]:
+    def _find(self, name: str) -> tuple[str, InstalledPlugin]:
         every = self._records.all()
         for item, record in every.items():
             if name in (item, record.key, item.partition("/")[2]) and name:
@@ -305,7 +309,9 @@ class Installer:
 
     def _follow(self, item: str, key: str) -> None:
         """Have a bot that runs look into the folder."""
-        Choices(self.data_dir).choose(item, key, wanted=Choices(self.data_dir).wanted(item))
+        PluginSwitches(self.data_dir).choose(
+            item, key, wanted=PluginSwitches(self.data_dir).wanted(item)
+        )
 
 
 def _aside(staging: Path) -> Path:
@@ -313,7 +319,9 @@ def _aside(staging: Path) -> Path:
     return staging / "replaced"
 
 
-def _record(source: Source, fetched: Fetched, place: Path, looked: Looked) -> Installed:
+def _record(
+    source: PluginSource, fetched: FetchedPlugin, place: Path, looked: PluginInspection
+) -> InstalledPlugin:
     return recorded(
         source,
         place,
@@ -324,7 +332,7 @@ def _record(source: Source, fetched: Fetched, place: Path, looked: Looked) -> In
     )
 
 
-def _as_placed(fetched: Fetched, place: Path) -> dict[str, str]:
+def _as_placed(fetched: FetchedPlugin, place: Path) -> dict[str, str]:
     """Digests under the names that the files will have."""
     found = digests(fetched.path)
     return {place.name: next(iter(found.values()))} if fetched.path.is_file() else found

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from nekro_core.cli.plugin_kit.files import FilesRefused, changes, digests
-from nekro_core.cli.plugin_kit.sources import Kind, Source
+from nekro_core.cli.plugin_kit.sources import Kind, PluginSource
 from nekro_core.plugins.host.file_moves import forget, is_lost, settle
 from nekro_core.plugins.host.registry import LOCAL_FOLDER
 from nekro_core.system.atomic_files import write_whole
@@ -15,7 +15,7 @@ from nekro_core.system.atomic_files import write_whole
 FILE_NAME = "plugins.installed.json"
 
 
-class Installed(msgspec.Struct, frozen=True, kw_only=True):
+class InstalledPlugin(msgspec.Struct, frozen=True, kw_only=True):
     """One plugin as it was installed. ``at`` is seconds since 1970, ``files`` SHA-256 by path."""
 
     path: str
@@ -29,26 +29,26 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, str] = {}
 
     @property
-    def source(self) -> Source:
+    def source(self) -> PluginSource:
         """Where it came from."""
-        return Source(self.kind, self.address, self.ref)
+        return PluginSource(self.kind, self.address, self.ref)
 
 
-class Records:
+class InstallRecords:
     """The file, read anew at each use: a bot and a command may both have it open."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data = data_dir
         self._path = data_dir / FILE_NAME
 
-    def all(self) -> Mapping[str, Installed]:
+    def all(self) -> Mapping[str, InstalledPlugin]:
         """Everything that was installed, by item. A file that cannot be read counts as none."""
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, Installed])
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, InstalledPlugin])
         except (OSError, msgspec.MsgspecError):
             return {}
 
-    def put(self, item: str, record: Installed | None) -> None:
+    def put(self, item: str, record: InstalledPlugin | None) -> None:
         """Remember what was installed, or with None that it is gone."""
         every = {**self.all(), item: record}
         kept = {key: value for key, value in every.items() if value is not None}
@@ -67,10 +67,10 @@ class Records:
 
 
 def recorded(
-    source: Source, place: Path, files: dict[str, str], *, key: str, version: str, commit: str
-) -> Installed:
+    source: PluginSource, place: Path, files: dict[str, str], *, key: str, version: str, commit: str
+) -> InstalledPlugin:
     """The record of a plugin whose files, with these digests, are in their place, or will be."""
-    return Installed(
+    return InstalledPlugin(
         path=place.name,
         key=key,
         version=version,
@@ -88,8 +88,8 @@ def finish(data_dir: Path) -> None:
     plan = settle(data_dir)
     if plan is None:
         return
-    record = msgspec.json.decode(plan.record, type=Installed | None)
-    records = Records(data_dir)
+    record = msgspec.json.decode(plan.record, type=InstalledPlugin | None)
+    records = InstallRecords(data_dir)
     there = (data_dir / plan.place).exists()
     if record and there and (plan.came or plan.item not in records.all()):
         records.put(plan.item, record)

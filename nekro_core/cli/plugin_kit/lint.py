@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nekro_core.cli.plugin_kit.inspection import sources
-from nekro_core.tools.problem import Problem, Severity
+from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 from nekro_core.tools.tool import Tool, Visibility
 
 LANGUAGES = ("en", "zh", "ja")
@@ -21,7 +21,7 @@ _BLOCKING = frozenset(
 _BLOCKING_MODULES = frozenset({"requests"})
 
 
-def blocking_calls(plugin: Path) -> Iterator[Problem]:
+def blocking_calls(plugin: Path) -> Iterator[PluginProblem]:
     """Calls that hold every chat up, because they stand in an ``async def`` and wait."""
     for path in sources(plugin):
         try:
@@ -33,8 +33,8 @@ def blocking_calls(plugin: Path) -> Iterator[Problem]:
                 for call in _calls_of(function):
                     name = ast.unparse(call.func)
                     if name in _BLOCKING or name.partition(".")[0] in _BLOCKING_MODULES:
-                        yield Problem(
-                            severity=Severity.WARNING,
+                        yield PluginProblem(
+                            severity=ProblemSeverity.WARNING,
                             message=f"{name}() waits, and every chat waits with it",
                             where=f"{path}:{call.lineno}",
                             remedy="await the asynchronous kind (httpx.AsyncClient, anyio.sleep, "
@@ -56,7 +56,7 @@ def _calls_of(function: ast.AsyncFunctionDef) -> Iterator[ast.Call]:
 
 def tool_advice(
     tools: Sequence[Tool], costs: Sequence[int], *, can_teach: bool = True
-) -> Iterator[Problem]:
+) -> Iterator[PluginProblem]:
     """What makes a tool hard to use or dear. ``costs`` are its tokens in a prompt; a plugin that
     was written for another host has no place for examples, and cannot teach."""
     for tool, cost in zip(tools, costs, strict=True):
@@ -68,8 +68,8 @@ def tool_advice(
             and tool.for_small_models
             and missing
         ):
-            yield Problem(
-                severity=Severity.WARNING,
+            yield PluginProblem(
+                severity=ProblemSeverity.WARNING,
                 message=f"{tool.name}: no worked example in {', '.join(missing)}: the built-in "
                 "small model learns from nothing else",
                 where=tool.where,
@@ -77,8 +77,8 @@ def tool_advice(
                 "the call",
             )
         if cost > LONG_TOOL:
-            yield Problem(
-                severity=Severity.WARNING,
+            yield PluginProblem(
+                severity=ProblemSeverity.WARNING,
                 message=f"{tool.name}: {cost} tokens of every prompt",
                 where=tool.where,
                 remedy="shorten its docstring",
@@ -87,8 +87,8 @@ def tool_advice(
         bare = [each.name for each in tool.parameters if not each.description]
         bare = [name for name in bare if name not in told]
         if bare:
-            yield Problem(
-                severity=Severity.WARNING,
+            yield PluginProblem(
+                severity=ProblemSeverity.WARNING,
                 message=f"{tool.name}: nothing says what {', '.join(bare)} means",
                 where=tool.where,
                 remedy="describe it under Args in the docstring",

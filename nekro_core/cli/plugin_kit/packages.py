@@ -14,8 +14,8 @@ from nekro_core.testing.link import link_plugin
 async def fetch_packages(
     plugin: Path, data_dir: Path, settings: PluginSettings, out: TextIO
 ) -> None:
-    """Get them for the bot of a data folder, and say which. Raises `NoPlugin`, `NeedsUnreadable`
-    and `PackagesRefused`."""
+    """Get them for the bot of a data folder, and say which. Raises `NoPlugin`,
+    `InvalidRequirements` and `PackagesRefused`."""
     item = link_plugin(plugin, data_dir)
     needs, shelf = needs_of(plugin, item), settings.shelf(data_dir)
     if any(not shelf.has(need.requirement) for need in needs):

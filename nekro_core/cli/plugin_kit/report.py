@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
-from nekro_core.cli.plugin_kit.inspection import Looked
+from nekro_core.cli.plugin_kit.inspection import PluginInspection
 from nekro_core.plugins.host.registry import LOCAL_FOLDER
 from nekro_core.plugins.host.switches import ListedPlugin
 
@@ -22,7 +22,7 @@ def plain(text: str) -> str:
     )
 
 
-def abilities_text(looked: Looked) -> Iterator[str]:
+def abilities_text(looked: PluginInspection) -> Iterator[str]:
     """What the plugin does by its own code, and where that stands."""
     if looked.tools:
         yield f"  tools for the AI: {', '.join(looked.tools)}"

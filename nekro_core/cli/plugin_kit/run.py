@@ -23,7 +23,7 @@ _LOOK_S = 0.2
 
 async def run_plugin(settings: Settings, plugin: Path, *, lines: TextIO, out: TextIO) -> int:
     """Talk to a bot that has a plugin, in the terminal and on its page, and tell what becomes of
-    each saved file. Gives an exit status. Raises `NoPlugin`, `NeedsUnreadable` and
+    each saved file. Gives an exit status. Raises `NoPlugin`, `InvalidRequirements` and
     `PackagesRefused`.
 
     It has data of its own and the model of this folder's settings; it connects to no platform.

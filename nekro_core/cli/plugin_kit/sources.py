@@ -23,7 +23,7 @@ class SourceRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PluginSource:
     """``address`` without the branch or tag that stood behind its ``#``."""
 
     kind: Kind
@@ -37,7 +37,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedPlugin:
     """A plugin's own copy of the files, not yet among the bot's plugins. ``name`` is what it is
     imported as, ``commit`` git's."""
 
@@ -46,28 +46,28 @@ class Fetched:
     commit: str = ""
 
 
-def parse(text: str) -> Source:
+def parse(text: str) -> PluginSource:
     """What an operator wrote. Paths become absolute. Raises `SourceRefused`."""
     if _GIT.match(text):
         address, _, ref = text.partition("#")
         address = address.removeprefix("git+")
         if ref.startswith("-") or not re.fullmatch(r"[\w./-]*", ref):
             raise SourceRefused(f"{ref!r} is no branch or tag")
-        return Source("git", address, ref)
+        return PluginSource("git", address, ref)
     path = Path(text).expanduser().absolute()
     if path.is_dir():
-        return Source("folder", str(path))
+        return PluginSource("folder", str(path))
     if path.is_file() and path.suffix.lower() == ".zip":
-        return Source("zip", str(path))
+        return PluginSource("zip", str(path))
     if path.is_file() and path.suffix == ".py":
-        return Source("file", str(path))
+        return PluginSource("file", str(path))
     raise SourceRefused(
         f"{text!r}: expected a folder, a .py, a .zip, or a git address "
         "(https://host/name.git, git+file:///folder, with #branch behind it if need be)"
     )
 
 
-def fetch(source: Source, target: Path) -> Fetched:
+def fetch(source: PluginSource, target: Path) -> FetchedPlugin:
     """Copy a plugin's files below an empty folder. Blocks. Raises `SourceRefused` and
     `FilesRefused`."""
     commit = ""
@@ -77,7 +77,7 @@ def fetch(source: Source, target: Path) -> Fetched:
             path = Path(source.address)
             copied = target / path.name
             copied.write_bytes(path.read_bytes())
-            return Fetched(copied, _name(copied, path.stem))
+            return FetchedPlugin(copied, _name(copied, path.stem))
         case "folder":
             copy_files(Path(source.address), files)
         case "zip":
@@ -91,7 +91,7 @@ def fetch(source: Source, target: Path) -> Fetched:
             copy_files(target / "clone", files)
     stem = re.sub(r"\.(git|zip)$", "", source.address.rstrip("/").rpartition("/")[2])
     found = _plugin_in(files)
-    return Fetched(found, _name(found, stem if found == files else found.stem), commit)
+    return FetchedPlugin(found, _name(found, stem if found == files else found.stem), commit)
 
 
 def list_checked(folder: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nekro_core.plugins.host.switches import FILE_NAME, LIST_NAME, Choices, read_list
+from nekro_core.plugins.host.switches import FILE_NAME, LIST_NAME, PluginSwitches, read_list
 from nekro_core.store import data_folder_in_use
 
 _FOLLOWS_S = 15.0
@@ -15,7 +15,7 @@ _FOLLOWS_S = 15.0
 @contextmanager
 def switched_off(data_dir: Path, item: str, key: str) -> Iterator[None]:
     """Off within it, where a bot runs; then as it was before."""
-    choices = Choices(data_dir)
+    choices = PluginSwitches(data_dir)
     wanted = choices.wanted(item)
     choices.choose(item, key, wanted=False)
     try:

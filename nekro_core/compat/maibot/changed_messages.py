@@ -5,7 +5,7 @@ from collections import OrderedDict
 _MOST_CHANGED = 200
 
 
-class Changed:
+class ChangedMessages:
     """What plugins made of messages: what was stored is what was said, so the model is told."""
 
     def __init__(self) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from loguru import logger
 
-from nekro_core.compat.maibot.components import Component
-from nekro_core.compat.maibot.plugin import LivePlugin
+from nekro_core.compat.maibot.components import MaiBotComponent
+from nekro_core.compat.maibot.plugin import MaiBotPlugin
 from nekro_core.system.bounded_pattern import REST_S, BoundedPattern, PatternProblem
 
 LONGEST_TEXT = 4000
@@ -17,16 +17,16 @@ LONGEST_TEXT = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CommandMatch:
     """A command that a message calls, with the named groups of its pattern."""
 
-    live: LivePlugin
-    component: Component
+    live: MaiBotPlugin
+    component: MaiBotComponent
     groups: Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandReply:
     """What a handler returned. ``stops``: the bot is not woken by the message any more;
     ``hides``: the model does not see it either."""
 
@@ -36,7 +36,7 @@ class Answer:
     hides: bool = False
 
 
-def find(plugins: Iterable[LivePlugin], text: str, stream_id: str) -> Found | None:
+def find(plugins: Iterable[MaiBotPlugin], text: str, stream_id: str) -> CommandMatch | None:
     """The first command over all plugins that matches. An alias matches as it stands, at the
     beginning, before a space or the end."""
     text = text[:LONGEST_TEXT]
@@ -46,14 +46,14 @@ def find(plugins: Iterable[LivePlugin], text: str, stream_id: str) -> Found | No
                 continue
             pattern = compiled(live, each)
             if pattern is not None and (groups := pattern.groups(text)) is not None:
-                return Found(live, each, groups)
+                return CommandMatch(live, each, groups)
             for alias in each.words("aliases"):
                 if alias and re.match(rf"{re.escape(alias)}(?:\s|\Z)", text):
-                    return Found(live, each, {})
+                    return CommandMatch(live, each, {})
     return None
 
 
-def compiled(live: LivePlugin, component: Component) -> BoundedPattern | None:
+def compiled(live: MaiBotPlugin, component: MaiBotComponent) -> BoundedPattern | None:
     """A command's pattern; nothing where it has none, or one that is none."""
     pattern = _pattern_of(component)
     if pattern not in live.patterns:
@@ -65,12 +65,12 @@ def compiled(live: LivePlugin, component: Component) -> BoundedPattern | None:
     return live.patterns[pattern]
 
 
-def _pattern_of(component: Component) -> str:
+def _pattern_of(component: MaiBotComponent) -> str:
     pattern = component.metadata.get("command_pattern") or component.metadata.get("pattern")
     return str(pattern or "")
 
 
-def _tell_of(live: LivePlugin, component: Component, seconds: float) -> None:
+def _tell_of(live: MaiBotPlugin, component: MaiBotComponent, seconds: float) -> None:
     logger.warning(
         "plugin {}: the pattern of its command {!r} was given up after {:.0f} ms, since it "
         "backtracks without end on what somebody wrote; for {:g} s it is not tried. It is {!r}",
@@ -82,7 +82,7 @@ def _tell_of(live: LivePlugin, component: Component, seconds: float) -> None:
     )
 
 
-def problem_of(component: Component) -> str:
+def problem_of(component: MaiBotComponent) -> str:
     """Why a command can never be called; empty where it can."""
     pattern = _pattern_of(component)
     if not pattern:
@@ -94,7 +94,7 @@ def problem_of(component: Component) -> str:
     return ""
 
 
-def answer_of(component: Component, value: Any) -> Answer:
+def answer_of(component: MaiBotComponent, value: Any) -> CommandReply:
     """What a handler returned: ``(success, text, intercept)``, a dict, a text or nothing.
 
     ``intercept`` is a truth or a level: 1 keeps the message from waking the bot, 2 hides it.
@@ -112,4 +112,4 @@ def answer_of(component: Component, value: Any) -> Answer:
         success, text, wanted = value is not False, str(value) if isinstance(value, str) else "", 1
     if isinstance(wanted, bool) or not isinstance(wanted, int):
         wanted = level if wanted else 0
-    return Answer(success, text, stops=wanted > 0, hides=wanted > 1)
+    return CommandReply(success, text, stops=wanted > 0, hides=wanted > 1)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nekro_core.tools.problem import Problem, Severity
+from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 MOST_COMPONENTS = 500
 """Of one plugin. The largest that is known makes a tool of each of some dozens of skills."""
@@ -52,7 +52,7 @@ _CLOSE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class MaiBotComponent:
     """One of a plugin's. ``type`` is the SDK's word in capitals, ``handler`` the attribute that is
     called, which need not be there: then `invoke_component` is."""
 
@@ -91,14 +91,18 @@ class Component:
         return tuple(str(each) for each in found) if isinstance(found, Iterable) else ()
 
 
-def components_of(declared: Iterable[Any], where: str) -> tuple[list[Component], list[Problem]]:
+def components_of(
+    declared: Iterable[Any], where: str
+) -> tuple[list[MaiBotComponent], list[PluginProblem]]:
     """The components that can be used, in their order, and what is wrong with the others."""
-    found: dict[tuple[str, str, str], Component] = {}
-    problems: list[Problem] = []
+    found: dict[tuple[str, str, str], MaiBotComponent] = {}
+    problems: list[PluginProblem] = []
 
     def refuse(message: str, remedy: str = "") -> None:
         problems.append(
-            Problem(severity=Severity.ERROR, message=message, where=where, remedy=remedy)
+            PluginProblem(
+                severity=ProblemSeverity.ERROR, message=message, where=where, remedy=remedy
+            )
         )
 
     for raw in declared:
@@ -122,7 +126,7 @@ def components_of(declared: Iterable[Any], where: str) -> tuple[list[Component],
     return list(found.values()), problems
 
 
-def _component(raw: Any) -> Component | None:
+def _component(raw: Any) -> MaiBotComponent | None:
     if not isinstance(raw, Mapping):
         return None
     name = str(raw.get("name") or "").strip()
@@ -135,10 +139,10 @@ def _component(raw: Any) -> Component | None:
         for key, value in raw.items()
         if key not in ("name", "type", "metadata") and value is not None
     }
-    return Component(name, _ALIASES.get(kind, kind), {**merged, **(metadata or {})})
+    return MaiBotComponent(name, _ALIASES.get(kind, kind), {**merged, **(metadata or {})})
 
 
-def _typo(component: Component) -> tuple[str, str] | None:
+def _typo(component: MaiBotComponent) -> tuple[str, str] | None:
     """An option that nobody knows and that looks like one that is known. Others are metadata of the
     author's own, which the SDK lets through."""
     known = _OPTIONS.get(component.type, ())

@@ -13,26 +13,26 @@ FILE_NAME = "config.toml"
 _MAX_BYTES = 1024 * 1024
 
 
-class ConfigurationError(ValueError):
+class MaiBotConfigError(ValueError):
     """The file or its values cannot be used; says which, with line where there is one."""
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The values of a file; none where there is no file. Raises `ConfigurationError`."""
+    """The values of a file; none where there is no file. Raises `MaiBotConfigError`."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise ConfigurationError(f"{path.name} cannot be read: {error.strerror}") from None
+        raise MaiBotConfigError(f"{path.name} cannot be read: {error.strerror}") from None
     if len(data) > _MAX_BYTES:
-        raise ConfigurationError(f"{path.name} is larger than {_MAX_BYTES} bytes")
+        raise MaiBotConfigError(f"{path.name} is larger than {_MAX_BYTES} bytes")
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise ConfigurationError(f"{path.name} is not UTF-8: save it as UTF-8") from None
+        raise MaiBotConfigError(f"{path.name} is not UTF-8: save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{path.name}: {error}") from None
+        raise MaiBotConfigError(f"{path.name}: {error}") from None
 
 
 def is_enabled(values: Mapping[str, Any]) -> bool:
@@ -43,7 +43,7 @@ def is_enabled(values: Mapping[str, Any]) -> bool:
 
 def normalized(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """The plugin's own view of its values: what is missing filled in, and built anew on the
-    defaults where its version is another. Raises `ConfigurationError`."""
+    defaults where its version is another. Raises `MaiBotConfigError`."""
     model = getattr(type(instance), "config_model", None)
     if model is None or not hasattr(instance, "normalize_plugin_config"):
         return dict(values)
@@ -54,13 +54,13 @@ def normalized(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
         made, _ = instance.normalize_plugin_config(values)
     except Exception as error:  # a plugin's own model may raise anything
         text = " ".join(str(error).split())
-        raise ConfigurationError(f"{FILE_NAME}: {text[:600]}") from error
+        raise MaiBotConfigError(f"{FILE_NAME}: {text[:600]}") from error
     return dict(made)
 
 
 def write(path: Path, values: Mapping[str, Any]) -> None:
     """Put the values into the file; what a person wrote around them stays. Raises `OSError` and
-    `ConfigurationError`, for values that TOML cannot say."""
+    `MaiBotConfigError`, for values that TOML cannot say."""
     try:
         document = tomlkit.parse(path.read_text("utf-8-sig")) if path.exists() else None
     except (TOMLKitError, UnicodeDecodeError):
@@ -70,7 +70,7 @@ def write(path: Path, values: Mapping[str, Any]) -> None:
         _put(document, values)
         text = tomlkit.dumps(document)
     except (TOMLKitError, TypeError, ValueError) as error:
-        raise ConfigurationError(f"{path.name} cannot be written: {error}") from None
+        raise MaiBotConfigError(f"{path.name} cannot be written: {error}") from None
     fresh = path.with_name(f".{path.name}.new")
     fresh.write_text(text, encoding="utf-8")
     os.replace(fresh, path)  # noqa: PTH105 - said plainly: the old file is replaced

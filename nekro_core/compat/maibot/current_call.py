@@ -9,7 +9,7 @@ from nekro_core.plugins.authoring.context import AgentCtx
 
 
 @dataclass(slots=True)
-class Call:
+class HandlerCall:
     """One call of a handler. A task that the handler started inherits it and outlives it: then the
     run is ``over``, and only who asked and where still counts."""
 
@@ -17,13 +17,13 @@ class Call:
     over: bool = False
 
 
-_current: ContextVar[Call | None] = ContextVar("nekro_maibot_call", default=None)
+_current: ContextVar[HandlerCall | None] = ContextVar("nekro_maibot_call", default=None)
 
 
 @contextmanager
 def calling(ctx: AgentCtx | None) -> Iterator[None]:
     """In here a handler runs for this context; None: for nobody, as in ``on_load``."""
-    call = Call(ctx) if ctx is not None else None
+    call = HandlerCall(ctx) if ctx is not None else None
     token = _current.set(call)
     try:
         yield
@@ -33,6 +33,6 @@ def calling(ctx: AgentCtx | None) -> Iterator[None]:
             call.over = True
 
 
-def current_call() -> Call | None:
+def current_call() -> HandlerCall | None:
     """The call that this code belongs to, if it belongs to one."""
     return _current.get()

@@ -29,10 +29,10 @@ from nekro_core.chat import (
     Video,
     Voice,
 )
-from nekro_core.compat.maibot.capabilities.call import NotDone
+from nekro_core.compat.maibot.capabilities.call import CapabilityError
 from nekro_core.compat.maibot.capabilities.send import segments
-from nekro_core.compat.maibot.components import Component
-from nekro_core.compat.maibot.plugin import LivePlugin
+from nekro_core.compat.maibot.components import MaiBotComponent
+from nekro_core.compat.maibot.plugin import MaiBotPlugin
 from nekro_core.compat.maibot.wire import adapter_of, message_of, seconds_of
 from nekro_core.delivery.adapter import Capabilities
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -52,7 +52,7 @@ _CAN = Capabilities(
 class GatewayAdapter:
     """An `Adapter` whose platform is a plugin's gateway. Online while the plugin says so."""
 
-    def __init__(self, host: "MaiBotHost", live: LivePlugin, component: Component) -> None:
+    def __init__(self, host: "MaiBotHost", live: MaiBotPlugin, component: MaiBotComponent) -> None:
         self.name = ""
         self.account = ""
         self.scope = ""
@@ -115,7 +115,7 @@ class GatewayAdapter:
         return message_of(record, adapter=self.name, account=self.account, binary=True)
 
 
-async def update_state(host: "MaiBotHost", live: LivePlugin, payload: Mapping[str, Any]) -> bool:
+async def update_state(host: "MaiBotHost", live: MaiBotPlugin, payload: Mapping[str, Any]) -> bool:
     """A gateway says whether it is connected, and as whom. False where that cannot be."""
     component = _component(live, payload)
     if component is None:
@@ -152,7 +152,7 @@ async def update_state(host: "MaiBotHost", live: LivePlugin, payload: Mapping[st
     return True
 
 
-async def route_message(host: "MaiBotHost", live: LivePlugin, payload: Mapping[str, Any]) -> bool:
+async def route_message(host: "MaiBotHost", live: MaiBotPlugin, payload: Mapping[str, Any]) -> bool:
     """A gateway brings a message in. False where it is not connected, or the message is none."""
     component = _component(live, payload)
     adapter = host.gateways.get((live.plugin_id, component.name)) if component else None
@@ -161,7 +161,7 @@ async def route_message(host: "MaiBotHost", live: LivePlugin, payload: Mapping[s
         return False
     try:
         message = await _inbound(host, adapter, given, payload)
-    except (ChatKeyError, NotDone, ValueError) as error:
+    except (ChatKeyError, CapabilityError, ValueError) as error:
         logger.error("gateway of {}: the message is not taken: {}", live.plugin_id, error)
         return False
     if host.ports.inbound is None:
@@ -170,7 +170,7 @@ async def route_message(host: "MaiBotHost", live: LivePlugin, payload: Mapping[s
     return True
 
 
-async def close_gateways(host: "MaiBotHost", live: LivePlugin) -> None:
+async def close_gateways(host: "MaiBotHost", live: MaiBotPlugin) -> None:
     """A plugin's platforms are gone; its accounts and chats stay known."""
     for key in [key for key in host.gateways if key[0] == live.plugin_id]:
         adapter = host.gateways.pop(key)
@@ -220,7 +220,7 @@ async def _inbound(
     )
 
 
-def _component(live: LivePlugin, payload: Mapping[str, Any]) -> Component | None:
+def _component(live: MaiBotPlugin, payload: Mapping[str, Any]) -> MaiBotComponent | None:
     wanted = str(payload.get("gateway_name") or "")
     for each in live.of_type("MESSAGE_GATEWAY"):
         if wanted in (each.name, each.handler):

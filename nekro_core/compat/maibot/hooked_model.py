@@ -25,7 +25,7 @@ _ASK = ("maisaka.planner.before_request", "on_plan")
 _ANSWERED = ("maisaka.planner.after_response", "post_llm", "after_llm")
 
 
-class StagedModel:
+class HookedModel:
     """A `ChatModel` whose requests and replies plugins hear of. Where nobody listens it is the
     model itself; a reply that somebody may change arrives whole, not as it is written."""
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from loguru import logger
 
-from nekro_core.compat.maibot.components import Component
-from nekro_core.compat.maibot.plugin import LivePlugin
+from nekro_core.compat.maibot.components import MaiBotComponent
+from nekro_core.compat.maibot.plugin import MaiBotPlugin
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import passes_through
 
@@ -57,7 +57,7 @@ _MOST_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class HookOutcome:
     """What became of a hook: its arguments as they are now. ``aborted``: the stage must not go on;
     ``result`` is what a handler wants instead."""
 
@@ -66,10 +66,10 @@ class Outcome:
     result: Any = None
 
 
-class Stages:
+class HookRunner:
     """Runs the handlers of the plugins that it is given; theirs is every fault."""
 
-    def __init__(self, plugins: Mapping[str, LivePlugin]) -> None:
+    def __init__(self, plugins: Mapping[str, MaiBotPlugin]) -> None:
         self._plugins = plugins
 
     def any(self, *names: str) -> bool:
@@ -84,7 +84,7 @@ class Stages:
 
     async def hook(
         self, name: str, kwargs: Mapping[str, Any], *, ctx: AgentCtx | None = None
-    ) -> Outcome:
+    ) -> HookOutcome:
         """Run a hook's handlers: the blocking ones in turn, each with what those before it made of
         the arguments; the others on the side. ``abort`` ends the hook."""
         stream_id = ctx.chat_key if ctx else ""
@@ -102,14 +102,14 @@ class Stages:
             ),
         )
         now = dict(kwargs)
-        done: Outcome | None = None
+        done: HookOutcome | None = None
         for live, each in handlers:
             if done is None and _word(each, "mode") != "observe":
                 done = await self._block(live, each, now, ctx)
         for live, each in handlers:
             if _word(each, "mode") == "observe":
                 live.plugin.tasks.start(self._observe, live, each, dict(now), ctx, name=each.name)
-        return done or Outcome(now)
+        return done or HookOutcome(now)
 
     async def event(
         self,
@@ -117,8 +117,8 @@ class Stages:
         message: Mapping[str, Any] | None,
         *,
         ctx: AgentCtx | None = None,
-        only: LivePlugin | None = None,
-    ) -> Outcome:
+        only: MaiBotPlugin | None = None,
+    ) -> HookOutcome:
         """Run an event's handlers, greatest weight first: those that intercept in turn, and one of
         them may end it; the others on the side. ``only``: one plugin's, each waited for."""
         handlers = sorted(
@@ -141,30 +141,30 @@ class Stages:
             if changed is not None and now is not None:
                 now = {**now, **changed}
             if ended:
-                return Outcome({"message": now}, aborted=True)
-        return Outcome({"message": now})
+                return HookOutcome({"message": now}, aborted=True)
+        return HookOutcome({"message": now})
 
     async def _block(
-        self, live: LivePlugin, each: Component, now: dict[str, Any], ctx: AgentCtx | None
-    ) -> Outcome | None:
+        self, live: MaiBotPlugin, each: MaiBotComponent, now: dict[str, Any], ctx: AgentCtx | None
+    ) -> HookOutcome | None:
         """Change ``now``; an outcome where the handler ended the hook."""
         failed: list[BaseException] = []
         value = await self._asked(live, each, now, ctx, failed)
         if failed and _word(each, "error_policy") == "abort":
-            return Outcome(now, aborted=True)
+            return HookOutcome(now, aborted=True)
         if not isinstance(value, Mapping):
             return None
         if isinstance(changed := value.get("modified_kwargs"), Mapping):
             now.update({key: new for key, new in changed.items() if key in now})
         result = value.get("custom_result")
         if str(value.get("action", "continue")).strip().lower() == "abort":
-            return Outcome(dict(now), aborted=True, result=result)
+            return HookOutcome(dict(now), aborted=True, result=result)
         return None
 
     async def _observe(
         self,
-        live: LivePlugin,
-        each: Component,
+        live: MaiBotPlugin,
+        each: MaiBotComponent,
         kwargs: Mapping[str, Any],
         ctx: AgentCtx | None,
     ) -> None:
@@ -172,8 +172,8 @@ class Stages:
 
     async def _asked(
         self,
-        live: LivePlugin,
-        each: Component,
+        live: MaiBotPlugin,
+        each: MaiBotComponent,
         kwargs: Mapping[str, Any],
         ctx: AgentCtx | None,
         failed: list[BaseException] | None = None,
@@ -193,13 +193,13 @@ class Stages:
             return None
 
 
-def event_type(component: Component) -> str:
+def event_type(component: MaiBotComponent) -> str:
     """The event that a handler is for."""
     value = component.metadata.get("event_type", "")
     return str(getattr(value, "value", value)).strip().lower()
 
 
-def unheard(components: Iterable[Component]) -> list[tuple[Component, str]]:
+def unheard(components: Iterable[MaiBotComponent]) -> list[tuple[MaiBotComponent, str]]:
     """Handlers whose hook or event never happens here, with the reason."""
     found = []
     for each in components:
@@ -214,7 +214,7 @@ def unheard(components: Iterable[Component]) -> list[tuple[Component, str]]:
     return found
 
 
-def _word(component: Component, key: str) -> str:
+def _word(component: MaiBotComponent, key: str) -> str:
     value = component.metadata.get(key, "")
     return str(getattr(value, "value", value)).strip().lower()
 

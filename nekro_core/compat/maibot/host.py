@@ -11,20 +11,20 @@ from anyio.abc import TaskGroup
 
 from nekro_core.chat import ChatKey, ChatMessage, Record
 from nekro_core.compat.maibot import folder
-from nekro_core.compat.maibot.changed_messages import Changed
-from nekro_core.compat.maibot.hooked_model import StagedModel
-from nekro_core.compat.maibot.hooks import Stages
-from nekro_core.compat.maibot.plugin import LivePlugin
+from nekro_core.compat.maibot.changed_messages import ChangedMessages
+from nekro_core.compat.maibot.hooked_model import HookedModel
+from nekro_core.compat.maibot.hooks import HookRunner
+from nekro_core.compat.maibot.plugin import MaiBotPlugin
 from nekro_core.compat.maibot.wire import message_of, stream_of
 from nekro_core.delivery.adapter import Adapter
 from nekro_core.delivery.host import MediaKeeper
 from nekro_core.delivery.outbound.hook import SendHook
 from nekro_core.llm.model import ChatModel
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.effects import Effects
+from nekro_core.plugins.authoring.effects import UndoStack
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.services import Services
-from nekro_core.plugins.host.loader import Item
+from nekro_core.plugins.host.loader import DiscoveredPlugin
 from nekro_core.store import Store
 from nekro_core.system.background_tasks import own_tasks
 
@@ -65,10 +65,10 @@ class MaiBotHost:
 
     def __init__(self, ports: MaiBotPorts, tasks: TaskGroup) -> None:
         self.ports = ports
-        self.plugins: dict[str, LivePlugin] = {}
-        self.stages = Stages(self.plugins)
+        self.plugins: dict[str, MaiBotPlugin] = {}
+        self.stages = HookRunner(self.plugins)
         self.talk: dict[str, float] = {}
-        self.changed = Changed()
+        self.changed = ChangedMessages()
         self.gateways: dict[tuple[str, str], GatewayAdapter] = {}
         self.look_s = LOOK_S
         self.older: set[str] = set()
@@ -92,11 +92,11 @@ class MaiBotHost:
         """The plugins of the bot, for those that load and list others."""
         self.registry = registry
 
-    def items(self, source: str, place: Path) -> list[Item]:
+    def items(self, source: str, place: Path) -> list[DiscoveredPlugin]:
         """See `PluginKind.items`."""
         return folder.items(source, place)
 
-    async def load(self, item: Item, effects: Effects, limit_s: float) -> NekroPlugin:
+    async def load(self, item: DiscoveredPlugin, effects: UndoStack, limit_s: float) -> NekroPlugin:
         """See `PluginKind.load`."""
         from nekro_core.compat.maibot.loader import load_plugin  # noqa: PLC0415 - the SDK takes 0.2 s
 
@@ -105,16 +105,16 @@ class MaiBotHost:
 
     def staged(self, model: ChatModel) -> ChatModel:
         """The model, with plugins' hooks around what turns ask of it."""
-        return StagedModel(model, self)
+        return HookedModel(model, self)
 
     def _hear_of_sends(self) -> None:
         """From the first plugin on: without one nothing is asked about what is sent."""
-        from nekro_core.compat.maibot.send_hooks import SendStages  # noqa: PLC0415 - as above
+        from nekro_core.compat.maibot.send_hooks import SendHooks  # noqa: PLC0415 - as above
 
         if self._unhook is None and self.ports.hook_sends is not None:
-            self._unhook = self.ports.hook_sends(SendStages(self))
+            self._unhook = self.ports.hook_sends(SendHooks(self))
 
-    def find(self, name: str) -> LivePlugin | None:
+    def find(self, name: str) -> MaiBotPlugin | None:
         """A loaded plugin by its id, its key or its folder."""
         for live in self.plugins.values():
             if name in (live.plugin_id, live.plugin.key, live.folder.name):
@@ -125,13 +125,13 @@ class MaiBotHost:
         """Do something that must not happen inside the plugin that asks for it."""
         self._tasks.start_soon(act)
 
-    def offer_tools(self, live: LivePlugin) -> None:
+    def offer_tools(self, live: MaiBotPlugin) -> None:
         """Make a plugin's tools anew of its components."""
         from nekro_core.compat.maibot.loader import offer_tools  # noqa: PLC0415 - as above
 
         offer_tools(self, live)
 
-    def config_schema(self, live: LivePlugin) -> Mapping[str, Any]:
+    def config_schema(self, live: MaiBotPlugin) -> Mapping[str, Any]:
         """The form of a plugin's configuration, for a page: its own words for it."""
         make = getattr(live.instance, "get_webui_config_schema", None)
         if make is None:

@@ -7,10 +7,10 @@ import anyio
 from loguru import logger
 
 from nekro_core.chat import ChatKind, ChatMessage, Mention, Reply, plain_text
-from nekro_core.compat.maibot.commands import Answer, Found, answer_of, find
-from nekro_core.compat.maibot.plugin import LivePlugin
+from nekro_core.compat.maibot.commands import CommandMatch, CommandReply, answer_of, find
+from nekro_core.compat.maibot.plugin import MaiBotPlugin
 from nekro_core.compat.maibot.wire import event_message_of, host_arguments
-from nekro_core.compat.nekro_agent.legacy_message import ChatMessage as HeardMessage
+from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import passes_through
 from nekro_core.plugins.authoring.signal import MsgSignal
@@ -25,14 +25,14 @@ message does not wake the bot."""
 _BEFORE = ("chat.receive.before_process", "on_message_pre_process")
 _AFTER = ("chat.receive.after_process", "on_message")
 
-MessageMethod = Callable[[AgentCtx, HeardMessage], Awaitable[MsgSignal | None]]
+MessageMethod = Callable[[AgentCtx, LegacyChatMessage], Awaitable[MsgSignal | None]]
 
 
-def heard(host: "MaiBotHost", live: LivePlugin) -> MessageMethod:
+def heard(host: "MaiBotHost", live: MaiBotPlugin) -> MessageMethod:
     """A plugin's message method. The first of the plugins speaks for all: an order of hooks, and
     one command, hold over all of them."""
 
-    async def method(ctx: AgentCtx, message: HeardMessage) -> MsgSignal | None:
+    async def method(ctx: AgentCtx, message: LegacyChatMessage) -> MsgSignal | None:
         if next(iter(host.plugins.values()), None) is not live:
             return None
         return await receive(host, ctx, message.source)
@@ -40,7 +40,7 @@ def heard(host: "MaiBotHost", live: LivePlugin) -> MessageMethod:
     return method
 
 
-def injected(host: "MaiBotHost", live: LivePlugin) -> Callable[[AgentCtx], Awaitable[str]]:
+def injected(host: "MaiBotHost", live: MaiBotPlugin) -> Callable[[AgentCtx], Awaitable[str]]:
     """A plugin's prompt method: what was made of messages, told by the first of the plugins."""
 
     async def method(ctx: AgentCtx) -> str:
@@ -91,11 +91,11 @@ def _now(shown: dict[str, Any], text: str, changed: Any) -> tuple[dict[str, Any]
 
 
 async def _command(
-    host: "MaiBotHost", ctx: AgentCtx, found: Found, text: str, shown: Mapping[str, Any]
+    host: "MaiBotHost", ctx: AgentCtx, found: CommandMatch, text: str, shown: Mapping[str, Any]
 ) -> MsgSignal | None:
     """Run a command in a task of its plugin. Who answers it is the plugin, not the bot."""
     over = anyio.Event()
-    answers: list[Answer] = []
+    answers: list[CommandReply] = []
 
     async def run() -> None:
         try:
@@ -106,20 +106,20 @@ async def _command(
     found.live.plugin.tasks.start(run, name=f"command {found.component.name}")
     with anyio.move_on_after(PATIENCE_S):
         await over.wait()
-    answer = answers[0] if answers else Answer(False, "", stops=True)
+    answer = answers[0] if answers else CommandReply(False, "", stops=True)
     if answer.hides:
         return MsgSignal.BLOCK_ALL
     return MsgSignal.BLOCK_TRIGGER if answer.stops else None
 
 
 async def _run(
-    host: "MaiBotHost", ctx: AgentCtx, found: Found, text: str, shown: Mapping[str, Any]
-) -> Answer:
+    host: "MaiBotHost", ctx: AgentCtx, found: CommandMatch, text: str, shown: Mapping[str, Any]
+) -> CommandReply:
     live, component = found.live, found.component
     operator = host.ports.operator(ctx.chat, ctx.from_user_id)
     if component.metadata.get("permission") == "operator" and not operator:
         logger.info("{} may not run {} of {}", ctx.from_user_id, component.name, live.plugin_id)
-        return Answer(False, "", stops=True)
+        return CommandReply(False, "", stops=True)
     about = {
         "message": dict(shown),
         "command_name": component.name,
@@ -130,7 +130,7 @@ async def _run(
     }
     begun = await host.stages.hook("chat.command.before_execute", about, ctx=ctx)
     if begun.aborted:
-        return Answer(False, "", stops=True)
+        return CommandReply(False, "", stops=True)
     groups = begun.kwargs.get("matched_groups")
     own = ctx.called_for(live.plugin.key)
     group = ctx.chat.kind is not ChatKind.PRIVATE
@@ -152,7 +152,7 @@ async def _run(
         logger.opt(exception=error).error(
             "command {} of {} failed: {}", component.name, live.plugin_id, told
         )
-        return Answer(False, told, stops=True)
+        return CommandReply(False, told, stops=True)
     answer = answer_of(component, value)
     ended = await host.stages.hook(
         "chat.command.after_execute",
@@ -166,5 +166,5 @@ async def _run(
     )
     level = ended.kwargs.get("intercept_message_level")
     if isinstance(level, int):
-        return Answer(answer.success, answer.text, stops=level > 0, hides=level > 1)
+        return CommandReply(answer.success, answer.text, stops=level > 0, hides=level > 1)
     return answer

@@ -9,7 +9,7 @@ from loguru import logger
 from nekro_core.compat.maibot import configuration
 from nekro_core.compat.maibot.configuration import ConfigurationError
 from nekro_core.compat.maibot.current_call import calling
-from nekro_core.compat.maibot.plugin import LivePlugin
+from nekro_core.compat.maibot.plugin import MaiBotPlugin
 from nekro_core.plugins.authoring.faults import passes_through
 
 if TYPE_CHECKING:
@@ -21,15 +21,15 @@ _STOP_S = 0.5
 """Of the 1.5 s that a plugin has for its end: ``on_unload`` must come."""
 
 
-class Life:
+class MaiBotLifecycle:
     """``prepare`` reads what must be known of it before ``on_load``, ``offer`` its components."""
 
     def __init__(
         self,
         host: "MaiBotHost",
-        live: LivePlugin,
-        prepare: Callable[[LivePlugin], None],
-        offer: Callable[["MaiBotHost", LivePlugin], None],
+        live: MaiBotPlugin,
+        prepare: Callable[[MaiBotPlugin], None],
+        offer: Callable[["MaiBotHost", MaiBotPlugin], None],
     ) -> None:
         self._host = host
         self._live = live

@@ -21,16 +21,27 @@ from nekro_core.compat.maibot.configuration import ConfigurationError
 from nekro_core.compat.maibot.gateways import close_gateways
 from nekro_core.compat.maibot.hooks import unheard
 from nekro_core.compat.maibot.inbound import heard, injected
-from nekro_core.compat.maibot.lifecycle import Life
-from nekro_core.compat.maibot.manifest import FILE_NAME, Manifest, ManifestError, read_manifest
-from nekro_core.compat.maibot.plugin import LivePlugin
+from nekro_core.compat.maibot.lifecycle import MaiBotLifecycle
+from nekro_core.compat.maibot.manifest import (
+    FILE_NAME,
+    MaiBotManifest,
+    ManifestError,
+    read_manifest,
+)
+from nekro_core.compat.maibot.plugin import MaiBotPlugin
 from nekro_core.compat.maibot.rpc import rpc_of
 from nekro_core.compat.maibot.tools import tool_of
 from nekro_core.plugins.authoring.binding import current_owner
-from nekro_core.plugins.authoring.effects import Effects
+from nekro_core.plugins.authoring.effects import UndoStack
 from nekro_core.plugins.authoring.plugin import NekroPlugin
-from nekro_core.plugins.host.loader import Item, LoadFailed, SwitchedOff, imported, problem_of
-from nekro_core.tools.problem import Problem, Severity
+from nekro_core.plugins.host.loader import (
+    DiscoveredPlugin,
+    LoadFailed,
+    SwitchedOff,
+    imported,
+    problem_of,
+)
+from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 if TYPE_CHECKING:
     from nekro_core.compat.maibot.host import MaiBotHost
@@ -53,7 +64,7 @@ _TYPES = frozenset(
 
 
 async def load_plugin(
-    host: "MaiBotHost", item: Item, effects: Effects, limit_s: float
+    host: "MaiBotHost", item: DiscoveredPlugin, effects: UndoStack, limit_s: float
 ) -> NekroPlugin:
     """See `PluginKind.load`."""
     folder = item.path.parent
@@ -66,7 +77,11 @@ async def load_plugin(
     if not configuration.is_enabled(values):
         text = f"[plugin] enabled is false in its {configuration.FILE_NAME}"
         raise SwitchedOff(
-            Problem(severity=Severity.WARNING, message=text, remedy="set it to true, then load it")
+            PluginProblem(
+                severity=ProblemSeverity.WARNING,
+                message=text,
+                remedy="set it to true, then load it",
+            )
         )
     warnings = [*manifest.problems, *_packages(manifest, where)]
     _check_needed(host, manifest, where)
@@ -82,13 +97,13 @@ async def load_plugin(
         url=manifest.url,
         for_small_models=True,
     )
-    live = LivePlugin(
+    live = MaiBotPlugin(
         manifest=manifest, instance=instance, plugin=plugin, item=item.item, folder=folder
     )
     plugin.problems += [*warnings, *_lifecycle(item, instance)]
     _give_context(host, live)
     _give_settings(live, values)
-    life = Life(host, live, offer_gateways, offer_components)
+    life = MaiBotLifecycle(host, live, offer_gateways, offer_components)
     plugin.init_method = life.begin
     plugin.cleanup_method = life.end
     plugin.on_user_message_method = heard(host, live)
@@ -97,7 +112,7 @@ async def load_plugin(
     return plugin
 
 
-def offer_gateways(live: LivePlugin) -> None:
+def offer_gateways(live: MaiBotPlugin) -> None:
     """Before ``on_load``, in which a gateway may already say that it is connected. No more than
     these: nothing else of a plugin may be called yet."""
     try:
@@ -110,7 +125,7 @@ def offer_gateways(live: LivePlugin) -> None:
     live.components[:] = [each for each in components if each.type == "MESSAGE_GATEWAY"]
 
 
-def offer_components(host: "MaiBotHost", live: LivePlugin) -> None:
+def offer_components(host: "MaiBotHost", live: MaiBotPlugin) -> None:
     """Read what the plugin offers, and make tools of what are tools. After ``on_load``: some make
     their components there. Raises what `get_components` does."""
     where = f"{live.folder / 'plugin.py'}:1"
@@ -134,7 +149,7 @@ def offer_components(host: "MaiBotHost", live: LivePlugin) -> None:
     offer_tools(host, live)
 
 
-def offer_tools(host: "MaiBotHost", live: LivePlugin) -> None:
+def offer_tools(host: "MaiBotHost", live: MaiBotPlugin) -> None:
     """Make the plugin's tools of those components that are on."""
     tools, taken = [], set[str]()
     known = set(live.plugin.problems)
@@ -149,7 +164,7 @@ def offer_tools(host: "MaiBotHost", live: LivePlugin) -> None:
     live.plugin.tools_changed()
 
 
-async def _made(item: Item, limit_s: float) -> Any:
+async def _made(item: DiscoveredPlugin, limit_s: float) -> Any:
     """The object that the plugin's factory makes."""
     if not item.path.is_file():
         raise LoadFailed(_error("there is no plugin.py beside the manifest", f"{item.path}:1"))
@@ -175,7 +190,9 @@ async def _made(item: Item, limit_s: float) -> Any:
     return instance
 
 
-def _older_names(host: "MaiBotHost", item: Item, effects: Effects, plugin_id: str) -> None:
+def _older_names(
+    host: "MaiBotHost", item: DiscoveredPlugin, effects: UndoStack, plugin_id: str
+) -> None:
     """The names of the time before the SDK (``src.plugin_system``), for a plugin that imports them:
     the SDK has them, and they are in the process as long as such a plugin is loaded."""
     files = sorted(item.path.parent.rglob("*.py"))[:_MOST_FILES]
@@ -214,7 +231,7 @@ def _legacy(module: Any) -> Callable[[], Any] | None:
     return lambda: LegacyPluginAdapter(found())
 
 
-def _lifecycle(item: Item, instance: Any) -> list[Problem]:
+def _lifecycle(item: DiscoveredPlugin, instance: Any) -> list[PluginProblem]:
     if not isinstance(instance, MaiBotPlugin):
         return []
     missing = [
@@ -226,7 +243,7 @@ def _lifecycle(item: Item, instance: Any) -> list[Problem]:
     return [_warning(text, f"{item.path}:1", f"write async def {missing[0]}(...)")]
 
 
-def _give_context(host: "MaiBotHost", live: LivePlugin) -> None:
+def _give_context(host: "MaiBotHost", live: MaiBotPlugin) -> None:
     data = live.plugin.get_plugin_data_dir()
     paths = PluginPaths(data_dir=data, runtime_dir=data / "runtime")
     paths.runtime_dir.mkdir(exist_ok=True)
@@ -242,7 +259,7 @@ def _settings(folder: Path) -> dict[str, Any]:
         raise LoadFailed(_error(str(error), f"{path}:1", "correct the file")) from None
 
 
-def _give_settings(live: LivePlugin, values: Mapping[str, Any]) -> None:
+def _give_settings(live: MaiBotPlugin, values: Mapping[str, Any]) -> None:
     path = live.folder / configuration.FILE_NAME
     try:
         made = configuration.normalized(live.instance, values)
@@ -256,7 +273,7 @@ def _give_settings(live: LivePlugin, values: Mapping[str, Any]) -> None:
     live.instance.set_plugin_config(dict(made))
 
 
-def _check_needed(host: "MaiBotHost", manifest: Manifest, where: str) -> None:
+def _check_needed(host: "MaiBotHost", manifest: MaiBotManifest, where: str) -> None:
     for needed, wanted in manifest.plugins:
         other = host.plugins.get(needed)
         if other is None:
@@ -268,7 +285,7 @@ def _check_needed(host: "MaiBotHost", manifest: Manifest, where: str) -> None:
             raise LoadFailed(_error(text, where, "install that version"))
 
 
-def _packages(manifest: Manifest, where: str) -> list[Problem]:
+def _packages(manifest: MaiBotManifest, where: str) -> list[PluginProblem]:
     found = []
     for package, wanted in manifest.packages:
         try:
@@ -294,16 +311,20 @@ def _providers(instance: Any) -> list[str]:
     return [str(each.get("client_type")) for each in find()] if find else []
 
 
-async def _forget(host: "MaiBotHost", live: LivePlugin) -> None:
+async def _forget(host: "MaiBotHost", live: MaiBotPlugin) -> None:
     if host.plugins.get(live.plugin_id) is live:
         del host.plugins[live.plugin_id]
     await close_gateways(host, live)
     live.components.clear()
 
 
-def _error(message: str, where: str = "", remedy: str = "") -> Problem:
-    return Problem(severity=Severity.ERROR, message=message, where=where, remedy=remedy)
+def _error(message: str, where: str = "", remedy: str = "") -> PluginProblem:
+    return PluginProblem(
+        severity=ProblemSeverity.ERROR, message=message, where=where, remedy=remedy
+    )
 
 
-def _warning(message: str, where: str = "", remedy: str = "") -> Problem:
-    return Problem(severity=Severity.WARNING, message=message, where=where, remedy=remedy)
+def _warning(message: str, where: str = "", remedy: str = "") -> PluginProblem:
+    return PluginProblem(
+        severity=ProblemSeverity.WARNING, message=message, where=where, remedy=remedy
+    )

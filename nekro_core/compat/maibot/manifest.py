@@ -10,7 +10,7 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
-from nekro_core.tools.problem import Problem, Severity
+from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 FILE_NAME = "_manifest.json"
 HOST_VERSION = "1.3.15"
@@ -21,12 +21,12 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+\Z")
 _MAX_BYTES = 1024 * 1024
 
 
-class ManifestError(ValueError):
+class MaiBotManifestError(ValueError):
     """The manifest cannot be used: which key, what came, what was expected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class MaiBotManifest:
     """``capabilities`` are what the plugin may ask of us; ``plugins`` whom it needs, with the
     versions that will do; ``packages`` likewise. ``raw`` is all of it, for lists."""
 
@@ -40,7 +40,7 @@ class Manifest:
     plugins: tuple[tuple[str, str], ...]
     packages: tuple[tuple[str, str], ...]
     raw: Mapping[str, Any]
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[PluginProblem, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:
@@ -49,26 +49,28 @@ class Manifest:
         return _identifier(first), _identifier(rest)
 
 
-def read_manifest(path: Path) -> Manifest:
-    """Read and check a manifest. Raises `ManifestError`, with a sentence for the operator."""
+def read_manifest(path: Path) -> MaiBotManifest:
+    """Read and check a manifest. Raises `MaiBotManifestError`, with a sentence for the operator."""
     raw = _parsed(path)
     if raw.get("manifest_version") != 2:
         came = raw.get("manifest_version", "nothing")
-        raise ManifestError(f"manifest_version {came!r}: expected 2; the plugin needs an update")
+        raise MaiBotManifestError(
+            f"manifest_version {came!r}: expected 2; the plugin needs an update"
+        )
     plugin_id = _text(raw, "id")
     if not _ID.match(plugin_id):
-        raise ManifestError(
+        raise MaiBotManifestError(
             f"id {plugin_id!r}: expected words joined by '.' or '-', for example author.plugin-name"
         )
     number = _text(raw, "version")
     if not _VERSION.match(number):
-        raise ManifestError(f"version {number!r}: expected three numbers, for example 1.0.0")
+        raise MaiBotManifestError(f"version {number!r}: expected three numbers, for example 1.0.0")
     author = raw.get("author", {})
     if isinstance(author, str):
         author = {"name": author}
     dependencies = _entries(raw, "dependencies")
     _check_range(raw, "host_application", HOST_VERSION)
-    return Manifest(
+    return MaiBotManifest(
         plugin_id=plugin_id,
         version=number,
         name=_text(raw, "name"),
@@ -86,20 +88,20 @@ def read_manifest(path: Path) -> Manifest:
 def _parsed(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise ManifestError(f"larger than {_MAX_BYTES} bytes: that is no manifest")
+            raise MaiBotManifestError(f"larger than {_MAX_BYTES} bytes: that is no manifest")
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise ManifestError(f"cannot be read: {error.strerror}") from None
+        raise MaiBotManifestError(f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise ManifestError(f"is not UTF-8 (byte {error.start}): save it as UTF-8") from None
+        raise MaiBotManifestError(f"is not UTF-8 (byte {error.start}): save it as UTF-8") from None
     try:
         raw = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ManifestError(f"is no JSON: {error.msg} in line {error.lineno}") from None
+        raise MaiBotManifestError(f"is no JSON: {error.msg} in line {error.lineno}") from None
     except RecursionError:
-        raise ManifestError("is nested too deeply") from None
+        raise MaiBotManifestError("is nested too deeply") from None
     if not isinstance(raw, dict):
-        raise ManifestError(f"expected an object, got {type(raw).__name__}")
+        raise MaiBotManifestError(f"expected an object, got {type(raw).__name__}")
     return raw
 
 
@@ -107,21 +109,21 @@ def _text(raw: Mapping[str, Any], key: str) -> str:
     value = raw.get(key)
     if not isinstance(value, str) or not value.strip():
         came = "nothing" if value is None else repr(value)
-        raise ManifestError(f"{key}: expected a text, got {came}")
+        raise MaiBotManifestError(f"{key}: expected a text, got {came}")
     return value.strip()
 
 
 def _mapping(raw: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = raw.get(key) or {}
     if not isinstance(value, Mapping):
-        raise ManifestError(f"{key}: expected an object, got {type(value).__name__}")
+        raise MaiBotManifestError(f"{key}: expected an object, got {type(value).__name__}")
     return value
 
 
 def _list(raw: Mapping[str, Any], key: str) -> list[Any]:
     value = raw.get(key) or []
     if not isinstance(value, list):
-        raise ManifestError(f"{key}: expected a list, got {type(value).__name__}")
+        raise MaiBotManifestError(f"{key}: expected a list, got {type(value).__name__}")
     return value
 
 
@@ -129,7 +131,7 @@ def _words(raw: Mapping[str, Any], key: str) -> list[str]:
     found = _list(raw, key)
     for each in found:
         if not isinstance(each, str):
-            raise ManifestError(f"{key}: expected texts, got {each!r}")
+            raise MaiBotManifestError(f"{key}: expected texts, got {each!r}")
     return [each.strip() for each in found]
 
 
@@ -137,7 +139,7 @@ def _entries(raw: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     found = _list(raw, key)
     for each in found:
         if not isinstance(each, Mapping):
-            raise ManifestError(f"{key}: expected objects, got {each!r}")
+            raise MaiBotManifestError(f"{key}: expected objects, got {each!r}")
     return found
 
 
@@ -155,10 +157,10 @@ def _check_range(raw: Mapping[str, Any], key: str, ours: str) -> None:
     least, most = wanted.get("min_version"), wanted.get("max_version")
     for each in (least, most):
         if each is not None and not (isinstance(each, str) and _VERSION.match(each)):
-            raise ManifestError(f"{key}: version {each!r}, expected for example 1.0.0")
+            raise MaiBotManifestError(f"{key}: version {each!r}, expected for example 1.0.0")
     too_new = most and _numbers(ours)[:2] > _numbers(most)[:2]
     if too_new or (least and _numbers(ours) < _numbers(least)):
-        raise ManifestError(
+        raise MaiBotManifestError(
             f"{key}: wants {least or 'any'} to {most or 'any'}, this is {ours}; look for another "
             "version of the plugin"
         )
@@ -170,15 +172,15 @@ def _sdk_version() -> str:
     return version("maibot-plugin-sdk")
 
 
-def _sdk_warning(raw: Mapping[str, Any]) -> list[Problem]:
+def _sdk_warning(raw: Mapping[str, Any]) -> list[PluginProblem]:
     try:
         ours = _sdk_version()
     except PackageNotFoundError:
-        raise ManifestError("the package maibot-plugin-sdk is not installed") from None
+        raise MaiBotManifestError("the package maibot-plugin-sdk is not installed") from None
     try:
         _check_range(raw, "sdk", ".".join(ours.split(".")[:3]))
-    except ManifestError as error:
-        return [Problem(severity=Severity.WARNING, message=str(error))]
+    except MaiBotManifestError as error:
+        return [PluginProblem(severity=ProblemSeverity.WARNING, message=str(error))]
     return []
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import anyio
 from anyio import to_thread
 
-from nekro_core.compat.maibot.components import Component
+from nekro_core.compat.maibot.components import MaiBotComponent
 from nekro_core.compat.maibot.current_call import calling
-from nekro_core.compat.maibot.manifest import Manifest
+from nekro_core.compat.maibot.manifest import MaiBotManifest
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.system.bounded_pattern import BoundedPattern
@@ -20,17 +20,17 @@ from nekro_core.tools.outcome import ToolFailure
 
 
 @dataclass(slots=True, kw_only=True)
-class LivePlugin:
+class MaiBotPlugin:
     """``instance`` is what ``create_plugin()`` made, ``plugin`` what stands for it here. The
     operator may have switched components off, everywhere or in some chats: ``off``. ``patterns``
     are those of its commands that were searched for, nothing for what is none."""
 
-    manifest: Manifest
+    manifest: MaiBotManifest
     instance: Any
     plugin: NekroPlugin
     item: str
     folder: Path
-    components: list[Component] = field(default_factory=list)
+    components: list[MaiBotComponent] = field(default_factory=list)
     settings: Mapping[str, Any] = field(default_factory=dict)
     off: set[tuple[str, str, str]] = field(default_factory=set)
     patterns: dict[str, BoundedPattern | None] = field(default_factory=dict)
@@ -40,11 +40,11 @@ class LivePlugin:
         """The id of its manifest."""
         return self.manifest.plugin_id
 
-    def of_type(self, kind: str) -> list[Component]:
+    def of_type(self, kind: str) -> list[MaiBotComponent]:
         """Its components of one type that are on everywhere."""
         return [each for each in self.components if each.type == kind and self.is_on(each, "")]
 
-    def is_on(self, component: Component, stream_id: str) -> bool:
+    def is_on(self, component: MaiBotComponent, stream_id: str) -> bool:
         """Whether a component is on in a chat; the empty text asks about all of them."""
         return (
             not {
@@ -56,7 +56,7 @@ class LivePlugin:
 
     async def call(
         self,
-        component: Component,
+        component: MaiBotComponent,
         arguments: Mapping[str, Any],
         *,
         ctx: AgentCtx | None = None,
@@ -119,7 +119,7 @@ def _taken(handler: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in given.items() if name in parameters}
 
 
-def _check(component: Component, handler: Any, arguments: Mapping[str, Any]) -> None:
+def _check(component: MaiBotComponent, handler: Any, arguments: Mapping[str, Any]) -> None:
     try:
         signature = inspect.signature(handler)
     except (TypeError, ValueError):

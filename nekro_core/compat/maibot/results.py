@@ -14,8 +14,8 @@ from nekro_core.tools.content import (
     ImageContent,
     contents,
 )
-from nekro_core.tools.media import Medium
-from nekro_core.tools.outcome import Returned, ReturnedMedia, ToolFailure
+from nekro_core.tools.media import ResultMedia
+from nekro_core.tools.outcome import ToolFailure, ToolReturn, ToolReturnMedia
 
 FAILED = "the tool of the plugin failed"
 _MEDIA = ("image", "audio", "resource_link", "resource", "binary")
@@ -23,7 +23,7 @@ _DATA_URL = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)?[^,]*;base64,", re.ASC
 _MAX_ITEMS = 32
 
 
-def outcome(value: Any) -> Returned | ReturnedMedia:
+def outcome(value: Any) -> ToolReturn | ToolReturnMedia:
     """A dict, a text, a pair of success and words, or anything else.
 
     A dict goes to the calling code whole; a model that calls natively is told its ``content``, then
@@ -33,9 +33,9 @@ def outcome(value: Any) -> Returned | ReturnedMedia:
         words = str(value[1]) if len(value) > 1 and value[1] is not None else ""
         if not value[0]:
             raise ToolFailure(words or FAILED)
-        return Returned(words)
+        return ToolReturn(words)
     if not isinstance(value, Mapping):
-        return Returned("" if value is None else value)
+        return ToolReturn("" if value is None else value)
     if not isinstance(value.get("stop_after_execution", False), bool):
         came = type(value["stop_after_execution"]).__name__
         raise ToolFailure(f"its result's 'stop_after_execution' must be true or false, got {came}")
@@ -46,11 +46,13 @@ def outcome(value: Any) -> Returned | ReturnedMedia:
     items = value.get("content_items")
     if isinstance(items, list) and items:
         return _with_items(value, words, items)
-    return Returned(dict(value), words or _json(value), ends)
+    return ToolReturn(dict(value), words or _json(value), ends)
 
 
-def _with_items(value: Mapping[str, Any], words: str, items: list[Any]) -> Returned | ReturnedMedia:
-    media: list[Medium] = []
+def _with_items(
+    value: Mapping[str, Any], words: str, items: list[Any]
+) -> ToolReturn | ToolReturnMedia:
+    media: list[ResultMedia] = []
     texts: list[str] = []
     # An item's place is counted over all of them, texts too: plugins tell the model of it.
     for place, item in enumerate(items[:_MAX_ITEMS], 1):
@@ -64,11 +66,11 @@ def _with_items(value: Mapping[str, Any], words: str, items: list[Any]) -> Retur
     rest = {key: each for key, each in value.items() if key != "content_items"}
     words = words or "\n".join(texts)
     if not media:
-        return Returned(rest, words or _json(rest))
-    return ReturnedMedia(words or _json(rest), tuple(media))
+        return ToolReturn(rest, words or _json(rest))
+    return ToolReturnMedia(words or _json(rest), tuple(media))
 
 
-def _medium(place: int, kind: str, item: Mapping[str, Any]) -> Medium:
+def _medium(place: int, kind: str, item: Mapping[str, Any]) -> ResultMedia:
     mime = str(item.get("mime_type") or "").lower()
     uri = str(item.get("uri") or "")
     encoded = str(item.get("data") or item.get("base64") or "")
@@ -81,7 +83,7 @@ def _medium(place: int, kind: str, item: Mapping[str, Any]) -> Medium:
     content = _content(kind, mime, encoded, uri)
     if isinstance(content, str):
         notes.append(content)
-    return Medium(
+    return ResultMedia(
         place=place,
         type=kind,
         mime=mime,

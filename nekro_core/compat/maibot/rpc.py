@@ -7,9 +7,9 @@ import anyio
 from loguru import logger
 
 from nekro_core.compat.maibot.capabilities import CAPABILITIES
-from nekro_core.compat.maibot.capabilities.call import Asked, CapabilityDenied, NotDone
+from nekro_core.compat.maibot.capabilities.call import CapabilityCall, CapabilityDenied, NotDone
 from nekro_core.compat.maibot.gateways import route_message, update_state
-from nekro_core.compat.maibot.plugin import LivePlugin
+from nekro_core.compat.maibot.plugin import MaiBotPlugin
 from nekro_core.plugins.authoring.faults import passes_through
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 _LONGEST_S = 300.0
 
 
-class Rpc:
+class PluginRpc:
     """What the SDK calls its connection to the host; here both are one process."""
 
-    def __init__(self, host: "MaiBotHost", live: LivePlugin) -> None:
+    def __init__(self, host: "MaiBotHost", live: MaiBotPlugin) -> None:
         self._host = host
         self._live = live
 
@@ -59,7 +59,7 @@ class Rpc:
                 f"E_CAPABILITY_DENIED: {name} is not among the capabilities of {live.plugin_id}'s "
                 "_manifest.json: add it there"
             )
-        asked = Asked(host=self._host, live=live, name=name, args=args)
+        asked = CapabilityCall(host=self._host, live=live, name=name, args=args)
         try:
             with anyio.fail_after(limit_s):
                 return await offered.answer(asked)
@@ -74,12 +74,12 @@ class Rpc:
             return _failed(f"{name} failed with {type(error).__name__}")
 
 
-def rpc_of(host: "MaiBotHost", live: LivePlugin) -> Any:
+def rpc_of(host: "MaiBotHost", live: MaiBotPlugin) -> Any:
     """What a plugin's context is made with."""
-    return Rpc(host, live)
+    return PluginRpc(host, live)
 
 
-def _declared(live: LivePlugin, name: str) -> bool:
+def _declared(live: MaiBotPlugin, name: str) -> bool:
     declared = live.manifest.capabilities
     family = name.partition(".")[0]
     other = f"db.{name[9:]}" if family == "database" else name

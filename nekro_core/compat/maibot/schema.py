@@ -13,7 +13,7 @@ from typing import Any, Literal, NotRequired, Required
 from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
-from nekro_core.tools.schema import TypeUnusable, converter, type_text
+from nekro_core.tools.schema import UnsupportedType, converter, type_text
 from nekro_core.tools.tool import REQUIRED, Parameter
 
 HOST_NAMES = frozenset({"stream_id", "chat_id", "group_id", "user_id", "platform", "message"})
@@ -225,7 +225,7 @@ def _or_none(annotation: Any) -> Any:
 def _converter(annotation: Any) -> Any:
     try:
         return converter(annotation)
-    except TypeUnusable:
+    except UnsupportedType:
         return None
 
 

@@ -5,7 +5,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from nekro_core.chat import Author, ChatKey, Receipt, Record, Segments, Text
-from nekro_core.compat.maibot.capabilities.call import NotDone
+from nekro_core.compat.maibot.capabilities.call import CapabilityError
 from nekro_core.compat.maibot.capabilities.send import segments as segments_of
 from nekro_core.compat.maibot.wire import event_message_of
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -26,7 +26,7 @@ _ASK = ("maisaka.planner.before_request", "on_plan")
 _ANSWERED = ("maisaka.planner.after_response", "post_llm", "after_llm")
 
 
-class SendStages:
+class SendHooks:
     """A `SendHook`: everything that the bot sends, plugins' own messages too."""
 
     def __init__(self, host: "MaiBotHost") -> None:
@@ -129,7 +129,7 @@ class SendStages:
         if wanted.get("raw_message") != shown["raw_message"]:
             try:
                 made = tuple(await segments_of(ctx, wanted.get("raw_message")))
-            except NotDone:
+            except CapabilityError:
                 made = segments
             return made, self._shown(ctx.chat, made)
         words = wanted.get("processed_plain_text")

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
-from nekro_core.compat.maibot.components import Component
+from nekro_core.compat.maibot.components import MaiBotComponent
 from nekro_core.compat.maibot.parameter_details import authors_text, details_block
-from nekro_core.compat.maibot.plugin import LivePlugin
+from nekro_core.compat.maibot.plugin import MaiBotPlugin
 from nekro_core.compat.maibot.results import outcome
 from nekro_core.compat.maibot.schema import (
     object_schema,
@@ -17,7 +17,7 @@ from nekro_core.compat.maibot.wire import adapter_of, host_arguments
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.tools.describe import place_of
 from nekro_core.tools.outcome import ToolFailure
-from nekro_core.tools.problem import Problem, Severity
+from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 from nekro_core.tools.tool import Tool, ToolKind, Visibility
 
 MessageOf = Callable[[AgentCtx], Awaitable[dict[str, Any]]]
@@ -27,13 +27,13 @@ _LONGEST_S = 600.0
 
 
 def tool_of(
-    live: LivePlugin,
-    component: Component,
+    live: MaiBotPlugin,
+    component: MaiBotComponent,
     message_of: MessageOf,
     *,
     taken: Collection[str] = (),
     timeout_s: float = 120.0,
-) -> tuple[Tool, list[Problem]]:
+) -> tuple[Tool, list[PluginProblem]]:
     """The tool, and what its author should know. ``taken`` are the Python names that others of the
     plugin have."""
     metadata = component.metadata
@@ -107,12 +107,12 @@ def _kept(schema: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _warnings(
-    component: Component, schema: Mapping[str, Any], kept: frozenset[str], where: str
-) -> list[Problem]:
+    component: MaiBotComponent, schema: Mapping[str, Any], kept: frozenset[str], where: str
+) -> list[PluginProblem]:
     about = {"user_id", "group_id"} & set(schema["properties"]) - kept
     return [
-        Problem(
-            severity=Severity.WARNING,
+        PluginProblem(
+            severity=ProblemSeverity.WARNING,
             message=f"{component.name}: {name!r} is filled by the bot: it is who asks, and where",
             where=where,
             remedy=f"another person or group needs another name, for example target_{name}",

@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.binding import meant_binding
 from nekro_core.plugins.authoring.host_files import CallFiles
-from nekro_core.plugins.authoring.services import Older, Services
+from nekro_core.plugins.authoring.services import LegacyServices, Services
 from nekro_core.plugins.authoring.web import WebhookRequest, nowhere
 from nekro_core.tools.outcome import ToolFailure
 
@@ -31,7 +31,7 @@ def calling_context() -> Any:
     return _calling.get()
 
 
-class OlderNames:
+class LegacyContext:
     """Mixed into `AgentCtx`. What it gives that is no plain value is
     `nekro_core.compat.nekro_agent`'s."""
 
@@ -145,7 +145,7 @@ class OlderNames:
         return cast(Self, made)
 
     @property
-    def _older(self) -> Older:
+    def _older(self) -> LegacyServices:
         older = self.services.older
         if older is None:
             raise ToolFailure(

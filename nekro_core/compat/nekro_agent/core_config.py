@@ -5,21 +5,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from nekro_core.api.llm import get_model_group_info, model_groups
-from nekro_core.compat.nekro_agent.host import Host, current_host
+from nekro_core.compat.nekro_agent.host import NekroAgentHost, current_host
 
 __all__ = ["CoreConfig", "config"]
 
 
-def _super_users(host: Host) -> list[str]:
+def _super_users(host: NekroAgentHost) -> list[str]:
     ids = {person.partition(":")[2] for person in host.command.super_users}
     return sorted(ids - {"*"})
 
 
-def _accounts(host: Host) -> str:
+def _accounts(host: NekroAgentHost) -> str:
     return next(iter(host.store.accounts.instances("onebot_v11")), "")
 
 
-_READ: Mapping[str, Callable[[Host], Any]] = {
+_READ: Mapping[str, Callable[[NekroAgentHost], Any]] = {
     "AI_CHAT_PRESET_NAME": lambda host: host.agent.names[0],
     "AI_CHAT_PRESET_SETTING": lambda host: host.agent.persona,
     "AI_CHAT_DEFAULT_PRESET_ID": lambda _: -1,

@@ -24,7 +24,7 @@ _AGENT_SEGMENTS = tuple(
     for name in ("AgentMessageSegment", "AgentMessageSegmentType", "MessageContent")
 )
 _CHAT_MESSAGE = (
-    "nekro_core.compat.nekro_agent.legacy_message:ChatMessage",
+    "nekro_core.compat.nekro_agent.legacy_message:LegacyChatMessage",
     *(
         f"{_HEARD}:{name}"
         for name in (

@@ -13,7 +13,7 @@ from nekro_core.system.atomic_files import write_whole
 Facts = dict[str, Any]
 
 
-class KeptFile:
+class FactsFile:
     """Facts by key, in memory and in a file that is replaced as a whole. For hundreds, not for
     thousands."""
 

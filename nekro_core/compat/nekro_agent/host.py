@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nekro_core.agent.settings import AgentSettings, TriggerSettings
 from nekro_core.chat import ChatKey
-from nekro_core.compat.nekro_agent.facts_file import KeptFile
+from nekro_core.compat.nekro_agent.facts_file import FactsFile
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.authoring.binding import meant_binding
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nekro_core.plugins.host.listing import PluginInfo
     from nekro_core.plugins.host.registry import PluginRegistry
 
-_open: list["Host"] = []
+_open: list["NekroAgentHost"] = []
 """The bots of this process, for code that runs outside of any plugin's call. An entry is there
 while its `hosted` is open."""
 
@@ -36,10 +36,10 @@ class NoBot(RuntimeError):
 
 
 @dataclass(eq=False, kw_only=True)
-class Host:
+class NekroAgentHost:
     """One bot. ``adapters`` are those that run, by name; ``reset`` begins a chat anew.
 
-    Implements `nekro_core.plugins.authoring.services.Older`.
+    Implements `nekro_core.plugins.authoring.services.LegacyServices`.
     """
 
     store: Store
@@ -55,9 +55,9 @@ class Host:
 
     def __post_init__(self) -> None:
         folder = self.data_dir / "existing_plugins"
-        self.extra_users = KeptFile(folder / "users.json")
-        self.extra_chats = KeptFile(folder / "chats.json")
-        self.presets = KeptFile(folder / "presets.json")
+        self.extra_users = FactsFile(folder / "users.json")
+        self.extra_chats = FactsFile(folder / "chats.json")
+        self.presets = FactsFile(folder / "presets.json")
 
     @property
     def reach(self) -> Services:
@@ -93,9 +93,9 @@ class Host:
 
     def adapter(self, ctx: AgentCtx) -> Any:
         """See `Older`."""
-        from nekro_core.compat.nekro_agent.platform import OlderAdapter  # noqa: PLC0415 - it needs this module
+        from nekro_core.compat.nekro_agent.platform import LegacyAdapter  # noqa: PLC0415 - it needs this module
 
-        return OlderAdapter(ctx.adapter_key, self.adapters.get(ctx.adapter_key))
+        return LegacyAdapter(ctx.adapter_key, self.adapters.get(ctx.adapter_key))
 
     def core_config(self) -> Any:
         """See `Older`."""
@@ -149,7 +149,7 @@ class Host:
 
 
 @contextmanager
-def hosted(host: Host) -> Iterator[Host]:
+def hosted(host: NekroAgentHost) -> Iterator[NekroAgentHost]:
     """While this is open, names at module level may mean this bot."""
     _open.append(host)
     try:
@@ -158,11 +158,11 @@ def hosted(host: Host) -> Iterator[Host]:
         _open.remove(host)
 
 
-def current_host() -> Host:
+def current_host() -> NekroAgentHost:
     """The bot that is meant here. Raises `NoBot`."""
     binding = meant_binding()
     older = binding.services.older if binding and binding.services else None
-    if isinstance(older, Host):
+    if isinstance(older, NekroAgentHost):
         return older
     if not _open:
         raise NoBot("no bot runs here: use this in a function that the bot calls")

@@ -1,4 +1,4 @@
-"""A message as a plugin's message hook is given it (``ChatMessage`` of existing plugins)."""
+"""A message as a plugin's message hook is given it (``LegacyChatMessage`` of existing plugins)."""
 
 import json
 from typing import Any, Self
@@ -18,7 +18,7 @@ BOT_ID = "-1"
 """``sender_id`` of what the bot itself or the framework said."""
 
 
-class ChatMessage(BaseModel):
+class LegacyChatMessage(BaseModel):
     """One message. ``chat_type`` is a plain string; ``is_tome`` counts 1 or 0, ``send_timestamp``
     seconds since 1970. `source` is the same in the words of `nekro_core.api.chat`."""
 

@@ -8,11 +8,11 @@ because existing plugins give it, and changes nothing.
 from pathlib import Path
 
 from nekro_core.chat import Receipt
-from nekro_core.compat.nekro_agent.legacy_message import ChatMessage
+from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage
 from nekro_core.plugins.authoring.context import AgentCtx
 
 __all__ = [
-    "ChatMessage",
+    "LegacyChatMessage",
     "download_from_url",
     "push_system",
     "send_file",

@@ -10,7 +10,7 @@ from nekro_core.tools.outcome import ToolFailure
 
 __all__ = [
     "AdapterUtils",
-    "OlderAdapter",
+    "LegacyAdapter",
     "PlatformUser",
     "adapter_utils",
     "bot_of",
@@ -27,7 +27,7 @@ class PlatformUser(BaseModel):
     user_avatar: str = ""
 
 
-class OlderAdapter:
+class LegacyAdapter:
     """An adapter as plugins ask for it. ``inner`` is the one that runs, None where none does."""
 
     def __init__(self, key: str, inner: Any) -> None:
@@ -66,24 +66,24 @@ class OlderAdapter:
 class AdapterUtils:
     """The functions that plugins find adapters with."""
 
-    def get_adapter(self, adapter_key: str) -> OlderAdapter:
+    def get_adapter(self, adapter_key: str) -> LegacyAdapter:
         """An adapter by its key. Raises `ToolFailure` where none of that name runs."""
         adapters = current_host().adapters
         if adapter_key not in adapters:
             raise ToolFailure(
                 f"there is no adapter {adapter_key!r}; there are {', '.join(adapters) or 'none'}"
             )
-        return OlderAdapter(adapter_key, adapters[adapter_key])
+        return LegacyAdapter(adapter_key, adapters[adapter_key])
 
-    async def get_adapter_for_chat(self, chat_key: str) -> OlderAdapter:
+    async def get_adapter_for_chat(self, chat_key: str) -> LegacyAdapter:
         """The adapter of a chat."""
         instance = chat_key.partition("-")[0]
         return self.get_adapter(current_host().reach.adapter_of(instance))
 
     @property
-    def loaded_adapters(self) -> dict[str, OlderAdapter]:
+    def loaded_adapters(self) -> dict[str, LegacyAdapter]:
         """Those that run."""
-        return {key: OlderAdapter(key, each) for key, each in current_host().adapters.items()}
+        return {key: LegacyAdapter(key, each) for key, each in current_host().adapters.items()}
 
 
 adapter_utils = AdapterUtils()

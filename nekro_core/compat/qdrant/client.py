@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from nekro_core.compat.qdrant.filters import wants
-from nekro_core.compat.qdrant.home import FILE_NAME, Forgets
+from nekro_core.compat.qdrant.home import FILE_NAME, PayloadRedactor
 from nekro_core.compat.qdrant.models import (
     CollectionConfig,
     CollectionDescription,
@@ -32,7 +32,7 @@ from nekro_core.compat.qdrant.models import (
 from nekro_core.store.vector_errors import VectorError
 
 if TYPE_CHECKING:
-    from nekro_core.store.vector_index import Engine, Point
+    from nekro_core.store.vector_index import VectorIndex, VectorPoint
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class AsyncQdrantClient:
                 "or install qdrant-client"
             )
         self._path = Path(path) / FILE_NAME if path else None
-        self._engine: Engine | None = None
+        self._engine: VectorIndex | None = None
         self._one_at_a_time = anyio.CapacityLimiter(1)
 
     async def close(self, **_: Any) -> None:
@@ -257,8 +257,8 @@ class AsyncQdrantClient:
             lambda old: {key: value for key, value in old.items() if key not in keys},
         )
 
-    async def forget(self, forgotten: Forgets) -> int:
-        """See `nekro_core.compat.qdrant.home.VectorHome.forget`."""
+    async def forget(self, forgotten: PayloadRedactor) -> int:
+        """See `nekro_core.compat.qdrant.home.VectorStore.forget`."""
         return await self._run(lambda engine: engine.forget(forgotten.is_about, forgotten.value))
 
     async def _change(
@@ -271,7 +271,7 @@ class AsyncQdrantClient:
         await self._run(lambda engine: engine.change(collection_name, wanted, made))
         return UpdateResult()
 
-    async def _run(self, work: "Callable[[Engine], T]") -> T:
+    async def _run(self, work: "Callable[[VectorIndex], T]") -> T:
         def run() -> T:
             if self._engine is None:
                 # Loads numpy: a tenth of a second that only users of vectors wait for.
@@ -336,7 +336,7 @@ def _shown(payload: dict[str, Any], wanted: Any) -> dict[str, Any] | None:
     return payload if wanted else None
 
 
-def _records(points: "Sequence[Point]", with_payload: Any, with_vectors: Any) -> list[Record]:
+def _records(points: "Sequence[VectorPoint]", with_payload: Any, with_vectors: Any) -> list[Record]:
     return [
         Record(
             id=each.id,

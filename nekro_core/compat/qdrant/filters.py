@@ -8,16 +8,16 @@ from nekro_core.compat.qdrant.models import PointId
 _DEEPEST = 16
 
 
-class BadFilter(ValueError):
+class InvalidFilter(ValueError):
     """A condition that this store does not know. The message names it."""
 
 
 def wants(condition: Any, point: PointId, payload: Mapping[str, Any], depth: int = 0) -> bool:
-    """Whether a filter or condition holds. Raises `BadFilter`."""
+    """Whether a filter or condition holds. Raises `InvalidFilter`."""
     if condition is None:
         return True
     if depth > _DEEPEST:
-        raise BadFilter(f"a filter nested more than {_DEEPEST} deep")
+        raise InvalidFilter(f"a filter nested more than {_DEEPEST} deep")
     if any(hasattr(condition, name) for name in ("must", "should", "must_not")):
         return _filter(condition, point, payload, depth)
     if (ids := getattr(condition, "has_id", None)) is not None:
@@ -28,7 +28,7 @@ def wants(condition: Any, point: PointId, payload: Mapping[str, Any], depth: int
         if (field := getattr(condition, name, None)) is not None:
             values = [*_values(payload, field.key)]
             return (not _full(values)) if name == "is_empty" else None in values
-    raise BadFilter(f"no condition of this store: {type(condition).__name__}")
+    raise InvalidFilter(f"no condition of this store: {type(condition).__name__}")
 
 
 def _filter(given: Any, point: PointId, payload: Mapping[str, Any], depth: int) -> bool:
@@ -56,7 +56,9 @@ def _field(condition: Any, payload: Mapping[str, Any]) -> bool:
     empty = getattr(condition, "is_empty", None)
     null = getattr(condition, "is_null", None)
     if match is None and between is None and empty is None and null is None:
-        raise BadFilter(f"a condition on {condition.key!r} that asks for nothing this store knows")
+        raise InvalidFilter(
+            f"a condition on {condition.key!r} that asks for nothing this store knows"
+        )
     return (
         (match is None or _matches(match, values))
         and (between is None or any(_within(between, value) for value in values))
@@ -82,7 +84,7 @@ def _matches(match: Any, values: Sequence[Any]) -> bool:
         words = str(match.text).casefold().split()
         texts = [value.casefold() for value in values if isinstance(value, str)]
         return any(all(word in text for word in words) for text in texts)
-    raise BadFilter(f"no match of this store: {type(match).__name__}")
+    raise InvalidFilter(f"no match of this store: {type(match).__name__}")
 
 
 def _same(value: Any, wanted: Any) -> bool:

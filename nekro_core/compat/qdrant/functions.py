@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from nekro_core.compat.qdrant.client import AsyncQdrantClient
-from nekro_core.plugins.authoring.current import NoBot, current_services
+from nekro_core.plugins.authoring.current import NoCurrentBot, current_services
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +18,10 @@ class QdrantConfig:
 
 async def get_qdrant_client() -> AsyncQdrantClient:
     """The bot's store, shared by all plugins: name collections by
-    `NekroPlugin.get_vector_collection_name`, and do not close it. Raises `NoBot`."""
+    `NekroPlugin.get_vector_collection_name`, and do not close it. Raises `NoCurrentBot`."""
     home = current_services().vectors
     if home is None:
-        raise NoBot("this bot has no vector store")
+        raise NoCurrentBot("this bot has no vector store")
     return await home.client()
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 FILE_NAME = "vectors.sqlite3"
 
 
-class Forgets(Protocol):
+class PayloadRedactor(Protocol):
     """What becomes of payloads where a person is forgotten."""
 
     def is_about(self, payload: dict[str, Any]) -> bool:
@@ -24,7 +24,7 @@ class Forgets(Protocol):
         """The payload without them."""
 
 
-class VectorHome:
+class VectorStore:
     """A folder, and one client for it. Most bots have no plugin that keeps vectors: nothing is
     loaded for them."""
 
@@ -43,7 +43,7 @@ class VectorHome:
                 self._client = module.AsyncQdrantClient(path=self.folder)
             return self._client
 
-    async def forget(self, forgotten: "Forgets") -> int:
+    async def forget(self, forgotten: "PayloadRedactor") -> int:
         """Forget points that are about a person, and the person in those of others; how many were
         changed. The file is written anew."""
         if not (self.folder / FILE_NAME).exists():

@@ -22,7 +22,7 @@ from nekro_core.chat import (
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.clean import clean_message, clean_segments, clean_text
 from nekro_core.delivery.host import Recorded
-from nekro_core.store import Statement, Store
+from nekro_core.store import SqlStatement, Store
 from nekro_core.store.database import Rows
 from nekro_core.store.messages import unique_id_in, unique_id_of
 
@@ -46,7 +46,7 @@ async def _without_more(_: Record) -> None:
     return None
 
 
-def _nothing(_: int) -> tuple[Statement, ...]:
+def _nothing(_: int) -> tuple[SqlStatement, ...]:
     return ()
 
 
@@ -160,7 +160,7 @@ class Inbox:
         to_bot: bool = False,
         unique_id: str | None = None,
         begins_anew: bool = False,
-        beside: Callable[[int], Sequence[Statement]] = _nothing,
+        beside: Callable[[int], Sequence[SqlStatement]] = _nothing,
     ) -> Record:
         """Add a system line to a chat's history: for the model and the pages, not sent.
 

@@ -14,7 +14,7 @@ from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.clean import clean_text
 from nekro_core.delivery.host import Recorded
 from nekro_core.delivery.media.store import MediaStore
-from nekro_core.media.converter import Converter
+from nekro_core.media.converter import MediaConverter
 from nekro_core.media.errors import MediaError
 from nekro_core.media.plain_wav import plain_wav_seconds
 from nekro_core.speech.settings import TranscriberSettings
@@ -33,7 +33,7 @@ _UNPLAYABLE = frozenset({"audio/silk", "audio/amr"})
 """What neither browsers nor Python read: kept as WAV, whether or not anybody writes it down."""
 
 
-class Hearing:
+class VoiceTranscriber:
     """Works on voices beside the way of messages. An async context manager.
 
     A message is stored, shown and heard as it came; a moment later its voices have their text, and
@@ -47,7 +47,7 @@ class Hearing:
         store: Store,
         activity: Broadcast,
         media: MediaStore,
-        converter: Converter,
+        converter: MediaConverter,
         transcriber: Transcriber | None,
         settings: TranscriberSettings | None = None,
     ) -> None:

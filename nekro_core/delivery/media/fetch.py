@@ -12,10 +12,10 @@ import anyio
 import httpx
 
 from nekro_core.delivery.errors import NotFetched
-from nekro_core.delivery.media.fetch_policy import PlatformReach, Reach
+from nekro_core.delivery.media.fetch_policy import FetchPolicy, PlatformFetchPolicy
 from nekro_core.delivery.settings import MediaSettings
-from nekro_core.system.host_resolver import Lookups, Resolve
-from nekro_core.system.keyed_limiter import Shares
+from nekro_core.system.host_resolver import HostResolver, Resolve
+from nekro_core.system.keyed_limiter import KeyedLimiter
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 AT_ONCE = 64
@@ -38,16 +38,16 @@ class Fetcher:
     def __init__(
         self,
         settings: MediaSettings,
-        reach: Reach | None = None,
+        reach: FetchPolicy | None = None,
         *,
         resolve: Resolve | None = None,
     ) -> None:
         self._settings = settings
-        self._reach = reach or PlatformReach(settings.private_hosts)
+        self._reach = reach or PlatformFetchPolicy(settings.private_hosts)
         self._client: httpx.AsyncClient | None = None
-        self._lookups = Lookups(resolve)
-        self._chats = Shares(PER_CHAT)
-        self._hosts = Shares(PER_HOST)
+        self._lookups = HostResolver(resolve)
+        self._chats = KeyedLimiter(PER_CHAT)
+        self._hosts = KeyedLimiter(PER_HOST)
         self._all = anyio.CapacityLimiter(AT_ONCE)
 
     async def __aenter__(self) -> Self:
@@ -58,7 +58,9 @@ class Fetcher:
             await self._client.aclose()
             self._client = None
 
-    async def fetch(self, url: str, *, reach: Reach | None = None, lane: Hashable = None) -> bytes:
+    async def fetch(
+        self, url: str, *, reach: FetchPolicy | None = None, lane: Hashable = None
+    ) -> bytes:
         """The bytes behind a URL. Fetches of one ``lane`` share a bound. Raises `NotFetched`."""
         scheme = url.partition(":")[0].lower()
         match scheme:
@@ -90,7 +92,7 @@ class Fetcher:
         except (binascii.Error, ValueError):
             raise NotFetched("malformed base64") from None
 
-    async def _http(self, url: str, reach: Reach, lane: Hashable) -> bytes:
+    async def _http(self, url: str, reach: FetchPolicy, lane: Hashable) -> bytes:
         settings = self._settings
         try:
             with anyio.fail_after(settings.fetch_s):
@@ -110,7 +112,7 @@ class Fetcher:
             words = str(error) or type(error).__name__
             raise NotFetched(f"cannot be fetched: {words}") from None
 
-    async def _get(self, url: httpx.URL, reach: Reach, lane: Hashable) -> bytes | str:
+    async def _get(self, url: httpx.URL, reach: FetchPolicy, lane: Hashable) -> bytes | str:
         """The body, or where it has moved to."""
         if url.scheme not in {"http", "https"} or not url.host:
             raise NotFetched("redirected to something that is not http")
@@ -119,7 +121,7 @@ class Fetcher:
             address = await self._address(url, host, reach, lane)
             return await self._from(address, url, reach)
 
-    async def _from(self, address: str, url: httpx.URL, reach: Reach) -> bytes | str:
+    async def _from(self, address: str, url: httpx.URL, reach: FetchPolicy) -> bytes | str:
         request = self._open_client().build_request(
             "GET",
             url.copy_with(host=address, username=None, password=None),
@@ -145,7 +147,7 @@ class Fetcher:
         finally:
             await response.aclose()
 
-    async def _address(self, url: httpx.URL, host: str, reach: Reach, lane: Hashable) -> str:
+    async def _address(self, url: httpx.URL, host: str, reach: FetchPolicy, lane: Hashable) -> str:
         port = url.port or (443 if url.scheme == "https" else 80)
         reach.may_look_up(host, port)
         with anyio.move_on_after(self._settings.silent_s):

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from nekro_core.delivery.errors import NotFetched
-from nekro_core.sandbox.egress.budget import OverBudget
-from nekro_core.sandbox.egress.rules import Destination, NotAllowed, Rule, Rules
+from nekro_core.sandbox.egress.budget import TrafficBudgetExceeded
+from nekro_core.sandbox.egress.rules import Destination, EgressRule, EgressRules, NotAllowed
 from nekro_core.system.addresses import Address, is_of_this_machine, is_public
 from nekro_core.system.listening_ports import is_own_port
 
-_NO_RULES = Rules()
+_NO_RULES = EgressRules()
 WEB_PORTS = frozenset({80, 443})
 _LONGEST_SHOWN = 100
 
 
-class Reach(Protocol):
+class FetchPolicy(Protocol):
     """Asked for each connection, redirects among them. ``host`` is lower case and ASCII."""
 
     def may_look_up(self, host: str, port: int) -> None:
@@ -76,7 +76,7 @@ def _no_entry(text: str) -> ValueError:
     )
 
 
-class PlatformReach:
+class PlatformFetchPolicy:
     """What a platform's messages may lead to: the internet, and the operator's private hosts.
 
     ``entries`` are `PrivateHost`'s texts. One without a port is for the web's ports and
@@ -109,7 +109,7 @@ class PlatformReach:
         """Any name may."""
 
     def may_connect(self, host: str, port: int, addresses: Sequence[Address]) -> None:
-        """See `Reach.may_connect`."""
+        """See `FetchPolicy.may_connect`."""
         ours = [address for address in addresses if is_of_this_machine(address)]
         inner = [address for address in addresses if address in ours or not is_public(address)]
         if inner and not self._is_named(host, port):
@@ -135,16 +135,17 @@ def _nothing(_: int) -> None:
     return None
 
 
-class ChatReach:
+class ChatFetchPolicy:
     """What may be fetched for a chat: what its boxes may reach, and nothing of this machine.
 
     ``told`` says whether a host is the word of the chat's code; one that a plugin chose needs no
-    rule, and is out on the internet. ``spend`` counts the traffic and raises `OverBudget`.
+    rule, and is out on the internet. ``spend`` counts the traffic and raises
+    `TrafficBudgetExceeded`.
     """
 
     def __init__(
         self,
-        rules: Rules = _NO_RULES,
+        rules: EgressRules = _NO_RULES,
         *,
         told: Callable[[str], bool],
         spend: Callable[[int], None] = _nothing,
@@ -173,7 +174,7 @@ class ChatReach:
             )
 
     def may_connect(self, host: str, port: int, addresses: Sequence[Address]) -> None:
-        """See `Reach.may_connect`."""
+        """See `FetchPolicy.may_connect`."""
         rule = self._rule(host, port)
         for address in addresses:
             if is_of_this_machine(address):
@@ -182,15 +183,15 @@ class ChatReach:
                 raise NotFetched(f"{host} is at an address inside, which is not public")
 
     def took(self, size: int) -> None:
-        """See `Reach.took`."""
+        """See `FetchPolicy.took`."""
         if not self._counts:
             return
         try:
             self._spend(size)
-        except OverBudget:
+        except TrafficBudgetExceeded:
             raise NotFetched("this chat has used up its traffic of the hour") from None
 
-    def _rule(self, host: str, port: int) -> Rule | None:
+    def _rule(self, host: str, port: int) -> EgressRule | None:
         try:
             return self._rules.find(Destination.parse(_shown(host, port)))
         except NotAllowed as error:
@@ -203,6 +204,6 @@ def _shown(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def outside() -> ChatReach:
+def outside() -> ChatFetchPolicy:
     """The internet, for what nobody's code named."""
-    return ChatReach(told=lambda _: False)
+    return ChatFetchPolicy(told=lambda _: False)

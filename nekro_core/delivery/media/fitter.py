@@ -23,7 +23,7 @@ from nekro_core.chat import (
 from nekro_core.delivery.adapter import Capabilities
 from nekro_core.delivery.media.links import MediaLinks
 from nekro_core.delivery.media.store import MediaStore
-from nekro_core.media.converter import VOICE_TYPES, Converter
+from nekro_core.media.converter import VOICE_TYPES, MediaConverter
 from nekro_core.media.errors import CodecMissing, MediaError
 from nekro_core.media.limits import PictureLimits, VoiceFormat, VoiceLimits
 from nekro_core.media.plain_wav import plain_wav_seconds
@@ -34,11 +34,11 @@ _FORMATS = {mime: name for name, mime in VOICE_TYPES.items()}
 _MAY_MOVE = ("image/gif", "image/webp", "image/png")
 
 
-class Fitting:
+class MediaFitter:
     """Works on media that are kept already; what it makes is kept beside them."""
 
     def __init__(
-        self, media: MediaStore, converter: Converter, links: MediaLinks | None = None
+        self, media: MediaStore, converter: MediaConverter, links: MediaLinks | None = None
     ) -> None:
         self._media = media
         self._converter = converter

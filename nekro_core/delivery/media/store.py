@@ -23,10 +23,10 @@ from nekro_core.chat import ChatKey, Media
 from nekro_core.delivery.errors import NotFetched
 from nekro_core.delivery.host import Expected
 from nekro_core.delivery.media.fetch import Fetcher
-from nekro_core.delivery.media.fetch_policy import Reach
+from nekro_core.delivery.media.fetch_policy import FetchPolicy
 from nekro_core.delivery.media.retention import delete, old_files
 from nekro_core.delivery.settings import MediaSettings
-from nekro_core.media.converter import Converter
+from nekro_core.media.converter import MediaConverter
 from nekro_core.media.errors import MediaError
 from nekro_core.media.sniff import HEAD, claim_of, sniff
 
@@ -50,14 +50,14 @@ class MediaStore:
         self,
         data_dir: Path,
         settings: MediaSettings | None = None,
-        converter: Converter | None = None,
+        converter: MediaConverter | None = None,
         fetcher: Fetcher | None = None,
     ) -> None:
         self._folder = data_dir.absolute() / "uploads"
         self._settings = settings or MediaSettings()
         self._fetcher = fetcher or Fetcher(self._settings)
         self._used: dict[ChatKey, int] = {}
-        self._converter = converter or Converter()
+        self._converter = converter or MediaConverter()
         self._own_converter = converter is None
         # Files are written one at a time, and quotas are counted so.
         self._one = CapacityLimiter(1)
@@ -87,7 +87,7 @@ class MediaStore:
         *,
         name: str = "",
         expect: Expected = "",
-        reach: Reach | None = None,
+        reach: FetchPolicy | None = None,
     ) -> Media:
         """Fetch ``http(s)``, ``data:`` or ``base64://`` and store it. See `MediaKeeper`. Without a
         ``reach`` it is something that a platform delivered."""

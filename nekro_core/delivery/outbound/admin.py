@@ -7,9 +7,9 @@ import anyio
 from nekro_core.chat import ChatKey, DeliveryState, Receipt
 from nekro_core.delivery.errors import CannotDo
 from nekro_core.delivery.host import OPEN_STATES
-from nekro_core.delivery.outbound.chat_queue import Lanes
-from nekro_core.delivery.outbound.ledger import Ledger
-from nekro_core.delivery.outbound.retry_queue import LateSends
+from nekro_core.delivery.outbound.chat_queue import ChatQueues
+from nekro_core.delivery.outbound.ledger import DeliveryLedger
+from nekro_core.delivery.outbound.retry_queue import RetryQueue
 from nekro_core.store import DeliveryRow, Store
 
 _CALL_S = 1.0
@@ -18,10 +18,12 @@ _AGAIN = frozenset({DeliveryState.UNKNOWN, DeliveryState.REJECTED, DeliveryState
 _LET_GO = frozenset({DeliveryState.PENDING, DeliveryState.UNKNOWN, DeliveryState.REJECTED})
 
 
-class OutboxDesk:
+class OutboxAdmin:
     """Made by `Outbox`, which must be open."""
 
-    def __init__(self, store: Store, ledger: Ledger, lanes: Lanes, late: LateSends) -> None:
+    def __init__(
+        self, store: Store, ledger: DeliveryLedger, lanes: ChatQueues, late: RetryQueue
+    ) -> None:
         self._store = store
         self._ledger = ledger
         self._lanes = lanes

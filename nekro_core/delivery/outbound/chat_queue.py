@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager, contextmanager
 import anyio
 
 from nekro_core.chat import ChatKey
-from nekro_core.delivery.outbound.ledger import Entry
+from nekro_core.delivery.outbound.ledger import OutgoingCall
 from nekro_core.delivery.settings import DeliverySettings
-from nekro_core.policy.send_rate import Window
+from nekro_core.policy.send_rate import SendRateWindow
 
 
 class Ticket:
     """A place in a lane's line."""
 
-    def __init__(self, lane: "Lane") -> None:
+    def __init__(self, lane: "ChatQueue") -> None:
         self._lane = lane
         self.called = anyio.Event()
 
@@ -32,7 +32,7 @@ class Ticket:
             self._lane.leave(self)
 
 
-class Lane:
+class ChatQueue:
     """What is on its way to one chat.
 
     ``door`` is held while a send is made ready and takes its ticket, so that a picture that is
@@ -44,12 +44,12 @@ class Lane:
     def __init__(self, chat_key: ChatKey, settings: DeliverySettings) -> None:
         self.chat_key = chat_key
         self.door = anyio.Lock(fast_acquire=True)  # a pause here would be one of each send
-        self.window = Window(settings)
-        self.parked: deque[Entry] = deque()
+        self.window = SendRateWindow(settings)
+        self.parked: deque[OutgoingCall] = deque()
         self.users = 0
         self.sends = 0
         self.flushing = False
-        self.calling: Entry | None = None
+        self.calling: OutgoingCall | None = None
         self._line: deque[Ticket] = deque()
 
     def enter(self) -> Ticket:
@@ -74,30 +74,30 @@ class Lane:
             self._line[0].called.set()
 
 
-class Lanes:
+class ChatQueues:
     """The lanes of all chats that anything is on its way to."""
 
     def __init__(self, settings: DeliverySettings) -> None:
         self._settings = settings
-        self._lanes: dict[ChatKey, Lane] = {}
+        self._lanes: dict[ChatKey, ChatQueue] = {}
 
     @contextmanager
-    def use(self, chat_key: ChatKey) -> Iterator[Lane]:
+    def use(self, chat_key: ChatKey) -> Iterator[ChatQueue]:
         """A chat's lane, which stays while it is used."""
         lane = self._lanes.get(chat_key)
         if lane is None:
-            lane = self._lanes[chat_key] = Lane(chat_key, self._settings)
+            lane = self._lanes[chat_key] = ChatQueue(chat_key, self._settings)
         lane.users += 1
         try:
             yield lane
         finally:
             lane.users -= 1
 
-    def parked(self) -> list[Lane]:
+    def parked(self) -> list[ChatQueue]:
         """Lanes in which something waits and nobody is at it."""
         return [lane for lane in self._lanes.values() if lane.parked and not lane.flushing]
 
-    def holding(self, delivery_id: str) -> tuple[Lane, Entry] | None:
+    def holding(self, delivery_id: str) -> tuple[ChatQueue, OutgoingCall] | None:
         """The parked call of this id, and the lane that it stands in."""
         for lane in self._lanes.values():
             for entry in lane.parked:

@@ -21,7 +21,7 @@ from nekro_core.chat import (
     Sender,
 )
 from nekro_core.delivery.activity import Broadcast
-from nekro_core.delivery.adapter import Doubt
+from nekro_core.delivery.adapter import UncertainDelivery
 from nekro_core.delivery.host import Recorded
 from nekro_core.delivery.outbound.split import Piece
 from nekro_core.store import DeliveryRow, Store, StoreError
@@ -36,7 +36,7 @@ _KNOWN_IDS = 1000
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class OutgoingCall:
     """One platform call on its way. ``receipt`` is set once it is decided or put aside.
 
     ``parked`` is when it was put aside and ``doubted`` when its outcome became a question, on the
@@ -68,7 +68,7 @@ class Entry:
         )
 
 
-class Ledger:
+class DeliveryLedger:
     """Writes each change of state down and tells who watches."""
 
     def __init__(
@@ -81,13 +81,13 @@ class Ledger:
 
     def open(
         self, chat_key: ChatKey, pieces: Sequence[Piece], *, run_id: str, record: bool
-    ) -> tuple[list[Entry], Awaitable[Any]]:
+    ) -> tuple[list[OutgoingCall], Awaitable[Any]]:
         """Put the rows of one send in line to be stored, their place taken before this returns,
         and say when they are. What cannot be sent is born rejected."""
         store, now = self._store, self.clock()
         account = store.accounts.of(chat_key.instance)
         sender = Sender(account.account if account else "")
-        entries: list[Entry] = []
+        entries: list[OutgoingCall] = []
         for position, piece in enumerate(pieces):
             state = DeliveryState.REJECTED if piece.problem else DeliveryState.PENDING
             shown = (
@@ -118,7 +118,7 @@ class Ledger:
                 changed=now,
             )
             receipt = Receipt(state=state, reason=piece.problem) if piece.problem else None
-            entries.append(Entry(row, shown, receipt))
+            entries.append(OutgoingCall(row, shown, receipt))
         records = [entry.record for entry in entries if entry.record is not None]
 
         def stored() -> None:
@@ -137,12 +137,12 @@ class Ledger:
         return entries, written
 
     @staticmethod
-    async def stored(entry: Entry) -> None:
+    async def stored(entry: OutgoingCall) -> None:
         """Wait until the row is in the database. Raises `StoreError` where it is not."""
         if entry.stored is not None:
             await entry.stored
 
-    async def begin_call(self, entry: Entry) -> None:
+    async def begin_call(self, entry: OutgoingCall) -> None:
         """Commit that the call is about to be made. Raises `StoreError`: then it must not be."""
         # Nothing that was decided before may be written over this.
         self._unwritten.pop(entry.row.delivery_id, None)
@@ -154,7 +154,7 @@ class Ledger:
         entry.receipt = None
         entry.doubted = anyio.current_time()
 
-    async def decide(self, entry: Entry, receipt: Receipt) -> None:
+    async def decide(self, entry: OutgoingCall, receipt: Receipt) -> None:
         """Write down what became of it. A failure to do so is logged and not raised: whoever asked
         must not be told that a message failed which people have read. It is written by
         `write_again`; a process that dies before leaves it ``sending``, and so unknown."""
@@ -202,7 +202,7 @@ class Ledger:
         if changed is not None:
             self._activity.publish(Recorded(changed))
 
-    async def abandon(self, entries: Sequence[Entry], reason: str) -> None:
+    async def abandon(self, entries: Sequence[OutgoingCall], reason: str) -> None:
         """The one who asked was cancelled: what is on its way becomes unknown, the rest dropped."""
         with anyio.CancelScope(shield=True), anyio.move_on_after(_LAST_WORDS_S):
             for entry in entries:
@@ -211,39 +211,39 @@ class Ledger:
                     state = DeliveryState.UNKNOWN if called else DeliveryState.DROPPED
                     await self.decide(entry, Receipt(state=state, reason=reason))
 
-    async def leftovers(self, *, young_s: float) -> list[Entry]:
+    async def leftovers(self, *, young_s: float) -> list[OutgoingCall]:
         """What the last process left undecided, in order. Calls that it was making are now
         unknown. Those of unknown outcome are among them if younger than ``young_s``."""
         found = self._store.deliveries
         for row in await found.in_state(DeliveryState.SENDING):
             reason = "the bot was stopped while it was sent; it may have arrived"
-            entry = Entry(row, await self._record_of(row))
+            entry = OutgoingCall(row, await self._record_of(row))
             await self.decide(entry, Receipt(state=DeliveryState.UNKNOWN, reason=reason))
         since, now = self.clock() - young_s, anyio.current_time()
         entries = []
         for row in await found.undecided(since=since):
-            entry = Entry(row, await self._record_of(row), parked=now, doubted=now)
+            entry = OutgoingCall(row, await self._record_of(row), parked=now, doubted=now)
             # A clock that was put back makes nothing younger than new.
             entry.age = max(self.clock() - row.created, 0.0)
             entries.append(entry)
         return entries
 
-    def show(self, entry: Entry) -> None:
+    def show(self, entry: OutgoingCall) -> None:
         """Tell who watches how a call stands whose state was written by somebody else."""
         if entry.record is not None:
             entry.record = msgspec.structs.replace(entry.record, state=entry.row.state)
             self._activity.publish(Recorded(entry.record))
 
-    async def found(self, row: DeliveryRow) -> Entry:
+    async def found(self, row: DeliveryRow) -> OutgoingCall:
         """An entry for a row that nobody holds."""
         now = anyio.current_time()
-        return Entry(row, await self._record_of(row), parked=now, doubted=now)
+        return OutgoingCall(row, await self._record_of(row), parked=now, doubted=now)
 
-    async def doubt(self, entry: Entry) -> Doubt:
+    async def doubt(self, entry: OutgoingCall) -> UncertainDelivery:
         """What tells the message of a call from others."""
         known = await self._store.deliveries.platform_ids(entry.row.chat_key, _KNOWN_IDS)
         seq = entry.row.record_seq
-        return Doubt(
+        return UncertainDelivery(
             delivery=entry.delivery,
             since=entry.row.created,
             before=frozenset(name for at, name in known if seq and at < seq),

@@ -14,13 +14,15 @@ from nekro_core.chat import (
     Text,
     Unknown,
 )
-from nekro_core.delivery.adapter import Doubt, Shown
+from nekro_core.delivery.adapter import PlatformMessage, UncertainDelivery
 
 CLOCKS_S = 120.0
 """How far our clock and a platform's may be apart, where only the time tells old from new."""
 
 
-def judged(doubt: Doubt, shown: Sequence[Shown], *, faithful: bool = True) -> Receipt:
+def judged(
+    doubt: UncertainDelivery, shown: Sequence[PlatformMessage], *, faithful: bool = True
+) -> Receipt:
     """A verdict for `Confirming.confirm` from a piece of the chat's history without holes, oldest
     first.
 

@@ -11,21 +11,21 @@ from anyio.abc import TaskGroup
 
 from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Segment, Segments
 from nekro_core.delivery.activity import Broadcast
-from nekro_core.delivery.adapter import Adapter, Editing
+from nekro_core.delivery.adapter import Adapter, SupportsEditing
 from nekro_core.delivery.clean import clean_segments
 from nekro_core.delivery.errors import NothingToSend
-from nekro_core.delivery.media.fitter import Fitting
+from nekro_core.delivery.media.fitter import MediaFitter
 from nekro_core.delivery.media.store import MediaStore
-from nekro_core.delivery.outbound.admin import OutboxDesk
-from nekro_core.delivery.outbound.chat_queue import Lane, Lanes
+from nekro_core.delivery.outbound.admin import OutboxAdmin
+from nekro_core.delivery.outbound.chat_queue import ChatQueue, ChatQueues
 from nekro_core.delivery.outbound.hook import SendHook
-from nekro_core.delivery.outbound.ledger import Entry, Ledger
-from nekro_core.delivery.outbound.platform_call import Caller
+from nekro_core.delivery.outbound.ledger import DeliveryLedger, OutgoingCall
+from nekro_core.delivery.outbound.platform_call import PlatformCaller
 from nekro_core.delivery.outbound.ready_media import ready_media
-from nekro_core.delivery.outbound.retry_queue import LateSends
+from nekro_core.delivery.outbound.retry_queue import RetryQueue
 from nekro_core.delivery.outbound.split import Piece
 from nekro_core.delivery.settings import DeliverySettings
-from nekro_core.policy.send_rate import RunBudget
+from nekro_core.policy.send_rate import RunSendLimit
 from nekro_core.store import Store, StoreError
 
 
@@ -49,18 +49,18 @@ class Outbox:
         settings: DeliverySettings | None = None,
         *,
         media: MediaStore | None = None,
-        fitting: Fitting | None = None,
+        fitting: MediaFitter | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings or DeliverySettings()
         self._media = media
         self._fitting = fitting
-        self._ledger = Ledger(store, activity, clock=clock)
-        self._caller = Caller(store, adapters, self._ledger, self._settings)
-        self._budget = RunBudget(self._settings)
-        self._lanes = Lanes(self._settings)
-        self._late = LateSends(self._caller, self._ledger, self._lanes, self._settings)
-        self.desk = OutboxDesk(store, self._ledger, self._lanes, self._late)
+        self._ledger = DeliveryLedger(store, activity, clock=clock)
+        self._caller = PlatformCaller(store, adapters, self._ledger, self._settings)
+        self._budget = RunSendLimit(self._settings)
+        self._lanes = ChatQueues(self._settings)
+        self._late = RetryQueue(self._caller, self._ledger, self._lanes, self._settings)
+        self.desk = OutboxAdmin(store, self._ledger, self._lanes, self._late)
         """What an operator may do about messages."""
         self._tasks: TaskGroup | None = None
         self._hooks: list[SendHook] = []
@@ -144,7 +144,13 @@ class Outbox:
                 lane.sends -= 1
 
     async def _send_in_turn(
-        self, lane: Lane, clean: Segments, pieces: tuple[Piece, ...], run_id: str, *, record: bool
+        self,
+        lane: ChatQueue,
+        clean: Segments,
+        pieces: tuple[Piece, ...],
+        run_id: str,
+        *,
+        record: bool,
     ) -> tuple[Receipt, ...]:
         chat_key, asked = lane.chat_key, anyio.current_time()
         async with lane.door:
@@ -171,7 +177,7 @@ class Outbox:
     def edit_every_s(self, chat_key: ChatKey) -> float | None:
         """How often a message of this chat may be changed; None where it cannot be."""
         adapter = self._caller.adapter(chat_key)
-        if adapter is None or not isinstance(adapter, Editing):
+        if adapter is None or not isinstance(adapter, SupportsEditing):
             return None
         return adapter.capabilities(chat_key).edit_every_s
 
@@ -187,7 +193,7 @@ class Outbox:
         """
         adapter = self._caller.adapter(chat_key)
         pieces = self._caller.pieces(chat_key, tuple(segments))
-        if self.edit_every_s(chat_key) is None or not isinstance(adapter, Editing):
+        if self.edit_every_s(chat_key) is None or not isinstance(adapter, SupportsEditing):
             return _rejected(f"messages of {chat_key} cannot be changed once they are sent")
         if len(pieces) != 1 or pieces[0].problem:
             return _rejected(pieces[0].problem if len(pieces) == 1 else "it is no single message")
@@ -204,7 +210,7 @@ class Outbox:
         """An account came online: try what waits now, not at the next round."""
         self._late.nudge()
 
-    async def _send_all(self, lane: Lane, entries: list[Entry], asked: float) -> None:
+    async def _send_all(self, lane: ChatQueue, entries: list[OutgoingCall], asked: float) -> None:
         for entry in entries:
             if entry.receipt is not None:
                 continue
@@ -227,7 +233,7 @@ class Outbox:
                     self._late.park(lane, entry)
                     self.nudge()
 
-    async def _wait_for_room(self, lane: Lane, entry: Entry, asked: float) -> bool:
+    async def _wait_for_room(self, lane: ChatQueue, entry: OutgoingCall, asked: float) -> bool:
         now = anyio.current_time()
         delay, settings = lane.window.delay(now), self._settings
         if not delay:

@@ -6,10 +6,10 @@ import anyio
 from loguru import logger
 
 from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Segments
-from nekro_core.delivery.adapter import Adapter, Confirming
+from nekro_core.delivery.adapter import Adapter, SupportsConfirmation
 from nekro_core.delivery.outbound.bundle import media_bytes, unbundled
-from nekro_core.delivery.outbound.chat_queue import Lane
-from nekro_core.delivery.outbound.ledger import Entry, Ledger
+from nekro_core.delivery.outbound.chat_queue import ChatQueue
+from nekro_core.delivery.outbound.ledger import DeliveryLedger, OutgoingCall
 from nekro_core.delivery.outbound.long_text import shortened
 from nekro_core.delivery.outbound.split import Piece, split
 from nekro_core.delivery.settings import DeliverySettings
@@ -29,14 +29,14 @@ _CANNOT_TELL = Receipt(
 )
 
 
-class Caller:
+class PlatformCaller:
     """Makes the calls. ``adapters`` is looked at each time, by name, so one may be added later."""
 
     def __init__(
         self,
         store: Store,
         adapters: Mapping[str, Adapter],
-        ledger: Ledger,
+        ledger: DeliveryLedger,
         settings: DeliverySettings,
     ) -> None:
         self._store = store
@@ -66,7 +66,7 @@ class Caller:
         found = unbundled(segments, can)
         return shortened(found, can, most) if most else found
 
-    async def call(self, lane: Lane, entry: Entry) -> None:
+    async def call(self, lane: ChatQueue, entry: OutgoingCall) -> None:
         """Make the one platform call, between its two commits. Nothing happens where no adapter
         serves the chat: the call of an earlier process waits until it is too old."""
         adapter = self.adapter(entry.row.chat_key)
@@ -86,15 +86,17 @@ class Caller:
     def can_ask(self, chat_key: ChatKey) -> bool:
         """Whether the platform may know what became of a call."""
         adapter = self.adapter(chat_key)
-        return self._settings.settle_s > 0 and (adapter is None or isinstance(adapter, Confirming))
+        return self._settings.settle_s > 0 and (
+            adapter is None or isinstance(adapter, SupportsConfirmation)
+        )
 
-    async def ask(self, entry: Entry) -> Receipt:
+    async def ask(self, entry: OutgoingCall) -> Receipt:
         """What the platform says of a call whose outcome is unknown; ``pending`` where it cannot be
         asked now. Raises `StoreError`."""
         adapter = self.adapter(entry.row.chat_key)
         if adapter is None:
             return Receipt(state=DeliveryState.PENDING, reason="no adapter serves it now")
-        if not isinstance(adapter, Confirming):
+        if not isinstance(adapter, SupportsConfirmation):
             return _CANNOT_TELL
         doubt = await self._ledger.doubt(entry)
         return await self.report(adapter.confirm(doubt), entry.delivery)

@@ -17,13 +17,13 @@ from nekro_core.chat import (
 )
 from nekro_core.delivery.adapter import Adapter
 from nekro_core.delivery.media.fetch_policy import outside
-from nekro_core.delivery.media.fitter import Fitting
+from nekro_core.delivery.media.fitter import MediaFitter
 from nekro_core.delivery.media.store import MediaStore
 
 
 async def ready_media(
     media: MediaStore,
-    fitting: Fitting | None,
+    fitting: MediaFitter | None,
     chat_key: ChatKey,
     segments: Segments,
     adapter: Adapter | None,

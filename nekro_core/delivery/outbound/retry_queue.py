@@ -11,9 +11,9 @@ from anyio.abc import TaskGroup
 from loguru import logger
 
 from nekro_core.chat import DeliveryState, Receipt
-from nekro_core.delivery.outbound.chat_queue import Lane, Lanes
-from nekro_core.delivery.outbound.ledger import Entry, Ledger
-from nekro_core.delivery.outbound.platform_call import Caller
+from nekro_core.delivery.outbound.chat_queue import ChatQueue, ChatQueues
+from nekro_core.delivery.outbound.ledger import DeliveryLedger, OutgoingCall
+from nekro_core.delivery.outbound.platform_call import PlatformCaller
 from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.store import StoreError
 
@@ -21,11 +21,15 @@ UNDECIDED = frozenset({DeliveryState.PENDING, DeliveryState.UNKNOWN})
 """States of what stands in a line."""
 
 
-class LateSends:
+class RetryQueue:
     """Tries again what waits, and asks platforms about what is in doubt."""
 
     def __init__(
-        self, caller: Caller, ledger: Ledger, lanes: Lanes, settings: DeliverySettings
+        self,
+        caller: PlatformCaller,
+        ledger: DeliveryLedger,
+        lanes: ChatQueues,
+        settings: DeliverySettings,
     ) -> None:
         self._caller = caller
         self._ledger = ledger
@@ -39,7 +43,7 @@ class LateSends:
             with self._lanes.use(entry.row.chat_key) as lane:
                 lane.parked.append(entry)
 
-    def park(self, lane: Lane, entry: Entry) -> None:
+    def park(self, lane: ChatQueue, entry: OutgoingCall) -> None:
         """Put a call behind what its chat waits for already."""
         entry.parked = anyio.current_time()
         lane.parked.append(entry)
@@ -63,7 +67,7 @@ class LateSends:
             self._nudged = anyio.Event()
             self._lanes.forget_idle(anyio.current_time())
 
-    async def _flush_in_turn(self, lane: Lane) -> None:
+    async def _flush_in_turn(self, lane: ChatQueue) -> None:
         with self._lanes.use(lane.chat_key):
             try:
                 async with lane.enter().turn():
@@ -74,7 +78,7 @@ class LateSends:
             finally:
                 lane.flushing = False
 
-    async def _try(self, lane: Lane, entry: Entry) -> bool:
+    async def _try(self, lane: ChatQueue, entry: OutgoingCall) -> bool:
         """Do what can be done about the first in line. False where it must wait on."""
         too_old = entry.waited(anyio.current_time()) > self._settings.resend_for_s
         if entry.row.state is DeliveryState.UNKNOWN:
@@ -90,7 +94,7 @@ class LateSends:
             lane.parked.popleft()
         return goes_on
 
-    async def _settle(self, lane: Lane, entry: Entry) -> bool:
+    async def _settle(self, lane: ChatQueue, entry: OutgoingCall) -> bool:
         """Ask what became of a call. What surely never arrived is sent now, in its place."""
         receipt = await self._caller.ask(entry)
         if not _is_first(lane, entry):
@@ -112,7 +116,7 @@ class LateSends:
                 await self._ledger.decide(entry, receipt)
                 return True
 
-    async def _send(self, lane: Lane, entry: Entry) -> bool:
+    async def _send(self, lane: ChatQueue, entry: OutgoingCall) -> bool:
         await anyio.sleep(lane.window.delay(anyio.current_time()))
         if not _is_first(lane, entry):
             return True
@@ -131,6 +135,6 @@ class LateSends:
         return entry.row.state is not DeliveryState.PENDING
 
 
-def _is_first(lane: Lane, entry: Entry) -> bool:
+def _is_first(lane: ChatQueue, entry: OutgoingCall) -> bool:
     """Whether it still stands there: an operator may have dropped it meanwhile."""
     return bool(lane.parked) and lane.parked[0] is entry and entry.row.state in UNDECIDED

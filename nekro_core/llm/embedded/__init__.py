@@ -3,12 +3,12 @@
 from nekro_core.llm.embedded.fetch import ensure_weights, find_weights
 from nekro_core.llm.embedded.model import EmbeddedModel
 from nekro_core.llm.embedded.settings import EmbeddedSettings
-from nekro_core.llm.embedded.weights import Progress, WeightsError
+from nekro_core.llm.embedded.weights import DownloadProgress, WeightsError
 
 __all__ = [
+    "DownloadProgress",
     "EmbeddedModel",
     "EmbeddedSettings",
-    "Progress",
     "WeightsError",
     "ensure_weights",
     "find_weights",

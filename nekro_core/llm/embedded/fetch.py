@@ -16,11 +16,11 @@ import anyio.to_thread
 from nekro_core.llm.embedded.hub import fetch_from_hub
 from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.embedded.weights import (
-    Progress,
+    DownloadProgress,
     Report,
-    SourceFailed,
     Weights,
     WeightsError,
+    WeightsSourceError,
     is_genuine,
     known_weights,
     require_gguf,
@@ -96,9 +96,9 @@ async def _fetch(
     for source in sources:
         try:
             await source()
-        except (SourceFailed, OSError) as error:
+        except (WeightsSourceError, OSError) as error:
             problems.append(f"{weights.name}: {error}")
-            report(Progress(problems[-1]))
+            report(DownloadProgress(problems[-1]))
         else:
             return path
     return None
@@ -112,7 +112,7 @@ async def _locked(path: Path, report: Report) -> AsyncIterator[None]:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                report(Progress("waiting for another process that fetches the weights"))
+                report(DownloadProgress("waiting for another process that fetches the weights"))
                 await anyio.sleep(_LOCK_POLL_S)
             else:
                 break

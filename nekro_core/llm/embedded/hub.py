@@ -14,10 +14,10 @@ import anyio.to_thread
 import httpx
 
 from nekro_core.llm.embedded.weights import (
-    Progress,
+    DownloadProgress,
     Report,
-    SourceFailed,
     Weights,
+    WeightsSourceError,
     accept,
     require_space,
 )
@@ -31,7 +31,7 @@ _MAX_HOPS = 5
 
 
 async def fetch_from_hub(base_url: str, weights: Weights, path: Path, report: Report) -> None:
-    """Download the official file to ``path``. Raises `SourceFailed`."""
+    """Download the official file to ``path``. Raises `WeightsSourceError`."""
     address = f"{base_url.rstrip('/')}/{weights.hub_repository}/resolve/main/{weights.file}"
     host = urlsplit(base_url).netloc
     try:
@@ -41,11 +41,11 @@ async def fetch_from_hub(base_url: str, weights: Weights, path: Path, report: Re
             partial = path.with_name(f".{path.name}.{sha256[:16]}.part")
             require_space(path.parent, size - _size(partial))
             await _download(
-                client, address, partial, Progress(f"{weights.name}: hub", 0, size), report
+                client, address, partial, DownloadProgress(f"{weights.name}: hub", 0, size), report
             )
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise SourceFailed(f"{host}: {str(error) or type(error).__name__}") from error
-    report(Progress(f"{weights.name}: checking", size, size))
+        raise WeightsSourceError(f"{host}: {str(error) or type(error).__name__}") from error
+    report(DownloadProgress(f"{weights.name}: checking", size, size))
     await anyio.to_thread.run_sync(accept, partial, path, sha256)
 
 
@@ -61,13 +61,17 @@ async def _ask(client: httpx.AsyncClient, address: str) -> tuple[str, int]:
         if onward is None or onward.url.host != answer.url.host:
             break
         address = str(onward.url)  # a repository that was renamed
-    raise SourceFailed(
+    raise WeightsSourceError(
         f"{urlsplit(address).netloc} answers {answer.status_code} without the file's hash"
     )
 
 
 async def _download(
-    client: httpx.AsyncClient, address: str, partial: Path, progress: Progress, report: Report
+    client: httpx.AsyncClient,
+    address: str,
+    partial: Path,
+    progress: DownloadProgress,
+    report: Report,
 ) -> None:
     fruitless = 0
     while (begun := _size(partial)) < progress.total:
@@ -81,28 +85,32 @@ async def _download(
 
 
 async def _continue(
-    client: httpx.AsyncClient, address: str, partial: Path, progress: Progress, report: Report
+    client: httpx.AsyncClient,
+    address: str,
+    partial: Path,
+    progress: DownloadProgress,
+    report: Report,
 ) -> None:
     begun, size = _size(partial), progress.total
     headers = {"Range": f"bytes={begun}-", "Accept-Encoding": "identity"}
     async with client.stream("GET", address, headers=headers, follow_redirects=True) as answer:
         if answer.status_code == 206:
             if not answer.headers.get("content-range", "").startswith(f"bytes {begun}-"):
-                raise SourceFailed("the hub's storage answers another range than asked for")
+                raise WeightsSourceError("the hub's storage answers another range than asked for")
         elif answer.status_code == 200:
             begun = 0  # it does not do ranges
         else:
-            raise SourceFailed(f"the hub's storage answers {answer.status_code}")
+            raise WeightsSourceError(f"the hub's storage answers {answer.status_code}")
         async with await anyio.open_file(partial, "ab" if begun else "wb") as file:
             async for chunk in answer.aiter_raw():
                 begun += len(chunk)
                 if begun > size:
                     break
                 await file.write(chunk)
-                report(Progress(progress.what, begun, size))
+                report(DownloadProgress(progress.what, begun, size))
     if begun > size:
         await anyio.Path(partial).unlink()
-        raise SourceFailed("the hub's storage sends more than the file's size")
+        raise WeightsSourceError("the hub's storage sends more than the file's size")
 
 
 def _size(path: Path) -> int:

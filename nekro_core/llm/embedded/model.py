@@ -9,10 +9,10 @@ import anyio
 from pydantic import SecretStr
 
 from nekro_core.llm.embedded.fetch import ensure_weights
-from nekro_core.llm.embedded.prompt_cache import Readings
+from nekro_core.llm.embedded.prompt_cache import PromptCache
 from nekro_core.llm.embedded.server import SLOTS, ModelServer
 from nekro_core.llm.embedded.settings import EmbeddedSettings
-from nekro_core.llm.embedded.weights import Progress, WeightsError
+from nekro_core.llm.embedded.weights import DownloadProgress, WeightsError
 from nekro_core.llm.model import (
     ChatRequest,
     Delta,
@@ -42,13 +42,13 @@ class EmbeddedModel:
         settings: EmbeddedSettings,
         folder: Path,
         *,
-        report: Callable[[Progress], None] = lambda _: None,
+        report: Callable[[DownloadProgress], None] = lambda _: None,
     ) -> None:
         self._settings = settings
         self._folder = folder
         self._report = report
         self._server = ModelServer(settings, folder / "readings")
-        self._readings = Readings(folder / "readings", self._server.socket, self._server.key)
+        self._readings = PromptCache(folder / "readings", self._server.socket, self._server.key)
         self._lock = anyio.Lock()
         self._file: Path | None = None
         self._profile = ModelProfile(

@@ -21,7 +21,7 @@ _ANSWER_S = 30.0
 _READABLE = 0o600
 
 
-class Readings:
+class PromptCache:
     """Saves and loads slots of the server behind ``socket``; files lie in ``folder``."""
 
     def __init__(self, folder: Path, socket: Path, key: str) -> None:

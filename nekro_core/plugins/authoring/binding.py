@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nekro_core.plugins.authoring.effects import Effects
+from nekro_core.plugins.authoring.effects import UndoStack
 from nekro_core.plugins.authoring.owned import OwnedTasks
-from nekro_core.plugins.authoring.services import PluginDataKeeper, Services
+from nekro_core.plugins.authoring.services import PluginDataStore, Services
 
 
 def _nothing(*_: Any) -> None:
@@ -23,7 +23,7 @@ def _nothing(*_: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
+class PluginBinding:
     """One bot, as a plugin object needs it.
 
     ``changed`` is called when a plugin that is in force registers another tool, ``put`` with it and
@@ -31,14 +31,14 @@ class Binding:
     """
 
     data_dir: Path
-    plugin_data: PluginDataKeeper
+    plugin_data: PluginDataStore
     changed: Callable[[], None]
     put: Callable[[Any, object], None] = _nothing
     services: Services | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class PluginOwner:
     """One place where a plugin lies, for the life of a bot: reloads of it come and go.
 
     ``item`` is ``local/weather``. Nothing in it leads to a plugin object or its modules, since
@@ -46,16 +46,16 @@ class Owner:
     """
 
     item: str
-    binding: Binding
+    binding: PluginBinding
     tasks: OwnedTasks
-    effects: Effects = field(default_factory=Effects)
+    effects: UndoStack = field(default_factory=UndoStack)
 
 
-_acting: ContextVar[Owner | None] = ContextVar("nekro_plugin_owner", default=None)
+_acting: ContextVar[PluginOwner | None] = ContextVar("nekro_plugin_owner", default=None)
 
 
 @contextmanager
-def acting(owner: Owner | None) -> Iterator[None]:
+def acting(owner: PluginOwner | None) -> Iterator[None]:
     """In here a plugin's code runs; None: nobody's does."""
     token = _acting.set(owner)
     try:
@@ -65,19 +65,19 @@ def acting(owner: Owner | None) -> Iterator[None]:
 
 
 @contextmanager
-def loading(binding: Binding, item: str = "local/by_hand") -> Iterator[None]:
+def loading(binding: PluginBinding, item: str = "local/by_hand") -> Iterator[None]:
     """Plugin objects made in here belong to this bot."""
-    with acting(Owner(item=item, binding=binding, tasks=OwnedTasks(item))):
+    with acting(PluginOwner(item=item, binding=binding, tasks=OwnedTasks(item))):
         yield
 
 
-_serving: list[Binding] = []
+_serving: list[PluginBinding] = []
 """The bots of this process, for code of a plugin that no bot has called: a matcher of NoneBot's, a
 callback of a library. An entry is there while its `serving` is open."""
 
 
 @contextmanager
-def serving(binding: Binding) -> Iterator[None]:
+def serving(binding: PluginBinding) -> Iterator[None]:
     """In here this bot runs."""
     _serving.append(binding)
     try:
@@ -86,17 +86,17 @@ def serving(binding: Binding) -> Iterator[None]:
         _serving.remove(binding)
 
 
-def meant_binding() -> Binding | None:
+def meant_binding() -> PluginBinding | None:
     """The bot whose plugin's code runs right now, else the one that was started last."""
     return current_binding() or (_serving[-1] if _serving else None)
 
 
-def current_owner() -> Owner | None:
+def current_owner() -> PluginOwner | None:
     """Whose code runs right now, if a plugin's does."""
     return _acting.get()
 
 
-def current_binding() -> Binding | None:
+def current_binding() -> PluginBinding | None:
     """The bot whose plugin's code runs right now, if one's does."""
     owner = _acting.get()
     return owner.binding if owner else None

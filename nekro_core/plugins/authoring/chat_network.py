@@ -30,13 +30,13 @@ from nekro_core.chat import (
 from nekro_core.compat.nekro_agent.context import calling_context
 from nekro_core.delivery.host import Expected
 from nekro_core.delivery.media.fetch import Fetcher
-from nekro_core.delivery.media.fetch_policy import ChatReach, outside
+from nekro_core.delivery.media.fetch_policy import ChatFetchPolicy, outside
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.plugins.authoring.host_files import CallFiles, texts_of
-from nekro_core.sandbox.egress.rules import Rules
+from nekro_core.sandbox.egress.rules import EgressRules
 
 Spend = Callable[[int], None]
-"""Counts bytes of a chat's traffic. Raises `OverBudget`."""
+"""Counts bytes of a chat's traffic. Raises `TrafficBudgetExceeded`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,10 @@ def _who_asks() -> Iterator[_Asked]:
 class ChatNetwork:
     """What the boxes of a chat may reach, and what counts their traffic."""
 
-    rules: Callable[[ChatKey], Rules]
+    rules: Callable[[ChatKey], EgressRules]
     spend: Callable[[ChatKey], Spend]
 
-    def reach(self, url: str, chat: ChatKey | None = None) -> ChatReach:
+    def reach(self, url: str, chat: ChatKey | None = None) -> ChatFetchPolicy:
         """What may be fetched on the way that begins with this address, for whoever asks now;
         where nobody does, for ``chat``."""
         asks = [*_who_asks()]
@@ -82,7 +82,7 @@ class ChatNetwork:
             return outside()
         said = _said_by_code(asks)
         named = _is_said(_hosts_of(url), said)
-        return ChatReach(
+        return ChatFetchPolicy(
             self.rules(home),
             told=lambda host: named or _is_said([host], said),
             spend=self.spend(home),
@@ -149,7 +149,7 @@ def _hosts_of(url: str) -> list[str]:
         return [""]  # Nothing is fetched from it; whoever wrote it is told so.
 
 
-class PluginMedia:
+class PluginMediaKeeper:
     """The `MediaKeeper` of plugins: the store's, with the chat's network."""
 
     def __init__(self, store: MediaStore, network: ChatNetwork) -> None:

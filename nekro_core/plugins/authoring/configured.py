@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 
 from loguru import logger
 
-from nekro_core.plugins.authoring.binding import Owner
+from nekro_core.plugins.authoring.binding import PluginOwner
 from nekro_core.plugins.authoring.config import (
     FILE_NAME,
     ConfigBase,
@@ -105,7 +105,7 @@ class Configured(ABC):
         self._in_environment = take_back
 
     @abstractmethod
-    def _bot(self) -> Owner | None:
+    def _bot(self) -> PluginOwner | None:
         """Whose plugin it is."""
 
     @abstractmethod

@@ -21,20 +21,20 @@ from nekro_core.chat import (
     Voice,
 )
 from nekro_core.compat.nekro_agent.agent_segments import text_segments
-from nekro_core.compat.nekro_agent.context import OlderNames
+from nekro_core.compat.nekro_agent.context import LegacyContext
 from nekro_core.delivery.errors import DeliveryError
 from nekro_core.delivery.host import Expected
 from nekro_core.media.errors import MediaError
 from nekro_core.plugins.authoring.chat_network import fetching_for, named_by_code, with_fetched
 from nekro_core.plugins.authoring.files import BoxFileSystem, is_url
 from nekro_core.plugins.authoring.find_in_chat import find_message, find_person
-from nekro_core.plugins.authoring.host_files import CallFiles, Mirror
-from nekro_core.plugins.authoring.live_message import Followed, Render, Showing
-from nekro_core.plugins.authoring.services import BoxFiles, Meter, Services
+from nekro_core.plugins.authoring.host_files import CallFiles, HostFiles
+from nekro_core.plugins.authoring.live_message import FollowableValue, LiveMessage, Render
+from nekro_core.plugins.authoring.services import BoxFiles, Services, UsageMeter
 from nekro_core.plugins.authoring.web import is_nowhere
 from nekro_core.sandbox.tools import handle_tool_call
 from nekro_core.tools.content import Content, ImageContent, contents
-from nekro_core.tools.outcome import Outcome, ReturnedMedia, RichObservation, ToolFailure
+from nekro_core.tools.outcome import Outcome, RichObservation, ToolFailure, ToolReturnMedia
 
 LONGER_SIDE = 1568
 """Pixels. Providers scale down what is larger, and it costs more on the way."""
@@ -43,7 +43,7 @@ _MAX_RECORDS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentCtx(OlderNames):
+class AgentCtx(LegacyContext):
     """Made by the host for each run and handed to every handler; nothing in it is the model's word.
 
     ``chat`` is where it happens, ``from_user_id`` the platform id of who asked (empty where nobody
@@ -67,7 +67,7 @@ class AgentCtx(OlderNames):
     """What this call has to do with files."""
     asked_in: ChatKey | None = None
     """The chat whose run made this context, where a run did."""
-    meter: Meter | None = field(default=None, repr=False, compare=False)
+    meter: UsageMeter | None = field(default=None, repr=False, compare=False)
     """What the turn may use of models, where one asks."""
 
     @property
@@ -104,7 +104,9 @@ class AgentCtx(OlderNames):
     def fs(self) -> BoxFileSystem:
         """The files of the run's box."""
         services = self.services
-        mirror = Mirror(services.data_dir, self.chat, self.owner, self.files, services.shared_bytes)
+        mirror = HostFiles(
+            services.data_dir, self.chat, self.owner, self.files, services.shared_bytes
+        )
         return BoxFileSystem(self.box, services.media, self.chat, mirror, self.container_key)
 
     def called_for(self, owner: str, given: object = (), *, by_code: bool = False) -> "AgentCtx":
@@ -185,7 +187,9 @@ class AgentCtx(OlderNames):
         medium = await self.medium(wav, name="voice.wav", expect="audio")
         return await self.send((Voice(medium, text),))
 
-    async def show(self, value: Followed, *, render: Render | None = None) -> tuple[Receipt, ...]:
+    async def show(
+        self, value: FollowableValue, *, render: Render | None = None
+    ) -> tuple[Receipt, ...]:
         """Post a cell's or computed value to the chat that asks, and follow it until it is final.
 
         Where the platform lets messages be changed there is one that changes with the value, at the
@@ -193,7 +197,7 @@ class AgentCtx(OlderNames):
         the value; None and what is empty is not shown. Raises as `send`, and what the value failed
         with. Whoever is cancelled leaves the message as it is.
         """
-        return await Showing(self.chat, self.send, self.services.editor, render).follow(value)
+        return await LiveMessage(self.chat, self.send, self.services.editor, render).follow(value)
 
     async def medium(
         self, source: str | bytes | Path, *, name: str = "", expect: Expected = "file"
@@ -218,14 +222,14 @@ class AgentCtx(OlderNames):
         match outcome:
             case RichObservation(parts):
                 return RichObservation(tuple([await self._copied(part) for part in parts]))
-            case ReturnedMedia(text, media):
+            case ToolReturnMedia(text, media):
                 copies = [
                     replace(each, content=await self._copied(each.content))
                     if each.content is not None
                     else each
                     for each in media
                 ]
-                return ReturnedMedia(text, tuple(copies))
+                return ToolReturnMedia(text, tuple(copies))
         return outcome
 
     async def _copied(self, content: Content) -> Content:

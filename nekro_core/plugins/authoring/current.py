@@ -8,15 +8,15 @@ from nekro_core.plugins.authoring.services import Services
 from nekro_core.tools.outcome import ToolFailure
 
 
-class NoBot(RuntimeError):
+class NoCurrentBot(RuntimeError):
     """A function of the api was called where no plugin's code runs for a bot."""
 
 
 def current_services() -> Services:
-    """The bot's. Raises `NoBot`."""
+    """The bot's. Raises `NoCurrentBot`."""
     binding = meant_binding()
     if binding is None or binding.services is None:
-        raise NoBot(
+        raise NoCurrentBot(
             "this works inside a running bot alone: in a plugin's tools, hooks, commands and tasks"
         )
     return binding.services

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 
 
-class Declaring(ABC):
+class SupportsDeclare(ABC):
     """Can say that it has something."""
 
     @abstractmethod

@@ -12,7 +12,7 @@ Undo = Callable[[], Awaitable[object] | None]
 """Takes one thing back. What it gives is awaited where it can be."""
 
 
-class Effects:
+class UndoStack:
     """Undo steps in the order in which they came about. Undone in reverse, each one once."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from nekro_core.chat import ChatKey, Media
 from nekro_core.delivery.host import MediaKeeper
 from nekro_core.media.sniff import HEAD, sniff
 from nekro_core.plugins.authoring.chat_network import fetching_for
-from nekro_core.plugins.authoring.host_files import HOME, SHARED, UPLOADS, Mirror
+from nekro_core.plugins.authoring.host_files import HOME, SHARED, UPLOADS, HostFiles
 from nekro_core.plugins.authoring.services import BoxFiles
 from nekro_core.sandbox.box import BoxFileError
 from nekro_core.system.sync_bridge import wait_for
@@ -35,7 +35,7 @@ class BoxFileSystem:
     """The box as a handler sees it. Text paths are the box's own, and are resolved inside it.
 
     A text that names a file which the plugin itself has on the host is taken for that file: see
-    `Mirror.own_file`, which says what the model can never name.
+    `HostFiles.own_file`, which says what the model can never name.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class BoxFileSystem:
         box: BoxFiles | None,
         media: MediaKeeper,
         chat: ChatKey,
-        mirror: Mirror,
+        mirror: HostFiles,
         container_key: str = "",
     ) -> None:
         self._box = box

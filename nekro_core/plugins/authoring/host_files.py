@@ -2,8 +2,8 @@
 
 ``shared`` under ``data/plugin_files/<chat>`` holds copies of files of the box: what a plugin asked
 for (`BoxFileSystem.get_file`) and what it put there to hand it in. The box never writes there, so
-no link or race of its making is ever followed on the host; `SharedRoom` bounds it. ``uploads`` is
-where the chat's received files lie anyway.
+no link or race of its making is ever followed on the host; `SharedFolderQuota` bounds it.
+``uploads`` is where the chat's received files lie anyway.
 """
 
 import math
@@ -17,8 +17,8 @@ from typing import Any, Self
 
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.binding import current_owner
-from nekro_core.plugins.authoring.shared_folder_quota import MOST_BYTES, SharedRoom
-from nekro_core.tools.outcome import WrongValue
+from nekro_core.plugins.authoring.shared_folder_quota import MOST_BYTES, SharedFolderQuota
+from nekro_core.tools.outcome import InvalidValue
 
 HOME = "/home/user"
 SHARED = "/app/shared"
@@ -56,7 +56,7 @@ def texts_of(call: CallFiles) -> Iterator[str]:
     return _texts(call.given)
 
 
-class Mirror:
+class HostFiles:
     """One chat's folders on the host."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Mirror:
         most_bytes: int = MOST_BYTES,
     ) -> None:
         self.shared = data_dir / "plugin_files" / chat.file_name / "shared"
-        self.room = SharedRoom(self.shared, most_bytes)
+        self.room = SharedFolderQuota(self.shared, most_bytes)
         self.uploads = data_dir / "uploads" / chat.file_name
         self.call = call
         self._data_dir = data_dir
@@ -82,13 +82,15 @@ class Mirror:
         if text.is_absolute():
             root = next((each for each in (HOME, SHARED, UPLOADS) if text.is_relative_to(each)), "")
             if not root:
-                raise WrongValue(
+                raise InvalidValue(
                     f"{path!r}: expected a path below {SHARED}, {HOME} or {UPLOADS}, or a relative "
                     "one"
                 )
             parts = list(text.relative_to(root).parts)
         if ".." in parts or any("\0" in part or len(part.encode()) > 255 for part in parts):
-            raise WrongValue(f"{path!r}: a path of the box has no '..' and no name over 255 bytes")
+            raise InvalidValue(
+                f"{path!r}: a path of the box has no '..' and no name over 255 bytes"
+            )
         if root == UPLOADS:
             return self.uploads.joinpath(*parts), ""
         return self.shared.joinpath(*parts), "/".join((HOME, *parts))

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import anyio
 
 from nekro_core.chat import ChatKey, DeliveryState, Receipt, Segment, Text, plain_text
-from nekro_core.plugins.authoring.services import Editor
+from nekro_core.plugins.authoring.services import MessageEditor
 
 _PREVIEW = 1000
 """Characters shown of a text that still grows: it has to fit into one message everywhere."""
@@ -19,7 +19,7 @@ Render = Callable[[Any], str | Segment | Sequence[Segment]]
 Send = Callable[[Sequence[Segment]], Awaitable[tuple[Receipt, ...]]]
 
 
-class Seen(Protocol):
+class ValueSnapshot(Protocol):
     """A value at one moment: what it was, or what it failed with; final, if nothing runs any more
     that it depends on."""
 
@@ -36,18 +36,18 @@ class Seen(Protocol):
         """Whether this is the last of it."""
 
 
-class Followed(Protocol):
+class FollowableValue(Protocol):
     """What can be shown: a cell or a computed value (`nekro_core.api.reactive`)."""
 
-    def follow(self) -> AsyncGenerator[Seen]:
+    def follow(self) -> AsyncGenerator[ValueSnapshot]:
         """The value now and after each change, until it is final."""
 
 
-class Showing:
+class LiveMessage:
     """One value on its way into one chat."""
 
     def __init__(
-        self, chat: ChatKey, send: Send, editor: Editor | None, render: Render | None
+        self, chat: ChatKey, send: Send, editor: MessageEditor | None, render: Render | None
     ) -> None:
         self._chat = chat
         self._send = send
@@ -58,9 +58,9 @@ class Showing:
         self._receipts: tuple[Receipt, ...] = ()
         self._shown: Sequence[Segment] = ()
 
-    async def follow(self, value: Followed) -> tuple[Receipt, ...]:
+    async def follow(self, value: FollowableValue) -> tuple[Receipt, ...]:
         """See `AgentCtx.show`."""
-        last: Seen | None = None
+        last: ValueSnapshot | None = None
         async with aclosing(value.follow()) as glimpses:
             async for last in glimpses:
                 if self._every_s is not None and not last.final and last.error is None:

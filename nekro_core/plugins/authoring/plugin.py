@@ -11,17 +11,17 @@ import loguru
 from loguru import logger
 
 from nekro_core.chat.catalogue.languages import SupportedLang, get_text
-from nekro_core.plugins.authoring.binding import Binding, Owner, acting, current_owner
+from nekro_core.plugins.authoring.binding import PluginBinding, PluginOwner, acting, current_owner
 from nekro_core.plugins.authoring.command_mounting import MountsCommands
 from nekro_core.plugins.authoring.configured import Configured
-from nekro_core.plugins.authoring.effects import Effects
+from nekro_core.plugins.authoring.effects import UndoStack
 from nekro_core.plugins.authoring.methods import SandboxMethod, SandboxMethodType
 from nekro_core.plugins.authoring.mounting import Function, Mounting
 from nekro_core.plugins.authoring.owned import OwnedTasks
 from nekro_core.plugins.authoring.plugin_store import PluginStore
 from nekro_core.plugins.authoring.task_mounting import MountsTasks
 from nekro_core.plugins.authoring.web_mounting import MountsWeb
-from nekro_core.tools.problem import Problem
+from nekro_core.tools.problem import PluginProblem
 from nekro_core.tools.tool import Tool, Visibility
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -90,10 +90,10 @@ class NekroPlugin(Mounting, Configured, MountsCommands, MountsTasks, MountsWeb):
         """Tools that are described already: another host's, for example."""
         self.addresses: list[str] = []
         """Where it is reached over HTTP, below the bot's address. A webhook's holds its secret."""
-        self.problems: list[Problem] = []
+        self.problems: list[PluginProblem] = []
         """What its operator should know, found while it was loaded."""
         self.declared: list[object] = []
-        self._owner: Owner | None = current_owner()
+        self._owner: PluginOwner | None = current_owner()
 
     @property
     def key(self) -> str:
@@ -134,7 +134,7 @@ class NekroPlugin(Mounting, Configured, MountsCommands, MountsTasks, MountsWeb):
         return get_text(self.i18n_description, self.description, lang)
 
     @property
-    def effects(self) -> Effects:
+    def effects(self) -> UndoStack:
         """Where whoever does something to the bot for this plugin says how to undo it: that happens
         when it is disabled or reloaded and when the bot ends. Raises `NotLoaded`."""
         return self._owned().effects
@@ -195,13 +195,13 @@ class NekroPlugin(Mounting, Configured, MountsCommands, MountsTasks, MountsWeb):
     def _folder(self) -> Path:
         return self._bound().data_dir / "plugin_data" / self.key
 
-    def _bot(self) -> Owner | None:
+    def _bot(self) -> PluginOwner | None:
         return self._owner
 
-    def _bound(self) -> Binding:
+    def _bound(self) -> PluginBinding:
         return self._owned().binding
 
-    def _owned(self) -> Owner:
+    def _owned(self) -> PluginOwner:
         if self._owner is None:
             raise NotLoaded(
                 f"{self.key} belongs to no bot: put it under data/plugins, or in a test import it "

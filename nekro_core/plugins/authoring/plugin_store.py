@@ -1,12 +1,12 @@
 """The key-value store of one plugin."""
 
-from nekro_core.plugins.authoring.services import PluginDataKeeper
+from nekro_core.plugins.authoring.services import PluginDataStore
 
 
 class PluginStore:
     """Texts that a plugin keeps, by chat, person and key; an empty chat or person means all."""
 
-    def __init__(self, keeper: PluginDataKeeper, plugin: str) -> None:
+    def __init__(self, keeper: PluginDataStore, plugin: str) -> None:
         self._keeper = keeper
         self._plugin = plugin
 

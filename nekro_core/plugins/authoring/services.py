@@ -6,30 +6,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from nekro_core.chat import ChatKey, Receipt, Record, Segment
-from nekro_core.compat.qdrant.home import VectorHome
+from nekro_core.compat.qdrant.home import VectorStore
 from nekro_core.delivery.host import MediaKeeper
-from nekro_core.llm.model import ChatModel, Usage
+from nekro_core.llm.model import ChatModel, RequestUsage
 from nekro_core.media.converter import Picture
 from nekro_core.plugins.authoring.shared_folder_quota import MOST_BYTES
-from nekro_core.plugins.packages import PackageShelf
+from nekro_core.plugins.packages import PackageFolder
 from nekro_core.plugins.tasks.runner import TaskRunner
 from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.tools import SandboxPool
 from nekro_core.speech.speaker import Speaker
-from nekro_core.timers import Timers
+from nekro_core.timers import TimerService
 
 if TYPE_CHECKING:
     from nekro_core.plugins.models.endpoints import PluginModels
 
 
-class Fetching(Protocol):
+class UrlFetcher(Protocol):
     """The network for plugins (`nekro_core.plugins.authoring.chat_network.PluginFetcher`)."""
 
     async def fetch(self, url: str) -> bytes:
         """The bytes behind a URL. Raises `NotFetched`."""
 
 
-class Outgoing(Protocol):
+class MessageSender(Protocol):
     """The way out (`nekro_core.delivery.Outbox`)."""
 
     async def send(
@@ -38,7 +38,7 @@ class Outgoing(Protocol):
         """Send segments, one platform call or several, and say what the platform answered."""
 
 
-class Editor(Protocol):
+class MessageEditor(Protocol):
     """Changing what was sent (`nekro_core.delivery.Outbox`)."""
 
     def edit_every_s(self, chat_key: ChatKey) -> float | None:
@@ -69,13 +69,13 @@ class Journal(Protocol):
         """The newest records since the conversation last began, oldest first."""
 
 
-class Meter(Protocol):
+class UsageMeter(Protocol):
     """What a turn may use of models (`nekro_core.policy.limits.Limits`)."""
 
     def refusal(self) -> str:
         """Why no more may be asked; empty where more may."""
 
-    def spend_beside(self, usage: Usage, cost: float = 0.0) -> None:
+    def spend_beside(self, usage: RequestUsage, cost: float = 0.0) -> None:
         """A request that is no step of the turn was paid for."""
 
 
@@ -89,14 +89,14 @@ class BoxFiles(Protocol):
         """Replace a file; give its size. Raises `BoxFileError`."""
 
 
-class BoxSource(Protocol):
+class PluginBoxSource(Protocol):
     """Where boxes come from (`nekro_core.sandbox.supply.BoxSupply`)."""
 
     async def take(self, image: str = "") -> Box:
         """A fresh box of one's own. Raises `BackendUnavailable` and `ImageUnavailable`."""
 
 
-class PluginDataKeeper(Protocol):
+class PluginDataStore(Protocol):
     """What plugins keep (`nekro_core.store.Store.plugin_data`)."""
 
     async def get(
@@ -121,7 +121,7 @@ class PluginDataKeeper(Protocol):
         """Forget a text: 0 where there was one, 1 where there was none."""
 
 
-class Older(Protocol):
+class LegacyServices(Protocol):
     """What existing plugins ask of a context beyond its own words
     (`nekro_core.compat.nekro_agent.host`): the rows of its chat and its user, the platform's own
     objects, the configuration, presets."""
@@ -172,24 +172,24 @@ class Services:
     ``timers`` what wakes chats at a time, ``models`` what plugins may ask,
     ``vectors`` what they keep to find by nearness."""
 
-    outgoing: Outgoing
+    outgoing: MessageSender
     journal: Journal
     media: MediaKeeper
-    plugin_data: PluginDataKeeper
+    plugin_data: PluginDataStore
     speaker: Speaker
     data_dir: Path
     adapter_of: Callable[[str], str] = _adapter_of
     may_send_elsewhere: frozenset[str] = frozenset()
     shared_bytes: int = MOST_BYTES
-    editor: Editor | None = None
+    editor: MessageEditor | None = None
     pictures: PictureCopies | None = None
-    boxes: BoxSource | None = None
+    boxes: PluginBoxSource | None = None
     pool_of: Callable[[ChatKey], SandboxPool] | None = None
     model: ChatModel | None = None
-    fetcher: Fetching | None = None
-    packages: PackageShelf | None = None
-    older: Older | None = None
+    fetcher: UrlFetcher | None = None
+    packages: PackageFolder | None = None
+    older: LegacyServices | None = None
     tasks: TaskRunner = field(default_factory=TaskRunner)
-    timers: Timers | None = None
+    timers: TimerService | None = None
     models: "PluginModels | None" = None
-    vectors: VectorHome | None = None
+    vectors: VectorStore | None = None

@@ -27,7 +27,7 @@ class _Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedRoom:
+class SharedFolderQuota:
     """The room in one folder. What lies there are copies of what the box has or has had, so the
     oldest go where there is too little; what is in use does not, and then there is none.
 

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from typing import Any
 
 
-class Flag(int):
+class AwaitableBool(int):
     """True or false. Plugins write ``task.cancel(id)`` and ``await task.cancel(id)``,
     ``handle.is_cancelled`` and ``handle.is_cancelled()``: each gives the answer, where a plain
     bool would be an error or a method always true."""

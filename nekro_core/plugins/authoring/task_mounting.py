@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from nekro_core.plugins.authoring.declaring import Declaring
+from nekro_core.plugins.authoring.declaring import SupportsDeclare
 from nekro_core.plugins.authoring.tasks import TaskType
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class MountsTasks(Declaring):
+class MountsTasks(SupportsDeclare):
     """Mixed into `NekroPlugin`."""
 
     def mount_async_task(self, task_type: str) -> Callable[[Function], Function]:

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from nekro_core.plugins.authoring.declaring import Declaring
+from nekro_core.plugins.authoring.declaring import SupportsDeclare
 from nekro_core.plugins.authoring.web import PluginRouter, Webhook
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class MountsWeb(Declaring):
+class MountsWeb(SupportsDeclare):
     """Mixed into `NekroPlugin`."""
 
     def mount_router(self) -> Callable[[Function], Function]:

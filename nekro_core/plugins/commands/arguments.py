@@ -58,7 +58,7 @@ class BadSignature(TypeError):
     """A handler cannot be a command; says why."""
 
 
-class Parameter(msgspec.Struct, frozen=True, kw_only=True):
+class CommandParameter(msgspec.Struct, frozen=True, kw_only=True):
     """One argument of a command. ``kind`` is how its type is told to people."""
 
     name: str
@@ -84,10 +84,10 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
         return f"[{shown}:{default}]" if plain else f"[{shown}]"
 
 
-class Signature(msgspec.Struct, frozen=True):
+class CommandSignature(msgspec.Struct, frozen=True):
     """What a handler takes. ``open`` is a handler with ``**kwargs``, which takes any name."""
 
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[CommandParameter, ...]
     open: bool = False
 
     @property
@@ -96,7 +96,7 @@ class Signature(msgspec.Struct, frozen=True):
         return " ".join(parameter.usage for parameter in self.parameters)
 
 
-def signature_of(handler: Callable[..., Any]) -> Signature:
+def signature_of(handler: Callable[..., Any]) -> CommandSignature:
     """What a handler ``async (context, ...)`` takes. Raises `BadSignature`."""
     if not (inspect.iscoroutinefunction(handler) or inspect.isasyncgenfunction(handler)):
         raise BadSignature(f"{handler.__name__} is not async: write async def")
@@ -117,7 +117,7 @@ def signature_of(handler: Callable[..., Any]) -> Signature:
             )
         else:
             parameters.append(_parameter(parameter, hints.get(parameter.name, str)))
-    return Signature(tuple(parameters), takes_all)
+    return CommandSignature(tuple(parameters), takes_all)
 
 
 def _hints(handler: Callable[..., Any]) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _hints(handler: Callable[..., Any]) -> dict[str, Any]:
         ) from None
 
 
-def _parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
+def _parameter(parameter: inspect.Parameter, annotation: Any) -> CommandParameter:
     info = ArgInfo()
     if get_origin(annotation) is Annotated:
         annotation, *extras = get_args(annotation)
@@ -146,7 +146,7 @@ def _parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
             f"{parameter.name}: a text cannot be made a {annotation!r} ({error})"
         ) from None
     bare = _without_none(annotation)
-    return Parameter(
+    return CommandParameter(
         name=parameter.name,
         kind=_told(bare),
         info=ArgInfo(

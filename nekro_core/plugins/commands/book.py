@@ -7,8 +7,8 @@ import msgspec
 
 from nekro_core.plugins.authoring.commands import Command, CommandFamily
 from nekro_core.plugins.authoring.plugin import NekroPlugin
-from nekro_core.plugins.commands.arguments import BadSignature, Signature, signature_of
-from nekro_core.plugins.host.registering import Refused
+from nekro_core.plugins.commands.arguments import BadSignature, CommandSignature, signature_of
+from nekro_core.plugins.host.registering import DeclarationRefused
 from nekro_core.policy.command_names import folded, is_name
 from nekro_core.tools.describe import place_of
 
@@ -19,11 +19,11 @@ CORE = "nekro"
 _ALIASES = 16
 
 
-class Entry(msgspec.Struct, frozen=True, eq=False):
+class RegisteredCommand(msgspec.Struct, frozen=True, eq=False):
     """A command in force. ``plugin`` is whose it is; nobody's are the bot's own."""
 
     command: Command
-    signature: Signature
+    signature: CommandSignature
     plugin: NekroPlugin | None = None
 
     @property
@@ -60,51 +60,51 @@ class Entry(msgspec.Struct, frozen=True, eq=False):
         return self.plugin is None or adapter in (self.plugin.support_adapter or (adapter,))
 
 
-class CommandBook:
+class CommandRegistry:
     """The commands in force. ``order`` ranks plugins whose commands want the same name."""
 
     def __init__(self, order: Sequence[str] = ()) -> None:
         self._order = tuple(order)
-        self._entries: dict[Entry, None] = {}
-        self._by_name: dict[str, list[Entry]] = {}
-        self._by_group: dict[str, list[Entry]] = {}
+        self._entries: dict[RegisteredCommand, None] = {}
+        self._by_name: dict[str, list[RegisteredCommand]] = {}
+        self._by_group: dict[str, list[RegisteredCommand]] = {}
         self._families: dict[str, list[tuple[str, CommandFamily]]] = {}
 
     def add_own(self, command: Command) -> Callable[[], None]:
         """Put one of the bot's own commands in force; what is given back takes it out. Nobody else
         can have its short names."""
-        return self._add(Entry(command, signature_of(command.handler)))
+        return self._add(RegisteredCommand(command, signature_of(command.handler)))
 
     def put(self, plugin: NekroPlugin, command: Command) -> None:
-        """Put a plugin's command in force until it is unloaded. Raises `Refused`."""
+        """Put a plugin's command in force until it is unloaded. Raises `DeclarationRefused`."""
         where = place_of(command.handler)
         for name in (command.name, *command.aliases):
             if not is_name(name):
-                raise Refused(
+                raise DeclarationRefused(
                     f"a command cannot be called {name!r}",
                     where=where,
                     remedy="use letters, digits, '-' and '_', 64 at most",
                 )
         mine = [entry for entry in self._entries if entry.plugin is plugin]
         if len(mine) >= MAX_COMMANDS or len(command.aliases) > _ALIASES:
-            raise Refused(
+            raise DeclarationRefused(
                 f"{command.name} is one command or alias too many",
                 where=where,
                 remedy=f"{MAX_COMMANDS} commands with {_ALIASES} aliases each are possible",
             )
         if any(folded(command.name) == folded(entry.command.name) for entry in mine):
-            raise Refused(
+            raise DeclarationRefused(
                 f"the command {command.name} is there twice", where=where, remedy="rename one"
             )
         try:
             signature = signature_of(command.handler)
         except BadSignature as error:
-            raise Refused(
+            raise DeclarationRefused(
                 f"command {command.name}: {error}",
                 where=where,
                 remedy="write async def f(context, name: str = Arg(...)) -> CommandResponse",
             ) from None
-        drop = self._add(Entry(command, signature, plugin))
+        drop = self._add(RegisteredCommand(command, signature, plugin))
         plugin.effects.add(f"command {command.name}", drop)
 
     def put_family(self, plugin: NekroPlugin, family: CommandFamily) -> None:
@@ -113,7 +113,7 @@ class CommandBook:
         named.append((plugin.key, family))
         plugin.effects.add(f"group {family.name}", partial(named.remove, (plugin.key, family)))
 
-    def find(self, name: str, adapter: str) -> list[Entry]:
+    def find(self, name: str, adapter: str) -> list[RegisteredCommand]:
         """The command of that name in chats of an adapter; several where it is not decided whose
         name it is, none where there is none."""
         space, colon, short = folded(name).rpartition(":")
@@ -130,7 +130,7 @@ class CommandBook:
         # One plugin may want a name twice, as a name and as another one's alias.
         return first[:1] if len({entry.owner for entry in first}) == 1 else first
 
-    def members(self, group: str, adapter: str) -> list[Entry]:
+    def members(self, group: str, adapter: str) -> list[RegisteredCommand]:
         """The commands ``group.sub``, in the order of their names."""
         found = [each for each in self._by_group.get(folded(group), ()) if each.serves(adapter)]
         return sorted(found, key=lambda entry: (entry.module, entry.command.name))
@@ -140,7 +140,7 @@ class CommandBook:
         named = self._families.get(folded(name))
         return named[0][1] if named else None
 
-    def of_plugin(self, plugin: NekroPlugin, name: str) -> Entry | None:
+    def of_plugin(self, plugin: NekroPlugin, name: str) -> RegisteredCommand | None:
         """A plugin's own command, an internal one too."""
         wanted = folded(name).rpartition(":")[2]
         for entry in self._entries:
@@ -148,7 +148,7 @@ class CommandBook:
                 return entry
         return None
 
-    def listed(self, adapter: str) -> list[Entry]:
+    def listed(self, adapter: str) -> list[RegisteredCommand]:
         """All that people of an adapter's chats may type, the bot's own first."""
         shown = [each for each in self._entries if not each.command.internal]
         return sorted(
@@ -156,15 +156,15 @@ class CommandBook:
             key=lambda entry: (entry.plugin is not None, entry.module, entry.command.name),
         )
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[RegisteredCommand]:
         return iter(self._entries)
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def _add(self, entry: Entry) -> Callable[[], None]:
+    def _add(self, entry: RegisteredCommand) -> Callable[[], None]:
         self._entries[entry] = None
-        indexed: list[tuple[dict[str, list[Entry]], str]] = []
+        indexed: list[tuple[dict[str, list[RegisteredCommand]], str]] = []
         if not entry.command.internal:
             group, dot, _ = folded(entry.command.name).rpartition(".")
             indexed = [(self._by_name, name) for name in entry.names()]
@@ -181,7 +181,7 @@ class CommandBook:
 
         return drop
 
-    def _rank(self, entry: Entry) -> int:
+    def _rank(self, entry: RegisteredCommand) -> int:
         """The bot's own, then whom the operator ranked, then who was installed, then built-in."""
         if entry.plugin is None:
             return -1

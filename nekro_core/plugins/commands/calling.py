@@ -16,12 +16,16 @@ from nekro_core.plugins.authoring.command_response import CommandResponse, Quest
 from nekro_core.plugins.authoring.commands import CommandExecutionContext
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import passes_through
-from nekro_core.plugins.commands.book import CommandBook, Entry
+from nekro_core.plugins.commands.book import CommandRegistry, RegisteredCommand
 from nekro_core.plugins.commands.delivering import deliver, numbered
-from nekro_core.plugins.commands.pending_questions import TooManyWaits, Wait, Waits
+from nekro_core.plugins.commands.pending_questions import (
+    PendingQuestion,
+    PendingQuestions,
+    TooManyWaits,
+)
 from nekro_core.plugins.commands.reading import BadArgument, read_answer, read_arguments
 from nekro_core.plugins.host.hooks import asked
-from nekro_core.policy.permissions import Access, CommandPermission, CommandSettings
+from nekro_core.policy.permissions import CommandAccess, CommandPermission, CommandSettings
 from nekro_core.tools.outcome import ToolFailure
 
 LANGS = {"en": SupportedLang.EN_US, "zh": SupportedLang.ZH_CN, "ja": SupportedLang.JA_JP}
@@ -30,7 +34,7 @@ _OLDER = 50
 like one after the other."""
 
 
-class ContextMaker(Protocol):
+class ContextFactory(Protocol):
     """`PluginRegistry.context_for`."""
 
     def __call__(
@@ -39,38 +43,38 @@ class ContextMaker(Protocol):
         """The context of one message."""
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class CommandCall(msgspec.Struct, frozen=True, kw_only=True):
     """A command that somebody typed, or with ``wait`` the answer to one that asked."""
 
-    entry: Entry
+    entry: RegisteredCommand
     record: Record
     line: str
-    wait: Wait | None = None
+    wait: PendingQuestion | None = None
 
 
-class CommandCaller:
+class CommandRunner:
     """Runs calls. Whatever goes wrong with one is told to its chat in our own words."""
 
     def __init__(
         self,
-        book: CommandBook,
+        book: CommandRegistry,
         settings: CommandSettings,
-        waits: Waits,
-        context_for: ContextMaker,
+        waits: PendingQuestions,
+        context_for: ContextFactory,
         catalogue: Catalogue,
         *,
         language: str = "",
-        access: Access | None = None,
+        access: CommandAccess | None = None,
     ) -> None:
         self._book = book
         self._settings = settings
-        self._access = access or Access(settings)
+        self._access = access or CommandAccess(settings)
         self._waits = waits
         self._context_for = context_for
         self._catalogue = catalogue
         self._language = language
 
-    async def run(self, call: Call) -> None:
+    async def run(self, call: CommandCall) -> None:
         """Run a command for who typed it, where they may."""
         entry = call.entry
         context = await self._context(call)
@@ -96,7 +100,7 @@ class CommandCaller:
         ):
             await self._say(context, "command.too_long", name=name)
 
-    async def tell_names(self, call: Call, entries: Sequence[Entry]) -> None:
+    async def tell_names(self, call: CommandCall, entries: Sequence[RegisteredCommand]) -> None:
         """Say which commands there are where a name is that of several, or of a group."""
         context = await self._context(call)
         prefix = self._settings.prefixes[0]
@@ -112,14 +116,14 @@ class CommandCaller:
         ]
         await self._say(context, "command.which", names="\n".join(described))
 
-    def _arguments(self, call: Call) -> Mapping[str, Any]:
+    def _arguments(self, call: CommandCall) -> Mapping[str, Any]:
         signature = call.entry.signature
         if call.wait is None:
             return read_arguments(signature, call.line)
         return read_answer(signature, call.line, call.wait.question.context_data)
 
     async def _work(
-        self, call: Call, context: CommandExecutionContext, arguments: Mapping[str, Any]
+        self, call: CommandCall, context: CommandExecutionContext, arguments: Mapping[str, Any]
     ) -> bool:
         """Run the handler and deliver what it answers. True at the end, whatever that was."""
         name = call.entry.spoken
@@ -140,7 +144,9 @@ class CommandCaller:
             await self._say(context, "command.failed", name=name)
         return True
 
-    async def _answer(self, call: Call, context: CommandExecutionContext, answer: object) -> None:
+    async def _answer(
+        self, call: CommandCall, context: CommandExecutionContext, answer: object
+    ) -> None:
         if answer is None:
             return
         if isinstance(answer, str):
@@ -152,7 +158,7 @@ class CommandCaller:
         assert context.ctx is not None
         await deliver(context.ctx, answer, context.lang)
 
-    def _ask(self, call: Call, context: CommandExecutionContext, question: Question) -> None:
+    def _ask(self, call: CommandCall, context: CommandExecutionContext, question: Question) -> None:
         plugin = call.entry.plugin
         target = self._book.of_plugin(plugin, question.callback_cmd) if plugin else None
         if target is None:
@@ -179,7 +185,7 @@ class CommandCaller:
         except TooManyWaits as error:
             raise ToolFailure(str(error)) from None
 
-    async def _context(self, call: Call) -> CommandExecutionContext:
+    async def _context(self, call: CommandCall) -> CommandExecutionContext:
         record = call.record
         ctx = self._context_for(
             record.chat_key,
@@ -212,7 +218,7 @@ class CommandCaller:
         return LANGS[language]
 
     async def _say_fault(
-        self, context: CommandExecutionContext, call: Call, error: BadArgument
+        self, context: CommandExecutionContext, call: CommandCall, error: BadArgument
     ) -> None:
         fault = self._catalogue.say(
             f"command.argument.{error.fault}",
@@ -239,7 +245,7 @@ class CommandCaller:
             logger.warning("{} could not be told {!r}: {}", context.chat_key, text, error)
 
 
-def usage_of(entry: Entry, prefix: str, lang: str) -> str:
+def usage_of(entry: RegisteredCommand, prefix: str, lang: str) -> str:
     """How a command is written."""
     if given := entry.command.usage_in(lang):
         return given

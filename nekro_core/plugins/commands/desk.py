@@ -11,13 +11,13 @@ from loguru import logger
 
 from nekro_core.chat import Author, ChatKey, Record, Text
 from nekro_core.chat.catalogue import Catalogue
-from nekro_core.plugins.commands.book import CommandBook, Entry
-from nekro_core.plugins.commands.calling import Call, CommandCaller, ContextMaker, chosen
+from nekro_core.plugins.commands.book import CommandRegistry, RegisteredCommand
+from nekro_core.plugins.commands.calling import CommandCall, CommandRunner, ContextFactory, chosen
 from nekro_core.plugins.commands.help import help_command
-from nekro_core.plugins.commands.pending_questions import Keeper, Waits
+from nekro_core.plugins.commands.pending_questions import PendingQuestions, QuestionStore
 from nekro_core.plugins.commands.restoring import restored
 from nekro_core.plugins.commands.spoken import line_of, word_of
-from nekro_core.policy.permissions import Access, CommandPermission, CommandSettings
+from nekro_core.policy.permissions import CommandAccess, CommandPermission, CommandSettings
 from nekro_core.store import StoreError
 
 _ROUNDS_WAITING = 8
@@ -34,32 +34,32 @@ class _Lane(msgspec.Struct):
     there: int = 0
 
 
-class CommandDesk:
+class CommandRouter:
     """Hears every record before the agent does. A command never wakes the agent; the model sees it
     and its answer in the history. ``adapter_of`` names the adapter of an instance, ``language`` is
     the one of all answers where it is not that of the people."""
 
     def __init__(
         self,
-        book: CommandBook,
+        book: CommandRegistry,
         settings: CommandSettings,
-        context_for: ContextMaker,
+        context_for: ContextFactory,
         adapter_of: Callable[[str], str],
         catalogue: Catalogue,
         *,
         language: str = "",
-        access: Access | None = None,
-        keeper: Keeper | None = None,
+        access: CommandAccess | None = None,
+        keeper: QuestionStore | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.book = book
-        self._access = access = access or Access(settings)
+        self._access = access = access or CommandAccess(settings)
         book.add_own(help_command(book, settings, catalogue, access))
         self._adapter_of = adapter_of
         self._settings = settings
         self._context_for = context_for
-        self._waits = Waits(settings.longest_wait_s, keeper, wall=wall)
-        self._caller = CommandCaller(
+        self._waits = PendingQuestions(settings.longest_wait_s, keeper, wall=wall)
+        self._caller = CommandRunner(
             book,
             settings,
             self._waits,
@@ -91,15 +91,15 @@ class CommandDesk:
             entries, line = found
             self._waits.close((record.chat_key, user))
             if len(entries) == 1:
-                self._begin(Call(entry=entries[0], record=record, line=line), start)
+                self._begin(CommandCall(entry=entries[0], record=record, line=line), start)
             else:
-                call = Call(entry=entries[0], record=record, line=line)
+                call = CommandCall(entry=entries[0], record=record, line=line)
                 start(partial(self._in_lane, call, partial(self._caller.tell_names, call, entries)))
             return True
         if (wait := self._waits.take(record.chat_key, user, record.seq)) is None:
             return False
         line = chosen(wait.question, line_of(record))
-        self._begin(Call(entry=wait.entry, record=record, line=line, wait=wait), start)
+        self._begin(CommandCall(entry=wait.entry, record=record, line=line, wait=wait), start)
         return True
 
     async def restore(self) -> set[int]:
@@ -122,7 +122,7 @@ class CommandDesk:
         """Whether a record reads as a command, for one that was heard in an earlier life."""
         return record.author is Author.PERSON and self._typed(record) is not None
 
-    def _typed(self, record: Record) -> tuple[list[Entry], str] | None:
+    def _typed(self, record: Record) -> tuple[list[RegisteredCommand], str] | None:
         """The command that is meant, and what stands behind its name; all of a group where only
         the group is named."""
         prefixes = self._settings.prefixes
@@ -141,7 +141,7 @@ class CommandDesk:
         found = self.book.find(name, adapter) or self.book.members(name, adapter)
         return (found, rest) if found else None
 
-    def _begin(self, call: Call, start: Start) -> None:
+    def _begin(self, call: CommandCall, start: Start) -> None:
         work = self._caller.run if call.wait is None else self._answered
         errand = partial(self._in_lane, call, partial(work, call))
         if (plugin := call.entry.plugin) is None:
@@ -150,7 +150,7 @@ class CommandDesk:
             name = f"{plugin.key}: command {call.entry.command.name} in {call.record.chat_key}"
             plugin.tasks.start(errand, name=name)
 
-    async def _answered(self, call: Call) -> None:
+    async def _answered(self, call: CommandCall) -> None:
         assert call.wait is not None, "only an answer comes here"
         try:
             await self._waits.at_work(call.wait, call.record.seq)
@@ -159,7 +159,7 @@ class CommandDesk:
         await self._caller.run(call)
         self._waits.done(call.record.seq)
 
-    async def _in_lane(self, call: Call, errand: Errand) -> None:
+    async def _in_lane(self, call: CommandCall, errand: Errand) -> None:
         """Do it when it is this call's turn in its chat. Nothing is raised."""
         chat, at_once = call.record.chat_key, self._settings.at_once
         lane = self._lanes.setdefault(chat, _Lane(anyio.CapacityLimiter(at_once)))

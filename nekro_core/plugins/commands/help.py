@@ -8,22 +8,24 @@ from nekro_core.chat.catalogue import Catalogue
 from nekro_core.chat.catalogue.languages import SupportedLang
 from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
 from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
-from nekro_core.plugins.commands.arguments import Arg, Parameter
-from nekro_core.plugins.commands.book import CommandBook, Entry
+from nekro_core.plugins.commands.arguments import Arg, CommandParameter
+from nekro_core.plugins.commands.book import CommandRegistry, RegisteredCommand
 from nekro_core.plugins.commands.calling import usage_of
-from nekro_core.policy.permissions import Access, CommandSettings
+from nekro_core.policy.permissions import CommandAccess, CommandSettings
 
 _MANY = 40
 """More commands than this are listed by their names alone: nobody reads ten messages of them."""
 
 
 def help_command(
-    book: CommandBook, settings: CommandSettings, catalogue: Catalogue, access: Access
+    book: CommandRegistry, settings: CommandSettings, catalogue: Catalogue, access: CommandAccess
 ) -> Command:
     """The command, to be put into the book that it tells of."""
     say = catalogue.say
 
-    def allowed(context: CommandExecutionContext, entries: list[Entry]) -> list[Entry]:
+    def allowed(
+        context: CommandExecutionContext, entries: list[RegisteredCommand]
+    ) -> list[RegisteredCommand]:
         chat = ChatKey.parse(context.chat_key)
         rules = {
             entry: access.rule(chat, entry.known_as(), entry.command.permission)
@@ -33,7 +35,7 @@ def help_command(
             entry for entry, wanted in rules.items() if wanted and context.standing.allows(wanted)
         ]
 
-    def line(entry: Entry, lang: str) -> str:
+    def line(entry: RegisteredCommand, lang: str) -> str:
         usage = usage_of(entry, settings.prefixes[0], lang)
         return f"{usage}: {entry.command.description_in(lang)}".rstrip(": ")
 
@@ -50,7 +52,7 @@ def help_command(
                 lines += [line(entry, lang) for entry in mine]
         return "\n".join(lines)
 
-    def one(entry: Entry, context: CommandExecutionContext) -> str:
+    def one(entry: RegisteredCommand, context: CommandExecutionContext) -> str:
         lines = [line(entry, context.lang)]
         if entry.command.aliases:
             names = ", ".join(entry.command.aliases)
@@ -82,7 +84,7 @@ def help_command(
     )
 
 
-def _argument(parameter: Parameter) -> str:
+def _argument(parameter: CommandParameter) -> str:
     info = parameter.info
     shown = f"  {parameter.name} ({parameter.kind})"
     if info.description:

@@ -12,7 +12,7 @@ from loguru import logger
 
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.command_response import Question
-from nekro_core.plugins.commands.book import Entry
+from nekro_core.plugins.commands.book import RegisteredCommand
 from nekro_core.store import WaitingRow
 
 QUESTION, ANSWER = "question", "answer"
@@ -23,7 +23,7 @@ Late = Callable[[], Awaitable[None]]
 _Key = tuple[ChatKey, str]
 
 
-class Keeper(Protocol):
+class QuestionStore(Protocol):
     """Where they are kept (`nekro_core.store.Store.waiting`)."""
 
     def put(self, row: WaitingRow) -> Awaitable[object]:
@@ -36,14 +36,14 @@ class Keeper(Protocol):
         """Every row of a kind."""
 
 
-class Wait(msgspec.Struct, frozen=True, eq=False):
+class PendingQuestion(msgspec.Struct, frozen=True, eq=False):
     """One question to one person in one chat. ``entry`` is the command that gets the answer,
     ``until`` when nobody waits any more, on the event loop's clock, and ``late`` what is done
     then. ``said`` is what the chat is told with it; ``after`` is the number of the record that led
     to the question, so an answer has a higher one."""
 
     key: _Key
-    entry: Entry
+    entry: RegisteredCommand
     question: Question
     until: float
     late: Late
@@ -57,25 +57,25 @@ class Wait(msgspec.Struct, frozen=True, eq=False):
         return hashlib.sha256(f"{self.key[0]} {self.key[1]}".encode()).hexdigest()
 
 
-class TooManyWaits(Exception):
+class TooManyQuestions(Exception):
     """No more can be waited for."""
 
 
-class Waits:
+class PendingQuestions:
     """At most one a person and chat: a new question takes the place of the old one. Without a
     ``keeper`` a restart forgets them. ``wall`` counts seconds since 1970."""
 
     def __init__(
         self,
         longest_s: float,
-        keeper: Keeper | None = None,
+        keeper: QuestionStore | None = None,
         *,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._longest_s = longest_s
         self._keeper = keeper
         self._wall = wall
-        self._open: dict[_Key, Wait] = {}
+        self._open: dict[_Key, PendingQuestion] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -84,7 +84,7 @@ class Waits:
         self,
         chat_key: ChatKey,
         user_id: str,
-        entry: Entry,
+        entry: RegisteredCommand,
         question: Question,
         late: Late,
         *,
@@ -92,21 +92,21 @@ class Waits:
         after: int = 0,
     ) -> None:
         """Wait from now on, as long as the plugin is loaded. ``late`` is run where no answer came
-        in time; for ``said`` and ``after`` see `Wait`. Raises `TooManyWaits`."""
+        in time; for ``said`` and ``after`` see `PendingQuestion`. Raises `TooManyQuestions`."""
         until = anyio.current_time() + min(question.timeout, self._longest_s)
-        self._wait(Wait((chat_key, user_id), entry, question, until, late, said, after))
+        self._wait(PendingQuestion((chat_key, user_id), entry, question, until, late, said, after))
 
-    def open_again(self, wait: Wait) -> None:
+    def open_again(self, wait: PendingQuestion) -> None:
         """What came was no answer: wait for another one, no longer than for the first. Raises
-        `TooManyWaits`."""
+        `TooManyQuestions`."""
         self._wait(msgspec.structs.replace(wait, over=anyio.Event()))
 
-    def _wait(self, wait: Wait) -> None:
+    def _wait(self, wait: PendingQuestion) -> None:
         key, plugin = wait.key, wait.entry.plugin
         assert plugin is not None, "the bot's own commands ask nothing"
         self.close(key)
         if len(self._open) >= MAX_WAITS:
-            raise TooManyWaits(f"{MAX_WAITS} commands wait for an answer already")
+            raise TooManyQuestions(f"{MAX_WAITS} commands wait for an answer already")
         self._open[key] = wait
         # One whose task is cancelled before its first step never comes to its own ``finally``.
         forget = plugin.effects.add("a question to a person", lambda: self._drop(wait))
@@ -127,12 +127,12 @@ class Waits:
         if (row := self._row(wait)) is not None and self._keeper is not None:
             self._keeper.put(row)
 
-    def take(self, chat_key: ChatKey, user_id: str, seq: int) -> Wait | None:
+    def take(self, chat_key: ChatKey, user_id: str, seq: int) -> PendingQuestion | None:
         """What this person's message answers; it is over with that."""
         wait = self._open.get((chat_key, user_id)) if user_id else None
         return self.close(wait.key) if wait is not None and seq > wait.after else None
 
-    async def at_work(self, wait: Wait, seq: int) -> None:
+    async def at_work(self, wait: PendingQuestion, seq: int) -> None:
         """Write down that the record of this number was the answer, before anything is done with
         it: a restart does not do it again, and the agent does not take it for a question."""
         if self._keeper is not None:
@@ -150,7 +150,7 @@ class Waits:
         if self._keeper is not None:
             self._keeper.forget(ANSWER, str(seq))
 
-    def close(self, key: _Key) -> Wait | None:
+    def close(self, key: _Key) -> PendingQuestion | None:
         """Wait no longer."""
         wait = self._open.pop(key, None)
         if wait is not None:
@@ -178,7 +178,7 @@ class Waits:
         if self._keeper is not None:
             await self._keeper.forget(QUESTION, row.name)
 
-    def _row(self, wait: Wait) -> WaitingRow | None:
+    def _row(self, wait: PendingQuestion) -> WaitingRow | None:
         """The row of a question; nothing where its context cannot be written down."""
         question, (chat_key, user_id) = wait.question, wait.key
         known = dict(question.context_data)
@@ -209,10 +209,10 @@ class Waits:
             until=now + wait.until - anyio.current_time(),
         )
 
-    def _forget(self, wait: Wait) -> None:
+    def _forget(self, wait: PendingQuestion) -> None:
         if self._keeper is not None:
             self._keeper.forget(QUESTION, wait.name)
 
-    def _drop(self, wait: Wait) -> None:
+    def _drop(self, wait: PendingQuestion) -> None:
         if self._open.get(wait.key) is wait:
             del self._open[wait.key]

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from nekro_core.plugins.commands.arguments import Parameter, Signature
+from nekro_core.plugins.commands.arguments import CommandParameter, CommandSignature
 from nekro_core.plugins.commands.words import Word, split
 from nekro_core.policy.command_names import folded
 
@@ -15,7 +15,7 @@ _OF_A_QUESTION = "context_data"
 """The parameter that gets all that a question was asked with, and never what somebody typed."""
 
 
-class Fault(StrEnum):
+class ArgumentFault(StrEnum):
     """What is wrong with an argument; each has its sentence in the catalogue."""
 
     MISSING = "missing"
@@ -30,7 +30,7 @@ class BadArgument(ValueError):
     """What a person typed does not fit. ``name`` is the argument, ``came`` what was typed, cut
     short, ``expected`` what would be right."""
 
-    def __init__(self, fault: Fault, name: str, came: str = "", expected: str = "") -> None:
+    def __init__(self, fault: ArgumentFault, name: str, came: str = "", expected: str = "") -> None:
         came = came if len(came) <= _SHOWN else f"{came[: _SHOWN - 1]}…"
         super().__init__(f"{fault} {name!r}: {came!r}, expected {expected!r}")
         self.fault = fault
@@ -40,7 +40,7 @@ class BadArgument(ValueError):
 
 
 def read_arguments(
-    signature: Signature, line: str, given: Mapping[str, Any] | None = None
+    signature: CommandSignature, line: str, given: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """The handler's keyword arguments. ``given`` are values that are there already.
 
@@ -61,7 +61,7 @@ def read_arguments(
             continue
         name = parameter.name if parameter else word.name
         if name in texts or name in taken:
-            raise BadArgument(Fault.TWICE, name, word.value)
+            raise BadArgument(ArgumentFault.TWICE, name, word.value)
         texts[name] = word.value
         named.append(word)
     free = [
@@ -79,7 +79,7 @@ def read_arguments(
         else:
             texts[parameter.name] = loose.pop(0).text
     if loose:
-        raise BadArgument(Fault.TOO_MUCH, "", loose[0].text)
+        raise BadArgument(ArgumentFault.TOO_MUCH, "", loose[0].text)
     for parameter in signature.parameters:
         text = texts.pop(parameter.name, None)
         if text is not None:
@@ -88,7 +88,7 @@ def read_arguments(
             continue
         elif parameter.required:
             hint = parameter.info.prompt_hint or parameter.info.description
-            raise BadArgument(Fault.MISSING, parameter.name, "", hint)
+            raise BadArgument(ArgumentFault.MISSING, parameter.name, "", hint)
         else:
             taken[parameter.name] = parameter.info.default
     return taken | texts
@@ -108,7 +108,7 @@ def _rest(line: str, loose: Sequence[Word], named: Sequence[Word]) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _converted(parameter: Parameter, text: str) -> Any:
+def _converted(parameter: CommandParameter, text: str) -> Any:
     value: Any = text
     if parameter.many:
         value = [part.strip() for part in text.replace("，", ",").split(",") if part.strip()]
@@ -119,23 +119,23 @@ def _converted(parameter: Parameter, text: str) -> Any:
         try:
             value = parameter.adapter.validate_json(text)
         except ValidationError:
-            raise BadArgument(Fault.KIND, parameter.name, text, parameter.kind) from None
+            raise BadArgument(ArgumentFault.KIND, parameter.name, text, parameter.kind) from None
     info = parameter.info
     if info.choices and value not in info.choices:
         fold = {str(choice).casefold(): choice for choice in info.choices}
         if text.casefold() not in fold:
             expected = " | ".join(map(str, info.choices))
-            raise BadArgument(Fault.CHOICES, parameter.name, text, expected)
+            raise BadArgument(ArgumentFault.CHOICES, parameter.name, text, expected)
         value = fold[text.casefold()]
     if info.range is not None:
         least, most = info.range
         measured = value if isinstance(value, int | float) else len(text)
         if not least <= measured <= most:
-            raise BadArgument(Fault.RANGE, parameter.name, text, f"{least:g} … {most:g}")
+            raise BadArgument(ArgumentFault.RANGE, parameter.name, text, f"{least:g} … {most:g}")
     return value
 
 
-def read_answer(signature: Signature, line: str, data: Mapping[str, Any]) -> dict[str, Any]:
+def read_answer(signature: CommandSignature, line: str, data: Mapping[str, Any]) -> dict[str, Any]:
     """The same for the answer to a question: ``data`` is what the question was asked with.
 
     Where one parameter is left, it gets the whole line: a person answers in words. Raises

@@ -7,9 +7,9 @@ from loguru import logger
 
 from nekro_core.chat import ChatKey, Text
 from nekro_core.plugins.authoring.command_response import Question
-from nekro_core.plugins.commands.book import CommandBook
-from nekro_core.plugins.commands.calling import ContextMaker
-from nekro_core.plugins.commands.pending_questions import TooManyWaits, Waits
+from nekro_core.plugins.commands.book import CommandRegistry
+from nekro_core.plugins.commands.calling import ContextFactory
+from nekro_core.plugins.commands.pending_questions import PendingQuestions, TooManyQuestions
 from nekro_core.store import WaitingRow
 from nekro_core.tools.outcome import ToolFailure
 
@@ -18,20 +18,22 @@ _TOLD_LATE_S = 3600.0
 not longer ago."""
 
 
-async def restored(waits: Waits, book: CommandBook, context_for: ContextMaker) -> set[int]:
-    """See `CommandDesk.restore`."""
+async def restored(
+    waits: PendingQuestions, book: CommandRegistry, context_for: ContextFactory
+) -> set[int]:
+    """See `CommandRouter.restore`."""
     rows, answers = await waits.left()
     for row in rows:
         try:
             await _restore(row, waits, book, context_for)
-        except (LookupError, ValueError, TypeError, TooManyWaits) as error:
+        except (LookupError, ValueError, TypeError, TooManyQuestions) as error:
             logger.warning("nobody waits any more for {}: {}", row.data, error)
             await waits.forget_row(row)
     return answers
 
 
 async def _restore(
-    row: WaitingRow, waits: Waits, book: CommandBook, context_for: ContextMaker
+    row: WaitingRow, waits: PendingQuestions, book: CommandRegistry, context_for: ContextFactory
 ) -> None:
     known, chat = json.loads(row.data), ChatKey.parse(row.chat_key)
     command, said = str(known["command"]), str(known["said"])

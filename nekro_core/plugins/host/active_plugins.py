@@ -9,28 +9,28 @@ from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.services import BoxFiles, Services
 from nekro_core.plugins.authoring.signal import MsgSignal
 from nekro_core.plugins.host.chat_hooks import (
-    AskingJournal,
+    HookedJournal,
     system_signal,
     tell_of_erasing,
     tell_of_reset,
 )
-from nekro_core.plugins.host.entry import Entry
+from nekro_core.plugins.host.entry import PluginEntry
 from nekro_core.plugins.host.hooks import PromptInjection, message_signal, prompt_injections
 from nekro_core.plugins.host.settings import PluginSettings
-from nekro_core.plugins.host.toolsets import ToolSets
+from nekro_core.plugins.host.toolsets import ToolSetCache
 from nekro_core.tools.names import ToolSet
 from nekro_core.tools.tool import Tool
 
 
-class AskedPlugins:
+class ActivePlugins:
     """Who keeps the entries is `nekro_core.plugins.host.registry`. No plugin's fault is raised."""
 
     def __init__(self, services: Services, settings: PluginSettings) -> None:
-        asking = AskingJournal(services.journal, self._system_signal)
+        asking = HookedJournal(services.journal, self._system_signal)
         self._services = replace(services, journal=asking)
         self._settings = settings
-        self._entries: dict[str, Entry] = {}
-        self._sets = ToolSets(self._loaded, settings)
+        self._entries: dict[str, PluginEntry] = {}
+        self._sets = ToolSetCache(self._loaded, settings)
 
     @property
     def services(self) -> Services:
@@ -107,7 +107,7 @@ class AskedPlugins:
         ctx = self.context_for(chat_key, run_id=run_id)
         return await system_signal(self._plugins_of(ctx), ctx, text, self._settings.message_s)
 
-    def _loaded(self, adapter: str) -> list[Entry]:
+    def _loaded(self, adapter: str) -> list[PluginEntry]:
         return [
             entry
             for entry in self._entries.values()

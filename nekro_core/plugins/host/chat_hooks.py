@@ -56,7 +56,7 @@ async def tell_of_erasing(
     return gone, failed
 
 
-class AskingJournal:
+class HookedJournal:
     """A journal that asks the plugins before a line of theirs comes into it."""
 
     def __init__(

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 from loguru import logger
 
-from nekro_core.plugins.authoring.binding import Owner, current_owner
+from nekro_core.plugins.authoring.binding import PluginOwner, current_owner
 from nekro_core.plugins.host.loader import waiting_for
-from nekro_core.plugins.packages import PackageShelf, PackagesRefused
+from nekro_core.plugins.packages import PackageFolder, PackagesRefused
 from nekro_core.system.sync_bridge import can_wait, wait_for
 from nekro_core.tools.outcome import ToolFailure
 
 if TYPE_CHECKING:
-    from nekro_core.plugins.packages.requirements import Need
+    from nekro_core.plugins.packages.requirements import PluginRequirement
 
 
 class PackageWanted(ToolFailure, ImportError):
@@ -41,7 +41,7 @@ def dynamic_import_pkg(
     package is fetched in the background and `PackageWanted` is raised until it is there. It comes
     from the operator's index: ``mirror``, ``trusted_host``, ``timeout`` and ``repo_dir`` are taken
     because existing plugins give them. Raises `PackagesRefused` with both sides,
-    `NeedsUnreadable`, and `ImportError` from the package itself.
+    `InvalidRequirements`, and `ImportError` from the package itself.
     """
     from nekro_core.plugins.packages import requirements  # noqa: PLC0415 - 40 ms, for few
 
@@ -53,7 +53,7 @@ def dynamic_import_pkg(
     if shelf is None or owner is None:
         return importlib.import_module(module)  # a test, or a script: what is there is there
     if not shelf.has(wanted):
-        need = requirements.Need(wanted, owner.item)
+        need = requirements.PluginRequirement(wanted, owner.item)
         if can_wait():
             fetch = partial(shelf.fulfil, owner.item, [need], more=True)
             wait_for(to_thread.run_sync(fetch, abandon_on_cancel=True))
@@ -78,7 +78,7 @@ def _on_the_loop() -> bool:
     return True
 
 
-def _fetch_behind(shelf: PackageShelf, owner: Owner, need: "Need") -> None:
+def _fetch_behind(shelf: PackageFolder, owner: PluginOwner, need: "PluginRequirement") -> None:
     """Fetch in a thread that keeps nobody from ending; the shelf lets one in at a time."""
 
     def fetch() -> None:

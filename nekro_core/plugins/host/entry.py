@@ -4,30 +4,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nekro_core.plugins.authoring.binding import Owner
+from nekro_core.plugins.authoring.binding import PluginOwner
 from nekro_core.plugins.authoring.methods import SandboxMethod
 from nekro_core.plugins.authoring.mounting import Collected
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.kinds import PluginKind
 from nekro_core.plugins.host.listing import PluginInfo, PluginState
-from nekro_core.plugins.host.loader import Item
-from nekro_core.plugins.host.registering import Refused
+from nekro_core.plugins.host.loader import DiscoveredPlugin
+from nekro_core.plugins.host.registering import DeclarationRefused
 from nekro_core.plugins.host.settings import PluginSettings
-from nekro_core.tools.describe import Described, describe
-from nekro_core.tools.problem import Problem, Severity
+from nekro_core.tools.describe import ToolDescription, describe
+from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 from nekro_core.tools.tool import Tool, ToolKind, Visibility
 
 
 @dataclass(slots=True)
-class Entry:
+class PluginEntry:
     """A plugin that was found. ``plugin`` is there while it is loaded."""
 
-    item: Item
+    item: DiscoveredPlugin
     info: PluginInfo
-    owner: Owner
+    owner: PluginOwner
     kind: PluginKind | None = None
     plugin: NekroPlugin | None = None
-    described: dict[SandboxMethod, Described] = field(default_factory=dict)
+    described: dict[SandboxMethod, ToolDescription] = field(default_factory=dict)
     """Methods are read once, however often the plugin registers another."""
 
     def describe(self, settings: PluginSettings) -> None:
@@ -35,7 +35,7 @@ class Entry:
         plugin = self.plugin
         assert plugin is not None
         tools = [_asleep(tool, plugin) for tool in plugin.offered_tools]
-        problems: list[Problem] = [*plugin.problems]
+        problems: list[PluginProblem] = [*plugin.problems]
         for method in plugin.sandbox_methods[: settings.most_tools]:
             described = self._described(method, plugin, settings)
             problems += described.problems
@@ -84,7 +84,7 @@ class Entry:
 
     def _described(
         self, method: SandboxMethod, plugin: NekroPlugin, settings: PluginSettings
-    ) -> Described:
+    ) -> ToolDescription:
         if (known := self.described.get(method)) is not None:
             return known
         if len(self.described) >= 2 * settings.most_tools:  # It makes a new one at each question.
@@ -124,18 +124,19 @@ def _method(each: Callable[..., Any] | SandboxMethod) -> SandboxMethod:
 
 
 def refuse_flood(plugin: NekroPlugin, value: object, most: int) -> None:
-    """Raises `Refused` for what a plugin declares after it declared as much as one may."""
+    """Raises `DeclarationRefused` for what a plugin declares after it declared as much as one
+    may."""
     declared = plugin.declared
     if len(declared) > most and not any(each is value for each in declared[:most]):
-        raise Refused(
+        raise DeclarationRefused(
             f"it declares more than {most} commands and the like, the rest is refused",
             remedy="declare fewer, or raise NEKRO_PLUGIN__MOST_TOOLS",
         )
 
 
-def _flood(what: str, wanted: int, most: int) -> Problem:
-    return Problem(
-        severity=Severity.ERROR,
+def _flood(what: str, wanted: int, most: int) -> PluginProblem:
+    return PluginProblem(
+        severity=ProblemSeverity.ERROR,
         message=f"it registers {wanted} {what}, the first {most} are taken",
         remedy="register fewer, or raise NEKRO_PLUGIN__MOST_TOOLS",
     )

@@ -20,17 +20,17 @@ from pathlib import Path
 import msgspec
 from loguru import logger
 
-from nekro_core.plugins.host.switches import Choices
+from nekro_core.plugins.host.switches import PluginSwitches
 
 NOTE = "plugins.moving.json"
 _LOCK = "plugins.moving.lock"
 
 
-class MovesAlready(Exception):
+class MoveInProgress(Exception):
     """Another command is changing the plugins now."""
 
 
-class Moving(msgspec.Struct, frozen=True, kw_only=True):
+class PluginMove(msgspec.Struct, frozen=True, kw_only=True):
     """What is going to be done with one plugin. ``place`` and ``aside`` are paths below the data
     folder, ``replaces`` says whether something lies in ``place`` now, ``wanted`` whether the plugin
     is on; ``record`` is what to remember of it then, in the words of who remembers it, nothing
@@ -50,8 +50,8 @@ class Moving(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def moving(data_dir: Path, plan: Moving) -> Iterator[None]:
-    """Within it the files may be moved. Raises `MovesAlready`, and `OSError`.
+def moving(data_dir: Path, plan: PluginMove) -> Iterator[None]:
+    """Within it the files may be moved. Raises `MoveInProgress`, and `OSError`.
 
     An exception is up to who moves: the note goes, since nothing was cut short.
     """
@@ -63,7 +63,7 @@ def moving(data_dir: Path, plan: Moving) -> Iterator[None]:
             forget(data_dir)
 
 
-def settle(data_dir: Path) -> Moving | None:
+def settle(data_dir: Path) -> PluginMove | None:
     """Put right what a killed command left. Gives what is still to be remembered, if anything."""
     path = data_dir / NOTE
     if not path.exists():
@@ -75,7 +75,7 @@ def settle(data_dir: Path) -> Moving | None:
                 return plan
             plan = msgspec.structs.replace(plan, settled=True, came=_put_right(data_dir, plan))
             _write(path, plan)
-    except MovesAlready:
+    except MoveInProgress:
         return None
     what = "is the new one" if plan.came else "is as it was"
     what = "is gone" if is_lost(data_dir, plan) else what
@@ -83,7 +83,7 @@ def settle(data_dir: Path) -> Moving | None:
     return plan
 
 
-def is_lost(data_dir: Path, plan: Moving) -> bool:
+def is_lost(data_dir: Path, plan: PluginMove) -> bool:
     """Whether the plugin goes with all that it has: its files are away, and stay there."""
     return bool(plan.loses) and not (data_dir / plan.place).exists()
 
@@ -101,7 +101,7 @@ def forget(data_dir: Path) -> None:
     (data_dir / NOTE).unlink(missing_ok=True)
 
 
-def _put_right(data_dir: Path, plan: Moving) -> bool:
+def _put_right(data_dir: Path, plan: PluginMove) -> bool:
     place, aside = data_dir / plan.place, data_dir / plan.aside
     if is_lost(data_dir, plan):
         for each in (*plan.loses, plan.aside):
@@ -112,15 +112,15 @@ def _put_right(data_dir: Path, plan: Moving) -> bool:
         came = False
     else:
         came = place.exists() and (aside.exists() or not plan.replaces)
-    choices = Choices(data_dir)
+    choices = PluginSwitches(data_dir)
     if choices.wanted(plan.item) != plan.wanted:
         choices.choose(plan.item, plan.key, wanted=plan.wanted)
     return came
 
 
-def _read(path: Path) -> Moving | None:
+def _read(path: Path) -> PluginMove | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Moving)
+        return msgspec.json.decode(path.read_bytes(), type=PluginMove)
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as error:
@@ -129,7 +129,7 @@ def _read(path: Path) -> Moving | None:
         return None
 
 
-def _write(path: Path, plan: Moving) -> None:
+def _write(path: Path, plan: PluginMove) -> None:
     fresh = path.with_name(f".{path.name}.new")
     with fresh.open("wb") as file:
         file.write(msgspec.json.encode(plan))
@@ -145,7 +145,7 @@ def _locked(data_dir: Path) -> Iterator[None]:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise MovesAlready("another command is changing the plugins now: wait for it") from None
+        raise MoveInProgress("another command is changing the plugins now: wait for it") from None
     else:
         yield
     finally:

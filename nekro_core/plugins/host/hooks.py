@@ -10,7 +10,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.chat import ChatMessage
-from nekro_core.compat.nekro_agent.legacy_message import ChatMessage as HeardMessage
+from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import passes_through
 from nekro_core.plugins.authoring.plugin import NekroPlugin
@@ -55,7 +55,7 @@ async def message_signal(
     signals = []
     for plugin in plugins:
         if method := plugin.on_user_message_method:
-            heard = HeardMessage.of(message, ctx.adapter_key)
+            heard = LegacyChatMessage.of(message, ctx.adapter_key)
             own = ctx.called_for(plugin.key, given=heard.content_text)
             question = partial(method, own, heard)
             signals.append(await asked_signal(plugin, "its message method", question, limit_s))

@@ -9,7 +9,7 @@ from nekro_core.plugins.authoring.binding import acting
 from nekro_core.plugins.authoring.faults import passes_through
 from nekro_core.plugins.authoring.mounting import Lifecycle
 from nekro_core.plugins.authoring.plugin import NekroPlugin
-from nekro_core.plugins.host.entry import Entry
+from nekro_core.plugins.host.entry import PluginEntry
 from nekro_core.plugins.host.hooks import asked, awaited
 from nekro_core.plugins.host.loader import LoadFailed, load, problem_of
 from nekro_core.plugins.host.settings import PluginSettings
@@ -17,13 +17,13 @@ from nekro_core.system.sync_bridge import bridged
 from nekro_core.tools.describe import place_of
 
 
-class Life:
+class PluginLifecycle:
     """How long each part of a plugin's life may take, and what happens in it."""
 
     def __init__(self, settings: PluginSettings) -> None:
         self._settings = settings
 
-    async def imported(self, entry: Entry) -> NekroPlugin:
+    async def imported(self, entry: PluginEntry) -> NekroPlugin:
         """The plugin object. Raises `LoadFailed`; what was done by then is among the effects."""
         limit_s = self._settings.import_s
         if entry.kind is None:
@@ -38,7 +38,7 @@ class Life:
                 raise
             raise LoadFailed(problem_of(error, entry.item)) from error
 
-    async def begin(self, entry: Entry, plugin: NekroPlugin) -> None:
+    async def begin(self, entry: PluginEntry, plugin: NekroPlugin) -> None:
         """Await its init method. Raises `LoadFailed`."""
         if plugin.init_method is None:
             return
@@ -59,7 +59,7 @@ class Life:
         """Tell it that it is in force."""
         await self._tell(plugin, "an on_enabled method", plugin.enabled_methods)
 
-    async def end(self, entry: Entry) -> None:
+    async def end(self, entry: PluginEntry) -> None:
         """Tell it that it goes, and take back what it did."""
         plugin = entry.plugin
         if plugin is not None:
@@ -68,7 +68,7 @@ class Life:
             await self._tell(plugin, "its cleanup method", ends)
         await self.undo(entry)
 
-    async def undo(self, entry: Entry) -> None:
+    async def undo(self, entry: PluginEntry) -> None:
         """Take back what the plugin did; its tasks end first, while what they use is there."""
         await entry.owner.tasks.end(self._settings.cleanup_s)
         await entry.owner.effects.undo(self._settings.cleanup_s)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from nekro_core.delivery.host import PluginShown
-from nekro_core.tools.problem import Problem
+from nekro_core.tools.problem import PluginProblem
 from nekro_core.tools.tool import Tool
 
 
@@ -35,7 +35,7 @@ class PluginInfo:
     description: str = ""
     tools: tuple[Tool, ...] = ()
     addresses: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[PluginProblem, ...] = ()
 
     def shown(self) -> PluginShown:
         """As the operator is shown it; addresses hold secrets and are left out."""

@@ -21,14 +21,14 @@ from types import CodeType, ModuleType
 
 import anyio
 
-from nekro_core.plugins.authoring.binding import Owner, acting
+from nekro_core.plugins.authoring.binding import PluginOwner, acting
 from nekro_core.plugins.authoring.faults import passes_through
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.builtin import NAMESPACE, items_in, namespace
 from nekro_core.plugins.host.isolation.code_owner import LOCAL_NAMESPACE, plugin_of_module
 from nekro_core.plugins.host.isolation.library_caches import forget_types
 from nekro_core.plugins.host.nonebot_matchers import drop_matchers, made_up_for
-from nekro_core.tools.problem import Problem, Severity
+from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 _FRESH_S = 5.0
 _more_time: ContextVar[Callable[[float], object]] = ContextVar(
@@ -46,7 +46,7 @@ _REMEDIES: tuple[tuple[type[BaseException], str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class DiscoveredPlugin:
     """A plugin that was found, before anything of it has run."""
 
     source: str
@@ -75,7 +75,7 @@ class Item:
 class LoadFailed(Exception):
     """A plugin cannot be used. ``problem`` says why, where and what to do."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: PluginProblem) -> None:
         super().__init__(str(problem))
         self.problem = problem
 
@@ -84,16 +84,18 @@ class SwitchedOff(LoadFailed):
     """A plugin says itself that it is not wanted: it is listed as disabled, with the reason."""
 
 
-def items(source: str, folder: Path) -> list[Item]:
+def items(source: str, folder: Path) -> list[DiscoveredPlugin]:
     """The plugins of a folder: ``x.py`` and ``x/__init__.py``, sorted."""
     found = []
     for name in items_in(folder):
         package = folder / name / "__init__.py"
-        found.append(Item(source, name, package if package.is_file() else folder / f"{name}.py"))
+        found.append(
+            DiscoveredPlugin(source, name, package if package.is_file() else folder / f"{name}.py")
+        )
     return found
 
 
-async def load(item: Item, owner: Owner, limit_s: float) -> NekroPlugin:
+async def load(item: DiscoveredPlugin, owner: PluginOwner, limit_s: float) -> NekroPlugin:
     """Import a plugin's module and give its ``plugin``.
 
     The import runs in a thread, so one that hangs costs the bot a thread and not its life. Raises
@@ -108,7 +110,7 @@ async def load(item: Item, owner: Owner, limit_s: float) -> NekroPlugin:
     return plugin
 
 
-async def imported(item: Item, owner: Owner, limit_s: float) -> ModuleType:
+async def imported(item: DiscoveredPlugin, owner: PluginOwner, limit_s: float) -> ModuleType:
     """A plugin's module, which its owner's effects forget again. Raises `LoadFailed`."""
     module_name = f"{_namespace(item)}.{item.name}"
     owner.effects.add(f"import of {item.item}", _forgetting(module_name, item.folder))
@@ -133,7 +135,7 @@ async def imported(item: Item, owner: Owner, limit_s: float) -> ModuleType:
         raise LoadFailed(problem_of(error, item)) from error
 
 
-def problem_of(error: BaseException, item: Item, message: str = "") -> Problem:
+def problem_of(error: BaseException, item: DiscoveredPlugin, message: str = "") -> PluginProblem:
     """An exception of a plugin as a finding: the last line of its own that was running."""
     remedy = next(
         (text for kind, text in _REMEDIES if isinstance(error, kind)), "correct this line"
@@ -150,8 +152,10 @@ def problem_of(error: BaseException, item: Item, message: str = "") -> Problem:
     return _error(text, where, remedy)
 
 
-def _error(message: str, where: str, remedy: str) -> Problem:
-    return Problem(severity=Severity.ERROR, message=message, where=where, remedy=remedy)
+def _error(message: str, where: str, remedy: str) -> PluginProblem:
+    return PluginProblem(
+        severity=ProblemSeverity.ERROR, message=message, where=where, remedy=remedy
+    )
 
 
 class _FreshLoader(SourceFileLoader):
@@ -201,7 +205,7 @@ class _Hanging(TimeoutError):
         self.frames = frames
 
 
-def _namespace(item: Item) -> str:
+def _namespace(item: DiscoveredPlugin) -> str:
     folder = (item.folder or item.path).parent
     if item.builtin:
         return namespace(f"{NAMESPACE}.plugins", folder)
@@ -210,7 +214,7 @@ def _namespace(item: Item) -> str:
     return namespace(f"{LOCAL_NAMESPACE}{digest}", folder)
 
 
-def _import(name: str, item: Item) -> ModuleType:
+def _import(name: str, item: DiscoveredPlugin) -> ModuleType:
     path = item.path
     folders = [str(item.folder)] if item.folder else None
     spec = spec_from_file_location(

@@ -26,20 +26,22 @@ from types import MappingProxyType
 from typing import Any
 
 from nekro_core.plugins.authoring.plugin import NekroPlugin
-from nekro_core.tools.problem import Problem, Severity
+from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 Registrar = Callable[[NekroPlugin, Any], None]
-"""Puts one declared value in force, and tells ``plugin.effects`` how to undo that. Raises `Refused`
-where it cannot be."""
+"""Puts one declared value in force, and tells ``plugin.effects`` how to undo that. Raises
+`DeclarationRefused` where it cannot be."""
 Registrars = Mapping[type, Registrar]
 """By the exact type of the declared value. One whose type is not there has no effect."""
 NO_REGISTRARS: Registrars = MappingProxyType({})
 
 
-class Refused(Exception):
+class DeclarationRefused(Exception):
     """Something that a plugin declared is not put in force; the rest of the plugin is. Told to its
     author, who is shown ``where`` (``file:line``) and ``remedy``."""
 
     def __init__(self, message: str, *, where: str = "", remedy: str = "") -> None:
         super().__init__(message)
-        self.problem = Problem(severity=Severity.ERROR, message=message, where=where, remedy=remedy)
+        self.problem = PluginProblem(
+            severity=ProblemSeverity.ERROR, message=message, where=where, remedy=remedy
+        )

@@ -11,20 +11,20 @@ import anyio
 from loguru import logger
 
 from nekro_core.delivery.host import PluginsShown
-from nekro_core.plugins.authoring.binding import Binding, Owner, serving
+from nekro_core.plugins.authoring.binding import PluginBinding, PluginOwner, serving
 from nekro_core.plugins.authoring.owned import OwnedTasks
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.services import Services
-from nekro_core.plugins.host.active_plugins import AskedPlugins
+from nekro_core.plugins.host.active_plugins import ActivePlugins
 from nekro_core.plugins.host.builtin import builtin_folder
-from nekro_core.plugins.host.entry import Entry, refuse_flood
+from nekro_core.plugins.host.entry import PluginEntry, refuse_flood
 from nekro_core.plugins.host.isolation.adopted_tasks import tasks_adopted
-from nekro_core.plugins.host.isolation.patches import Noted, by_plugin, patches
+from nekro_core.plugins.host.isolation.patches import PatchDetector, by_plugin, patches
 from nekro_core.plugins.host.kinds import PluginKind
-from nekro_core.plugins.host.lifecycle import Life
+from nekro_core.plugins.host.lifecycle import PluginLifecycle
 from nekro_core.plugins.host.listing import PluginInfo, PluginState, UnknownPlugin
 from nekro_core.plugins.host.loader import (
-    Item,
+    DiscoveredPlugin,
     LoadFailed,
     SwitchedOff,
     items,
@@ -33,9 +33,9 @@ from nekro_core.plugins.host.loader import (
 from nekro_core.plugins.host.registering import NO_REGISTRARS, Refused, Registrars
 from nekro_core.plugins.host.reload_on_edit import follow_files
 from nekro_core.plugins.host.settings import PluginSettings
-from nekro_core.plugins.host.switches import Choices, write_list
+from nekro_core.plugins.host.switches import PluginSwitches, write_list
 from nekro_core.system.background_tasks import own_tasks
-from nekro_core.tools.problem import Problem, Severity
+from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 _MOST_TOLD = 1000
 """Findings that are told once; a plugin may find another wording at each reload."""
@@ -43,7 +43,7 @@ LOCAL_FOLDER = "plugins"
 """Below the data folder: where the operator puts plugins."""
 
 
-class PluginRegistry(AskedPlugins):
+class PluginRegistry(ActivePlugins):
     """Made by `open`. A broken plugin is listed with its problem and stops nobody."""
 
     def __init__(
@@ -59,8 +59,8 @@ class PluginRegistry(AskedPlugins):
         self._kinds = tuple(kinds)
         self._registrars = registrars
         self._folders = {"builtin": builtin, "local": services.data_dir / LOCAL_FOLDER}
-        self._choices = Choices(services.data_dir)
-        self._binding = Binding(
+        self._choices = PluginSwitches(services.data_dir)
+        self._binding = PluginBinding(
             data_dir=services.data_dir,
             plugin_data=services.plugin_data,
             changed=self._describe_all,
@@ -68,8 +68,8 @@ class PluginRegistry(AskedPlugins):
             services=services,
         )
         self._told: set[str] = set()
-        self._noted = Noted()
-        self._life = Life(settings)
+        self._noted = PatchDetector()
+        self._life = PluginLifecycle(settings)
         self._lock = anyio.Lock()
 
     @classmethod
@@ -113,7 +113,7 @@ class PluginRegistry(AskedPlugins):
                 entry.info,
                 problems=entry.info.problems
                 + tuple(
-                    Problem(severity=Severity.WARNING, message=clash.message)
+                    PluginProblem(severity=ProblemSeverity.WARNING, message=clash.message)
                     for clash in clashes
                     if entry.info.key in clash.owners
                 )
@@ -202,12 +202,16 @@ class PluginRegistry(AskedPlugins):
                     if item.item not in self._entries:
                         key = self._choices.key_of(item.item)
                         info = PluginInfo(item=item.item, state=PluginState.DISABLED, key=key)
-                        self._entries[item.item] = Entry(item, info, self._owner_of(item), kind)
+                        self._entries[item.item] = PluginEntry(
+                            item, info, self._owner_of(item), kind
+                        )
 
-    def _stale_packages(self, item: str) -> tuple[Problem, ...]:
+    def _stale_packages(self, item: str) -> tuple[PluginProblem, ...]:
         packages = self._services.packages
         stale = packages.stale_for(item) if packages is not None else ()
-        return tuple(Problem(severity=Severity.WARNING, message=str(each)) for each in stale)
+        return tuple(
+            PluginProblem(severity=ProblemSeverity.WARNING, message=str(each)) for each in stale
+        )
 
     async def _forget_gone(self) -> None:
         """Whose files were removed is no plugin any more."""
@@ -216,8 +220,8 @@ class PluginRegistry(AskedPlugins):
                 await self._switch_off(entry)
                 del self._entries[item]
 
-    def _owner_of(self, item: Item) -> Owner:
-        return Owner(item=item.item, binding=self._binding, tasks=OwnedTasks(item.item))
+    def _owner_of(self, item: DiscoveredPlugin) -> PluginOwner:
+        return PluginOwner(item=item.item, binding=self._binding, tasks=OwnedTasks(item.item))
 
     def _write_list(self) -> None:
         try:
@@ -225,7 +229,7 @@ class PluginRegistry(AskedPlugins):
         except OSError as error:
             logger.error("the list of plugins cannot be written: {}", error)
 
-    async def _load_these(self, entries: Sequence[Entry]) -> None:
+    async def _load_these(self, entries: Sequence[PluginEntry]) -> None:
         """Load plugins, and tell what installed ones did to functions that are not theirs."""
         installed = {each.item.item: each for each in entries if not each.item.builtin}
         look = partial(anyio.to_thread.run_sync, self._noted.changes)
@@ -243,7 +247,7 @@ class PluginRegistry(AskedPlugins):
                 what = ", ".join(installed)
                 logger.warning("{}", patches(names, item or f"the one of {what} that did it"))
 
-    async def _load(self, entry: Entry) -> None:
+    async def _load(self, entry: PluginEntry) -> None:
         try:
             plugin = await self._life.imported(entry)
             self._refuse_twin(entry, plugin)
@@ -287,50 +291,50 @@ class PluginRegistry(AskedPlugins):
         except Exception as error:  # noqa: BLE001 - it may run the plugin's code: anything
             logger.exception("plugin {}: {} is not put in force", plugin.key, type(value).__name__)
             text = f"{type(value).__name__} is not in force: {type(error).__name__}: {error}"
-            plugin.problems.append(Problem(severity=Severity.ERROR, message=text))
+            plugin.problems.append(PluginProblem(severity=ProblemSeverity.ERROR, message=text))
             self._describe_all()
 
-    def _refuse_twin(self, entry: Entry, plugin: NekroPlugin) -> None:
+    def _refuse_twin(self, entry: PluginEntry, plugin: NekroPlugin) -> None:
         for other in self._entries.values():
             if other.plugin is not None and other.plugin.key == plugin.key:
                 raise LoadFailed(
-                    Problem(
-                        severity=Severity.ERROR,
+                    PluginProblem(
+                        severity=ProblemSeverity.ERROR,
                         message=f"its key {plugin.key} is that of {other.item.item}",
                         where=f"{entry.item.path}:1",
                         remedy="change its author or module_name, or disable the other",
                     )
                 )
 
-    async def _switch_off(self, entry: Entry) -> None:
+    async def _switch_off(self, entry: PluginEntry) -> None:
         await self._life.end(entry)
         entry.info = replace(entry.info, state=PluginState.DISABLED, problems=())
 
-    def _drop(self, entry: Entry) -> None:
+    def _drop(self, entry: PluginEntry) -> None:
         entry.forget()
         self._sets.clear()
 
-    def _describe(self, entry: Entry) -> None:
+    def _describe(self, entry: PluginEntry) -> None:
         entry.describe(self._settings)
         self._sets.clear()
         for problem in entry.info.problems:
             self._tell(f"plugin {entry.info.key}: {problem}", problem.severity)
         for clash in self._sets.of("").clashes:
-            self._tell(f"tool name {clash.message}", Severity.WARNING)
+            self._tell(f"tool name {clash.message}", ProblemSeverity.WARNING)
 
     def _describe_all(self) -> None:
         for entry in self._entries.values():
             if entry.plugin is not None:
                 self._describe(entry)
 
-    def _tell(self, text: str, severity: Severity) -> None:
+    def _tell(self, text: str, severity: ProblemSeverity) -> None:
         if len(self._told) >= _MOST_TOLD:
             self._told.clear()
         if text not in self._told:
             self._told.add(text)
             logger.log(severity.name, "{}", text)
 
-    def _entry(self, plugin: str) -> Entry:
+    def _entry(self, plugin: str) -> PluginEntry:
         for entry in self._entries.values():
             if plugin and plugin in (entry.item.item, entry.info.key):
                 return entry

@@ -5,7 +5,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from nekro_core.plugins.authoring.shared_folder_quota import MOST_BYTES
-from nekro_core.plugins.packages import PackageShelf
+from nekro_core.plugins.packages import PackageFolder
 
 
 class PluginSettings(BaseModel):
@@ -64,9 +64,9 @@ class PluginSettings(BaseModel):
     watch_files: bool = False
     """Whether an installed plugin is loaded again as soon as one of its files changes."""
 
-    def shelf(self, data_dir: Path) -> PackageShelf:
+    def shelf(self, data_dir: Path) -> PackageFolder:
         """The packages of a data folder, had as the operator wants them had."""
-        return PackageShelf(
+        return PackageFolder(
             data_dir,
             index=self.package_index,
             builds=self.build_packages,

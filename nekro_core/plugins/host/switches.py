@@ -33,7 +33,7 @@ class ListedPlugin(msgspec.Struct, frozen=True, kw_only=True):
     addresses: list[str] = []
 
 
-class Choices:
+class PluginSwitches:
     """The operator's choices. A plugin that is not named is on."""
 
     def __init__(self, data_dir: Path) -> None:
@@ -121,12 +121,12 @@ def switch(data_dir: Path, plugin: str, *, wanted: bool) -> str:
     known = read_list(data_dir)
     for each in known:
         if plugin and plugin in (each.item, each.key):
-            Choices(data_dir).choose(each.item, each.key, wanted=wanted)
+            PluginSwitches(data_dir).choose(each.item, each.key, wanted=wanted)
             return each.item
     source, _, name = plugin.partition("/")
     folder = data_dir / "plugins"
     if source == "local" and ((folder / f"{name}.py").is_file() or (folder / name).is_dir()):
-        Choices(data_dir).choose(plugin, "", wanted=wanted)
+        PluginSwitches(data_dir).choose(plugin, "", wanted=wanted)
         return plugin
     names = ", ".join(each.key or each.item for each in known) or "none that the bot has seen"
     raise UnknownPlugin(f"there is no plugin {plugin!r}; there are {names}")

@@ -11,7 +11,7 @@ from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import LoopBlocked, passes_through
 from nekro_core.system.sync_bridge import bridged
 from nekro_core.tools.arguments import ArgumentError, bind_arguments
-from nekro_core.tools.outcome import Failed, Outcome, ToolFailure, outcome_of, told_of
+from nekro_core.tools.outcome import Outcome, ToolCallFailed, ToolFailure, outcome_of, told_of
 from nekro_core.tools.tool import Tool
 
 _MAX_MESSAGE = 600
@@ -23,12 +23,13 @@ async def call(
     """Call a tool's handler with arguments as they came from a box.
 
     Never raises for what the handler does: wrong arguments, an exception, a wrong result and a call
-    over ``tool.timeout_s`` are `Failed`. The log has the whole story, the message none of the host.
+    over ``tool.timeout_s`` are `ToolCallFailed`. The log has the whole story, the message none of
+    the host.
     """
     try:
         bound = bind_arguments(tool, args, kwargs or {})
     except ArgumentError as error:
-        return Failed(str(error))
+        return ToolCallFailed(str(error))
     except Exception as error:  # noqa: BLE001 - a plugin's own types may convert, and raise anything
         return _broken(tool, error)
     try:
@@ -40,20 +41,20 @@ async def call(
             await own.fs.hand_in()
             return outcome
     except ToolFailure as error:
-        return Failed(_bounded(f"{tool.name}: {error}"))
+        return ToolCallFailed(_bounded(f"{tool.name}: {error}"))
     except BaseException as error:
         if passes_through(error):
             raise
         return _broken(tool, error)
     logger.warning("{} ({}) ran over {} s", tool.name, tool.where, tool.timeout_s)
-    return Failed(f"{tool.name} took longer than {tool.timeout_s:g} s and was stopped")
+    return ToolCallFailed(f"{tool.name} took longer than {tool.timeout_s:g} s and was stopped")
 
 
-def _broken(tool: Tool, error: BaseException) -> Failed:
+def _broken(tool: Tool, error: BaseException) -> ToolCallFailed:
     logger.opt(exception=error).error("{} ({}) failed", tool.name, tool.where)
     text = " ".join((str(error) if isinstance(error, LoopBlocked) else told_of(error)).split())
     told = f": {text}" if text else "; the operator finds the details in the log"
-    return Failed(_bounded(f"{tool.name} failed with {type(error).__name__}{told}"))
+    return ToolCallFailed(_bounded(f"{tool.name} failed with {type(error).__name__}{told}"))
 
 
 def _bounded(text: str) -> str:

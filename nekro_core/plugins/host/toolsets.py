@@ -8,7 +8,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.host.entry import Entry
+from nekro_core.plugins.host.entry import PluginEntry
 from nekro_core.plugins.host.hooks import asked
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.tools.names import ToolSet, tool_set
@@ -18,13 +18,15 @@ _MOST_SETS = 64
 """Kept at once: a plugin may choose anew at every question."""
 
 
-class ToolSets:
+class ToolSetCache:
     """Tools by adapter, and by what plugins choose for a chat (`mount_collect_methods`).
 
     ``loaded`` gives the plugins that serve an adapter's chats; of the empty name, all of them.
     """
 
-    def __init__(self, loaded: Callable[[str], Sequence[Entry]], settings: PluginSettings) -> None:
+    def __init__(
+        self, loaded: Callable[[str], Sequence[PluginEntry]], settings: PluginSettings
+    ) -> None:
         self._loaded = loaded
         self._settings = settings
         self._offered: dict[str, tuple[Tool, ...]] = {}
@@ -68,7 +70,7 @@ class ToolSets:
             return self.of(adapter)
         chosen: dict[str, tuple[Tool, ...]] = {}
 
-        async def choose(entry: Entry) -> None:
+        async def choose(entry: PluginEntry) -> None:
             chosen[entry.item.item] = await self._choice(entry, ctx)
 
         async with anyio.create_task_group() as tasks:
@@ -81,7 +83,7 @@ class ToolSets:
             self._keep(key, self._made(adapter, plugins, chosen))
         return self._sets[key]
 
-    async def _choice(self, entry: Entry, ctx: AgentCtx) -> tuple[Tool, ...]:
+    async def _choice(self, entry: PluginEntry, ctx: AgentCtx) -> tuple[Tool, ...]:
         plugin = entry.plugin
         assert plugin is not None
         assert plugin.collect_method is not None
@@ -101,7 +103,7 @@ class ToolSets:
         self._sets[key] = made
 
     def _made(
-        self, adapter: str, plugins: Sequence[Entry], chosen: Mapping[str, tuple[Tool, ...]]
+        self, adapter: str, plugins: Sequence[PluginEntry], chosen: Mapping[str, tuple[Tool, ...]]
     ) -> ToolSet:
         own = (chosen.get(entry.item.item, entry.info.tools) for entry in plugins)
         return tool_set(

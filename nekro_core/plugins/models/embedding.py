@@ -12,7 +12,7 @@ import httpx
 
 from nekro_core.llm.failures import Redactor, describe, retry_after
 from nekro_core.llm.model import ModelError, ModelUnreachable, RequestRejected
-from nekro_core.tools.outcome import WrongValue
+from nekro_core.tools.outcome import InvalidValue
 
 DIMENSIONS = 1024
 """Of a vector that is made without an endpoint, unless another number is asked for."""
@@ -31,7 +31,7 @@ def embed_locally(text: str, dimensions: int | None = None) -> list[float]:
     """
     size = dimensions or DIMENSIONS
     if not 8 <= size <= _MOST_DIMENSIONS:
-        raise WrongValue(f"{size} dimensions: expected 8 to {_MOST_DIMENSIONS}")
+        raise InvalidValue(f"{size} dimensions: expected 8 to {_MOST_DIMENSIONS}")
     vector = [0.0] * size
     for piece, count in _pieces(text[:_CHARACTERS]).items():
         digest = int.from_bytes(hashlib.blake2b(piece.encode(), digest_size=8).digest(), "big")

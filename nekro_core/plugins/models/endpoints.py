@@ -14,7 +14,7 @@ from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.model import ChatModel, Price, RequestRejected
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.settings import LLMSettings
-from nekro_core.plugins.models.metered import Ledger, MeteredModel
+from nekro_core.plugins.models.metered import MeteredModel, UsageLedger
 
 _MOST_KEPT = 16
 """Endpoints whose connections are kept; the one unused longest is closed."""
@@ -28,7 +28,7 @@ class PluginModels:
         own: ChatModel,
         settings: LLMSettings,
         others: Mapping[str, ModelGroupSettings],
-        ledger: Ledger,
+        ledger: UsageLedger,
         *,
         make: Callable[[LLMSettings], ChatModel] = OpenAIChatModel,
     ) -> None:

@@ -10,8 +10,8 @@ from nekro_core.llm.model import (
     Delta,
     ModelProfile,
     QuotaExceeded,
+    RequestUsage,
     TextDelta,
-    Usage,
 )
 from nekro_core.llm.tokens import estimate_usage
 from nekro_core.plugins.authoring.binding import current_owner
@@ -19,17 +19,17 @@ from nekro_core.plugins.authoring.current import current_call
 from nekro_core.store import ModelUse
 
 
-class UseBook(Protocol):
+class ModelUseWriter(Protocol):
     """Where uses are written down (`nekro_core.store.Store.model_uses`)."""
 
     def add(self, use: ModelUse) -> object:
         """Take a use; it will be written without anybody waiting for it."""
 
 
-class Ledger:
+class UsageLedger:
     """Checks before a request, and counts after it. ``wall`` is in seconds since 1970."""
 
-    def __init__(self, book: UseBook, wall: Callable[[], float]) -> None:
+    def __init__(self, book: ModelUseWriter, wall: Callable[[], float]) -> None:
         self._book = book
         self._wall = wall
 
@@ -39,7 +39,7 @@ class Ledger:
         if call is not None and call.meter is not None and (why := call.meter.refusal()):
             raise QuotaExceeded(f"no more may be asked of a model in this turn: {why}")
 
-    def count(self, usage: Usage, profile: ModelProfile, started: float) -> None:
+    def count(self, usage: RequestUsage, profile: ModelProfile, started: float) -> None:
         """A request was paid for; ``started`` is when, by `now`."""
         call, owner = current_call(), current_owner()
         cost = profile.price.of(usage)
@@ -70,7 +70,7 @@ class Ledger:
 class MeteredModel:
     """A `ChatModel` whose requests are in a ledger. The model itself stays its owner's to close."""
 
-    def __init__(self, model: ChatModel, ledger: Ledger) -> None:
+    def __init__(self, model: ChatModel, ledger: UsageLedger) -> None:
         self._model = model
         self._ledger = ledger
 
@@ -104,7 +104,7 @@ class MeteredModel:
             async for delta in deltas:
                 if isinstance(delta, TextDelta):
                     words.append(delta.text)
-                elif isinstance(delta, Usage):
+                elif isinstance(delta, RequestUsage):
                     usage = delta
                 yield delta
         finally:

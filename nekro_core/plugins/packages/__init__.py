@@ -3,7 +3,7 @@
 What a bot imports at its start is here; `needs` and what asks pip are imported when they are used.
 """
 
-from nekro_core.plugins.packages.errors import NeedsUnreadable, PackagesRefused
-from nekro_core.plugins.packages.package_folder import PackageShelf, Stale
+from nekro_core.plugins.packages.errors import InvalidRequirements, PackagesRefused
+from nekro_core.plugins.packages.package_folder import PackageFolder, StalePackage
 
-__all__ = ["NeedsUnreadable", "PackageShelf", "PackagesRefused", "Stale"]
+__all__ = ["InvalidRequirements", "PackageFolder", "PackagesRefused", "StalePackage"]

@@ -7,14 +7,14 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from nekro_core.plugins.packages.pip import PipFailed
-from nekro_core.plugins.packages.requirements import Need
+from nekro_core.plugins.packages.requirements import PluginRequirement
 
 _CAUSE = re.compile(r"The conflict is caused by:\n(?P<lines>(?:\s{2,}.*\n?)+)")
 _NONE = re.compile(r"No matching distribution found for (?P<wanted>[^\n(]+)")
 _LAST_LINES = 3
 
 
-def against_the_bot(needs: Sequence[Need], own: Mapping[str, str]) -> str:
+def against_the_bot(needs: Sequence[PluginRequirement], own: Mapping[str, str]) -> str:
     """What is directly against a version that the bot itself runs on; empty where nothing is."""
     clashes = [
         f"{need}, and the bot itself has {need.requirement.name} {own[name]}"
@@ -26,7 +26,9 @@ def against_the_bot(needs: Sequence[Need], own: Mapping[str, str]) -> str:
     return f"{'; '.join(clashes)} ({remedy})" if clashes else ""
 
 
-def in_words(error: PipFailed | TimeoutError, needs: Sequence[Need], *, builds: bool) -> str:
+def in_words(
+    error: PipFailed | TimeoutError, needs: Sequence[PluginRequirement], *, builds: bool
+) -> str:
     """What pip said, told by plugins."""
     if isinstance(error, TimeoutError):
         return f"{error}; set NEKRO_PLUGIN__PACKAGES_S if the network is slow"
@@ -43,7 +45,7 @@ def in_words(error: PipFailed | TimeoutError, needs: Sequence[Need], *, builds: 
     return f"{'; '.join(map(str, needs))}: pip failed: {' / '.join(told)}"
 
 
-def _sides(lines: Sequence[str], needs: Sequence[Need]) -> Iterator[str]:
+def _sides(lines: Sequence[str], needs: Sequence[PluginRequirement]) -> Iterator[str]:
     said = set()
     for line in map(str.strip, lines):
         wanted = line.removeprefix("The user requested ")
@@ -62,7 +64,7 @@ def _sides(lines: Sequence[str], needs: Sequence[Need]) -> Iterator[str]:
             yield text
 
 
-def _who(wanted: str, needs: Sequence[Need], *, by_name: bool = False) -> str:
+def _who(wanted: str, needs: Sequence[PluginRequirement], *, by_name: bool = False) -> str:
     """``ann.a needs x==1``, for everybody who does; empty where nobody asked for it directly."""
     try:
         asked = Requirement(wanted.strip())

@@ -1,7 +1,7 @@
 """What is refused of a plugin's packages."""
 
 
-class NeedsUnreadable(ValueError):
+class InvalidRequirements(ValueError):
     """A plugin's list of packages cannot be used. Names file, line and what was expected."""
 
 

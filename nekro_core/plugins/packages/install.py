@@ -8,8 +8,8 @@ from packaging.utils import canonicalize_name
 
 from nekro_core.plugins.packages.conflicts import against_the_bot, in_words
 from nekro_core.plugins.packages.errors import PackagesRefused
-from nekro_core.plugins.packages.pip import Pinned, PipFailed, own_versions, place, resolve
-from nekro_core.plugins.packages.requirements import Need
+from nekro_core.plugins.packages.pip import PinnedPackage, PipFailed, own_versions, place, resolve
+from nekro_core.plugins.packages.requirements import PluginRequirement
 
 
 def fill(
@@ -20,13 +20,15 @@ def fill(
     index: str,
     builds: bool,
     limit_s: float,
-) -> list[Pinned]:
+) -> list[PinnedPackage]:
     """Put what plugins need into a new folder, unless that is just what is ``held`` already.
 
     ``every`` are requirements by plugin. Gives the packages that it comes to. Blocks. Raises
     `PackagesRefused`, naming both sides.
     """
-    needs = [Need(Requirement(text), who) for who, texts in every.items() for text in texts]
+    needs = [
+        PluginRequirement(Requirement(text), who) for who, texts in every.items() for text in texts
+    ]
     own = own_versions()
     if clash := against_the_bot(needs, own):
         raise PackagesRefused(clash)

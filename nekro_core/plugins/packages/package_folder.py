@@ -26,7 +26,7 @@ from nekro_core.system.atomic_files import write_whole
 if TYPE_CHECKING:  # what they bring takes 50 ms, and a bot whose plugins need nothing needs none
     from packaging.requirements import Requirement
 
-    from nekro_core.plugins.packages.requirements import Need
+    from nekro_core.plugins.packages.requirements import PluginRequirement
 
 FOLDER = "plugin_packages"
 """Below the data folder."""
@@ -43,7 +43,7 @@ class _Note(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Stale:
+class StalePackage:
     """A package that runs in one version and is there in another: a start changes that."""
 
     name: str
@@ -55,7 +55,7 @@ class Stale:
         return f"{self.name} {self.running} runs, {there}: it changes at the next start"
 
 
-class PackageShelf:
+class PackageFolder:
     """The packages of one data folder. Safe between threads and processes.
 
     ``index`` is the address of a package index, where pip's own configuration is not meant;
@@ -72,7 +72,7 @@ class PackageShelf:
         self._limit_s = limit_s
         self._on_path = ""
         self._running: dict[str, str] = {}
-        self._stale: tuple[Stale, ...] = ()
+        self._stale: tuple[StalePackage, ...] = ()
         self._needing: frozenset[str] = frozenset()
 
     @property
@@ -98,7 +98,7 @@ class PackageShelf:
     def fulfil(
         self,
         plugin: str,
-        needs: "Iterable[Need]",
+        needs: "Iterable[PluginRequirement]",
         *,
         more: bool = False,
         gone: Collection[str] = (),
@@ -143,7 +143,7 @@ class PackageShelf:
                 sys.path.remove(self._on_path)
             self._on_path = ""
 
-    def refresh(self) -> tuple[Stale, ...]:
+    def refresh(self) -> tuple[StalePackage, ...]:
         """Look whether another process has changed the shelf, and follow. Gives what runs in
         another version than is there now."""
         note = self._readable_note()
@@ -158,18 +158,18 @@ class PackageShelf:
             importlib.invalidate_caches()
         self._needing = frozenset(note.needs)
         self._stale = tuple(
-            Stale(name, version, note.held.get(name, ""))
+            StalePackage(name, version, note.held.get(name, ""))
             for name, version in sorted(self._running.items())
             if note.held.get(name, "") != version
         )
         return self._stale
 
     @property
-    def stale(self) -> tuple[Stale, ...]:
+    def stale(self) -> tuple[StalePackage, ...]:
         """What the last `refresh` found."""
         return self._stale
 
-    def stale_for(self, plugin: str) -> tuple[Stale, ...]:
+    def stale_for(self, plugin: str) -> tuple[StalePackage, ...]:
         """What the last `refresh` found, for a plugin that needs packages at all."""
         return self._stale if plugin in self._needing else ()
 

@@ -27,7 +27,7 @@ class PipFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class PinnedPackage:
     """One package of a resolution: ``digest`` is its file's, as pip writes it (``sha256=...``)."""
 
     name: str
@@ -52,7 +52,7 @@ def _own_path() -> list[str]:
 
 def resolve(
     requirements: Iterable[str], *, index: str, builds: bool, limit_s: float
-) -> list[Pinned]:
+) -> list[PinnedPackage]:
     """What must be added to the bot's environment, whose packages stay as they are, for all
     requirements at once. Nothing is installed. Blocks. Raises `PipFailed` and `TimeoutError`."""
     with tempfile.TemporaryDirectory(prefix="nekro-packages-") as folder:
@@ -78,7 +78,7 @@ def resolve(
 
 
 def place(
-    pinned: Sequence[Pinned], target: Path, *, index: str, builds: bool, limit_s: float
+    pinned: Sequence[PinnedPackage], target: Path, *, index: str, builds: bool, limit_s: float
 ) -> None:
     """Put a resolution into an empty folder. Blocks. Raises `PipFailed` and `TimeoutError`."""
     target.mkdir(parents=True)
@@ -98,7 +98,7 @@ def place(
             wanted.unlink()
 
 
-def _line(pinned: Pinned) -> str:
+def _line(pinned: PinnedPackage) -> str:
     digest = f" --hash={pinned.digest.replace('=', ':', 1)}" if pinned.digest else ""
     return f"{pinned.name}=={pinned.version}{digest}"
 
@@ -108,9 +108,9 @@ def _source(index: str, *, builds: bool) -> list[str]:
     return chosen if builds else [*chosen, "--only-binary", ":all:"]
 
 
-def _pinned(entry: dict[str, Any]) -> Pinned:
+def _pinned(entry: dict[str, Any]) -> PinnedPackage:
     archive = entry["download_info"].get("archive_info", {})
-    return Pinned(
+    return PinnedPackage(
         name=canonicalize_name(entry["metadata"]["name"]),
         version=entry["metadata"]["version"],
         url=entry["download_info"]["url"],

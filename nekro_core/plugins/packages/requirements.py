@@ -10,14 +10,14 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from nekro_core.plugins.packages.errors import NeedsUnreadable
+from nekro_core.plugins.packages.errors import InvalidRequirements
 
 _SCRIPT = re.compile(r"^# /// script\s*$\n(?P<body>(?:^#(?:| .*)$\n)+?)^# ///\s*$", re.MULTILINE)
 """Metadata of a single file: the packaging specifications, "Inline script metadata"."""
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class PluginRequirement:
     """A requirement, and who has it: a plugin's key, item or name."""
 
     requirement: Requirement
@@ -27,23 +27,23 @@ class Need:
         return f"{self.plugin} needs {self.requirement}"
 
 
-def needs_of(plugin: Path, name: str) -> tuple[Need, ...]:
+def needs_of(plugin: Path, name: str) -> tuple[PluginRequirement, ...]:
     """The packages that a plugin's file or folder names, for this machine and Python.
 
     From ``requirements.txt``, ``[project] dependencies`` in ``pyproject.toml``, inline script
     metadata of a single file, and the ``python_package`` dependencies of a ``_manifest.json``.
-    Addresses, local paths and options of pip are refused. Raises `NeedsUnreadable`.
+    Addresses, local paths and options of pip are refused. Raises `InvalidRequirements`.
     """
     found = _of_file(plugin) if plugin.is_file() else _of_folder(plugin)
     parsed = [(where, _parsed(text, where)) for where, text in found]
     fitting = {
         str(each): each for _, each in parsed if each.marker is None or each.marker.evaluate()
     }
-    return tuple(Need(each, name) for each in fitting.values())
+    return tuple(PluginRequirement(each, name) for each in fitting.values())
 
 
 def requirement(text: str) -> Requirement:
-    """One requirement by name and version. Raises `NeedsUnreadable`."""
+    """One requirement by name and version. Raises `InvalidRequirements`."""
     return _parsed(text, "this")
 
 
@@ -52,12 +52,12 @@ def _parsed(text: str, where: str) -> Requirement:
         wanted = Requirement(text)
     except InvalidRequirement as error:
         reason = str(error).partition("\n")[0]
-        raise NeedsUnreadable(
+        raise InvalidRequirements(
             f"{where}: {text!r} is no requirement ({reason}); expected a name and a version, for "
             "example httpx>=0.27"
         ) from None
     if wanted.url:
-        raise NeedsUnreadable(
+        raise InvalidRequirements(
             f"{where}: {text!r} is an address; packages come by name from the package index"
         )
     return wanted
@@ -70,7 +70,7 @@ def _of_folder(folder: Path) -> Iterator[tuple[str, str]]:
             wanted = re.sub(r"(^|\s)#.*", "", line).strip()
             where = f"{plain.name}:{number}"
             if wanted.startswith("-"):
-                raise NeedsUnreadable(
+                raise InvalidRequirements(
                     f"{where}: {wanted!r} is an option of pip; name packages only"
                 )
             if wanted:
@@ -97,7 +97,7 @@ def _of_manifest(manifest: Path) -> Iterator[tuple[str, str]]:
     try:
         data = json.loads(manifest.read_text("utf-8-sig"))
     except ValueError as error:
-        raise NeedsUnreadable(f"{manifest.name}: no valid JSON: {error}") from None
+        raise InvalidRequirements(f"{manifest.name}: no valid JSON: {error}") from None
     wanted = data.get("dependencies", ()) if isinstance(data, dict) else ()
     for each in wanted if isinstance(wanted, list) else ():
         if isinstance(each, dict) and each.get("type") == "python_package":
@@ -108,7 +108,7 @@ def _of_manifest(manifest: Path) -> Iterator[tuple[str, str]]:
 def _strings(table: Any, where: str) -> Iterator[tuple[str, str]]:
     wanted = table.get("dependencies", []) if isinstance(table, dict) else []
     if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
-        raise NeedsUnreadable(f'{where}: dependencies: expected a list, ["httpx>=0.27"]')
+        raise InvalidRequirements(f'{where}: dependencies: expected a list, ["httpx>=0.27"]')
     for each in wanted:
         yield where, each
 
@@ -117,11 +117,11 @@ def _toml(text: str, where: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise NeedsUnreadable(f"{where}: no valid TOML: {error}") from None
+        raise InvalidRequirements(f"{where}: no valid TOML: {error}") from None
 
 
 def _text(file: Path) -> str:
     try:
         return file.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise NeedsUnreadable(f"{file.name}: cannot be read: {error}") from None
+        raise InvalidRequirements(f"{file.name}: cannot be read: {error}") from None

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from nekro_core.plugins.authoring.binding import current_binding
 from nekro_core.plugins.authoring.services import Services
-from nekro_core.plugins.authoring.task_flag import Flag
+from nekro_core.plugins.authoring.task_flag import AwaitableBool
 from nekro_core.plugins.authoring.tasks import TaskCtl
 from nekro_core.plugins.tasks.handle import AsyncTaskHandle
 from nekro_core.plugins.tasks.runner import OnTerminal, TaskRunner
@@ -48,11 +48,11 @@ class TaskFunctions:
         """See `TaskRunner.get_state`."""
         return self.runner().get_state(task_type, task_id)
 
-    def is_running(self, task_type: str = "", task_id: str = "") -> Flag:
+    def is_running(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
         """See `TaskRunner.is_running`."""
         return self.runner().is_running(task_type, task_id)
 
-    def cancel(self, task_type: str = "", task_id: str = "") -> Flag:
+    def cancel(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
         """See `TaskRunner.cancel`."""
         return self.runner().cancel(task_type, task_id)
 

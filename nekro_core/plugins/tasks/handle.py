@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 
 from nekro_core.chat import ChatKey
-from nekro_core.plugins.authoring.task_flag import Flag
+from nekro_core.plugins.authoring.task_flag import AwaitableBool
 from nekro_core.plugins.authoring.tasks import TaskCtl
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class AsyncTaskHandle:
         self.task_type = task_type
         self.state: TaskCtl | None = None
         """Its newest word."""
-        self.is_cancelled = Flag(False)
+        self.is_cancelled = AwaitableBool(False)
         """Whether it was called off."""
         self._journal = journal
         self._slots: dict[str, _Slot] = {}

@@ -13,14 +13,14 @@ from typing import Protocol
 from loguru import logger
 
 from nekro_core.chat import ChatKey, ChatKeyError, Record
-from nekro_core.store import Statement, Store, WaitingRow
+from nekro_core.store import SqlStatement, Store, WaitingRow
 
 TASK = "task"
 _SHOWN = 200
 """Characters of a task's type and id that are told."""
 
 
-class Keeper(Protocol):
+class TaskStore(Protocol):
     """Where they are kept (`nekro_core.store.Store.waiting`)."""
 
     def put(self, row: WaitingRow) -> Awaitable[object]:
@@ -30,7 +30,7 @@ class Keeper(Protocol):
         """Take a row away."""
 
 
-class Telling(Protocol):
+class TaskNoteWriter(Protocol):
     """What is needed of the inbox (`nekro_core.delivery.Inbox`)."""
 
     async def note(
@@ -40,17 +40,17 @@ class Telling(Protocol):
         *,
         to_bot: bool,
         unique_id: str,
-        beside: Callable[[int], tuple[Statement, ...]],
+        beside: Callable[[int], tuple[SqlStatement, ...]],
     ) -> Record:
         """Store a line for the agent, and what is written with it."""
 
 
-class KeptTasks:
+class RunningTaskRecords:
     """Writes down which tasks run; without a ``keeper`` a restart forgets them. ``wall`` counts
     seconds since 1970."""
 
     def __init__(
-        self, keeper: Keeper | None = None, *, wall: Callable[[], float] = time.time
+        self, keeper: TaskStore | None = None, *, wall: Callable[[], float] = time.time
     ) -> None:
         self._keeper = keeper
         self._wall = wall
@@ -80,7 +80,7 @@ class KeptTasks:
             self._keeper.forget(TASK, _name(task_type, task_id))
 
 
-async def tell_of_cut_off(store: Store, inbox: Telling) -> int:
+async def tell_of_cut_off(store: Store, inbox: TaskNoteWriter) -> int:
     """Tell chats of the tasks that an earlier process left, and forget these; how many there were.
     Raises `StoreError`."""
     rows = await store.waiting.all(TASK)

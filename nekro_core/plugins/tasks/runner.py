@@ -13,10 +13,10 @@ import msgspec
 from loguru import logger
 
 from nekro_core.plugins.authoring.faults import passes_through
-from nekro_core.plugins.authoring.task_flag import Flag
+from nekro_core.plugins.authoring.task_flag import AwaitableBool
 from nekro_core.plugins.authoring.tasks import TaskCtl, TaskType
 from nekro_core.plugins.tasks.handle import AsyncTaskHandle
-from nekro_core.plugins.tasks.interrupted import KeptTasks
+from nekro_core.plugins.tasks.interrupted import RunningTaskRecords
 
 if TYPE_CHECKING:
     from nekro_core.plugins.authoring.plugin import NekroPlugin
@@ -45,8 +45,8 @@ class _Running(msgspec.Struct):
 class TaskRunner:
     """A task is known by its type and id; an id alone finds the first of it."""
 
-    def __init__(self, kept: KeptTasks | None = None) -> None:
-        self._kept = kept or KeptTasks()
+    def __init__(self, kept: RunningTaskRecords | None = None) -> None:
+        self._kept = kept or RunningTaskRecords()
         self._running: dict[_Key, _Running] = {}
         self._ended: OrderedDict[_Key, tuple[TaskCtl, Callable[[], None]]] = OrderedDict()
 
@@ -109,20 +109,20 @@ class TaskRunner:
         key = self._find(task_type, task_id, self._ended)
         return self._ended[key][0] if key else None
 
-    def is_running(self, task_type: str = "", task_id: str = "") -> Flag:
+    def is_running(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
         """Whether it runs."""
-        return Flag(self._find(task_type, task_id, self._running) is not None)
+        return AwaitableBool(self._find(task_type, task_id, self._running) is not None)
 
-    def cancel(self, task_type: str = "", task_id: str = "") -> Flag:
+    def cancel(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
         """Call a task off. False where it does not run."""
         key = self._find(task_type, task_id, self._running)
         if key is None:
-            return Flag(False)
+            return AwaitableBool(False)
         entry = self._running[key]
-        entry.handle.is_cancelled = Flag(True)
+        entry.handle.is_cancelled = AwaitableBool(True)
         if entry.task is not None:
             entry.task.cancel()
-        return Flag(True)
+        return AwaitableBool(True)
 
     def stop_all(self) -> int:
         """Call off all tasks; how many those were."""

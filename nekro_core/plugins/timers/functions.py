@@ -13,7 +13,7 @@ from typing import Any
 from loguru import logger
 
 from nekro_core.plugins.authoring.current import allowed_chat, current_services
-from nekro_core.timers import TimerRefused, Timers, parsed_zone, zone_of
+from nekro_core.timers import TimerRefused, TimerService, parsed_zone, zone_of
 from nekro_core.tools.outcome import ToolFailure
 
 __all__ = [
@@ -48,7 +48,7 @@ class _Listed(list[TimerTask]):
         return self
 
 
-def timers() -> Timers:
+def timers() -> TimerService:
     """The bot's. Raises `ToolFailure` where it has none."""
     found = current_services().timers
     if found is None:

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.web import PAGES, PluginRouter
-from nekro_core.plugins.host.registering import Refused
-from nekro_core.plugins.web.request_limits import Visits, inner_path, refuse
+from nekro_core.plugins.host.registering import DeclarationRefused
+from nekro_core.plugins.web.request_limits import PluginRequests, inner_path, refuse
 from nekro_core.system.asgi import Receive, Scope, Send, WebApplication
 from nekro_core.tools.describe import place_of
 
@@ -24,19 +24,19 @@ class PluginPages:
     """An ASGI application. It asks nobody who they are: that is the part of whoever mounts it."""
 
     def __init__(self) -> None:
-        self._pages: dict[str, tuple[WebApplication, Visits]] = {}
+        self._pages: dict[str, tuple[WebApplication, PluginRequests]] = {}
 
     def __len__(self) -> int:
         return len(self._pages)
 
     def put(self, plugin: NekroPlugin, router: PluginRouter) -> None:
-        """Answer with a plugin's router until it is unloaded. Raises `Refused`."""
+        """Answer with a plugin's router until it is unloaded. Raises `DeclarationRefused`."""
         where, key = place_of(router.factory), plugin.key
         if key in self._pages:
-            raise Refused(
+            raise DeclarationRefused(
                 "it mounts two routers", where=where, remedy="include one in the other, mount one"
             )
-        visits = Visits(plugin, "its page", most=MAX_AT_ONCE, body_bytes=MAX_BODY_BYTES)
+        visits = PluginRequests(plugin, "its page", most=MAX_AT_ONCE, body_bytes=MAX_BODY_BYTES)
         self._pages[key] = (_application(router, where), visits)
         plugin.addresses.append(f"{PAGES}/{key}/")
 
@@ -71,7 +71,7 @@ def _application(router: PluginRouter, where: str) -> WebApplication:
         came = type(routes).__name__
         if hasattr(routes, "close"):
             routes.close()  # of an async function; nobody awaits it
-        raise Refused(
+        raise DeclarationRefused(
             f"its router is a {came}, expected fastapi.APIRouter",
             where=where,
             remedy="write def router() -> APIRouter under @plugin.mount_router()",

@@ -11,7 +11,7 @@ from nekro_core.system.sync_bridge import bridged
 _CODES = {404: "not_found", 405: "method", 408: "body", 413: "body", 503: "busy"}
 
 
-class Visits:
+class PluginRequests:
     """The requests that a plugin answers now: ``most`` at one time, a body of ``body_bytes`` each.
 
     When the plugin is unloaded they are cut off, and those that come later find nothing.

@@ -14,7 +14,7 @@ _IN_A_THREAD = 256 * 1024
 """Bytes of JSON or of a form beyond which reading it would hold every chat up."""
 
 
-class Unreadable(Exception):
+class UnreadableRequest(Exception):
     """A request cannot be made a value of; ``status`` is HTTP's word for why."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -23,7 +23,7 @@ class Unreadable(Exception):
 
 
 async def read_request(endpoint: str, scope: Scope, receive: Receive) -> WebhookRequest:
-    """The whole request, with its body read. Raises `Unreadable`."""
+    """The whole request, with its body read. Raises `UnreadableRequest`."""
     from starlette.datastructures import Headers  # noqa: PLC0415 - there is a server here
 
     headers = Headers(scope=scope)  # names in any case: senders and plugins write them as they like
@@ -47,9 +47,9 @@ async def _body(receive: Receive) -> bytes:
         try:
             message = await receive()
         except HTTPException as error:  # it is larger than it may be
-            raise Unreadable(error.status_code, error.detail) from None
+            raise UnreadableRequest(error.status_code, error.detail) from None
         if message["type"] == "http.disconnect":
-            raise Unreadable(400, "the sender went away")
+            raise UnreadableRequest(400, "the sender went away")
         parts.append(message.get("body", b""))
         if not message.get("more_body"):
             return b"".join(parts)
@@ -65,7 +65,7 @@ async def _content(content_type: str, raw: bytes) -> Any:
                 return await to_thread.run_sync(json.loads, raw)
             return json.loads(raw)
         except (ValueError, RecursionError) as error:
-            raise Unreadable(400, f"the body is no JSON: {error}") from None
+            raise UnreadableRequest(400, f"the body is no JSON: {error}") from None
     return raw.decode("utf-8", "replace")
 
 

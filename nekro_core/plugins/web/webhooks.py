@@ -17,8 +17,8 @@ import msgspec
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.web import WEBHOOKS, Webhook
-from nekro_core.plugins.host.registering import Refused
-from nekro_core.plugins.web.request_limits import Visits, inner_path, refuse
+from nekro_core.plugins.host.registering import DeclarationRefused
+from nekro_core.plugins.web.request_limits import PluginRequests, inner_path, refuse
 from nekro_core.plugins.web.requests import Unreadable, read_request
 from nekro_core.system.asgi import Receive, Scope, Send
 from nekro_core.tools.describe import place_of
@@ -38,7 +38,7 @@ class _Hook(msgspec.Struct, frozen=True, eq=False):
     plugin: NekroPlugin
     webhook: Webhook
     secret: bytes
-    visits: Visits
+    visits: PluginRequests
 
 
 class Webhooks:
@@ -53,21 +53,22 @@ class Webhooks:
         return sum(map(len, self._hooks.values()))
 
     def put(self, plugin: NekroPlugin, webhook: Webhook) -> None:
-        """Take a plugin's webhook into service until it is unloaded. Raises `Refused`."""
+        """Take a plugin's webhook into service until it is unloaded. Raises
+        `DeclarationRefused`."""
         where, endpoint = place_of(webhook.handler), webhook.endpoint
         if not _ENDPOINT.match(endpoint):
-            raise Refused(
+            raise DeclarationRefused(
                 f"a webhook cannot be called {endpoint!r}",
                 where=where,
                 remedy="use letters, digits, '.', '-' and '_', 64 at most",
             )
         if any(hook.plugin is plugin for hook in self._hooks.get(endpoint, ())):
-            raise Refused(
+            raise DeclarationRefused(
                 f"the webhook {endpoint} is there twice", where=where, remedy="rename one"
             )
         secret = self._secret(plugin.key, endpoint)
         what = f"its webhook {endpoint}"
-        visits = Visits(plugin, what, most=MAX_AT_ONCE, body_bytes=MAX_BODY_BYTES)
+        visits = PluginRequests(plugin, what, most=MAX_AT_ONCE, body_bytes=MAX_BODY_BYTES)
         hook = _Hook(plugin, webhook, secret.encode(), visits)
         self._hooks.setdefault(endpoint, []).append(hook)
         plugin.addresses.append(f"{WEBHOOKS}/{endpoint}/{secret}")

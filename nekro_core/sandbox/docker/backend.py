@@ -11,14 +11,14 @@ import anyio.abc
 from nekro_core.sandbox.box import Box, BoxSpec, Check, SandboxError, SelfCheck
 from nekro_core.sandbox.check import check_box
 from nekro_core.sandbox.docker import remedies
-from nekro_core.sandbox.docker.engine import Engine
+from nekro_core.sandbox.docker.engine import DockerEngine
 from nekro_core.sandbox.docker.fd_passing import shares_machine
-from nekro_core.sandbox.docker.images import Images
-from nekro_core.sandbox.docker.launch import Launcher
+from nekro_core.sandbox.docker.images import ImageResolver
+from nekro_core.sandbox.docker.launch import ContainerLauncher
 from nekro_core.sandbox.docker.orphans import box_labels, remove_orphans
 from nekro_core.sandbox.memory_limit import half_of_machine
 from nekro_core.sandbox.settings import SandboxSettings
-from nekro_core.sandbox.uploads import UploadsRoom
+from nekro_core.sandbox.uploads import UploadQuota
 
 _log = logging.getLogger(__name__)
 
@@ -27,9 +27,9 @@ _log = logging.getLogger(__name__)
 class _Prepared:
     """An engine in reach, and what is made on it."""
 
-    engine: Engine
-    images: Images
-    launcher: Launcher
+    engine: DockerEngine
+    images: ImageResolver
+    launcher: ContainerLauncher
 
 
 class DockerBackend:
@@ -122,12 +122,12 @@ class DockerBackend:
     async def _prepare(self) -> _Prepared:
         async with self._preparing:
             if self._prepared is None:
-                engine = await Engine.connect(self._settings.docker_host)
+                engine = await DockerEngine.connect(self._settings.docker_host)
                 try:
                     if left := await remove_orphans(engine, self._owner):
                         _log.info("%d containers of a bot that is gone were removed", left)
                     labels = box_labels(self._owner)
-                    launcher = Launcher(
+                    launcher = ContainerLauncher(
                         engine,
                         self._tasks,
                         labels=labels,
@@ -136,23 +136,23 @@ class DockerBackend:
                         total_wait_s=self._settings.total_wait_seconds,
                         doors_in=self._settings.runtime_dir,
                         may_have_doors=shares_machine(self._settings.docker_host),
-                        uploads=UploadsRoom(self._settings.uploads_bytes),
+                        uploads=UploadQuota(self._settings.uploads_bytes),
                         clock=self._clock,
                     )
                 except BaseException:
                     engine.close()
                     raise
                 self._tasks.start_soon(self._end_promptly, launcher, name="end of lost containers")
-                images = Images(engine, self._settings.images, labels)
+                images = ImageResolver(engine, self._settings.images, labels)
                 self._prepared = _Prepared(engine, images, launcher)
         return self._prepared
 
-    async def _end_promptly(self, launcher: Launcher) -> None:
+    async def _end_promptly(self, launcher: ContainerLauncher) -> None:
         with self._ending:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(launcher.total.watch)
                 await launcher.ender.serve()
                 tasks.cancel_scope.cancel()
 
-    def _total_bytes(self, engine: Engine) -> int:
+    def _total_bytes(self, engine: DockerEngine) -> int:
         return self._settings.total_memory_bytes or engine.facts.memory // 2 or half_of_machine()

@@ -14,8 +14,8 @@ import anyio.to_thread
 
 from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.docker import root_files
-from nekro_core.sandbox.docker.engine import Engine
-from nekro_core.sandbox.docker.images import DEFAULT, OWN, GuestImage, Images
+from nekro_core.sandbox.docker.engine import DockerEngine
+from nekro_core.sandbox.docker.images import DEFAULT, OWN, GuestImage, ImageResolver
 
 BASE = "python:3.12-slim"
 """What the default image is made from where nothing else is said."""
@@ -27,7 +27,7 @@ _DEBOOTSTRAP_S = 1800
 _SYSTEM_PYTHON = "/usr/bin/python3"
 
 
-async def build_on(engine: Engine, name: str, base: str, report: Report) -> GuestImage:
+async def build_on(engine: DockerEngine, name: str, base: str, report: Report) -> GuestImage:
     """Make the image ``name`` of another, which is fetched where the engine has not got it.
 
     Raises `BackendUnavailable`, `ImageUnavailable` for a base whose Python is unfit.
@@ -61,13 +61,13 @@ async def build_on(engine: Engine, name: str, base: str, report: Report) -> Gues
     return await _tried(engine, name)
 
 
-async def import_folder(engine: Engine, name: str, root: Path, report: Report) -> GuestImage:
+async def import_folder(engine: DockerEngine, name: str, root: Path, report: Report) -> GuestImage:
     """Make the image ``name`` of a root file system. Raises as `build_on`."""
     report(f"packing {root}")
     return await _import(engine, name, lambda target: root_files.pack_folder(root, target))
 
 
-async def import_debian(engine: Engine, name: str, report: Report) -> GuestImage:
+async def import_debian(engine: DockerEngine, name: str, report: Report) -> GuestImage:
     """Make the image ``name`` of a Debian that ``debootstrap`` lays out. Raises as `build_on`."""
     if shutil.which("debootstrap") is None or os.geteuid() != 0:
         raise BackendUnavailable("debootstrap is not installed, or this user is not root")
@@ -78,7 +78,7 @@ async def import_debian(engine: Engine, name: str, report: Report) -> GuestImage
         return await import_folder(engine, name, Path(folder), report)
 
 
-async def import_this_machine(engine: Engine, name: str, report: Report) -> GuestImage:
+async def import_this_machine(engine: DockerEngine, name: str, report: Report) -> GuestImage:
     """Make the image ``name`` of this machine's Python and small programs. Raises as `build_on`."""
     report(f"packing {_SYSTEM_PYTHON} of this machine and what it needs")
     return await _import(
@@ -86,7 +86,7 @@ async def import_this_machine(engine: Engine, name: str, report: Report) -> Gues
     )
 
 
-async def make_default(engine: Engine, report: Report) -> GuestImage:
+async def make_default(engine: DockerEngine, report: Report) -> GuestImage:
     """Make the image that boxes have by default, in the best way that works here.
 
     Raises `BackendUnavailable` with the reason against each.
@@ -101,11 +101,11 @@ async def make_default(engine: Engine, report: Report) -> GuestImage:
     raise BackendUnavailable("; ".join(reasons))
 
 
-async def _from_registry(engine: Engine, name: str, report: Report) -> GuestImage:
+async def _from_registry(engine: DockerEngine, name: str, report: Report) -> GuestImage:
     return await build_on(engine, name, BASE, report)
 
 
-async def _import(engine: Engine, name: str, pack: Callable[[BinaryIO], None]) -> GuestImage:
+async def _import(engine: DockerEngine, name: str, pack: Callable[[BinaryIO], None]) -> GuestImage:
     repository, _, tag = name.partition(":")
     with tempfile.TemporaryFile() as archive:
         try:
@@ -122,9 +122,9 @@ async def _import(engine: Engine, name: str, pack: Callable[[BinaryIO], None]) -
     return await _tried(engine, name)
 
 
-async def _tried(engine: Engine, name: str) -> GuestImage:
+async def _tried(engine: DockerEngine, name: str) -> GuestImage:
     """The image just made; the default one is given its version as a second name."""
-    image = await Images(engine, {}, {}).choose(name)
+    image = await ImageResolver(engine, {}, {}).choose(name)
     if name == DEFAULT:
         version = ".".join(map(str, image.version[:2]))
         await engine.ask(engine.client.tag, image.image_id, f"{OWN}{DEFAULT}", version)

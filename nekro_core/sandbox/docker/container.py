@@ -11,7 +11,7 @@ from nekro_core.sandbox.box import BoxSpec
 from nekro_core.sandbox.docker import boot
 from nekro_core.sandbox.docker.fd_passing import INSIDE
 from nekro_core.sandbox.docker.images import GuestImage
-from nekro_core.sandbox.docker.users import BoxUsers
+from nekro_core.sandbox.docker.users import BoxUserIds
 from nekro_core.system.confinement.buffer_filter import build_buffer_filter
 
 _MIB = 1024 * 1024
@@ -71,7 +71,7 @@ def container_config(
     *,
     image: GuestImage,
     spec: BoxSpec,
-    users: BoxUsers,
+    users: BoxUserIds,
     labels: Mapping[str, str],
     processors: float,
     door: Path | None = None,
@@ -102,7 +102,7 @@ def container_config(
 
 
 def _host_config(
-    image: GuestImage, spec: BoxSpec, users: BoxUsers, processors: float
+    image: GuestImage, spec: BoxSpec, users: BoxUserIds, processors: float
 ) -> dict[str, Any]:
     quarter = max(spec.disk_bytes // 4, _MIB)
     files = spec.disk_bytes * 2 + quarter * 2
@@ -147,7 +147,7 @@ def _mounts(image: GuestImage, door: Path | None) -> Iterator[dict[str, Any]]:
         yield {"Type": "bind", "Source": str(door), "Target": INSIDE, "ReadOnly": True}
 
 
-def _folders(image: GuestImage, spec: BoxSpec, users: BoxUsers, quarter: int) -> dict[str, str]:
+def _folders(image: GuestImage, spec: BoxSpec, users: BoxUserIds, quarter: int) -> dict[str, str]:
     def folder(size: int, mode: str, user: int, files: int = _FILES) -> str:
         owner = f"uid={user},gid={user},mode={mode}"
         return f"rw,exec,nosuid,nodev,size={size},nr_inodes={files},{owner}"

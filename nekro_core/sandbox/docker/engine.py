@@ -30,7 +30,7 @@ _ANY_VERSION = "1.44"
 _POOL = 32
 
 
-class EngineRefused(BackendUnavailable):
+class DockerApiError(BackendUnavailable):
     """The engine answered, and said no. ``status`` is the answer's, as HTTP has it."""
 
     def __init__(self, message: str, status: int) -> None:
@@ -39,7 +39,7 @@ class EngineRefused(BackendUnavailable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineFacts:
+class DockerEngineInfo:
     """What an engine tells about itself."""
 
     version: str
@@ -54,16 +54,16 @@ class EngineFacts:
     """The limits that it cannot enforce on its machine."""
 
 
-class Engine:
-    """An open connection. Calls raise `BackendUnavailable`; `EngineRefused` where it says no."""
+class DockerEngine:
+    """An open connection. Calls raise `BackendUnavailable`; `DockerApiError` where it says no."""
 
-    def __init__(self, client: APIClient, facts: EngineFacts) -> None:
+    def __init__(self, client: APIClient, facts: DockerEngineInfo) -> None:
         self.client = client
         self.facts = facts
         self._threads = anyio.CapacityLimiter(_AT_ONCE)
 
     @classmethod
-    async def connect(cls, host: str = "", *, build: bool = False) -> "Engine":
+    async def connect(cls, host: str = "", *, build: bool = False) -> "DockerEngine":
         """Reach the engine at ``host``, or where ``DOCKER_HOST`` and its kin say.
 
         ``build`` is for calls that may take half an hour. Raises `BackendUnavailable`.
@@ -97,7 +97,7 @@ def _translated(call: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
             return call(*args, **kwargs)
         except docker.errors.APIError as error:
             said = str(error.explanation or error)
-            raise EngineRefused(f"the engine refused: {said}", error.status_code or 0) from error
+            raise DockerApiError(f"the engine refused: {said}", error.status_code or 0) from error
         except (
             docker.errors.DockerException,
             requests.exceptions.RequestException,
@@ -115,7 +115,7 @@ def _innermost(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def _connect(host: str, timeout_s: int) -> tuple[APIClient, EngineFacts]:
+def _connect(host: str, timeout_s: int) -> tuple[APIClient, DockerEngineInfo]:
     environment = dict(os.environ)
     if host:
         environment["DOCKER_HOST"] = host
@@ -154,10 +154,10 @@ def _knock(address: str) -> None:
             probe.connect("/" + path.lstrip("/"))
 
 
-def _read_facts(info: dict[str, Any]) -> EngineFacts:
+def _read_facts(info: dict[str, Any]) -> DockerEngineInfo:
     options = " ".join(info.get("SecurityOptions") or ())
     bounds = {"memory": "MemoryLimit", "processes": "PidsLimit", "processors": "CpuCfsQuota"}
-    return EngineFacts(
+    return DockerEngineInfo(
         version=str(info.get("ServerVersion", "")),
         machine=str(info.get("Architecture", "")),
         system=str(info.get("OSType", "")),

@@ -15,7 +15,7 @@ import struct
 from pathlib import Path
 
 from nekro_core.sandbox.box import BackendUnavailable
-from nekro_core.system.locked_temp_folder import HeldFolder, neutral_parents
+from nekro_core.system.locked_temp_folder import LockedTempFolder, neutral_parents
 
 INSIDE = "/run/nekro"
 """The folder, as a box sees it."""
@@ -24,30 +24,30 @@ ADDRESS = f"{INSIDE}/door"
 _CREDENTIALS = struct.Struct("3i")
 
 
-class Doors:
+class DescriptorSockets:
     """A folder of this process's, with one below it for each box that is being made or lives."""
 
-    def __init__(self, folder: HeldFolder) -> None:
+    def __init__(self, folder: LockedTempFolder) -> None:
         self._folder = folder
 
     @classmethod
-    def open(cls, wanted: Path | None) -> "Doors":
+    def open(cls, wanted: Path | None) -> "DescriptorSockets":
         """Make the folder. Raises `OSError`."""
         parents = (parent for parent in neutral_parents() if os.access(parent, os.W_OK | os.X_OK))
-        folder = HeldFolder(wanted or next(parents, neutral_parents()[-1]), "nekro-doors-")
+        folder = LockedTempFolder(wanted or next(parents, neutral_parents()[-1]), "nekro-doors-")
         folder.path.chmod(0o711)  # nothing to list: a box's folder is found by who knows its name
         return cls(folder)
 
-    def make(self, box_id: str) -> "DoorWay":
+    def make(self, box_id: str) -> "DescriptorSocket":
         """Listen for the agent of a box. Raises `OSError`."""
-        return DoorWay(self._folder.path / box_id)
+        return DescriptorSocket(self._folder.path / box_id)
 
     def close(self) -> None:
         """Delete it all."""
         self._folder.remove()
 
 
-class DoorWay:
+class DescriptorSocket:
     """A socket that listens for one agent."""
 
     def __init__(self, folder: Path) -> None:

@@ -15,9 +15,9 @@ import anyio
 
 from nekro_core.sandbox.box import ImageUnavailable
 from nekro_core.sandbox.docker import boot
-from nekro_core.sandbox.docker.engine import Engine, EngineRefused
+from nekro_core.sandbox.docker.engine import DockerEngine, EngineRefused
 from nekro_core.sandbox.docker.relay import close_given, socket_of
-from nekro_core.sandbox.docker.stream import STDOUT, Demultiplexer
+from nekro_core.sandbox.docker.stream import STDOUT, StreamDemultiplexer
 
 OWN = "nekro-box/"
 """Before the name of an image that was made for boxes."""
@@ -46,10 +46,12 @@ class GuestImage:
     has_shared: bool
 
 
-class Images:
+class ImageResolver:
     """Those of one engine. What was found out about one is kept until it is replaced by another."""
 
-    def __init__(self, engine: Engine, named: Mapping[str, str], labels: Mapping[str, str]) -> None:
+    def __init__(
+        self, engine: DockerEngine, named: Mapping[str, str], labels: Mapping[str, str]
+    ) -> None:
         self._engine = engine
         self._named = frozenset(named.values())
         self._labels = labels
@@ -175,7 +177,7 @@ def read_answer(sock: Any, is_whole: Callable[[bytearray], bool]) -> bytes:
         if stream == STDOUT:
             printed.extend(data)
 
-    blocks = Demultiplexer(take)
+    blocks = StreamDemultiplexer(take)
     while len(printed) < _ANSWER_BYTES and not is_whole(printed):
         piece = sock.recv(65536)
         if not piece:

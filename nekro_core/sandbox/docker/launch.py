@@ -13,18 +13,18 @@ import anyio.abc
 from nekro_core.sandbox.box import BackendUnavailable, BoxSpec
 from nekro_core.sandbox.docker import boot, fd_passing
 from nekro_core.sandbox.docker.container import box_limits, container_config
-from nekro_core.sandbox.docker.engine import Engine
-from nekro_core.sandbox.docker.fd_passing import Doors, DoorWay
+from nekro_core.sandbox.docker.engine import DockerEngine
+from nekro_core.sandbox.docker.fd_passing import DescriptorSocket, DescriptorSockets
 from nekro_core.sandbox.docker.images import GuestImage
-from nekro_core.sandbox.docker.processes import ContainerProcesses, Ender, start
+from nekro_core.sandbox.docker.processes import ContainerProcesses, ContainerReaper, start
 from nekro_core.sandbox.docker.stream import AttachedStream, open_stream
 from nekro_core.sandbox.docker.uploads import ContainerUploads
-from nekro_core.sandbox.docker.users import BoxUsers, UserPairs
-from nekro_core.sandbox.link.box_connection import AgentBox
+from nekro_core.sandbox.docker.users import BoxUserIds, UserIdAllocator
+from nekro_core.sandbox.link.box_connection import BoxConnection
 from nekro_core.sandbox.link.channel import Channel
-from nekro_core.sandbox.link.worker_pool import Crew
-from nekro_core.sandbox.memory_limit import TotalMemory
-from nekro_core.sandbox.uploads import BoxUploads, UploadsRoom
+from nekro_core.sandbox.link.worker_pool import WorkerPool
+from nekro_core.sandbox.memory_limit import MemoryLimit
+from nekro_core.sandbox.uploads import BoxUploads, UploadQuota
 from nekro_core.system.confinement import jail_filter
 
 _log = logging.getLogger(__name__)
@@ -35,12 +35,12 @@ _OUTSIDE_BYTES = 4 * 1024 * 1024
 ten, Docker 20.10). Its agent is 7.5 MB, for it has no compiled files: 11 MB together."""
 
 
-class Launcher:
+class ContainerLauncher:
     """Makes boxes on one engine, and knows those that live."""
 
     def __init__(
         self,
-        engine: Engine,
+        engine: DockerEngine,
         tasks: anyio.abc.TaskGroup,
         *,
         labels: Mapping[str, str],
@@ -49,25 +49,25 @@ class Launcher:
         may_have_doors: bool,
         total_bytes: int,
         total_wait_s: float,
-        uploads: UploadsRoom,
+        uploads: UploadQuota,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Raises `BackendUnavailable` for an engine whose system calls are not known here."""
-        self.boxes: dict[str, AgentBox] = {}
-        self.total = TotalMemory(total_bytes, total_wait_s, self.boxes.values)
-        self.ender = Ender()
+        self.boxes: dict[str, BoxConnection] = {}
+        self.total = MemoryLimit(total_bytes, total_wait_s, self.boxes.values)
+        self.ender = ContainerReaper()
         self._engine = engine
-        self._crew = Crew(tasks)
+        self._crew = WorkerPool(tasks)
         self._labels = labels
         self._processors = processors
         self._uploads = uploads
         self._clock = clock
         self._filter = _filter_for(engine)
-        self._users = UserPairs(remapped=engine.facts.remapped)
+        self._users = UserIdAllocator(remapped=engine.facts.remapped)
         self._doors = _open_doors(doors_in) if may_have_doors else None
         self._doors_work = False
 
-    async def launch(self, image: GuestImage, spec: BoxSpec) -> AgentBox:
+    async def launch(self, image: GuestImage, spec: BoxSpec) -> BoxConnection:
         """A box whose agent answers. Raises `BackendUnavailable`."""
         await self.total.admit()
         try:
@@ -88,7 +88,9 @@ class Launcher:
             self._doors.close()
             self._doors = None
 
-    async def _launch(self, image: GuestImage, spec: BoxSpec, fd_passing: Doors | None) -> AgentBox:
+    async def _launch(
+        self, image: GuestImage, spec: BoxSpec, fd_passing: DescriptorSockets | None
+    ) -> BoxConnection:
         users = self._users.take()
         box_id = secrets.token_hex(8)
         held = BoxUploads(spec.disk_bytes, self._uploads)
@@ -125,12 +127,12 @@ class Launcher:
         self,
         image: GuestImage,
         spec: BoxSpec,
-        users: BoxUsers,
+        users: BoxUserIds,
         box_id: str,
-        way: DoorWay | None,
+        way: DescriptorSocket | None,
         held: BoxUploads,
         free: Callable[[], None],
-    ) -> tuple[AgentBox, AttachedStream]:
+    ) -> tuple[BoxConnection, AttachedStream]:
         config = container_config(
             image=image,
             spec=spec,
@@ -147,7 +149,7 @@ class Launcher:
             user=users.uploads,
             held=held,
         )
-        box = self.boxes[box_id] = AgentBox(
+        box = self.boxes[box_id] = BoxConnection(
             box_id=box_id,
             spec=spec,
             crew=self._crew,
@@ -162,11 +164,11 @@ class Launcher:
 
     async def _equip(
         self,
-        box: AgentBox,
+        box: BoxConnection,
         stream: AttachedStream,
-        way: DoorWay | None,
+        way: DescriptorSocket | None,
         image: GuestImage,
-        users: BoxUsers,
+        users: BoxUserIds,
     ) -> None:
         """Send the agent in, and let it through its door, before anything strange is there."""
         stream.send(boot.begin(fd_passing.ADDRESS if way is not None else ""))
@@ -180,7 +182,9 @@ class Launcher:
         stream.send(boot.go_on(self._filter, limits, image.modules))
 
 
-async def _arrival(way: DoorWay, box: AgentBox, user: int | None) -> socket.socket | None:
+async def _arrival(
+    way: DescriptorSocket, box: BoxConnection, user: int | None
+) -> socket.socket | None:
     """The agent's connection, or nothing where the box is lost meanwhile."""
     arrived: socket.socket | None = None
     async with anyio.create_task_group() as race:
@@ -195,15 +199,15 @@ async def _arrival(way: DoorWay, box: AgentBox, user: int | None) -> socket.sock
     return arrived
 
 
-def _open_doors(wanted: Path | None) -> Doors | None:
+def _open_doors(wanted: Path | None) -> DescriptorSockets | None:
     try:
-        return Doors.open(wanted)
+        return DescriptorSockets.open(wanted)
     except OSError as error:
         _log.info("connections of boxes are relayed, there is no folder for doors: %s", error)
         return None
 
 
-def _filter_for(engine: Engine) -> bytes:
+def _filter_for(engine: DockerEngine) -> bytes:
     facts = engine.facts
     if facts.system != "linux" or facts.machine not in jail_filter.MACHINES:
         raise BackendUnavailable(

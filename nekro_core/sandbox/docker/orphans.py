@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio
 
-from nekro_core.sandbox.docker.engine import Engine, EngineRefused
+from nekro_core.sandbox.docker.engine import DockerEngine, EngineRefused
 
 BOX = "nekro.box"
 _PLACE, _PROCESS, _OWNER = f"{BOX}.place", f"{BOX}.process", f"{BOX}.owner"
@@ -41,7 +41,7 @@ def is_orphan(labels: Mapping[str, str], owner: str) -> bool:
     return bool(owner) and labels.get(_OWNER) == owner
 
 
-async def remove_orphans(engine: Engine, owner: str) -> int:
+async def remove_orphans(engine: DockerEngine, owner: str) -> int:
     """Remove them all; how many there were. Raises `BackendUnavailable`."""
     found: Iterable[dict[str, Any]] = await engine.ask(
         engine.client.containers, all=True, filters={"label": BOX}
@@ -52,7 +52,7 @@ async def remove_orphans(engine: Engine, owner: str) -> int:
     return len(orphans)
 
 
-async def remove_container(engine: Engine, container: str) -> None:
+async def remove_container(engine: DockerEngine, container: str) -> None:
     """End and remove a container with its volumes, and wait until it is gone."""
     with anyio.move_on_after(_REMOVAL_S):
         while True:

@@ -12,7 +12,7 @@ import anyio
 from docker.api.client import APIClient
 
 from nekro_core.sandbox.box import BackendUnavailable
-from nekro_core.sandbox.docker.engine import Engine
+from nekro_core.sandbox.docker.engine import DockerEngine
 from nekro_core.sandbox.docker.orphans import remove_container
 from nekro_core.sandbox.docker.relay import plain_socket
 
@@ -22,14 +22,14 @@ _ALL_STREAMS = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedContainer:
     """A container that runs, and the stream that is attached to it."""
 
     container: str
     sock: socket.socket
 
 
-def start(client: APIClient, config: dict[str, Any], name: str) -> Started:
+def start(client: APIClient, config: dict[str, Any], name: str) -> StartedContainer:
     """Make a container, attach to it, start it. Blocks; leaves nothing behind where it fails."""
     made = client.create_container_from_config(config, name)  # type: ignore[no-untyped-call]
     container: str = made["Id"]
@@ -44,10 +44,10 @@ def start(client: APIClient, config: dict[str, Any], name: str) -> Started:
     except BaseException:
         client.remove_container(container, force=True, v=True)
         raise
-    return Started(container, sock)
+    return StartedContainer(container, sock)
 
 
-class Ender:
+class ContainerReaper:
     """Ends containers promptly for those who cannot wait: callbacks of the event loop."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class ContainerProcesses:
     """What runs in a container; see `Processes`. ``free`` is called once when it is gone."""
 
     def __init__(
-        self, engine: Engine, container: str, ender: Ender, free: Callable[[], None]
+        self, engine: DockerEngine, container: str, ender: ContainerReaper, free: Callable[[], None]
     ) -> None:
         self._engine = engine
         self._container = container

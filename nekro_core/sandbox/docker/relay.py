@@ -23,7 +23,7 @@ _TRY_AGAIN_MS = 20
 """For what is to be sent: no descriptor tells when a channel of SSH takes more."""
 
 
-class FarEnd(Protocol):
+class RawConnection(Protocol):
     """What is used of a connection that is more than a socket."""
 
     def fileno(self) -> int:
@@ -50,7 +50,7 @@ def plain_socket(given: Any) -> socket.socket:
     """
     inner = socket_of(given)
     if type(inner) is not socket.socket:
-        return _relayed(cast(FarEnd, inner), given)
+        return _relayed(cast(RawConnection, inner), given)
     plain = socket.socket(fileno=os.dup(inner.fileno()))
     close_given(given)
     plain.setblocking(False)
@@ -71,7 +71,7 @@ def close_given(given: Any) -> None:
     getattr(given, "_response", given).close()
 
 
-def _relayed(far: FarEnd, given: Any) -> socket.socket:
+def _relayed(far: RawConnection, given: Any) -> socket.socket:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)
@@ -83,7 +83,7 @@ def _relayed(far: FarEnd, given: Any) -> socket.socket:
     return ours
 
 
-def _carry(far: FarEnd, near: socket.socket, given: Any) -> None:
+def _carry(far: RawConnection, near: socket.socket, given: Any) -> None:
     """Until either side ends: everything from one to the other."""
     inward, outward = bytearray(), bytearray()
     ready = select.poll()
@@ -113,7 +113,7 @@ def _wanted(read_into: bytearray, written_from: bytearray) -> int:
     return reading | (select.POLLOUT if written_from else 0)
 
 
-def _read_all(source: FarEnd, into: bytearray) -> None:
+def _read_all(source: RawConnection, into: bytearray) -> None:
     while len(into) < _WINDOW:
         try:
             piece = source.recv(_PIECE)
@@ -124,7 +124,7 @@ def _read_all(source: FarEnd, into: bytearray) -> None:
         into += piece
 
 
-def _write(target: FarEnd, data: bytearray) -> None:
+def _write(target: RawConnection, data: bytearray) -> None:
     while data:
         try:
             del data[: target.send(bytes(data[:_PIECE]))]

@@ -21,7 +21,7 @@ _READ_BYTES = 65536
 _COMPLAINT_BYTES = 2000
 
 
-class Demultiplexer:
+class StreamDemultiplexer:
     """Gives each stream's bytes to ``take``, however the blocks were cut on their way."""
 
     def __init__(self, take: Callable[[int, memoryview], None]) -> None:
@@ -54,7 +54,7 @@ class AttachedStream(asyncio.BufferedProtocol):
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self._received = bytearray(_READ_BYTES)
-        self._blocks = Demultiplexer(self._take)
+        self._blocks = StreamDemultiplexer(self._take)
         self._complaint = bytearray()
         self._transport: asyncio.WriteTransport | None = None
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from nekro_core.sandbox.box import BackendUnavailable, BoxFileError, BoxLost
 from nekro_core.sandbox.docker import boot
-from nekro_core.sandbox.docker.engine import Engine
+from nekro_core.sandbox.docker.engine import DockerEngine
 from nekro_core.sandbox.docker.images import read_answer
 from nekro_core.sandbox.docker.relay import close_given, socket_of
 from nekro_core.sandbox.uploads import BoxUploads, upload_parts
@@ -35,7 +35,7 @@ class ContainerUploads:
     """The uploads of one box."""
 
     def __init__(
-        self, engine: Engine, *, container: str, python: str, user: int, held: BoxUploads
+        self, engine: DockerEngine, *, container: str, python: str, user: int, held: BoxUploads
     ) -> None:
         self._engine = engine
         self._container = container

@@ -10,14 +10,14 @@ _FIRST_REMAPPED, _COUNT_REMAPPED = 10_000, 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class BoxUsers:
+class BoxUserIds:
     """The user ids of one box: of its code, and of who writes what the code may only read."""
 
     code: int
     uploads: int
 
 
-class UserPairs:
+class UserIdAllocator:
     """An engine gives no user namespace to each container: what is one user inside two of them is
     one user for the kernel, whose limits (processes, keys, watches) and permissions they share."""
 
@@ -26,15 +26,15 @@ class UserPairs:
         self._count = _COUNT_REMAPPED if remapped else _COUNT
         self._taken: set[int] = set()
 
-    def take(self) -> BoxUsers:
+    def take(self) -> BoxUserIds:
         """A pair for a new box."""
         while True:
             # At random, so that two bots on one engine hardly ever share one.
             user = self._first + 2 * secrets.randbelow(self._count // 2)
             if user not in self._taken:
                 self._taken.add(user)
-                return BoxUsers(code=user, uploads=user + 1)
+                return BoxUserIds(code=user, uploads=user + 1)
 
-    def give_back(self, users: BoxUsers) -> None:
+    def give_back(self, users: BoxUserIds) -> None:
         """The box is gone with all its processes."""
         self._taken.discard(users.code)

@@ -20,6 +20,6 @@ connects to the address that it checked. ::
 from nekro_core.sandbox.egress.egress import Allow, Egress
 from nekro_core.sandbox.egress.environment import box_environment
 from nekro_core.sandbox.egress.limits import EgressLimits
-from nekro_core.sandbox.egress.rules import NotAllowed, Rules
+from nekro_core.sandbox.egress.rules import EgressDenied, EgressRules
 
-__all__ = ["Allow", "Egress", "EgressLimits", "NotAllowed", "Rules", "box_environment"]
+__all__ = ["Allow", "Egress", "EgressDenied", "EgressLimits", "EgressRules", "box_environment"]

@@ -5,11 +5,11 @@ from collections.abc import Callable
 WINDOW_S = 3600.0
 
 
-class OverBudget(Exception):
+class TrafficBudgetExceeded(Exception):
     """This owner's boxes have carried all that they may for now."""
 
 
-class Budget:
+class TrafficBudget:
     """Bytes of one owner in each hour, both ways together. ``clock`` is monotonic."""
 
     def __init__(self, bytes_per_hour: int, clock: Callable[[], float]) -> None:
@@ -19,10 +19,10 @@ class Budget:
         self._spent = 0
 
     def spend(self, size: int) -> None:
-        """Count some bytes. Raises `OverBudget` where they are too many; 0 asks only."""
+        """Count some bytes. Raises `TrafficBudgetExceeded` where they are too many; 0 asks only."""
         now = self._clock()
         if now - self._begun >= WINDOW_S:
             self._begun, self._spent = now, 0
         if self._spent + size > self._most or self._spent >= self._most:
-            raise OverBudget
+            raise TrafficBudgetExceeded
         self._spent += size

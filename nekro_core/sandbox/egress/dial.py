@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import anyio
 from anyio.abc import ByteStream
 
-from nekro_core.sandbox.egress.rules import Destination, NotAllowed, Rule
+from nekro_core.sandbox.egress.rules import Destination, EgressDenied, EgressRule
 from nekro_core.system.addresses import Address, is_of_this_machine, is_public
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
@@ -19,7 +19,7 @@ Connect = Callable[[Address, int], Awaitable[ByteStream]]
 _MOST_ADDRESSES = 8
 
 
-class Unreachable(Exception):
+class DestinationUnreachable(Exception):
     """An allowed destination does not answer. The message is for whoever asked, inside."""
 
 
@@ -48,8 +48,8 @@ class Dialer:
         self._connect = connect
         self._connect_s = connect_s
 
-    async def dial(self, destination: Destination, rule: Rule) -> ByteStream:
-        """A connection. Raises `NotAllowed` and `Unreachable`.
+    async def dial(self, destination: Destination, rule: EgressRule) -> ByteStream:
+        """A connection. Raises `EgressDenied` and `DestinationUnreachable`.
 
         One address that is not public among several refuses them all: the answer is a trick.
         """
@@ -59,10 +59,12 @@ class Dialer:
                 if not rule.private:
                     for address in addresses:
                         if not is_public(address) or is_of_this_machine(address):
-                            raise NotAllowed(f"{destination.host} is at an address inside, not out")
+                            raise EgressDenied(
+                                f"{destination.host} is at an address inside, not out"
+                            )
                 return await self._first(addresses, destination.port)
         except TimeoutError:
-            raise Unreachable(f"{destination} did not answer in time") from None
+            raise DestinationUnreachable(f"{destination} did not answer in time") from None
 
     async def _addresses(self, destination: Destination) -> list[Address]:
         if destination.address is not None:
@@ -71,9 +73,9 @@ class Dialer:
             found = await self._resolve(destination.host)
             addresses = [ipaddress.ip_address(text.partition("%")[0]) for text in found]
         except (OSError, ValueError):
-            raise Unreachable(f"{destination.host} has no address") from None
+            raise DestinationUnreachable(f"{destination.host} has no address") from None
         if not addresses:
-            raise Unreachable(f"{destination.host} has no address")
+            raise DestinationUnreachable(f"{destination.host} has no address")
         return list(dict.fromkeys(addresses))
 
     async def _first(self, addresses: list[Address], port: int) -> ByteStream:
@@ -82,4 +84,4 @@ class Dialer:
                 return await self._connect(address, port)
             except OSError:
                 continue
-        raise Unreachable(f"nobody answers there at port {port}")
+        raise DestinationUnreachable(f"nobody answers there at port {port}")

@@ -11,25 +11,25 @@ import anyio
 import anyio.abc
 
 from nekro_core.sandbox.box import SandboxError
-from nekro_core.sandbox.egress.budget import Budget
+from nekro_core.sandbox.egress.budget import TrafficBudget
 from nekro_core.sandbox.egress.dial import Dialer
 from nekro_core.sandbox.egress.environment import EGRESS_PORT, box_environment
 from nekro_core.sandbox.egress.limits import EgressLimits
-from nekro_core.sandbox.egress.rules import Rules
+from nekro_core.sandbox.egress.rules import EgressRules
 from nekro_core.sandbox.results import Listener
 
 if TYPE_CHECKING:
-    from nekro_core.sandbox.egress.proxy import Gate
+    from nekro_core.sandbox.egress.proxy import EgressProxy
 
 _log = logging.getLogger(__name__)
 _REST_S = 1.0
 
-Allow = Callable[[str, str], Rules]
+Allow = Callable[[str, str], EgressRules]
 """What a box may reach, by its owner and its name. Asked for each connection, so it may change;
 then `Egress.refresh` has to be told."""
 
 
-class Outgoing(Protocol):
+class EgressBox(Protocol):
     """What of a `Box` the way out needs."""
 
     @property
@@ -45,8 +45,8 @@ class Outgoing(Protocol):
 
 @dataclass(slots=True)
 class _Attached:
-    box: Outgoing
-    gate: "Gate | None" = None
+    box: EgressBox
+    gate: "EgressProxy | None" = None
     listener: Listener | None = None
     changing: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -70,7 +70,7 @@ class Egress:
         self._dialer = dialer or Dialer()
         self._environment = box_environment() if environment is None else dict(environment)
         self._clock = clock
-        self._budgets: dict[str, Budget] = {}
+        self._budgets: dict[str, TrafficBudget] = {}
         self._boxes: dict[tuple[str, str], _Attached] = {}
 
     @classmethod
@@ -97,7 +97,7 @@ class Egress:
             # The body's error is the body's own: the group must not wrap it.
             await tasks.__aexit__(None, None, None)
 
-    async def attach(self, owner: str, name: str, box: Outgoing) -> None:
+    async def attach(self, owner: str, name: str, box: EgressBox) -> None:
         """A box of this name runs from now on. It gets its way out, if it may have one, before this
         returns. Raises `SandboxError` where the box cannot have it."""
         self._forget_dead()
@@ -146,11 +146,11 @@ class Egress:
                 attached.box.set_environment({})
                 await listener.aclose()
 
-    def _gate(self, owner: str, name: str) -> "Gate":
+    def _gate(self, owner: str, name: str) -> "EgressProxy":
         # Most bots let nothing out, and need not wait for it at their start.
-        from nekro_core.sandbox.egress.proxy import Gate  # noqa: PLC0415
+        from nekro_core.sandbox.egress.proxy import EgressProxy  # noqa: PLC0415
 
-        return Gate(
+        return EgressProxy(
             f"box {name!r} of {owner!r}",
             lambda: self._allow(owner, name),
             dialer=self._dialer,
@@ -158,7 +158,7 @@ class Egress:
             limits=self._limits,
         )
 
-    async def _serve(self, listener: Listener, gate: "Gate") -> None:
+    async def _serve(self, listener: Listener, gate: "EgressProxy") -> None:
         async with anyio.create_task_group() as connections:
             while True:
                 try:
@@ -173,11 +173,11 @@ class Egress:
                 connections.start_soon(gate.serve, stream)
             connections.cancel_scope.cancel()
 
-    def budget(self, owner: str) -> Budget:
+    def budget(self, owner: str) -> TrafficBudget:
         """What counts the traffic of an owner's boxes."""
         budget = self._budgets.get(owner)
         if budget is None:
-            budget = Budget(self._limits.bytes_per_hour, self._clock)
+            budget = TrafficBudget(self._limits.bytes_per_hour, self._clock)
             self._budgets[owner] = budget
         return budget
 

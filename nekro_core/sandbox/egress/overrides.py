@@ -18,8 +18,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from nekro_core.sandbox.egress.rules import Rules
-from nekro_core.system.atomic_files import FollowedFile
+from nekro_core.sandbox.egress.rules import EgressRules
+from nekro_core.system.atomic_files import WatchedFile
 
 _log = logging.getLogger(__name__)
 
@@ -39,16 +39,16 @@ _FILE = TypeAdapter(dict[str, _OwnerTable])
 
 
 @dataclass(frozen=True, slots=True)
-class Overrides:
+class EgressOverrides:
     """Rules of single owners (a box's name empty) and of single boxes; ``default`` is for others.
 
     The most particular one counts alone: a list can take away as well as give.
     """
 
-    default: Rules
-    particular: Mapping[tuple[str, str], Rules]
+    default: EgressRules
+    particular: Mapping[tuple[str, str], EgressRules]
 
-    def rules(self, owner: str, name: str) -> Rules:
+    def rules(self, owner: str, name: str) -> EgressRules:
         """What a box may reach."""
         for key in ((owner, name), (owner, "")):
             if key in self.particular:
@@ -56,7 +56,7 @@ class Overrides:
         return self.default
 
     @classmethod
-    def parse(cls, text: str, default: Rules) -> "Overrides":
+    def parse(cls, text: str, default: EgressRules) -> "EgressOverrides":
         """Read a file's text. Raises `ValueError`, which says what is wrong."""
         try:
             tables = _FILE.validate_python(tomllib.loads(text))
@@ -65,22 +65,22 @@ class Overrides:
             raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
         particular = {}
         for owner, table in tables.items():
-            particular[owner, ""] = Rules.parse(table.allow, table.private)
+            particular[owner, ""] = EgressRules.parse(table.allow, table.private)
             for name, box in table.boxes.items():
-                particular[owner, name] = Rules.parse(box.allow, box.private)
+                particular[owner, name] = EgressRules.parse(box.allow, box.private)
         return cls(default, particular)
 
 
-class OverridesFile:
+class EgressOverridesFile:
     """The file, read again when it changed. While it cannot be read, what was last read counts."""
 
-    def __init__(self, path: Path, default: Rules) -> None:
-        self._file = FollowedFile(path)
-        self._none = Overrides(default, {})
+    def __init__(self, path: Path, default: EgressRules) -> None:
+        self._file = WatchedFile(path)
+        self._none = EgressOverrides(default, {})
         self._current = self._none
         self.look()
 
-    def rules(self, owner: str, name: str) -> Rules:
+    def rules(self, owner: str, name: str) -> EgressRules:
         """What a box may reach now."""
         return self._current.rules(owner, name)
 
@@ -91,7 +91,7 @@ class OverridesFile:
             if not self._file.changed():
                 return False
             text = self._file.path.read_text("utf-8")
-            self._current = Overrides.parse(text, self._none.default)
+            self._current = EgressOverrides.parse(text, self._none.default)
         except FileNotFoundError:
             self._current = self._none
         except (OSError, ValueError) as error:

@@ -7,8 +7,8 @@ import h11
 from anyio import CancelScope
 from anyio.abc import ByteStream
 
-from nekro_core.sandbox.egress.dial import Unreachable
-from nekro_core.sandbox.egress.relay import GONE, READ_BYTES, Idle
+from nekro_core.sandbox.egress.dial import DestinationUnreachable
+from nekro_core.sandbox.egress.relay import GONE, READ_BYTES, IdleTimeout
 from nekro_core.sandbox.hop_headers import end_to_end
 
 HEAD_BYTES = 32 * 1024
@@ -71,10 +71,10 @@ class PlainRequest:
         self._count = count
 
     async def pass_on(self, inside: HttpStream, outside: ByteStream) -> None:
-        """Carry request and answer. Raises what ``count`` does, and `Unreachable` where no answer
-        began; one that breaks off later breaks off inside too."""
+        """Carry request and answer. Raises what ``count`` does, and `DestinationUnreachable` where
+        no answer began; one that breaks off later breaks off inside too."""
         there = HttpStream(h11.CLIENT, outside)
-        idle = Idle(self._idle_s)
+        idle = IdleTimeout(self._idle_s)
         failures: list[Exception] = []
         began = False
 
@@ -116,9 +116,9 @@ class PlainRequest:
         for failure in failures:
             raise failure
         if not began:
-            raise Unreachable("the server gave no answer that is HTTP")
+            raise DestinationUnreachable("the server gave no answer that is HTTP")
 
-    async def _copy(self, source: HttpStream, target: HttpStream, idle: Idle) -> None:
+    async def _copy(self, source: HttpStream, target: HttpStream, idle: IdleTimeout) -> None:
         while True:
             event = await source.next()
             idle.moved()

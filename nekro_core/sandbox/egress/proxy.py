@@ -10,12 +10,12 @@ import h11
 from anyio import CancelScope
 from anyio.abc import ByteStream
 
-from nekro_core.sandbox.egress.budget import Budget, OverBudget
+from nekro_core.sandbox.egress.budget import TrafficBudget, TrafficBudgetExceeded
 from nekro_core.sandbox.egress.dial import Dialer, Unreachable
 from nekro_core.sandbox.egress.limits import EgressLimits
 from nekro_core.sandbox.egress.plain_http import HttpStream, PlainRequest
 from nekro_core.sandbox.egress.relay import GONE, relay
-from nekro_core.sandbox.egress.rules import Destination, NotAllowed, Rule, Rules
+from nekro_core.sandbox.egress.rules import Destination, EgressRule, EgressRules, NotAllowed
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _NAMES_LOGGED = 100
 """Refused names of one box that are written to the log, each once: a loop must not fill it."""
 
 
-class Gate:
+class EgressProxy:
     """Serves the connections that come out of one box.
 
     ``described`` says in the log whose box it is; ``allowed`` is asked anew for each connection.
@@ -33,10 +33,10 @@ class Gate:
     def __init__(
         self,
         described: str,
-        allowed: Callable[[], Rules],
+        allowed: Callable[[], EgressRules],
         *,
         dialer: Dialer,
-        budget: Budget,
+        budget: TrafficBudget,
         limits: EgressLimits,
     ) -> None:
         self._described = described
@@ -68,7 +68,7 @@ class Gate:
                 await _tell(inside, 502, str(failure))
             except TimeoutError:
                 await _tell(inside, 408, "the request did not come in time")
-            except OverBudget:
+            except TrafficBudgetExceeded:
                 self._log_once("budget", "has used up its traffic of this hour")
                 await _tell(inside, 429, "this chat's boxes have used up their traffic of the hour")
             except h11.ProtocolError:
@@ -131,7 +131,7 @@ class Gate:
                     )
                     await plain.pass_on(inside, outside)
 
-    def _permitted(self, destination: Destination) -> Rule:
+    def _permitted(self, destination: Destination) -> EgressRule:
         rule = self._allowed().find(destination)
         if rule is None:
             self._log_once(str(destination), f"may not reach {destination}: no rule allows it")
@@ -160,7 +160,7 @@ class Gate:
 
 
 def _wanted(target: str, *, connects: bool) -> tuple[Destination, str]:
-    """Where a request is to go, and what it asks for there. Raises `NotAllowed`."""
+    """Where a request is to go, and what it asks for there. Raises `EgressDenied`."""
     if connects:
         return Destination.parse(target), ""
     found = _ABSOLUTE.fullmatch(target)

@@ -11,7 +11,7 @@ GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 """What a stream raises whose other side is no longer there."""
 
 
-class Idle:
+class IdleTimeout:
     """Ends what it bounds after some seconds in which nothing moved."""
 
     def __init__(self, seconds: float) -> None:
@@ -31,7 +31,7 @@ async def relay(
 
     ``count`` is told of each piece before it is passed on; what it raises ends the relay.
     """
-    idle = Idle(idle_s)
+    idle = IdleTimeout(idle_s)
     failures: list[Exception] = []
 
     async def carry(source: ByteStream, target: ByteStream, everything: CancelScope) -> None:

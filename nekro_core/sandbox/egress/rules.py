@@ -18,7 +18,7 @@ _AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{1,5}))?")
 _LONGEST_NAME = 253
 
 
-class NotAllowed(Exception):
+class EgressDenied(Exception):
     """A box may not reach this. The message is for whoever asked, inside."""
 
 
@@ -35,7 +35,8 @@ class Destination:
 
     @classmethod
     def parse(cls, authority: str, default_port: int | None = None) -> Self:
-        """Read ``host:port``. Raises `NotAllowed` for whatever two programs might read in two ways.
+        """Read ``host:port``. Raises `EgressDenied` for whatever two programs might read in two
+        ways.
 
         Lower case without a last dot is the only spelling of a name: a second one would pass or
         miss rules that were made for the first. Addresses are written as `ipaddress` writes them.
@@ -43,7 +44,7 @@ class Destination:
         found = _AUTHORITY.fullmatch(authority)
         port = int(found[2]) if found and found[2] else default_port
         if found is None or port is None or not 1 <= port <= 65535:
-            raise NotAllowed(f"{authority[:100]!r} is no host and port")
+            raise EgressDenied(f"{authority[:100]!r} is no host and port")
         host = found[1]
         if host.startswith("["):
             address = _address(host[1:-1], ipaddress.IPv6Address)
@@ -52,7 +53,7 @@ class Destination:
         if _NUMBER.fullmatch(labels[-1]):
             return cls(host, port, _address(host, ipaddress.IPv4Address))
         if len(host) > _LONGEST_NAME or not all(_LABEL.fullmatch(label) for label in labels):
-            raise NotAllowed(
+            raise EgressDenied(
                 f"{host[:100]!r} is no name that can be allowed: write it in lower case, without a "
                 "dot at its end, in ASCII"
             )
@@ -63,14 +64,14 @@ def _address(text: str, kind: type[Address]) -> Address:
     try:
         address = kind(text)
     except ValueError:
-        raise NotAllowed(f"{text[:100]!r} is no address as it is usually written") from None
+        raise EgressDenied(f"{text[:100]!r} is no address as it is usually written") from None
     if getattr(address, "scope_id", None):
-        raise NotAllowed("an address of one network card cannot be allowed")
+        raise EgressDenied("an address of one network card cannot be allowed")
     return address
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class EgressRule:
     """One thing that may be reached: ``example.org``, ``*.example.org`` (what is below it), ``*``
     (every name), or an address; with ``:port``, else on ports 80 and 443.
 
@@ -102,7 +103,7 @@ class Rule:
             name = host.removeprefix("*.").lower()
         try:
             destination = Destination.parse(name.rstrip("."), 1)
-        except NotAllowed as error:
+        except EgressDenied as error:
             raise _no_rule(text, str(error)) from None
         if destination.address is not None and below:
             raise _no_rule(text, "an address has no subdomains")
@@ -129,20 +130,20 @@ def _no_rule(text: str, reason: str) -> ValueError:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class EgressRules:
     """All that one box may reach. Empty: it has no way out."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[EgressRule, ...] = ()
 
     @classmethod
     def parse(cls, allowed: Iterable[str], private: Iterable[str] = ()) -> Self:
         """Read them as an operator writes them. Raises `ValueError`."""
-        inner = (Rule.parse(text, private=True) for text in private)
-        return cls((*inner, *(Rule.parse(text) for text in allowed)))
+        inner = (EgressRule.parse(text, private=True) for text in private)
+        return cls((*inner, *(EgressRule.parse(text) for text in allowed)))
 
     def __bool__(self) -> bool:
         return bool(self.rules)
 
-    def find(self, destination: Destination) -> Rule | None:
+    def find(self, destination: Destination) -> EgressRule | None:
         """The rule that allows it; one for private addresses before others."""
         return next((rule for rule in self.rules if rule.matches(destination)), None)

@@ -9,17 +9,17 @@ NOBODY = ""
 """The owner of such boxes."""
 
 
-class BoxSource(Protocol):
+class EgressBoxSource(Protocol):
     """Where boxes come from."""
 
     async def take(self, image: str = "") -> Box:
         """A fresh box of one's own."""
 
 
-class LetOutBoxes:
+class DefaultEgressSource:
     """A source of boxes each of which may reach what `NOBODY`'s boxes may."""
 
-    def __init__(self, source: BoxSource, egress: Egress) -> None:
+    def __init__(self, source: EgressBoxSource, egress: Egress) -> None:
         self._source = source
         self._egress = egress
 

@@ -23,7 +23,7 @@ changed less than this ago is sent again the next time."""
 _Mark = tuple[int, ...]
 
 
-class Changes:
+class FileChangeTracker:
     """Remembers what was sent. A change time is the kernel's own: nobody inside can set it back."""
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ _GRACE_S = 0.05
 _TIMED_OUT = 124
 
 
-class Printed:
+class CapturedOutput:
     """What a command prints on one stream: its beginning and its end, the whole in a file."""
 
     def __init__(self, pipe: int, keep: int, path: str) -> None:
@@ -102,7 +102,7 @@ class Printed:
             self.path = self._spill_to = ""
 
 
-class Command:
+class CommandProcess:
     """One command. Raises `guest_files.FileError` where it cannot be started."""
 
     def __init__(
@@ -130,7 +130,7 @@ class Command:
         self.printed = []
         for (pipe, _), name in zip(pipes[:2], ("stdout", "stderr")):  # noqa: B905 - Python 3.9
             os.set_blocking(pipe, False)
-            self.printed.append(Printed(pipe, wanted["output"], spill and f"{spill}.{name}"))
+            self.printed.append(CapturedOutput(pipe, wanted["output"], spill and f"{spill}.{name}"))
 
     def stop(self) -> None:
         """Kill it with all below it."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _KILLED = "what did this in the box was killed by something in it"
 
 
-class Steward:
+class ExecutorProcess:
     """A steward that lives, and what it was given and has not answered."""
 
     def __init__(self, confinement: Confinement) -> None:

@@ -34,7 +34,7 @@ _REST_S = 0.02
 """Between two looks at what something in the background prints and nobody reads."""
 
 
-class Works:
+class Executor:
     """The steward's loop."""
 
     def __init__(self, agent: wire.Channel, door: socket.socket, confinement: Confinement) -> None:

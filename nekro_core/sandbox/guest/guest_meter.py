@@ -25,13 +25,13 @@ _EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_con
 _USED = ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes")
 
 
-class Over:
+class MemoryOverrun:
     """Who is to go where the box used more memory than it may."""
 
     NOBODY, RUN, COMMANDS = range(3)
 
 
-class Meter:
+class ResourceMeter:
     """Looks at a box now and then."""
 
     def __init__(self, memory: int) -> None:
@@ -56,10 +56,14 @@ class Meter:
                 seen[pid] = _ticks(pid)
                 spent += max(seen[pid] - self._seen.get(pid, 0), 0)
         self._seen = seen
-        over = Over.NOBODY
+        over = MemoryOverrun.NOBODY
         sockets = guest_socket_memory.held("/proc/net")
         if self.starved() or (sockets and sockets + _memory_of(listed) > self._memory):
-            over = Over.COMMANDS if _memory_of(commands) > _memory_of(of_runs) else Over.RUN
+            over = (
+                MemoryOverrun.COMMANDS
+                if _memory_of(commands) > _memory_of(of_runs)
+                else MemoryOverrun.RUN
+            )
         return spent / _TICKS, over
 
     def used(self) -> int:

@@ -25,7 +25,7 @@ when most have stopped long ago."""
 _STOP_WAIT_S = 0.00005
 
 
-class Run:
+class RunProcess:
     """Forked before it is needed, started by `begin`, and then the only one in its box. Raises
     OSError where the box has no process left.
 

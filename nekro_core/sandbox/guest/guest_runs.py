@@ -35,7 +35,7 @@ class TooManyFiles(Exception):
     """The box has so many files that only its end frees what they take."""
 
 
-class Runs:
+class RunManager:
     """At most one that goes on, one forked ahead, and one frozen with its globals."""
 
     def __init__(

@@ -44,7 +44,7 @@ class _Relayed:
         return wanted | (select.POLLOUT if self.outgoing else 0)
 
 
-class Streams:
+class StreamRelay:
     """All that are open. Calls of a run go before them: `handle` moves one piece of each."""
 
     def __init__(self, host: wire.Channel, poll: Any, door: socket.socket | None) -> None:

@@ -41,7 +41,7 @@ _TAKING = ("write", "append", "restore")
 _FOR_A_STREAM = (wire.DATA, wire.CREDIT, wire.CLOSE)
 
 
-class Agent:
+class Supervisor:
     """The loop."""
 
     def __init__(
@@ -324,7 +324,7 @@ def serve(limits: dict[str, Any], host: wire.Channel, door: int | None, score: i
         meter = guest_meter.Meter(limits["memory"])
     opened = None if door is None else _socket.socket(fileno=door)
     confinement = guest_confinement.Confinement(limits, score)
-    agent = Agent(host, limits, confinement, opened, meter)
+    agent = Supervisor(host, limits, confinement, opened, meter)
     try:
         agent.serve()
     except TooManyFiles:

@@ -54,7 +54,7 @@ def flush_output() -> None:
             continue
 
 
-class Conversation:
+class RunConnection:
     """The run's channel, shared by its threads.
 
     Whichever thread waits reads for all: an answer goes to the thread that asked, source to the
@@ -184,7 +184,7 @@ class Conversation:
 
 
 def _function(
-    conversation: Conversation, reported: str, signature: str, doc: str
+    conversation: RunConnection, reported: str, signature: str, doc: str
 ) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         return conversation.call(reported, args, kwargs)
@@ -196,7 +196,7 @@ def _function(
     return call
 
 
-class Namespace(type(sys)):
+class FunctionNamespace(type(sys)):
     """Functions under a dotted name: ``chat`` of ``chat.send_image``."""
 
     def __getattr__(self, name: str) -> Any:
@@ -206,14 +206,14 @@ class Namespace(type(sys)):
         raise AttributeError(f"{self.__name__} has no function {name!r}; it has: {offered}")
 
 
-class Bindings:
+class ToolBindings:
     """The functions of a run among the globals of its code, which may have replaced them."""
 
-    def __init__(self, conversation: Conversation, namespace: dict[str, Any]) -> None:
+    def __init__(self, conversation: RunConnection, namespace: dict[str, Any]) -> None:
         self._conversation = conversation
         self._namespace = namespace
         self._bound: list[tuple[dict[str, Any], str, Any]] = []
-        self._made: list[tuple[dict[str, Any], str, Namespace]] = []
+        self._made: list[tuple[dict[str, Any], str, FunctionNamespace]] = []
         self._described: Any = None
 
     def bind(self, described: list[tuple[list[str], str, str]]) -> None:
@@ -246,7 +246,7 @@ class Bindings:
         for depth, part in enumerate(parts[:-1]):
             inner = holder.get(part)
             if inner is None:
-                inner = holder[part] = Namespace(".".join(parts[: depth + 1]))
+                inner = holder[part] = FunctionNamespace(".".join(parts[: depth + 1]))
                 self._made.append((holder, part, inner))
                 if depth == 0:
                     _offer_import(part, inner)
@@ -257,7 +257,7 @@ class Bindings:
             self._bound.append((holder, parts[-1], function))
 
 
-def _offer_import(name: str, namespace: Namespace) -> None:
+def _offer_import(name: str, namespace: FunctionNamespace) -> None:
     """Let ``import chat`` work, unless there is a real module that the code may mean."""
     real = sys.builtin_module_names
     if name not in sys.modules and name not in getattr(sys, "stdlib_module_names", real):

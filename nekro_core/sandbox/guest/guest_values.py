@@ -2,8 +2,8 @@
 
 Out: JSON in which bytes, and texts over 4 KiB, stand as ``{"$b": [offset, length]}`` and
 ``{"$t": ...}`` into the raw body. A dict whose only key starts with ``$`` is written as
-``{"$d": [[key, value]]}``. In: an unpickler that makes a plain `View` of what cannot be imported.
-It runs in the run's own process: a guest can only hurt itself with it.
+``{"$d": [[key, value]]}``. In: an unpickler that makes a plain `ObjectView` of what cannot be
+imported. It runs in the run's own process: a guest can only hurt itself with it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _key(key: Any) -> str:
 
 
 def _plain_object(value: Any, body: _Body, depth: int) -> Any:
-    if isinstance(value, View):
+    if isinstance(value, ObjectView):
         return _plain(vars(value), body, depth + 1)
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
@@ -128,13 +128,13 @@ def encode_call(
     return text, b"".join(body.parts)
 
 
-class View:
+class ObjectView:
     """The data of an object whose class is not installed in this box.
 
     Its fields are attributes and also keys: ``member.name`` and ``member["name"]``.
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> View:  # noqa: PYI034 - Self is of Python 3.11
+    def __new__(cls, *args: Any, **kwargs: Any) -> ObjectView:  # noqa: PYI034 - Self is of Python 3.11
         """Note what its class would have been called with."""
         view = object.__new__(cls)
         if args:
@@ -179,20 +179,20 @@ class View:
         raise AttributeError(f"{type(self).__name__} has {fields}; not {name!r}")
 
 
-_classes: dict[tuple[str, str], type[View]] = {}
+_classes: dict[tuple[str, str], type[ObjectView]] = {}
 
 
-def view_class(module: str, name: str) -> type[View]:
-    """The `View` class that stands for a class of the host; always the same one."""
+def view_class(module: str, name: str) -> type[ObjectView]:
+    """The `ObjectView` class that stands for a class of the host; always the same one."""
     found = _classes.get((module, name))
     if found is None:
         short = name.rpartition(".")[2]
-        found = type(short, (View,), {"__module__": module, "__qualname__": name})
+        found = type(short, (ObjectView,), {"__module__": module, "__qualname__": name})
         _classes[module, name] = found
     return found
 
 
-def make_view(module: str, name: str) -> View:
+def make_view(module: str, name: str) -> ObjectView:
     """What the host's pickles call for an object that the guest cannot import."""
     return view_class(module, name)()
 

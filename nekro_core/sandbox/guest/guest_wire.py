@@ -110,7 +110,7 @@ def take(buffer: bytearray, kind: int, number: int, text_length: int, end: int) 
     return kind, number, text, body
 
 
-class Channel:
+class BlockingChannel:
     """Blocking frames over descriptors whose other side is trusted to send whole ones.
 
     One descriptor of a socket, or two of pipes, as an attached container has them.

@@ -23,20 +23,20 @@ from nekro_core.sandbox.box import (
 )
 from nekro_core.sandbox.check import check_box
 from nekro_core.sandbox.jail import process_tree, remedies
-from nekro_core.sandbox.jail.cgroups import CGroups
-from nekro_core.sandbox.jail.command import AGENT, View, box_arguments
-from nekro_core.sandbox.jail.defences import ALL, Defences
-from nekro_core.sandbox.jail.interpreter import Identity
-from nekro_core.sandbox.jail.layout import Layout, lay_out
+from nekro_core.sandbox.jail.cgroups import CgroupManager
+from nekro_core.sandbox.jail.command import AGENT, BoxLayout, box_arguments
+from nekro_core.sandbox.jail.defences import ALL, JailDefences
+from nekro_core.sandbox.jail.interpreter import ProcessIdentity
+from nekro_core.sandbox.jail.layout import JailLayout, lay_out
 from nekro_core.sandbox.jail.process import JailProcesses
-from nekro_core.sandbox.jail.templates import Template
+from nekro_core.sandbox.jail.templates import BoxTemplate
 from nekro_core.sandbox.jail.uploads import UploadsFolder
 from nekro_core.sandbox.jail.user_ids import UserIds
 from nekro_core.sandbox.jail.watchdog import Watchdog
-from nekro_core.sandbox.link.box_connection import AgentBox
+from nekro_core.sandbox.link.box_connection import BoxConnection
 from nekro_core.sandbox.link.channel import Channel
-from nekro_core.sandbox.link.worker_pool import Crew
-from nekro_core.sandbox.memory_limit import TotalMemory, half_of_machine
+from nekro_core.sandbox.link.worker_pool import WorkerPool
+from nekro_core.sandbox.memory_limit import MemoryLimit, half_of_machine
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.sandbox.uploads import BoxUploads
 from nekro_core.system.confinement.buffer_filter import build_buffer_filter
@@ -65,15 +65,15 @@ class JailBackend:
     ) -> None:
         self._settings = settings
         self._tasks = tasks
-        self._crew = Crew(tasks)
+        self._crew = WorkerPool(tasks)
         self._clock = clock
         self._user_ids = UserIds(settings.uid_start, settings.uid_count)
-        self._layout: Layout | None = None
-        self._templates: dict[tuple[str, bool], Template] = {}
+        self._layout: JailLayout | None = None
+        self._templates: dict[tuple[str, bool], BoxTemplate] = {}
         self._preparing = anyio.Lock()
-        self._boxes: dict[str, tuple[AgentBox, JailProcesses]] = {}
+        self._boxes: dict[str, tuple[BoxConnection, JailProcesses]] = {}
         self._watching = anyio.CancelScope()
-        self._total = TotalMemory(
+        self._total = MemoryLimit(
             settings.total_memory_bytes or half_of_machine(),
             settings.total_wait_seconds,
             lambda: [box for box, _ in self._boxes.values()],
@@ -102,7 +102,7 @@ class JailBackend:
         return tuple(sorted((await self._prepare()).templates))
 
     async def create(
-        self, spec: BoxSpec, *, defences: Defences = ALL, with_door: bool = True
+        self, spec: BoxSpec, *, defences: JailDefences = ALL, with_door: bool = True
     ) -> Box:
         """See `Backend.create`. Only a test of what a defence is good for gives ``defences``, and
         only one of relayed connections makes a box without a door."""
@@ -116,7 +116,7 @@ class JailBackend:
         """See `Backend.crowded`."""
         return self._total.crowded
 
-    async def _create(self, spec: BoxSpec, defences: Defences, *, with_door: bool) -> Box:
+    async def _create(self, spec: BoxSpec, defences: JailDefences, *, with_door: bool) -> Box:
         await self._total.admit()
         layout = await self._prepare()
         template = await self._template(layout, spec.template, own_paths=defences.own_paths)
@@ -186,14 +186,14 @@ class JailBackend:
 
     def _launch(
         self,
-        layout: Layout,
-        template: Template,
+        layout: JailLayout,
+        template: BoxTemplate,
         box_id: str,
         spec: BoxSpec,
         ends: tuple[socket.socket, ...],
-        defences: Defences,
-    ) -> tuple[AgentBox, JailProcesses]:
-        identity = self._user_ids.take() if defences.own_user else Identity()
+        defences: JailDefences,
+    ) -> tuple[BoxConnection, JailProcesses]:
+        identity = self._user_ids.take() if defences.own_user else ProcessIdentity()
         path = layout.folder.uploads(box_id)
         held = BoxUploads(spec.disk_bytes, layout.uploads)
         uploads = UploadsFolder.make(path, group=identity.uid, held=held)
@@ -204,7 +204,7 @@ class JailBackend:
             self._boxes.pop(box_id, None)
 
         filter_file = _anonymous_file(layout.filter)
-        view = View(
+        view = BoxLayout(
             spec=spec, template=template, folder=layout.folder, uploads=path, seccomp=filter_file
         )
         arguments = box_arguments(view, defences)
@@ -239,7 +239,7 @@ class JailBackend:
         finally:
             os.close(filter_file)
             os.close(arguments_file)
-        box = AgentBox(
+        box = BoxConnection(
             box_id=box_id,
             spec=spec,
             crew=self._crew,
@@ -254,7 +254,7 @@ class JailBackend:
         return box, processes
 
     async def _limit(
-        self, groups: CGroups, box: AgentBox, processes: JailProcesses, done: anyio.Event
+        self, groups: CgroupManager, box: BoxConnection, processes: JailProcesses, done: anyio.Event
     ) -> None:
         """While the interpreter starts: the kernel may take 20 ms to move a process."""
         try:
@@ -267,7 +267,7 @@ class JailBackend:
         finally:
             done.set()
 
-    async def _prepare(self) -> Layout:
+    async def _prepare(self) -> JailLayout:
         async with self._preparing:
             if self._layout is None:
                 identity = self._user_ids.take()
@@ -280,7 +280,7 @@ class JailBackend:
                 self._tasks.start_soon(self._watch, name="watchdog of the boxes")
         return self._layout
 
-    async def _template(self, layout: Layout, name: str, *, own_paths: bool) -> Template:
+    async def _template(self, layout: JailLayout, name: str, *, own_paths: bool) -> BoxTemplate:
         if name not in layout.templates:
             raise ImageUnavailable(name, sorted(layout.templates))
         key = (name, own_paths)
@@ -310,7 +310,7 @@ class JailBackend:
 
 
 def _told(
-    layout: Layout, template: Template, spec: BoxSpec, *, rest_s: float, bounded: bool
+    layout: JailLayout, template: BoxTemplate, spec: BoxSpec, *, rest_s: float, bounded: bool
 ) -> str:
     """What the agent is told about its box."""
     told = {

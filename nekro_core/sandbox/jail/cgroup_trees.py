@@ -16,7 +16,7 @@ WANTED = ("memory", "pids", "cpu")
 
 
 @dataclass(frozen=True, slots=True)
-class Hierarchy:
+class CgroupHierarchy:
     """A mounted tree of groups: the folder of our own group in it, and what it controls there."""
 
     version: int
@@ -27,7 +27,7 @@ class Hierarchy:
 
 def find_hierarchies(
     proc: Path = Path("/proc/self"), *, root: bool
-) -> tuple[tuple[Hierarchy, ...], str]:
+) -> tuple[tuple[CgroupHierarchy, ...], str]:
     """Where groups with memory and process limits can be made, or why nowhere."""
     mounts = list(_mounts((proc / "mountinfo").read_text()))
     ours = dict(_memberships((proc / "cgroup").read_text()))
@@ -37,19 +37,19 @@ def find_hierarchies(
                 return (found,), ""
     if not root:
         return (), "no part of a cgroup tree is delegated to this user"
-    found_1: dict[Path, Hierarchy] = {}
+    found_1: dict[Path, CgroupHierarchy] = {}
     for kind, options, inside, at in mounts:
         controllers = frozenset(WANTED) & set(options)
         if kind == "cgroup" and controllers:
             folder = _own(ours.get(next(iter(controllers)), "/"), inside, at)
             if os.access(folder, os.W_OK):
-                found_1[at] = Hierarchy(1, at, folder, controllers)
+                found_1[at] = CgroupHierarchy(1, at, folder, controllers)
     if found_1 and frozenset().union(*(one.controllers for one in found_1.values())) >= NEEDED:
         return tuple(found_1.values()), ""
     return (), "no writable cgroup tree has the memory and pids controllers"
 
 
-def _version_2(own: Path, at: Path) -> Hierarchy | None:
+def _version_2(own: Path, at: Path) -> CgroupHierarchy | None:
     """The nearest group at or above ours that may have children with limits."""
     for folder in (own, *own.parents):
         if not folder.is_relative_to(at) or not os.access(folder / "cgroup.procs", os.W_OK):
@@ -62,7 +62,7 @@ def _version_2(own: Path, at: Path) -> Hierarchy | None:
         ours = folder == own and may_be_emptied(folder)
         usable = available if ours or is_real_root(folder) else passed_on
         if usable >= NEEDED:
-            return Hierarchy(2, at, folder, usable & frozenset(WANTED))
+            return CgroupHierarchy(2, at, folder, usable & frozenset(WANTED))
     return None
 
 

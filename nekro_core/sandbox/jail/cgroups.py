@@ -17,7 +17,7 @@ from pathlib import Path
 
 from nekro_core.sandbox.box import BoxSpec
 from nekro_core.sandbox.jail.cgroup_trees import (
-    Hierarchy,
+    CgroupHierarchy,
     is_real_root,
     may_be_emptied,
     members,
@@ -34,7 +34,7 @@ _WEIGHT = 50
 _TRIES = 20
 
 
-class CGroup:
+class BoxCgroup:
     """The group of one box. ``folders`` has one for each hierarchy."""
 
     def __init__(self, folders: tuple[Path, ...]) -> None:
@@ -74,16 +74,16 @@ class CGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class CGroups:
+class CgroupManager:
     """The folders under which one backend makes its boxes' groups, each locked while it lives."""
 
     version: int
     controllers: frozenset[str]
-    _roots: tuple[tuple[Path, Hierarchy], ...]
+    _roots: tuple[tuple[Path, CgroupHierarchy], ...]
     _locks: list[int] = field(default_factory=list)
 
     @classmethod
-    def open(cls, hierarchies: Iterable[Hierarchy], together: int = 0) -> "CGroups":
+    def open(cls, hierarchies: Iterable[CgroupHierarchy], together: int = 0) -> "CgroupManager":
         """Make the folders, and remove those of processes that are gone. ``together`` is what all
         boxes may use; 0 is no bound. Raises `OSError`."""
         name = f"{_PREFIX}{secrets.token_hex(6)}"
@@ -117,10 +117,10 @@ class CGroups:
         """What it bounds, in words."""
         return f"{', '.join(sorted(self.controllers))} by a cgroup (version {self.version})"
 
-    def make(self, box_id: str, spec: BoxSpec) -> CGroup:
+    def make(self, box_id: str, spec: BoxSpec) -> BoxCgroup:
         """A group with the limits of ``spec``. Raises `OSError`."""
         folders = tuple(root / box_id for root, _ in self._roots)
-        group = CGroup(folders)
+        group = BoxCgroup(folders)
         try:
             for folder, (_, hierarchy) in zip(folders, self._roots, strict=True):
                 folder.mkdir()
@@ -144,7 +144,7 @@ class CGroups:
             os.close(self._locks.pop())
 
 
-def _bound_all(root: Path, hierarchy: Hierarchy, together: int) -> None:
+def _bound_all(root: Path, hierarchy: CgroupHierarchy, together: int) -> None:
     """A quarter more than the bound that is kept by measuring, which ends the right one: this holds
     between two looks, and takes whoever has most. It also counts what boxes read of the host's
     disk, which the kernel drops first."""
@@ -154,7 +154,7 @@ def _bound_all(root: Path, hierarchy: Hierarchy, together: int) -> None:
             (root / name).write_text(str(together * 5 // 4))
 
 
-def _make_room(hierarchy: Hierarchy) -> None:
+def _make_room(hierarchy: CgroupHierarchy) -> None:
     """Version 2: a group that passes controllers on may have no process of its own."""
     if hierarchy.version != 2:
         return
@@ -176,7 +176,7 @@ def _pass_on(folder: Path, controllers: frozenset[str]) -> None:
         (folder / "cgroup.subtree_control").write_text(f"+{name}")
 
 
-def _limits(hierarchy: Hierarchy, spec: BoxSpec) -> Iterator[tuple[str, int, bool]]:
+def _limits(hierarchy: CgroupHierarchy, spec: BoxSpec) -> Iterator[tuple[str, int, bool]]:
     """What to write: file, value, whether the box cannot do without."""
     # Files are memory: home, and a quarter each for /tmp and /dev/shm.
     memory = spec.memory_bytes + spec.disk_bytes * 3 // 2 + _MARGIN

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nekro_core.sandbox.box import BoxSpec
-from nekro_core.sandbox.jail.defences import ALL, Defences
+from nekro_core.sandbox.jail.defences import ALL, JailDefences
 from nekro_core.sandbox.jail.interpreter import Interpreter
 from nekro_core.sandbox.jail.runtime_folder import RuntimeFolder
-from nekro_core.sandbox.jail.templates import Template
+from nekro_core.sandbox.jail.templates import BoxTemplate
 
 GUEST = "/run/guest"
 AGENT = f"import sys; sys.path.insert(0, {GUEST!r}); from guest_main import main; main()"
@@ -74,18 +74,18 @@ _EVERYTHING = ("/var", "/sys", "/opt", "/srv", "/root")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class BoxLayout:
     """What is laid out for one box."""
 
     spec: BoxSpec
-    template: Template
+    template: BoxTemplate
     folder: RuntimeFolder
     uploads: Path
     seccomp: int
     """The descriptor that the filter is read from."""
 
 
-def box_arguments(view: View, defences: Defences = ALL) -> list[str]:
+def box_arguments(view: BoxLayout, defences: JailDefences = ALL) -> list[str]:
     """Bubblewrap's options for one box, in the order in which it carries them out."""
     environment = _ENVIRONMENT | dict(view.template.environment)
     if view.template.programs:
@@ -156,7 +156,7 @@ def _needs_hiding(path: Path) -> bool:
     return path.name in _ALWAYS_HIDDEN or bool(mode & 0o006)
 
 
-def _own(view: View, *, own_devices: bool) -> Iterator[str]:
+def _own(view: BoxLayout, *, own_devices: bool) -> Iterator[str]:
     folder, disk = view.folder, view.spec.disk_bytes
     quarter = str(max(disk // 4, 1024 * 1024))
     # Bubblewrap's /dev is a tmpfs without a size; what may be written there gets one of its own.

@@ -17,7 +17,7 @@ _WIDE_DISK = 4 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Defences:
+class JailDefences:
     """All on. What each keeps away is said beside it."""
 
     network: bool = True
@@ -54,4 +54,4 @@ class Defences:
         return spec if self.disk else replace(spec, disk_bytes=_WIDE_DISK)
 
 
-ALL = Defences()
+ALL = JailDefences()

@@ -31,7 +31,7 @@ _SYSTEM = (Path("/usr/bin/python3"), Path("/usr/local/bin/python3"))
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ProcessIdentity:
     """Whom a process runs as: None where the host is an ordinary user and stays itself."""
 
     uid: int | None = None
@@ -77,7 +77,7 @@ def candidates(wanted: Path | None) -> Iterable[Path]:
     yield Path(sys.base_prefix) / "bin" / "python3"
 
 
-def find_interpreter(wanted: Path | None, identity: Identity) -> InterpreterSearch:
+def find_interpreter(wanted: Path | None, identity: ProcessIdentity) -> InterpreterSearch:
     """Try the candidates as the user that boxes will have. Blocks for some 0.1 s."""
     refused: list[str] = []
     for path in candidates(wanted):
@@ -111,7 +111,7 @@ def find_interpreter(wanted: Path | None, identity: Identity) -> InterpreterSear
     return InterpreterSearch(None, tuple(refused))
 
 
-def find_dropper(identity: Identity) -> str:
+def find_dropper(identity: ProcessIdentity) -> str:
     """A program that gives up root before it becomes another one: util-linux's ``setpriv``.
 
     `subprocess` does that too, but then it forks, and the fork of a process of 300 MB stands still

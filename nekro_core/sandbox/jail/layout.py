@@ -9,10 +9,10 @@ from pathlib import Path
 
 from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.jail.cgroup_trees import find_hierarchies
-from nekro_core.sandbox.jail.cgroups import CGroups
+from nekro_core.sandbox.jail.cgroups import CgroupManager
 from nekro_core.sandbox.jail.interpreter import (
-    Identity,
     Interpreter,
+    ProcessIdentity,
     find_dropper,
     find_interpreter,
     is_root,
@@ -24,9 +24,9 @@ from nekro_core.sandbox.jail.runtime_folder import (
     install_launcher,
     open_runtime_folder,
 )
-from nekro_core.sandbox.jail.templates import Template, find_templates, make_reachable
+from nekro_core.sandbox.jail.templates import BoxTemplate, find_templates, make_reachable
 from nekro_core.sandbox.settings import SandboxSettings
-from nekro_core.sandbox.uploads import UploadsRoom
+from nekro_core.sandbox.uploads import UploadQuota
 from nekro_core.system.confinement import jail_filter
 
 _log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ _GROUP_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class JailLayout:
     """Ready for boxes. ``groups`` is None where the kernel gives no limits, with the reason."""
 
     folder: RuntimeFolder
@@ -43,9 +43,9 @@ class Layout:
     dropper: str
     launcher: Path
     filter: bytes
-    templates: dict[str, Template]
-    uploads: UploadsRoom
-    groups: CGroups | None
+    templates: dict[str, BoxTemplate]
+    uploads: UploadQuota
+    groups: CgroupManager | None
     no_groups_because: str
 
     @property
@@ -56,8 +56,8 @@ class Layout:
         return f"memory and pids by the watchdog ({self.no_groups_because})"
 
     def prepare(
-        self, template: Template, identity: Identity, *, own_paths: bool = True
-    ) -> Template:
+        self, template: BoxTemplate, identity: ProcessIdentity, *, own_paths: bool = True
+    ) -> BoxTemplate:
         """Have everything of a template where boxes reach it; see `make_reachable`. Blocks for up
         to a second.
 
@@ -78,7 +78,7 @@ class Layout:
         self.folder.remove()
 
 
-def lay_out(settings: SandboxSettings, identity: Identity, together: int = 0) -> Layout:
+def lay_out(settings: SandboxSettings, identity: ProcessIdentity, together: int = 0) -> JailLayout:
     """Find and lay out everything, for boxes that may use so many bytes ``together``.
 
     Blocks for half a second. Raises `BackendUnavailable`.
@@ -102,7 +102,7 @@ def lay_out(settings: SandboxSettings, identity: Identity, together: int = 0) ->
     except BaseException:
         folder.remove()
         raise
-    return Layout(
+    return JailLayout(
         folder=folder,
         interpreter=search.found,
         dropper=find_dropper(identity),
@@ -111,13 +111,13 @@ def lay_out(settings: SandboxSettings, identity: Identity, together: int = 0) ->
         filter=jail_filter.build_filter(machine, watches=is_root()),
         templates=find_templates(search.found, identity, pip=settings.has_pip),
         # What else lies there, the system's own sockets in /run among it, must find room too.
-        uploads=UploadsRoom(min(settings.uploads_bytes, shutil.disk_usage(folder.path).free // 4)),
+        uploads=UploadQuota(min(settings.uploads_bytes, shutil.disk_usage(folder.path).free // 4)),
         groups=groups,
         no_groups_because=reason,
     )
 
 
-def open_groups(together: int = 0) -> tuple[CGroups | None, str]:
+def open_groups(together: int = 0) -> tuple[CgroupManager | None, str]:
     """Where boxes' groups are made, which may use so many bytes ``together``, or nothing and why
     not."""
     hierarchies, reason = find_hierarchies(root=is_root())
@@ -125,7 +125,7 @@ def open_groups(together: int = 0) -> tuple[CGroups | None, str]:
         return None, reason
     for left in reversed(range(_GROUP_TRIES)):
         try:
-            return CGroups.open(hierarchies, together), ""
+            return CgroupManager.open(hierarchies, together), ""
         except (BlockingIOError, FileNotFoundError) as error:
             # A folder is made and then locked; in between, a bot that starts at the same moment
             # may take it for one that a dead bot left, and sweep it.

@@ -17,8 +17,8 @@ from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.guest import guest_socket_memory
 from nekro_core.sandbox.guest.guest_wire import FOLDERS
 from nekro_core.sandbox.jail import process_tree
-from nekro_core.sandbox.jail.cgroups import CGroup
-from nekro_core.sandbox.jail.interpreter import Identity
+from nekro_core.sandbox.jail.cgroups import BoxCgroup
+from nekro_core.sandbox.jail.interpreter import ProcessIdentity
 
 _FILE = 1024
 """Bytes of a file's entry and inode."""
@@ -38,7 +38,7 @@ class JailProcesses:
         self._free = free
         self._inner: int | None = None
         self._inner_process: int | None = None
-        self._group: CGroup | None = None
+        self._group: BoxCgroup | None = None
         self._freed = False
 
     @classmethod
@@ -46,7 +46,7 @@ class JailProcesses:
         cls,
         command: Sequence[str],
         *,
-        identity: Identity,
+        identity: ProcessIdentity,
         dropper: str = "",
         descriptors: Sequence[int],
         free: Callable[[], None],
@@ -102,7 +102,7 @@ class JailProcesses:
         if self._group is not None:
             self._group.add(self.tree)
 
-    def limit(self, group: CGroup) -> None:
+    def limit(self, group: BoxCgroup) -> None:
         """Put the launcher and all that it forks into a group, which is removed with it.
 
         Blocks for up to 20 ms. Raises `OSError`; then it is in none.

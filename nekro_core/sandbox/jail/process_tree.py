@@ -11,7 +11,7 @@ _MOST = 4096  # of processes looked at: no box may have as many
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class TreeUsage:
     """Of a whole tree: memory that is its own (anonymous and shared, and the tables of its pages),
     and processor seconds."""
 
@@ -51,7 +51,7 @@ def numbered(pids: Iterable[int], inner: int) -> int | None:
     return None
 
 
-def usage(pids: Iterable[int]) -> Usage:
+def usage(pids: Iterable[int]) -> TreeUsage:
     """The sum over processes. Pages that a fork still shares count once for each process."""
     memory = 0
     ticks = 0
@@ -62,7 +62,7 @@ def usage(pids: Iterable[int]) -> Usage:
             # The name may hold spaces and brackets; the numbers start after the last bracket.
             numbers = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
             ticks += sum(map(int, numbers[11:15]))
-    return Usage(memory, ticks / _TICKS)
+    return TreeUsage(memory, ticks / _TICKS)
 
 
 def shared_out(pids: Iterable[int]) -> int:

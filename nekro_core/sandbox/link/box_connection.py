@@ -21,22 +21,22 @@ from nekro_core.sandbox.box import (
     StopReason,
 )
 from nekro_core.sandbox.guest import guest_wire as wire
-from nekro_core.sandbox.link.box_run import AgentRun
+from nekro_core.sandbox.link.box_run import BoxRun
 from nekro_core.sandbox.link.channel import Channel
-from nekro_core.sandbox.link.fd_passing import Door
-from nekro_core.sandbox.link.requests import Requests
-from nekro_core.sandbox.link.streams import AgentStreams
-from nekro_core.sandbox.link.work import AgentWork
-from nekro_core.sandbox.link.worker_pool import Crew
-from nekro_core.sandbox.memory_limit import TotalMemory
+from nekro_core.sandbox.link.fd_passing import DescriptorReceiver
+from nekro_core.sandbox.link.requests import BoxRequests
+from nekro_core.sandbox.link.streams import BoxStreams
+from nekro_core.sandbox.link.work import BoxWork
+from nekro_core.sandbox.link.worker_pool import WorkerPool
+from nekro_core.sandbox.memory_limit import MemoryLimit
 from nekro_core.sandbox.results import (
     CommandResult,
     FileChanges,
-    FilePiece,
+    FileChunk,
     FileStatus,
-    FoundPaths,
+    GlobResult,
     Listener,
-    Unpacked,
+    UnpackResult,
 )
 from nekro_core.sandbox.uploads import UPLOADS, Uploads
 
@@ -54,7 +54,7 @@ _OF_A_STREAM = frozenset((wire.OPENED, wire.ACCEPTED, wire.DATA, wire.CREDIT, wi
 _Kind = TypeVar("_Kind")
 
 
-class Processes(Protocol):
+class BoxProcesses(Protocol):
     """How a backend ends what runs in a box."""
 
     def kill(self) -> None:
@@ -75,7 +75,7 @@ class _Changes(msgspec.Struct):
     entries: int
 
 
-class AgentBox:
+class BoxConnection:
     """A `Box` behind an agent's channel, which its backend gives it and whose processes it ends."""
 
     def __init__(
@@ -83,13 +83,13 @@ class AgentBox:
         *,
         box_id: str,
         spec: BoxSpec,
-        crew: Crew,
+        crew: WorkerPool,
         uploads: Uploads,
-        processes: Processes,
+        processes: BoxProcesses,
         clock: Callable[[], float] = time.monotonic,
         bounded_by: str = "",
         starved: Callable[[], bool] = lambda: False,
-        total: TotalMemory | None = None,
+        total: MemoryLimit | None = None,
         outside_bytes: int = 0,
     ) -> None:
         """``starved`` says whether the kernel killed something in the box for memory since it was
@@ -104,7 +104,7 @@ class AgentBox:
         self.idle_bytes = _UNTOLD_BYTES + outside_bytes
         self.ready = anyio.Event()
         self.lost_because = ""
-        self.run: AgentRun | None = None
+        self.run: BoxRun | None = None
         self.steward_pid = 0
         """As the box numbers it, or 0: below this process are commands and what they left."""
         self._crew = crew
@@ -115,10 +115,10 @@ class AgentBox:
         self._total = total
         self._outside_bytes = outside_bytes
         self._channel: Channel | None = None
-        self._door: Door | None = None
-        self._requests = Requests(self, self.lose)
-        self._streams = AgentStreams(self, self.lose)
-        self._work = AgentWork(self._requests, self._streams)
+        self._door: DescriptorReceiver | None = None
+        self._requests = BoxRequests(self, self.lose)
+        self._streams = BoxStreams(self, self.lose)
+        self._work = BoxWork(self._requests, self._streams)
         self._turn = anyio.Semaphore(1, fast_acquire=True)  # the source goes with the start
         self._environment: dict[str, str] = {}
         self._functions: tuple[GuestFunction, ...] = ()
@@ -134,7 +134,7 @@ class AgentBox:
         Before the channel is opened: the agent may say at once that it is ready, and whether it
         has a door must agree with this.
         """
-        self._door = Door(door, self._streams.take, self.lose)
+        self._door = DescriptorReceiver(door, self._streams.take, self.lose)
 
     def attach(self, channel: Channel) -> None:
         """Give the box its channel, before anything is asked of it."""
@@ -195,7 +195,7 @@ class AgentBox:
         # First of all: the agent gets to work while this side makes itself ready.
         same = 0 if told else wire.SAME_FUNCTIONS
         channel.send_soon(wire.START, same, msgspec.json.encode(bounds), told)
-        run = AgentRun(
+        run = BoxRun(
             channel=channel,
             names=self._names,
             handler=handler,
@@ -263,7 +263,7 @@ class AgentBox:
         wanted: dict[str, object] = {"operation": "read", "path": path, "limit": limit}
         return (await self._file(wanted, limit=limit))[1]
 
-    async def read_piece(self, path: str, *, offset: int = 0, limit: int) -> FilePiece:
+    async def read_piece(self, path: str, *, offset: int = 0, limit: int) -> FileChunk:
         """See `Box.read_piece`."""
         if offset < 0 or limit < 0:
             raise BoxFileError("invalid_input", "offset and limit are counts of bytes")
@@ -274,7 +274,7 @@ class AgentBox:
             "limit": limit,
         }
         size, data = await self._file(wanted, limit=limit)
-        return FilePiece(data=data, size=self._convert(size, int))
+        return FileChunk(data=data, size=self._convert(size, int))
 
     async def write_file(
         self, path: str, data: bytes, *, read_only: bool = False, append: bool = False
@@ -293,7 +293,7 @@ class AgentBox:
 
     async def glob(
         self, pattern: str, *, working_dir: str = "/home/user", limit: int = 10_000
-    ) -> FoundPaths:
+    ) -> GlobResult:
         """See `Box.glob`."""
         return await self._work.glob(pattern, working_dir=working_dir, limit=limit)
 
@@ -301,7 +301,7 @@ class AgentBox:
         """See `Box.pack`."""
         return self._work.pack(path, recursive=recursive)
 
-    async def unpack(self, path: str, pieces: AsyncIterable[bytes]) -> Unpacked:
+    async def unpack(self, path: str, pieces: AsyncIterable[bytes]) -> UnpackResult:
         """See `Box.unpack`."""
         return await self._work.unpack(path, pieces)
 

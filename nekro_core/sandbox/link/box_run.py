@@ -10,10 +10,10 @@ import msgspec
 
 from nekro_core.sandbox.box import (
     Answer,
+    CallFailure,
     CallHandler,
     EndRun,
     GuestCall,
-    Raise,
     RunLimits,
     RunResult,
     StopReason,
@@ -22,7 +22,7 @@ from nekro_core.sandbox.guest import guest_wire as wire
 from nekro_core.sandbox.link.calls import BadCall, decode_call
 from nekro_core.sandbox.link.channel import Channel
 from nekro_core.sandbox.link.handover import HandoverError, dump
-from nekro_core.sandbox.link.worker_pool import Crew, Job
+from nekro_core.sandbox.link.worker_pool import Job, WorkerPool
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class _Ended(msgspec.Struct):
     error: str = ""
 
 
-class AgentRun:
+class BoxRun:
     """A `Run` behind an agent's channel."""
 
     def __init__(
@@ -61,7 +61,7 @@ class AgentRun:
         handler: CallHandler,
         limits: RunLimits,
         keeps_globals: bool = False,
-        crew: Crew,
+        crew: WorkerPool,
         clock: Callable[[], float],
         tear_down: Callable[[str], None],
         starved: Callable[[], bool] = lambda: False,
@@ -195,7 +195,7 @@ class AgentRun:
             answer = await self._handler(call)
         except Exception:  # noqa: BLE001 - a fault of ours is logged here and must not end the bot
             _log.exception("the handler of %s failed", call.name)
-            answer = Raise(f"{call.name} failed for a reason inside the bot; it was logged")
+            answer = CallFailure(f"{call.name} failed for a reason inside the bot; it was logged")
         self._open_calls.pop(number, None)
         if not isinstance(answer, EndRun) and answer.checkpoint:
             self._checkpoint = max(self._checkpoint, printed)
@@ -208,18 +208,20 @@ class AgentRun:
             self._end_by_call(number)
             return
         body = b""
-        if not isinstance(answer, Raise):
+        if not isinstance(answer, CallFailure):
             try:
                 body = dump(answer.value)
             except HandoverError as error:
-                answer = Raise(f"{call.name} gave a value that cannot reach the code: {error}")
+                answer = CallFailure(
+                    f"{call.name} gave a value that cannot reach the code: {error}"
+                )
             else:
                 if len(body) > self._limits.value_bytes:
-                    answer = Raise(
+                    answer = CallFailure(
                         f"{call.name} gave {len(body)} bytes; "
                         f"at most {self._limits.value_bytes} reach the code"
                     )
-        if isinstance(answer, Raise):
+        if isinstance(answer, CallFailure):
             message = answer.message.encode("utf-8", "replace").decode()
             self._channel.send(wire.ANSWER, number, msgspec.json.encode({"error": message}))
         else:

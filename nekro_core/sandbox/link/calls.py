@@ -21,7 +21,7 @@ _DEPTH = 64
 _INT_DIGITS = 20
 
 
-class BadCall(ValueError):
+class InvalidCall(ValueError):
     """A guest sent what no honest guest sends."""
 
 
@@ -37,7 +37,7 @@ _LONG_NUMBER = re.compile(rb"\d{19}|\d[eE][+-]?\d{3}")
 
 
 def decode_call(text: bytes, body: bytes) -> GuestCall:
-    """The call in a frame. Raises `BadCall`."""
+    """The call in a frame. Raises `InvalidCall`."""
     return decode_quickly(text) or decode_strictly(text, body)
 
 
@@ -58,20 +58,20 @@ def decode_quickly(text: bytes) -> GuestCall | None:
 
 
 def decode_strictly(text: bytes, body: bytes) -> GuestCall:
-    """The call, whatever it holds. Raises `BadCall`."""
+    """The call, whatever it holds. Raises `InvalidCall`."""
     decoder = _PLAIN if b'"$' not in text else _decoder(memoryview(body))
     try:
         decoded = decoder.decode(text.decode())
     except RecursionError as error:
-        raise BadCall("arguments nested too deep") from error
+        raise InvalidCall("arguments nested too deep") from error
     except ValueError as error:
-        raise BadCall(f"arguments that cannot be read: {error}") from error
+        raise InvalidCall(f"arguments that cannot be read: {error}") from error
     if text.count(b"[") + text.count(b"{") > _DEPTH:
         _check_depth(decoded)
     match decoded:
         case [str(name), list(args), dict(kwargs)]:
             return GuestCall(name=name, args=tuple(args), kwargs=kwargs)
-    raise BadCall("a call must be a name, a list and a dict")
+    raise InvalidCall("a call must be a name, a list and a dict")
 
 
 def _decoder(body: memoryview) -> json.JSONDecoder:
@@ -82,7 +82,7 @@ def _decoder(body: memoryview) -> json.JSONDecoder:
                 return _special(mark, value, body)
         result = dict(found)
         if len(result) != len(found):
-            raise BadCall("a key that stands twice in a dict")
+            raise InvalidCall("a key that stands twice in a dict")
         return result
 
     return json.JSONDecoder(
@@ -96,10 +96,10 @@ def _special(mark: str, value: Any, body: memoryview) -> Any:
             return {key: inner}
         case (("$b" | "$t"), [int(offset), int(length)]):
             if not (offset >= 0 and length >= 0 and offset + length <= len(body)):
-                raise BadCall("a piece outside the body")
+                raise InvalidCall("a piece outside the body")
             piece = bytes(body[offset : offset + length])
             return piece if mark == "$b" else piece.decode()
-    raise BadCall("an unknown mark")
+    raise InvalidCall("an unknown mark")
 
 
 def _whole(digits: str) -> int:
@@ -107,18 +107,18 @@ def _whole(digits: str) -> int:
         number = int(digits)
         if -(2**63) <= number < 2**64:
             return number
-    raise BadCall("a whole number beyond 64 bits")
+    raise InvalidCall("a whole number beyond 64 bits")
 
 
 def _real(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
-        raise BadCall("a number that is not finite")
+        raise InvalidCall("a number that is not finite")
     return number
 
 
 def _constant(name: str) -> Any:
-    raise BadCall(f"the number {name}")
+    raise InvalidCall(f"the number {name}")
 
 
 def _check_depth(value: Any) -> None:
@@ -133,7 +133,7 @@ def _check_depth(value: Any) -> None:
         if not inner:
             return
         level = inner
-    raise BadCall("arguments nested too deep")
+    raise InvalidCall("arguments nested too deep")
 
 
 _PLAIN = _decoder(memoryview(b""))

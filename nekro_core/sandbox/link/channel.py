@@ -13,7 +13,7 @@ _BODY_LIMIT = 256 * 1024 * 1024
 """Of one frame of an agent: the largest value there may be, and then some."""
 
 
-class Sender(Protocol):
+class FrameSender(Protocol):
     """What takes frames for an agent."""
 
     def send(self, kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> None:

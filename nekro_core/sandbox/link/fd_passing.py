@@ -16,7 +16,7 @@ _AT_ONCE = 16
 _SORTS = ((socket.AF_INET, socket.SOCK_STREAM), (socket.AF_UNIX, socket.SOCK_STREAM))
 
 
-class Door:
+class DescriptorReceiver:
     """Gives each descriptor that arrives, with the number beside it. The agent is not trusted:
     what is no stream socket, alone and with its number, breaks the door."""
 

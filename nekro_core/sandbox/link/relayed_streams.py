@@ -12,7 +12,7 @@ import anyio.abc
 import anyio.lowlevel
 
 from nekro_core.sandbox.guest import guest_wire as wire
-from nekro_core.sandbox.link.channel import Sender
+from nekro_core.sandbox.link.channel import FrameSender
 
 _PIECE = 64 * 1024
 _BACKLOG = 256
@@ -22,7 +22,7 @@ _BACKLOG = 256
 class RelayedStream(anyio.abc.ByteStream):
     """One connection. ``on_closed`` is called once, when this side is done with it."""
 
-    def __init__(self, sender: Sender, number: int, on_closed: Callable[[], None]) -> None:
+    def __init__(self, sender: FrameSender, number: int, on_closed: Callable[[], None]) -> None:
         self._sender = sender
         self._number = number
         self._on_closed = on_closed

@@ -9,7 +9,7 @@ import msgspec
 
 from nekro_core.sandbox.box import BoxFileError, BoxLost
 from nekro_core.sandbox.guest import guest_wire as wire
-from nekro_core.sandbox.link.channel import Sender
+from nekro_core.sandbox.link.channel import FrameSender
 
 _Answer = TypeVar("_Answer")
 
@@ -40,7 +40,7 @@ def encoded(wanted: dict[str, object]) -> bytes:
 
 
 @dataclass(slots=True)
-class Request:
+class BoxRequest:
     """One that was sent. ``text`` and ``body`` are its answer, once ``done``."""
 
     number: int
@@ -59,24 +59,24 @@ class Request:
         if failure.code:
             code = failure.code if failure.code in _CODES else "limit"
             message = failure.message[:_MESSAGE_LIMIT]
-            raise Killed(message) if failure.code == KILLED else BoxFileError(code, message)
+            raise RequestKilled(message) if failure.code == KILLED else BoxFileError(code, message)
         return msgspec.json.decode(self.text, type=kind)
 
 
-class Killed(BoxFileError):
+class RequestKilled(BoxFileError):
     """Something in the box has killed what was doing this."""
 
     def __init__(self, message: str) -> None:
         super().__init__("limit", message)
 
 
-class Requests:
+class BoxRequests:
     """Those of one box that are open."""
 
-    def __init__(self, sender: Sender, lose: Callable[[str], None]) -> None:
+    def __init__(self, sender: FrameSender, lose: Callable[[str], None]) -> None:
         self._sender = sender
         self._lose = lose
-        self._open: dict[int, Request] = {}
+        self._open: dict[int, BoxRequest] = {}
         self._count = 0
         self._lost = ""
 
@@ -112,19 +112,19 @@ class Requests:
             self.end(request)
         return value, b"".join(request.pieces)
 
-    def begin(self, limit: int = 0, number: int = 0) -> Request:
+    def begin(self, limit: int = 0, number: int = 0) -> BoxRequest:
         """A request that is about to be sent; must be ended. Raises `BoxLost`."""
         if self._lost:
             raise BoxLost(f"the box is gone: {self._lost}")
-        request = Request(number or self.new_number(), limit)
+        request = BoxRequest(number or self.new_number(), limit)
         self._open[request.number] = request
         return request
 
-    def send_work(self, request: Request, wanted: dict[str, object], body: bytes = b"") -> None:
+    def send_work(self, request: BoxRequest, wanted: dict[str, object], body: bytes = b"") -> None:
         """Hand work to the box's steward."""
         self._sender.send(wire.WORK, request.number, encoded(wanted), body)
 
-    async def wait(self, request: Request, timeout_s: float) -> None:
+    async def wait(self, request: BoxRequest, timeout_s: float) -> None:
         """Wait for the answer; a box that gives none in time is lost. Raises `BoxLost`."""
         with anyio.move_on_after(timeout_s):
             await request.done.wait()
@@ -132,7 +132,7 @@ class Requests:
             self._lose(f"it did not answer within {timeout_s:g} s")
             raise BoxLost(f"the box is gone: {self._lost}")
 
-    def read(self, request: Request, kind: type[_Answer]) -> _Answer:
+    def read(self, request: BoxRequest, kind: type[_Answer]) -> _Answer:
         """The answer of a request. Raises `BoxFileError`; one that cannot be read loses the box."""
         try:
             return request.answer(kind)
@@ -144,7 +144,7 @@ class Requests:
         self._lose("its agent sent an answer that cannot be read")
         return BoxLost(f"the box is gone: {self._lost}")
 
-    def end(self, request: Request) -> None:
+    def end(self, request: BoxRequest) -> None:
         """Nobody waits for it any more; what is still being done for it is stopped."""
         del self._open[request.number]
         if not request.answered and not self._lost:

@@ -12,7 +12,7 @@ import msgspec
 
 from nekro_core.sandbox.box import BoxConnectionError, BoxLost
 from nekro_core.sandbox.guest import guest_wire as wire
-from nekro_core.sandbox.link.channel import Sender
+from nekro_core.sandbox.link.channel import FrameSender
 from nekro_core.sandbox.link.relayed_streams import RelayedListener, RelayedStream
 from nekro_core.sandbox.results import Listener
 
@@ -27,10 +27,10 @@ class _Opening:
     refused: str = ""
 
 
-class AgentStreams:
+class BoxStreams:
     """The streams and listeners of one box."""
 
-    def __init__(self, sender: Sender, lose: Callable[[str], None]) -> None:
+    def __init__(self, sender: FrameSender, lose: Callable[[str], None]) -> None:
         self._sender = sender
         self._lose = lose
         self._openings: dict[int, _Opening] = {}

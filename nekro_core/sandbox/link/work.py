@@ -9,10 +9,16 @@ import anyio.abc
 import msgspec
 
 from nekro_core.sandbox.box import BoxFileError
-from nekro_core.sandbox.link.archive_stream import PackedPieces, send
-from nekro_core.sandbox.link.requests import Killed, Request, Requests
-from nekro_core.sandbox.link.streams import AgentStreams
-from nekro_core.sandbox.results import CommandResult, FoundPaths, Output, Skipped, Unpacked
+from nekro_core.sandbox.link.archive_stream import ArchiveStream, send
+from nekro_core.sandbox.link.requests import BoxRequest, BoxRequests, Killed
+from nekro_core.sandbox.link.streams import BoxStreams
+from nekro_core.sandbox.results import (
+    CommandOutput,
+    CommandResult,
+    GlobResult,
+    SkippedPath,
+    UnpackResult,
+)
 
 _GRACE_S = 15.0
 """For a steward beyond a command's own time: to kill its tree, on a machine that is busy."""
@@ -40,10 +46,10 @@ class _Unpacked(msgspec.Struct):
     files: int
 
 
-class AgentWork:
+class BoxWork:
     """What takes long in one box."""
 
-    def __init__(self, requests: Requests, streams: AgentStreams) -> None:
+    def __init__(self, requests: BoxRequests, streams: BoxStreams) -> None:
         self._requests = requests
         self._streams = streams
 
@@ -81,11 +87,11 @@ class AgentWork:
             return self._result(request)
         except Killed as error:
             why = f"{error}\n".encode()
-            return CommandResult(exit_code=_KILLED, stderr=Output(head=why, size=len(why)))
+            return CommandResult(exit_code=_KILLED, stderr=CommandOutput(head=why, size=len(why)))
         finally:
             self._requests.end(request)
 
-    async def glob(self, pattern: str, *, working_dir: str, limit: int) -> FoundPaths:
+    async def glob(self, pattern: str, *, working_dir: str, limit: int) -> GlobResult:
         """See `Box.glob`."""
         wanted = {
             "operation": "glob",
@@ -101,16 +107,16 @@ class AgentWork:
             paths = self._read_body(request, list[str])
         finally:
             self._requests.end(request)
-        return FoundPaths(paths=tuple(paths[:limit]), truncated=found.truncated)
+        return GlobResult(paths=tuple(paths[:limit]), truncated=found.truncated)
 
     def pack(self, path: str, *, recursive: bool) -> AsyncGenerator[bytes]:
         """See `Box.pack`."""
-        return PackedPieces(lambda: self._packing(path, recursive=recursive))
+        return ArchiveStream(lambda: self._packing(path, recursive=recursive))
 
-    async def unpack(self, path: str, pieces: AsyncIterable[bytes]) -> Unpacked:
+    async def unpack(self, path: str, pieces: AsyncIterable[bytes]) -> UnpackResult:
         """See `Box.unpack`."""
         async with self._streaming({"operation": "unpack", "path": path}) as (request, stream):
-            if isinstance(pieces, PackedPieces):
+            if isinstance(pieces, ArchiveStream):
                 await pieces.send_to(stream)
             else:
                 async for piece in pieces:
@@ -121,11 +127,11 @@ class AgentWork:
             await self._requests.wait(request, _ANSWER_S)
             done = self._requests.read(request, _Unpacked)
             skipped = self._read_body(request, list[tuple[str, str]])
-        return Unpacked(
+        return UnpackResult(
             path=done.path,
             bytes=done.bytes,
             files=done.files,
-            skipped=tuple(Skipped(path=path, reason=reason) for path, reason in skipped),
+            skipped=tuple(SkippedPath(path=path, reason=reason) for path, reason in skipped),
         )
 
     @contextlib.asynccontextmanager
@@ -139,7 +145,7 @@ class AgentWork:
     @contextlib.asynccontextmanager
     async def _streaming(
         self, wanted: dict[str, object]
-    ) -> AsyncGenerator[tuple[Request, anyio.abc.ByteStream]]:
+    ) -> AsyncGenerator[tuple[BoxRequest, anyio.abc.ByteStream]]:
         number = self._requests.new_number()
         with self._streams.expecting(number):
             request = self._requests.begin(number=number)
@@ -150,7 +156,7 @@ class AgentWork:
             finally:
                 self._requests.end(request)
 
-    def _result(self, request: Request) -> CommandResult:
+    def _result(self, request: BoxRequest) -> CommandResult:
         reply = self._requests.read(request, _Command)
         outputs = []
         start = 0
@@ -159,7 +165,7 @@ class AgentWork:
             if min(head, tail, size) < 0 or end > len(request.body) or len(path) > _PATH_LIMIT:
                 raise self._requests.broken()
             kept = request.body[start:middle], request.body[middle:end]
-            outputs.append(Output(head=kept[0], tail=kept[1], size=size, path=path))
+            outputs.append(CommandOutput(head=kept[0], tail=kept[1], size=size, path=path))
             start = end
         return CommandResult(
             exit_code=reply.exit_code,
@@ -169,7 +175,7 @@ class AgentWork:
             seconds=reply.seconds,
         )
 
-    def _read_body(self, request: Request, kind: type) -> list:  # type: ignore[type-arg]
+    def _read_body(self, request: BoxRequest, kind: type) -> list:  # type: ignore[type-arg]
         try:
             return msgspec.json.decode(request.body, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -38,7 +38,7 @@ class Job:
             self.scope.cancel()
 
 
-class Crew:
+class WorkerPool:
     """Does jobs in a task group. Its tasks end once it is closed; it may be used again."""
 
     def __init__(self, tasks: anyio.abc.TaskGroup) -> None:

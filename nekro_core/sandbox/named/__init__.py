@@ -3,7 +3,7 @@
 ::
 
     life.py     NamedBox: one of them, from its first use to its destruction
-    owned.py    OwnedBoxes: those of one owner, by name
+    owned.py    OwnerBoxes: those of one owner, by name
     keeper.py   NamedBoxes: all of them, and which have to sleep
     storage.py  where their files lie while they sleep
 
@@ -16,34 +16,34 @@ An owner is any text; this room knows no chats. ::
 """
 
 from nekro_core.sandbox.named.named_box import (
-    BoxInUse,
+    BoxLease,
     BoxState,
-    BoxUnreadable,
-    Effect,
     Equip,
     ImageMismatch,
     NamedBox,
+    StoredBoxUnreadable,
     TooManyBoxes,
+    UseEffect,
 )
 from nekro_core.sandbox.named.named_boxes import BoxSource, NamedBoxes
-from nekro_core.sandbox.named.owner_boxes import KeeperLimits, Listed, OwnedBoxes
+from nekro_core.sandbox.named.owner_boxes import BoxListing, NamedBoxLimits, OwnerBoxes
 from nekro_core.sandbox.named.storage import BoxRecord, BoxStorage, FolderStorage
 
 __all__ = [
-    "BoxInUse",
+    "BoxLease",
+    "BoxListing",
     "BoxRecord",
     "BoxSource",
     "BoxState",
     "BoxStorage",
-    "BoxUnreadable",
-    "Effect",
     "Equip",
     "FolderStorage",
     "ImageMismatch",
-    "KeeperLimits",
-    "Listed",
     "NamedBox",
+    "NamedBoxLimits",
     "NamedBoxes",
-    "OwnedBoxes",
+    "OwnerBoxes",
+    "StoredBoxUnreadable",
     "TooManyBoxes",
+    "UseEffect",
 ]

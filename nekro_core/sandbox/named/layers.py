@@ -17,7 +17,7 @@ _HEAD_BYTES = 8 * 1024 * 1024
 _BLOCK = tarfile.BLOCKSIZE
 
 
-class UnreadableArchive(Exception):
+class InvalidArchive(Exception):
     """An archive is none."""
 
 
@@ -49,7 +49,7 @@ def read_head(archive: bytes) -> tuple[str, tuple[str, ...]]:
 
 def merge(archives: Sequence[bytes]) -> bytes:
     """One archive with the newest of everything that is not gone. Blocks; takes as much memory as
-    they do. Raises `UnreadableArchive`."""
+    they do. Raises `InvalidArchive`."""
     if len(archives) == 1:
         return archives[0]
     done: set[str] = set()
@@ -74,6 +74,6 @@ def _entries(archive: bytes) -> list[tuple[str, memoryview]]:
             found = [(posixpath.normpath(entry.name), entry.offset) for entry in tar]
             end = tar.offset
     except (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError) as error:
-        raise UnreadableArchive(f"not a tar archive: {error}") from error
+        raise InvalidArchive(f"not a tar archive: {error}") from error
     ends = [offset for _, offset in found[1:]] + [end]
     return [(name, view[offset:stop]) for (name, offset), stop in zip(found, ends, strict=True)]

@@ -9,8 +9,8 @@ import anyio
 import anyio.abc
 
 from nekro_core.sandbox.box import Box, BoxLost, SandboxError
-from nekro_core.sandbox.named.storage import BoxRecord, BoxStorage, Saved
-from nekro_core.sandbox.preview.target import TargetState
+from nekro_core.sandbox.named.storage import BoxRecord, BoxStorage, SavedState
+from nekro_core.sandbox.preview.target import PreviewTargetState
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class BoxDestroyed(SandboxError):
     """The box was destroyed while somebody waited for it; its name is free again."""
 
 
-class BoxUnreadable(SandboxError):
+class StoredBoxUnreadable(SandboxError):
     """Stored files of a box cannot be read now; nothing of them was changed."""
 
 
@@ -52,7 +52,7 @@ class BoxState(StrEnum):
     DESTROYED = "destroyed"
 
 
-class Effect(IntEnum):
+class UseEffect(IntEnum):
     """What a use may leave behind, and so what must be saved."""
 
     NOTHING = 0
@@ -62,7 +62,7 @@ class Effect(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class BoxInUse:
+class BoxLease:
     """A living box that cannot fall asleep until it is given back."""
 
     box: Box
@@ -105,7 +105,7 @@ class NamedBox:
         self._changed = False
         self._background = False
         self._died = False
-        self._saved = Saved()
+        self._saved = SavedState()
         self._try_again_at = 0.0
         self._news: dict[str, object] = {}
         self._changing = anyio.Lock()
@@ -142,11 +142,11 @@ class NamedBox:
         return self.changed and not self.in_use and self._clock() >= self._try_again_at
 
     @property
-    def preview_state(self) -> TargetState:
+    def preview_state(self) -> PreviewTargetState:
         """See `PreviewTarget`."""
         if self.destroyed:
-            return TargetState.GONE
-        return TargetState.RUNNING if self.running else TargetState.SLEEPING
+            return PreviewTargetState.GONE
+        return PreviewTargetState.RUNNING if self.running else PreviewTargetState.SLEEPING
 
     async def connect(self, port: int) -> anyio.abc.ByteStream:
         """See `PreviewTarget`; keeps nothing awake. Raises `ConnectionRefusedError`, `BoxLost`."""
@@ -154,28 +154,28 @@ class NamedBox:
             raise BoxLost(f"{self.name} sleeps: its next use wakes it")
         return await self._box.connect(port)
 
-    async def take(self) -> tuple[BoxInUse, bool]:
+    async def take(self) -> tuple[BoxLease, bool]:
         """The living box, started where there is none; and whether that was its first start.
 
-        Raises `BoxDestroyed`, `BoxUnreadable` and what making a box raises; the box is then what it
-        was before. Give it back.
+        Raises `BoxDestroyed`, `StoredBoxUnreadable` and what making a box raises; the box is then
+        what it was before. Give it back.
         """
         self._users += 1
         try:
             if self.running and self._box is not None:
-                return BoxInUse(self._box, self), False
+                return BoxLease(self._box, self), False
             async with self._changing:
                 return await self._awake()
         except BaseException:
-            self.give_back(Effect.NOTHING)
+            self.give_back(UseEffect.NOTHING)
             raise
 
-    def give_back(self, effect: Effect) -> None:
+    def give_back(self, effect: UseEffect) -> None:
         """End one use; the idle clock starts anew."""
         self._users -= 1
         self.idle_since = self._clock()
-        self._changed = self._changed or effect >= Effect.FILES
-        self._background = self._background or effect >= Effect.PROCESSES
+        self._changed = self._changed or effect >= UseEffect.FILES
+        self._background = self._background or effect >= UseEffect.PROCESSES
 
     def take_news(self) -> dict[str, object]:
         """What its next user must be told, once: ``woke`` after a sleep, ``fault`` after a death
@@ -248,10 +248,10 @@ class NamedBox:
         async with self._changing, self._saving:
             await self._storage.forget(self.owner, self.name)
 
-    async def _awake(self) -> tuple[BoxInUse, bool]:
+    async def _awake(self) -> tuple[BoxLease, bool]:
         self._must_live()
         if self.running and self._box is not None:
-            return BoxInUse(self._box, self), False
+            return BoxLease(self._box, self), False
         if self.state is BoxState.RUNNING:
             self._died = True
             await self._lay_down()
@@ -266,12 +266,12 @@ class NamedBox:
         if before is BoxState.SLEEPING:
             self._news = {"woke": True} | ({"fault": DIED} if self._died else {})
         self._died = False
-        return BoxInUse(self._box, self), before is BoxState.ABSENT
+        return BoxLease(self._box, self), before is BoxState.ABSENT
 
     async def _started(self, *, restore: bool) -> Box:
         box = await self._make(self.record.image)
         try:
-            self._saved = Saved()
+            self._saved = SavedState()
             if restore:
                 self._saved = await self._storage.restore(self.owner, self.name, box)
             await self._equip(self.owner, self.name, box)
@@ -279,7 +279,7 @@ class NamedBox:
         except OSError as error:
             await _end(box)
             _log.error("files of %s (%s) cannot be read: %s", self.name, self.owner, error)
-            raise BoxUnreadable(f"the files of {self.name} cannot be read now") from error
+            raise StoredBoxUnreadable(f"the files of {self.name} cannot be read now") from error
         except BaseException:
             await _end(box)
             raise

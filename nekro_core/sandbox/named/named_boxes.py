@@ -9,7 +9,7 @@ import anyio
 
 from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.named.named_box import Equip, NamedBox
-from nekro_core.sandbox.named.owner_boxes import KeeperLimits, OwnedBoxes
+from nekro_core.sandbox.named.owner_boxes import NamedBoxLimits, OwnerBoxes
 from nekro_core.sandbox.named.storage import BoxRecord, BoxStorage
 
 _log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class NamedBoxes:
         self,
         source: BoxSource,
         storage: BoxStorage,
-        limits: KeeperLimits,
+        limits: NamedBoxLimits,
         *,
         clock: Callable[[], float],
         equip: Equip | None = None,
@@ -51,7 +51,7 @@ class NamedBoxes:
         self._clock = clock
         self._equip = equip or _leave_as_it_is
         self._pool_bytes = pool_bytes
-        self._owners: dict[str, OwnedBoxes] = {}
+        self._owners: dict[str, OwnerBoxes] = {}
         self._running: set[NamedBox] = set()
 
     @property
@@ -61,11 +61,11 @@ class NamedBoxes:
             (named for named in self._running if named.running), key=lambda named: named.idle_since
         )
 
-    def of(self, owner: str) -> OwnedBoxes:
+    def of(self, owner: str) -> OwnerBoxes:
         """One owner's boxes: always the same object."""
         owned = self._owners.get(owner)
         if owned is None:
-            owned = self._owners[owner] = OwnedBoxes(
+            owned = self._owners[owner] = OwnerBoxes(
                 owner,
                 new_box=partial(self._new_box, owner),
                 storage=self._storage,

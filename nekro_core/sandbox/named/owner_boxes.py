@@ -12,13 +12,13 @@ import anyio
 from nekro_core.sandbox.box import BoxLost
 from nekro_core.sandbox.named.named_box import (
     BoxDestroyed,
-    BoxInUse,
+    BoxLease,
     BoxState,
-    BoxUnreadable,
-    Effect,
     ImageMismatch,
     NamedBox,
+    StoredBoxUnreadable,
     TooManyBoxes,
+    UseEffect,
 )
 from nekro_core.sandbox.named.storage import NAME, BoxRecord, BoxStorage
 
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeeperLimits:
+class NamedBoxLimits:
     """``default_image`` and ``sleep_after_s`` are those of a box that its first use creates.
     ``running`` bounds the running boxes of all owners, ``idle_bytes`` the memory of those that
     nobody uses: over either the one unused longest sleeps."""
@@ -39,7 +39,7 @@ class KeeperLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class BoxListing:
     """A box as a list shows it."""
 
     name: str
@@ -47,7 +47,7 @@ class Listed:
     running: bool
 
 
-class OwnedBoxes:
+class OwnerBoxes:
     """The boxes of one owner. Any number of uses at once; made by `NamedBoxes`.
 
     ``new_box`` makes a `NamedBox` of a name, what it is, and whether it is stored already.
@@ -59,7 +59,7 @@ class OwnedBoxes:
         *,
         new_box: Callable[[str, BoxRecord, bool], NamedBox],
         storage: BoxStorage,
-        limits: KeeperLimits,
+        limits: NamedBoxLimits,
     ) -> None:
         self.owner = owner
         self._new_box = new_box
@@ -77,8 +77,8 @@ class OwnedBoxes:
 
     @asynccontextmanager
     async def use(
-        self, name: str = "default", effect: Effect = Effect.PROCESSES
-    ) -> AsyncGenerator[BoxInUse]:
+        self, name: str = "default", effect: UseEffect = UseEffect.PROCESSES
+    ) -> AsyncGenerator[BoxLease]:
         """A living box, awake while it is used; created or woken where need be.
 
         Raises `TooManyBoxes`, and what `NamedBox.take` does but `BoxDestroyed`. A `BoxLost` of the
@@ -93,7 +93,7 @@ class OwnedBoxes:
         finally:
             used.named.give_back(effect)
 
-    async def take(self, name: str = "default") -> tuple[BoxInUse, bool]:
+    async def take(self, name: str = "default") -> tuple[BoxLease, bool]:
         """The same without a context, and whether the box was made now. Whoever takes it calls
         ``give_back`` of what came."""
         return await self._take(name, self._default_record())
@@ -121,7 +121,7 @@ class OwnedBoxes:
             elif used.named.record.image != image and not any_image:
                 raise ImageMismatch(f"{name} was made from {used.named.record.image} meanwhile")
         finally:
-            used.named.give_back(Effect.NOTHING)
+            used.named.give_back(UseEffect.NOTHING)
         return created
 
     async def find(self, name: str) -> NamedBox | None:
@@ -129,11 +129,11 @@ class OwnedBoxes:
         await self._load()
         return self._boxes.get(name)
 
-    async def list(self) -> tuple[Listed, ...]:
+    async def list(self) -> tuple[BoxListing, ...]:
         """Those that there are, by name. Asking changes nothing of them."""
         await self._load()
         return tuple(
-            Listed(
+            BoxListing(
                 name=name,
                 image=named.record.image,
                 running=named.running or named.state is BoxState.STARTING,
@@ -178,7 +178,7 @@ class OwnedBoxes:
         for name in tuple(self._boxes):
             await self.destroy(name)
 
-    async def _take(self, name: str, record: BoxRecord) -> tuple[BoxInUse, bool]:
+    async def _take(self, name: str, record: BoxRecord) -> tuple[BoxLease, bool]:
         await self._load()
         while True:
             named = self._boxes.get(name) or await self._admit(name, record)
@@ -218,7 +218,7 @@ class OwnedBoxes:
             records = await self._storage.records(self.owner)
         except OSError as error:
             _log.error("the boxes of %s cannot be read: %s", self.owner, error)
-            raise BoxUnreadable("the list of the boxes cannot be read now") from error
+            raise StoredBoxUnreadable("the list of the boxes cannot be read now") from error
         for name, record in records.items():
             held = self._held.pop(name, None)
             self._boxes[name] = held or self._new_box(name, record or self._default_record(), True)

@@ -18,7 +18,7 @@ import anyio
 import msgspec
 
 from nekro_core.sandbox.box import Box, BoxFileError
-from nekro_core.sandbox.named.layers import UnreadableArchive, layer_head, merge, read_head
+from nekro_core.sandbox.named.layers import InvalidArchive, layer_head, merge, read_head
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class BoxRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
+class SavedState:
     """What is stored of a box's files: the state of the box that it is, as the box names it; the
     mark of the archive that holds everything, with its size; and what was added to that since."""
 
@@ -65,13 +65,13 @@ class BoxStorage(Protocol):
     async def remember(self, owner: str, name: str, record: BoxRecord) -> None:
         """Store what a box is. Raises `OSError`."""
 
-    async def save(self, owner: str, name: str, box: Box, before: Saved) -> Saved:
+    async def save(self, owner: str, name: str, box: Box, before: SavedState) -> SavedState:
         """Store a box's files where they differ from ``before``. A box without any leaves nothing.
 
         Raises `OSError`, `BoxFileError` and `BoxLost`; what was stored is whole then.
         """
 
-    async def restore(self, owner: str, name: str, box: Box) -> Saved:
+    async def restore(self, owner: str, name: str, box: Box) -> SavedState:
         """Put the stored files into a fresh box. Raises `OSError` and `BoxLost`.
 
         Files that cannot be read are set aside and told to the operator.
@@ -113,24 +113,24 @@ class FolderStorage:
         """See `BoxStorage.remember`."""
         await _replace(self._path(owner, name, _RECORD), [msgspec.json.encode(record)])
 
-    async def save(self, owner: str, name: str, box: Box, before: Saved) -> Saved:
+    async def save(self, owner: str, name: str, box: Box, before: SavedState) -> SavedState:
         """See `BoxStorage.save`."""
         mergeable = before.layers < _MAX_LAYERS and before.layers_bytes <= before.whole_bytes
         changes = await box.export_changes(before.state if mergeable else "")
         path = self._path(owner, name, _FILES)
         if changes.whole:
             if not changes.entries and not before.mark:
-                return Saved(state=changes.state)  # it holds nothing, and never did
+                return SavedState(state=changes.state)  # it holds nothing, and never did
             mark = secrets.token_hex(8)
             await self._put(path, [layer_head(mark), changes.archive])
             await anyio.to_thread.run_sync(_forget_layers, Path(path))
             self._counted = False
-            return Saved(state=changes.state, mark=mark, whole_bytes=len(changes.archive))
+            return SavedState(state=changes.state, mark=mark, whole_bytes=len(changes.archive))
         if not changes.entries and not changes.removed:
             return replace(before, state=changes.state)
         if not before.mark:
             await self._put(path, [layer_head(mark := secrets.token_hex(8)), changes.archive])
-            return Saved(state=changes.state, mark=mark, whole_bytes=len(changes.archive))
+            return SavedState(state=changes.state, mark=mark, whole_bytes=len(changes.archive))
         layers = before.layers + 1
         head = layer_head(before.mark, changes.removed)
         await self._put(path.with_name(_layer_name(path, layers)), [head, changes.archive])
@@ -141,22 +141,22 @@ class FolderStorage:
             layers_bytes=before.layers_bytes + len(changes.archive),
         )
 
-    async def restore(self, owner: str, name: str, box: Box) -> Saved:
+    async def restore(self, owner: str, name: str, box: Box) -> SavedState:
         """See `BoxStorage.restore`."""
         path = self._path(owner, name, _FILES)
         found = await anyio.to_thread.run_sync(_read_layers, Path(path))
         if not found:
-            return Saved()
+            return SavedState()
         mark, archives = found
         try:
             merged = await anyio.to_thread.run_sync(merge, archives)
             await box.import_files(merged)
-        except (BoxFileError, UnreadableArchive) as error:
+        except (BoxFileError, InvalidArchive) as error:
             # Kept aside: the next save must not be the end of files that could not be read.
             _log.error("%s: saved files of %s were set aside: %s", path, owner, error)
             await path.rename(self._path(owner, name, _SET_ASIDE))
-            return Saved()
-        return Saved(
+            return SavedState()
+        return SavedState(
             # One without a mark cannot be added to: the next save stores everything.
             state=await box.note_files() if mark else "",
             mark=mark or _NO_MARK,

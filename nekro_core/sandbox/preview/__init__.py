@@ -17,8 +17,14 @@ A preview is another origin than the bot, and any other preview, on the bot's ow
 ``Host`` header tells them apart, so it is looked at before any route of the bot.
 """
 
-from nekro_core.sandbox.preview.registry import Preview, PreviewRefused
+from nekro_core.sandbox.preview.registry import PreviewRefused, PreviewRegistry
 from nekro_core.sandbox.preview.settings import PreviewSettings
-from nekro_core.sandbox.preview.target import PreviewTarget, TargetState
+from nekro_core.sandbox.preview.target import PreviewTarget, PreviewTargetState
 
-__all__ = ["Preview", "PreviewRefused", "PreviewSettings", "PreviewTarget", "TargetState"]
+__all__ = [
+    "PreviewRefused",
+    "PreviewRegistry",
+    "PreviewSettings",
+    "PreviewTarget",
+    "PreviewTargetState",
+]

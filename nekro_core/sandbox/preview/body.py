@@ -8,7 +8,7 @@ LINGER_S = 1.0
 unread bytes is reset, and the browser never sees why (RFC 9112, 9.6)."""
 
 
-class Body:
+class RequestBody:
     """The messages of one request. ``whole`` once nothing of its body is left to read."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:

@@ -8,12 +8,12 @@ from anyio.abc import ByteStream
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nekro_core.sandbox.box import SandboxError
-from nekro_core.sandbox.preview.body import Body
-from nekro_core.sandbox.preview.problems import Problem, Say, tell
-from nekro_core.sandbox.preview.registry import Opened, Preview
-from nekro_core.sandbox.preview.request import Visit
-from nekro_core.sandbox.preview.slots import NoSlot, Slots
-from nekro_core.sandbox.preview.target import TargetState
+from nekro_core.sandbox.preview.body import RequestBody
+from nekro_core.sandbox.preview.problems import PreviewProblem, Say, tell
+from nekro_core.sandbox.preview.registry import OpenPreview, PreviewRegistry
+from nekro_core.sandbox.preview.request import PreviewRequest
+from nekro_core.sandbox.preview.slots import ConnectionLimiter, ConnectionLimitReached
+from nekro_core.sandbox.preview.target import PreviewTargetState
 
 _HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{0,5})?")
 
@@ -32,11 +32,11 @@ class PreviewFront:
     bot's names never reach a box. ``say`` gives sentences by key and language.
     """
 
-    def __init__(self, app: ASGIApp, preview: Preview, say: Say) -> None:
+    def __init__(self, app: ASGIApp, preview: PreviewRegistry, say: Say) -> None:
         self._app = app
         self._preview = preview
         self._say = say
-        self._slots = Slots(preview.settings)
+        self._slots = ConnectionLimiter(preview.settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request or one WebSocket."""
@@ -49,29 +49,31 @@ class PreviewFront:
             return
         if scope["type"] == "websocket":
             await receive()  # the request to connect, which must be read before it is answered
-        body = Body(scope, receive)
+        body = RequestBody(scope, receive)
         if name is _Whose.NOBODY or scope.get("method") in {"CONNECT", "TRACE"}:
-            problem: Problem | None = Problem.BAD_REQUEST
+            problem: PreviewProblem | None = PreviewProblem.BAD_REQUEST
         else:
             problem = await self._show(name, scope, body, send)
         if problem is not None:
             await tell(problem, self._say, scope, body, send)
 
-    async def _show(self, name: str, scope: Scope, body: Body, send: Send) -> Problem | None:
+    async def _show(
+        self, name: str, scope: Scope, body: RequestBody, send: Send
+    ) -> PreviewProblem | None:
         opened = self._preview.find(name)
         if opened is None:
-            return Problem.UNKNOWN
+            return PreviewProblem.UNKNOWN
         try:
             with self._slots.taken(opened):
                 stream = await self._connect(opened)
-                if isinstance(stream, Problem):
+                if isinstance(stream, PreviewProblem):
                     return stream
                 # A tenth of a start, for what most bots never do.
-                from nekro_core.sandbox.preview.http_exchange import Exchange  # noqa: PLC0415
-                from nekro_core.sandbox.preview.websocket_bridge import Duplex  # noqa: PLC0415
+                from nekro_core.sandbox.preview.http_exchange import HttpExchange  # noqa: PLC0415
+                from nekro_core.sandbox.preview.websocket_bridge import WebSocketBridge  # noqa: PLC0415
 
                 async with stream:
-                    visit = Visit(
+                    visit = PreviewRequest(
                         scope=scope,
                         body=body,
                         send=send,
@@ -79,30 +81,30 @@ class PreviewFront:
                         port=opened.port,
                         settings=self._preview.settings,
                     )
-                    carrier = Duplex if scope["type"] == "websocket" else Exchange
+                    carrier = WebSocketBridge if scope["type"] == "websocket" else HttpExchange
                     return await carrier(visit).run()
-        except NoSlot:
-            return Problem.BUSY
+        except ConnectionLimitReached:
+            return PreviewProblem.BUSY
 
-    async def _connect(self, opened: Opened) -> ByteStream | Problem:
+    async def _connect(self, opened: OpenPreview) -> ByteStream | PreviewProblem:
         if _asleep(opened):
-            return Problem.ASLEEP
+            return PreviewProblem.ASLEEP
         try:
             with anyio.fail_after(self._preview.settings.connect_s):
                 return await opened.target.connect(opened.port)
         except TimeoutError:
-            return Problem.LATE_ANSWER
+            return PreviewProblem.LATE_ANSWER
         except ConnectionRefusedError:
-            return Problem.NOTHING_LISTENS
+            return PreviewProblem.NOTHING_LISTENS
         except SandboxError:
-            return Problem.ASLEEP if _asleep(opened) else Problem.LOST
+            return PreviewProblem.ASLEEP if _asleep(opened) else PreviewProblem.LOST
 
 
-def _asleep(opened: Opened) -> bool:
-    return opened.target.preview_state is TargetState.SLEEPING
+def _asleep(opened: OpenPreview) -> bool:
+    return opened.target.preview_state is PreviewTargetState.SLEEPING
 
 
-def called_name(scope: Scope, preview: Preview) -> str | _Whose:
+def called_name(scope: Scope, preview: PreviewRegistry) -> str | _Whose:
     """The preview's name that a request calls, or whom else it is for.
 
     Only a ``Host`` that can be read without doubt counts as the bot's. Two of them, or one that a

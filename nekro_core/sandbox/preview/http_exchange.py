@@ -12,8 +12,8 @@ import h11
 from anyio import CancelScope
 
 from nekro_core.sandbox.preview import headers
-from nekro_core.sandbox.preview.problems import Problem
-from nekro_core.sandbox.preview.request import Visit
+from nekro_core.sandbox.preview.problems import PreviewProblem
+from nekro_core.sandbox.preview.request import PreviewRequest
 
 _HEAD_BYTES = 64 * 1024
 """Of an answer's head, as the web server's own bound of a request's."""
@@ -23,10 +23,10 @@ _CONTINUE_S = 1.0
 _MIB = 1024 * 1024
 
 
-class Exchange:
+class HttpExchange:
     """A request on its way, and its answer on the way back."""
 
-    def __init__(self, visit: Visit) -> None:
+    def __init__(self, visit: PreviewRequest) -> None:
         self._scope = visit.scope
         self._body = visit.body
         self._send = visit.send
@@ -37,16 +37,16 @@ class Exchange:
         self._may_upload = anyio.Event()
         self._answering = False
         self._answered = False
-        self._problem: Problem | None = None
+        self._problem: PreviewProblem | None = None
         self._waiting = CancelScope()
 
-    async def run(self) -> Problem | None:
+    async def run(self) -> PreviewProblem | None:
         """Carry both through. A problem that comes back is still to be told; one that came after
         the answer began ends the browser's connection, which then knows it is not whole."""
         try:
             head = self._box.send(self._request())
         except h11.LocalProtocolError:
-            return Problem.BAD_REQUEST
+            return PreviewProblem.BAD_REQUEST
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._upload, head or b"", tasks.cancel_scope)
             await self._answer()
@@ -92,14 +92,14 @@ class Exchange:
     async def _upload_body(self) -> None:
         size, more = 0, True
         while more:
-            with _within(self._settings.upload_s, Problem.LATE_UPLOAD):
+            with _within(self._settings.upload_s, PreviewProblem.LATE_UPLOAD):
                 message = await self._body.next()
             if message["type"] == "http.disconnect":
                 raise _BrowserLeft
             body, more = message.get("body", b""), message.get("more_body", False)
             size += len(body)
             if size > self._settings.body_mb * _MIB:
-                self._fail(Problem.TOO_LARGE)
+                self._fail(PreviewProblem.TOO_LARGE)
                 return
             if body:
                 await self._pass(h11.Data(body))
@@ -108,10 +108,10 @@ class Exchange:
     async def _pass(self, event: h11.Event) -> None:
         data = self._box.send(event)
         if data:
-            with _within(self._settings.answer_s, Problem.LATE_ANSWER):
+            with _within(self._settings.answer_s, PreviewProblem.LATE_ANSWER):
                 await self._stream.send(data)
 
-    def _fail(self, problem: Problem) -> None:
+    def _fail(self, problem: PreviewProblem) -> None:
         self._problem = problem
         self._waiting.cancel()
 
@@ -120,7 +120,7 @@ class Exchange:
             with self._waiting:
                 head = await self._head()
             if self._waiting.cancelled_caught:
-                self._problem = self._problem or Problem.LATE_ANSWER
+                self._problem = self._problem or PreviewProblem.LATE_ANSWER
                 return
             await self._pass_head(head)
             while True:
@@ -133,9 +133,9 @@ class Exchange:
                     {"type": "http.response.body", "body": bytes(event.data), "more_body": True}
                 )
         except TimeoutError:
-            self._problem = Problem.LATE_ANSWER
+            self._problem = PreviewProblem.LATE_ANSWER
         except (h11.ProtocolError, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            self._problem = Problem.BROKEN_ANSWER
+            self._problem = PreviewProblem.BROKEN_ANSWER
 
     async def _head(self) -> h11.Response:
         while True:
@@ -180,13 +180,13 @@ class _BrowserLeft(Exception):
 
 
 class _Late(Exception):
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: PreviewProblem) -> None:
         super().__init__(problem)
         self.problem = problem
 
 
 @contextmanager
-def _within(seconds: float, problem: Problem) -> Iterator[None]:
+def _within(seconds: float, problem: PreviewProblem) -> Iterator[None]:
     try:
         with anyio.fail_after(seconds):
             yield

@@ -5,13 +5,13 @@ from enum import StrEnum
 
 from starlette.types import Scope, Send
 
-from nekro_core.sandbox.preview.body import Body
+from nekro_core.sandbox.preview.body import RequestBody
 
 Say = Callable[[str, str], str]
 """Gives the sentence of a key (``preview.asleep``) in a language (BCP 47)."""
 
 
-class Problem(StrEnum):
+class PreviewProblem(StrEnum):
     """What went wrong. The value ends the key of its sentence."""
 
     UNKNOWN = "unknown"
@@ -27,20 +27,22 @@ class Problem(StrEnum):
 
 
 _STATUS = {
-    Problem.UNKNOWN: 404,
-    Problem.ASLEEP: 503,
-    Problem.NOTHING_LISTENS: 502,
-    Problem.LOST: 502,
-    Problem.BROKEN_ANSWER: 502,
-    Problem.LATE_ANSWER: 504,
-    Problem.BUSY: 503,
-    Problem.BAD_REQUEST: 400,
-    Problem.TOO_LARGE: 413,
-    Problem.LATE_UPLOAD: 408,
+    PreviewProblem.UNKNOWN: 404,
+    PreviewProblem.ASLEEP: 503,
+    PreviewProblem.NOTHING_LISTENS: 502,
+    PreviewProblem.LOST: 502,
+    PreviewProblem.BROKEN_ANSWER: 502,
+    PreviewProblem.LATE_ANSWER: 504,
+    PreviewProblem.BUSY: 503,
+    PreviewProblem.BAD_REQUEST: 400,
+    PreviewProblem.TOO_LARGE: 413,
+    PreviewProblem.LATE_UPLOAD: 408,
 }
 
 
-async def tell(problem: Problem, say: Say, scope: Scope, body: Body, send: Send) -> None:
+async def tell(
+    problem: PreviewProblem, say: Say, scope: Scope, body: RequestBody, send: Send
+) -> None:
     """Answer a request, or refuse a WebSocket that was not accepted, with a sentence."""
     language = next(
         (value.decode("latin-1") for name, value in scope["headers"] if name == b"accept-language"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nekro_core.sandbox.box import SandboxError
 from nekro_core.sandbox.egress.environment import EGRESS_PORT
 from nekro_core.sandbox.preview.settings import PreviewSettings
-from nekro_core.sandbox.preview.target import PreviewTarget, TargetState
+from nekro_core.sandbox.preview.target import PreviewTarget, PreviewTargetState
 
 MOST_PORTS = 32
 """Of one box. Nobody runs more servers; a loop over all ports must not fill the bot's memory."""
@@ -22,7 +22,7 @@ class PreviewRefused(SandboxError):
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenPreview:
     """One preview."""
 
     token: str
@@ -30,7 +30,7 @@ class Opened:
     port: int
 
 
-class Preview:
+class PreviewRegistry:
     """Opens previews and finds them again. They are all forgotten with the process.
 
     ``port`` is the web server's, for the addresses. A preview dies with its box, at once: the state
@@ -47,8 +47,8 @@ class Preview:
         self.settings = settings
         self._public_port = settings.port or port
         self._refused = frozenset(refused_ports)
-        self._by_token: dict[str, Opened] = {}
-        self._by_target: dict[PreviewTarget, dict[int, Opened]] = {}
+        self._by_token: dict[str, OpenPreview] = {}
+        self._by_target: dict[PreviewTarget, dict[int, OpenPreview]] = {}
 
     def open(self, target: PreviewTarget, port: int) -> str:
         """The address under which a browser reaches this port of this box.
@@ -60,7 +60,7 @@ class Preview:
             raise PreviewRefused(f"{port} is no port; expected a number from 1 to 65535")
         if port in self._refused:
             raise PreviewRefused(f"port {port} is the box's way out and is not shown")
-        if target.preview_state is TargetState.GONE:
+        if target.preview_state is PreviewTargetState.GONE:
             raise PreviewRefused("this box is gone")
         self._forget_gone()
         ports = self._by_target.setdefault(target, {})
@@ -68,7 +68,7 @@ class Preview:
         if opened is None:
             if len(ports) >= MOST_PORTS:
                 raise PreviewRefused(f"{MOST_PORTS} ports of this box are shown already")
-            opened = ports[port] = Opened(_new_token(), target, port)
+            opened = ports[port] = OpenPreview(_new_token(), target, port)
             self._by_token[opened.token] = opened
         return self._address(opened.token)
 
@@ -82,16 +82,16 @@ class Preview:
         domain = self.settings.domain
         return host == domain or host.endswith("." + domain)
 
-    def find(self, host: str) -> Opened | None:
+    def find(self, host: str) -> OpenPreview | None:
         """What a host's name (lower case, no port) leads to."""
         token, _, domain = host.partition(".")
         opened = self._by_token.get(token) if domain == self.settings.domain else None
-        if opened is not None and opened.target.preview_state is TargetState.GONE:
+        if opened is not None and opened.target.preview_state is PreviewTargetState.GONE:
             self.close(opened.target)
             return None
         return opened
 
-    def authority(self, opened: Opened) -> str:
+    def authority(self, opened: OpenPreview) -> str:
         """Name and port as they stand in the browser's address line."""
         default = 443 if self.settings.scheme == "https" else 80
         name = f"{opened.token}.{self.settings.domain}"
@@ -99,7 +99,7 @@ class Preview:
 
     def _forget_gone(self) -> None:
         for target in tuple(self._by_target):
-            if target.preview_state is TargetState.GONE:
+            if target.preview_state is PreviewTargetState.GONE:
                 self.close(target)
 
     def _address(self, token: str) -> str:

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from anyio.abc import ByteStream
 from starlette.types import Scope, Send
 
-from nekro_core.sandbox.preview.body import Body
+from nekro_core.sandbox.preview.body import RequestBody
 from nekro_core.sandbox.preview.settings import PreviewSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visit:
+class PreviewRequest:
     """What a request or a WebSocket is carried between, and within which bounds."""
 
     scope: Scope
-    body: Body
+    body: RequestBody
     send: Send
     stream: ByteStream
     """To the box; whoever connected closes it."""

@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nekro_core.sandbox.preview.registry import Opened
+from nekro_core.sandbox.preview.registry import OpenPreview
 from nekro_core.sandbox.preview.settings import PreviewSettings
 from nekro_core.sandbox.preview.target import PreviewTarget
 
 
-class NoSlot(Exception):
+class ConnectionLimitReached(Exception):
     """There are as many connections as may be."""
 
 
-class Slots:
+class ConnectionLimiter:
     """Counts connections: in all, of each box, of each name. A slow one keeps its own only."""
 
     def __init__(self, settings: PreviewSettings) -> None:
@@ -23,14 +23,14 @@ class Slots:
         self._names: Counter[str] = Counter()
 
     @contextmanager
-    def taken(self, opened: Opened) -> Iterator[None]:
-        """Hold one slot. Raises `NoSlot`."""
+    def taken(self, opened: OpenPreview) -> Iterator[None]:
+        """Hold one slot. Raises `ConnectionLimitReached`."""
         if (
             self._names.total() >= self._settings.connections
             or self._boxes[opened.target] >= self._settings.connections_per_box
             or self._names[opened.token] >= self._settings.connections_per_name
         ):
-            raise NoSlot
+            raise ConnectionLimitReached
         self._boxes[opened.target] += 1
         self._names[opened.token] += 1
         try:

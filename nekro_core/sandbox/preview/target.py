@@ -6,7 +6,7 @@ from typing import Protocol
 from anyio.abc import ByteStream
 
 
-class TargetState(StrEnum):
+class PreviewTargetState(StrEnum):
     """What a preview finds."""
 
     RUNNING = "running"
@@ -20,7 +20,7 @@ class PreviewTarget(Protocol):
     """A box as its keeper sees it, over sleep and wake. Hashed by identity."""
 
     @property
-    def preview_state(self) -> TargetState:
+    def preview_state(self) -> PreviewTargetState:
         """What it is now. Asking changes nothing, its idle clock included."""
 
     async def connect(self, port: int) -> ByteStream:

@@ -14,8 +14,8 @@ from websockets.uri import WebSocketURI
 
 from nekro_core.sandbox.hop_headers import Header
 from nekro_core.sandbox.preview import headers
-from nekro_core.sandbox.preview.problems import Problem
-from nekro_core.sandbox.preview.request import Visit
+from nekro_core.sandbox.preview.problems import PreviewProblem
+from nekro_core.sandbox.preview.request import PreviewRequest
 
 _READ_BYTES = 64 * 1024
 _MIB = 1024 * 1024
@@ -23,10 +23,10 @@ _CLOSE_S = 5.0
 """How long a server may take to agree to a close."""
 
 
-class Duplex:
+class WebSocketBridge:
     """A WebSocket that a browser asked for, and the one to the box that answers it."""
 
-    def __init__(self, visit: Visit) -> None:
+    def __init__(self, visit: PreviewRequest) -> None:
         self._scope = visit.scope
         self._body = visit.body
         self._send = visit.send
@@ -45,18 +45,18 @@ class Duplex:
         self._partial = bytearray()
         self._is_text = False
 
-    async def run(self) -> Problem | None:
+    async def run(self) -> PreviewProblem | None:
         """Carry messages until either side closes. A problem that comes back is still to be told:
         nothing was accepted."""
         try:
             with anyio.fail_after(self._settings.answer_s):
                 response = await self._shake_hands()
         except TimeoutError:
-            return Problem.LATE_ANSWER
+            return PreviewProblem.LATE_ANSWER
         except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return Problem.BROKEN_ANSWER
+            return PreviewProblem.BROKEN_ANSWER
         if response is None:
-            return Problem.BROKEN_ANSWER
+            return PreviewProblem.BROKEN_ANSWER
         passed = headers.answered_by_box(_raw(response), self._visit.port)
         if self._box.state is not State.OPEN:
             return await self._pass_refusal(response, passed)
@@ -94,11 +94,13 @@ class Duplex:
                 return events[0]
         return None
 
-    async def _pass_refusal(self, response: Response, passed: list[Header]) -> Problem | None:
+    async def _pass_refusal(
+        self, response: Response, passed: list[Header]
+    ) -> PreviewProblem | None:
         """The server answers a WebSocket with a page: a login, a 404. The browser may see it."""
         offered = "websocket.http.response" in self._scope.get("extensions", {})
         if response.status_code < 200 or response.status_code >= 600 or not offered:
-            return Problem.BROKEN_ANSWER
+            return PreviewProblem.BROKEN_ANSWER
         passed = [pair for pair in passed if pair[0] != b"content-length"]
         start = {"status": response.status_code, "headers": passed}
         await self._send({"type": "websocket.http.response.start", **start})

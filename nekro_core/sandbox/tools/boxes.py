@@ -6,11 +6,11 @@ import anyio
 
 from nekro_core.sandbox.box import Box, BoxConnectionError
 from nekro_core.sandbox.egress.environment import EGRESS_PORT
-from nekro_core.sandbox.named import Effect
+from nekro_core.sandbox.named import UseEffect
 from nekro_core.sandbox.preview.registry import PreviewRefused
 from nekro_core.sandbox.tools.inputs import invalid
-from nekro_core.sandbox.tools.pool import Call, refused
-from nekro_core.sandbox.tools.result import ErrorCode, ToolError, ToolResult, result
+from nekro_core.sandbox.tools.pool import SandboxToolCall, refused
+from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolError, SandboxToolResult, result
 
 _STARTING_S = 2.0
 """How long a server may take until it listens, before its address is given all the same."""
@@ -18,7 +18,7 @@ _PAUSE_S = 0.1
 _MAX_IMAGE = 200
 
 
-async def browse(call: Call) -> ToolResult:
+async def browse(call: SandboxToolCall) -> SandboxToolResult:
     """The address of what listens at a port: ``{url}``, the same each time.
 
     Where nothing does after a while, ``listening`` is false beside it.
@@ -29,8 +29,8 @@ async def browse(call: Call) -> ToolResult:
         raise invalid(f"port: {port} is the sandbox's own way out")
     preview = call.pool.preview
     if preview is None:
-        raise ToolError(ErrorCode.SANDBOX_FAILED, "nothing shows servers of sandboxes here")
-    async with call.use("sandbox", Effect.NOTHING) as used:
+        raise SandboxToolError(ErrorCode.SANDBOX_FAILED, "nothing shows servers of sandboxes here")
+    async with call.use("sandbox", UseEffect.NOTHING) as used:
         told: dict[str, Any] = {}
         if not await _listens(used.box, port):
             told["listening"] = False
@@ -41,7 +41,7 @@ async def browse(call: Call) -> ToolResult:
     return result({"url": url, **told, **call.news})
 
 
-async def sandbox_create(call: Call) -> ToolResult:
+async def sandbox_create(call: SandboxToolCall) -> SandboxToolResult:
     """Make a box: ``{sandbox, created}``, ``created`` being false where there is one."""
     name = call.name("sandbox")
     image = call.input.text("image")
@@ -58,7 +58,7 @@ async def sandbox_create(call: Call) -> ToolResult:
     return result({"sandbox": name, "created": created})
 
 
-async def sandbox_list(call: Call) -> ToolResult:
+async def sandbox_list(call: SandboxToolCall) -> SandboxToolResult:
     """All boxes, waking none: ``{sandboxes: [{name, image, status}]}``."""
     listed = [
         {

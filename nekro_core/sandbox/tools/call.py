@@ -11,12 +11,12 @@ from nekro_core.sandbox.box import (
     ImageUnavailable,
     SandboxError,
 )
-from nekro_core.sandbox.named import BoxUnreadable, ImageMismatch, TooManyBoxes
+from nekro_core.sandbox.named import ImageMismatch, StoredBoxUnreadable, TooManyBoxes
 from nekro_core.sandbox.tools.boxes import browse, sandbox_create, sandbox_list
 from nekro_core.sandbox.tools.files import glob, read_file, write_file
 from nekro_core.sandbox.tools.inputs import ToolInput, read_input
-from nekro_core.sandbox.tools.pool import Call, SandboxPool
-from nekro_core.sandbox.tools.result import ErrorCode, ToolError, ToolResult, failure
+from nekro_core.sandbox.tools.pool import SandboxPool, SandboxToolCall
+from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolResult, ToolError, failure
 from nekro_core.sandbox.tools.shell import shell
 from nekro_core.sandbox.tools.transfer import transfer
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 _MAX_MESSAGE = 600
 
-_TOOLS: Mapping[str, Callable[[Call], Awaitable[ToolResult]]] = {
+_TOOLS: Mapping[str, Callable[[SandboxToolCall], Awaitable[SandboxToolResult]]] = {
     "shell": shell,
     "read_file": read_file,
     "write_file": write_file,
@@ -36,13 +36,13 @@ _TOOLS: Mapping[str, Callable[[Call], Awaitable[ToolResult]]] = {
 }
 
 
-async def handle_tool_call(pool: SandboxPool, name: str, input: object) -> ToolResult:  # noqa: A002 (the document's word)
+async def handle_tool_call(pool: SandboxPool, name: str, input: object) -> SandboxToolResult:  # noqa: A002 (the document's word)
     """Do what a model asks for. ``input`` is what it wrote, unchecked.
 
     Never raises for what the model, the box or the machine does: those are results with an
     `ErrorCode`. Cancelling it ends a command with all that it started.
     """
-    call = Call(pool, ToolInput({}, frozenset()))
+    call = SandboxToolCall(pool, ToolInput({}, frozenset()))
     try:
         call.input = read_input(name, input)
         return await _TOOLS[name](call)
@@ -75,7 +75,7 @@ def _told(error: SandboxError) -> ToolError:
             return ToolError(ErrorCode.IMAGE_MISMATCH, str(error))
         case TooManyBoxes():
             return ToolError(ErrorCode.LIMIT, str(error)[:_MAX_MESSAGE])
-        case BoxUnreadable():
+        case StoredBoxUnreadable():
             return ToolError(ErrorCode.SANDBOX_FAILED, str(error))
         case BoxLost():
             return ToolError(

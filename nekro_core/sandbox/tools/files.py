@@ -5,18 +5,18 @@ import binascii
 from typing import Any
 
 from nekro_core.sandbox.box import Box
-from nekro_core.sandbox.named import Effect
-from nekro_core.sandbox.results import FilePiece, FoundPaths
+from nekro_core.sandbox.named import UseEffect
+from nekro_core.sandbox.results import FileChunk, GlobResult
 from nekro_core.sandbox.tools.inputs import invalid
-from nekro_core.sandbox.tools.pool import Call
-from nekro_core.sandbox.tools.result import ErrorCode, ToolError, ToolResult, result
+from nekro_core.sandbox.tools.pool import SandboxToolCall
+from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolError, SandboxToolResult, result
 from nekro_core.sandbox.tools.text import MARGIN, slice_text
 
 _LARGEST = 2**53
 """What every JSON reader takes for a whole number."""
 
 
-async def read_file(call: Call) -> ToolResult:
+async def read_file(call: SandboxToolCall) -> SandboxToolResult:
     """A slice of a file: ``{content, size}``, ``size`` being the whole file's.
 
     A slice that cuts a code point is shortened to whole ones: ``offset`` then says where the
@@ -28,10 +28,10 @@ async def read_file(call: Call) -> ToolResult:
     limit = min(asked or call.limits.read_bytes, call.limits.read_bytes)
     first = max(0, offset - MARGIN)
 
-    async def read(box: Box) -> FilePiece:
+    async def read(box: Box) -> FileChunk:
         return await box.read_piece(path, offset=first, limit=offset - first + limit + MARGIN)
 
-    piece = await call.on_box(Effect.NOTHING, read)
+    piece = await call.on_box(UseEffect.NOTHING, read)
     begin = offset - first
     data = piece.data[begin : begin + limit]
     cut = slice_text(data, before=piece.data[:begin], after=piece.data[begin + limit :])
@@ -51,7 +51,7 @@ async def read_file(call: Call) -> ToolResult:
     return result({**told, **call.news})
 
 
-async def write_file(call: Call) -> ToolResult:
+async def write_file(call: SandboxToolCall) -> SandboxToolResult:
     """Replace a file, or add to its end: ``{ok, size}``, ``size`` being the file's afterwards."""
     path = call.input.file_path("path")
     append = call.input.flag("append")
@@ -60,18 +60,18 @@ async def write_file(call: Call) -> ToolResult:
     async def write(box: Box) -> int:
         return await box.write_file(path, data, append=append)
 
-    size = await call.on_box(Effect.FILES, write)
+    size = await call.on_box(UseEffect.FILES, write)
     return result({"ok": True, "size": size, **call.news})
 
 
-async def glob(call: Call) -> ToolResult:
+async def glob(call: SandboxToolCall) -> SandboxToolResult:
     """The paths that match: ``{files}``, sorted, relative to ``cwd``."""
     pattern, folder = call.input.path("pattern"), call.input.path("cwd")
 
-    async def find(box: Box) -> FoundPaths:
+    async def find(box: Box) -> GlobResult:
         return await box.glob(pattern, working_dir=folder, limit=call.limits.paths)
 
-    found = await call.on_box(Effect.NOTHING, find)
+    found = await call.on_box(UseEffect.NOTHING, find)
     shown: list[str] = []
     size = 0
     for path in found.paths:
@@ -85,7 +85,7 @@ async def glob(call: Call) -> ToolResult:
     return result({**told, **call.news})
 
 
-def _bytes(call: Call) -> bytes:
+def _bytes(call: SandboxToolCall) -> bytes:
     content = call.input.text("content")
     if call.input.text("encoding") == "base64":
         try:
@@ -95,7 +95,7 @@ def _bytes(call: Call) -> bytes:
     else:
         data = content.encode()
     if len(data) > call.limits.write_bytes:
-        raise ToolError(
+        raise SandboxToolError(
             ErrorCode.TOO_LARGE,
             f"content: {len(data)} bytes; at most {call.limits.write_bytes} in one call, and the "
             "rest with append",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nekro_core.sandbox.tools.description import ADDED, DOCUMENT
-from nekro_core.sandbox.tools.result import ErrorCode, ToolError
+from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolError
 
 HOME = "/home/user"
 _FOLDERS = (HOME, "/tmp", "/app")  # noqa: S108 (a box's own)
@@ -26,9 +26,9 @@ _REQUIRED: Mapping[str, list[str]] = {
 _TYPES = {"string": "a string", "number": "a number", "boolean": "true or false"}
 
 
-def invalid(message: str) -> ToolError:
+def invalid(message: str) -> SandboxToolError:
     """The caller's fault."""
-    return ToolError(ErrorCode.INVALID_INPUT, message)
+    return SandboxToolError(ErrorCode.INVALID_INPUT, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ToolInput:
         return value
 
     def path(self, name: str) -> str:
-        """A path in a box, not resolved. Raises `ToolError`."""
+        """A path in a box, not resolved. Raises `SandboxToolError`."""
         value = self.text(name)
         if not value or "\0" in value:
             raise invalid(f"{name}: {_shown(value)} is no path")
@@ -54,11 +54,13 @@ class ToolInput:
 
     def file_path(self, name: str) -> str:
         """A path of a file of the box. It is resolved inside; one that leads out of the box's own
-        folders by its words alone is refused here. Raises `ToolError`."""
+        folders by its words alone is refused here. Raises `SandboxToolError`."""
         value = self.path(name)
         full = posixpath.normpath(posixpath.join(HOME, value))
         if not any(full == folder or full.startswith(f"{folder}/") for folder in _FOLDERS):
-            raise ToolError(ErrorCode.PATH_ESCAPE, f"{name}: {value} is outside of {HOME} and /tmp")
+            raise SandboxToolError(
+                ErrorCode.PATH_ESCAPE, f"{name}: {value} is outside of {HOME} and /tmp"
+            )
         return value
 
     def flag(self, name: str) -> bool:
@@ -66,7 +68,7 @@ class ToolInput:
         return bool(self.values[name])
 
     def whole(self, name: str, *, least: int, most: int) -> int | None:
-        """A whole number, or nothing where it was not given. Raises `ToolError`."""
+        """A whole number, or nothing where it was not given. Raises `SandboxToolError`."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -77,7 +79,7 @@ class ToolInput:
         return int(value)
 
     def seconds(self, name: str, *, most: float) -> float:
-        """Milliseconds above 0, as seconds. Raises `ToolError`."""
+        """Milliseconds above 0, as seconds. Raises `SandboxToolError`."""
         value = float(self.values[name])
         if value <= 0:
             raise invalid(f"{name}: expected milliseconds above 0, got {_shown(value)}")
@@ -87,10 +89,10 @@ class ToolInput:
 
 
 def read_input(tool: str, given: object) -> ToolInput:
-    """Check a call's input. Raises `ToolError`: ``unknown_tool`` or ``invalid_input``."""
+    """Check a call's input. Raises `SandboxToolError`: ``unknown_tool`` or ``invalid_input``."""
     properties = _PROPERTIES.get(tool)
     if properties is None:
-        raise ToolError(ErrorCode.UNKNOWN_TOOL, f"Unknown tool: {tool[:100]}")
+        raise SandboxToolError(ErrorCode.UNKNOWN_TOOL, f"Unknown tool: {tool[:100]}")
     if not isinstance(given, Mapping):
         raise invalid(f"expected an object with the tool's inputs, got {_shown(given)}")
     for name in given:

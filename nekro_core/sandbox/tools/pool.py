@@ -6,24 +6,24 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from nekro_core.sandbox.box import Box, BoxLost
-from nekro_core.sandbox.named import BoxInUse, Effect, OwnedBoxes
+from nekro_core.sandbox.named import BoxLease, OwnerBoxes, UseEffect
 from nekro_core.sandbox.named.storage import NAME
 from nekro_core.sandbox.preview.target import PreviewTarget
 from nekro_core.sandbox.tools.inputs import ToolInput, invalid
-from nekro_core.sandbox.tools.result import ErrorCode, ToolError
+from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolError
 
 _Result = TypeVar("_Result")
 
 
-class Preview(Protocol):
-    """Where servers of boxes are shown (`nekro_core.sandbox.preview.Preview`)."""
+class PreviewOpener(Protocol):
+    """Where servers of boxes are shown (`nekro_core.sandbox.preview.PreviewRegistry`)."""
 
     def open(self, target: PreviewTarget, port: int) -> str:
         """The address of this port of this box. Raises `PreviewRefused`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolLimits:
+class SandboxToolLimits:
     """Bounds of one call. A model pays for every byte of its result."""
 
     command_s: float = 600.0
@@ -48,17 +48,17 @@ class SandboxPool:
 
     def __init__(
         self,
-        boxes: OwnedBoxes,
+        boxes: OwnerBoxes,
         *,
-        preview: Preview | None = None,
-        limits: ToolLimits | None = None,
+        preview: PreviewOpener | None = None,
+        limits: SandboxToolLimits | None = None,
     ) -> None:
         self.boxes = boxes
         self.preview = preview
-        self.limits = limits or ToolLimits()
+        self.limits = limits or SandboxToolLimits()
 
 
-class Call:
+class SandboxToolCall:
     """One call at work: its input, and the news of the boxes that it used."""
 
     def __init__(self, pool: SandboxPool, given: ToolInput) -> None:
@@ -68,7 +68,7 @@ class Call:
         self.news: dict[str, object] = {}
 
     async def on_box(
-        self, effect: Effect, operation: Callable[[Box], Awaitable[_Result]]
+        self, effect: UseEffect, operation: Callable[[Box], Awaitable[_Result]]
     ) -> _Result:
         """Do it in the box that the input names.
 
@@ -82,19 +82,20 @@ class Call:
                     began = used.box.alive
                     return await operation(used.box)
             except BoxLost:
-                if is_last or (began and effect is not Effect.NOTHING):
+                if is_last or (began and effect is not UseEffect.NOTHING):
                     raise
         raise AssertionError("the second attempt returns or raises")
 
     @asynccontextmanager
-    async def use(self, parameter: str, effect: Effect) -> AsyncGenerator[BoxInUse]:
-        """The living box whose name a parameter gives. Raises `ToolError` for what is no name."""
+    async def use(self, parameter: str, effect: UseEffect) -> AsyncGenerator[BoxLease]:
+        """The living box whose name a parameter gives. Raises `SandboxToolError` for what is no
+        name."""
         async with self.pool.boxes.use(self.name(parameter), effect) as used:
             self.news |= used.named.take_news()
             yield used
 
     def name(self, parameter: str) -> str:
-        """The name of a box. Raises `ToolError`."""
+        """The name of a box. Raises `SandboxToolError`."""
         name = self.input.text(parameter)
         if not NAME.fullmatch(name):
             raise invalid(
@@ -104,6 +105,6 @@ class Call:
         return name
 
 
-def refused(message: str) -> ToolError:
+def refused(message: str) -> SandboxToolError:
     """A bound was met."""
-    return ToolError(ErrorCode.LIMIT, message)
+    return SandboxToolError(ErrorCode.LIMIT, message)

@@ -24,7 +24,7 @@ class ErrorCode(StrEnum):
     IMAGE_UNAVAILABLE = "image_unavailable"
 
 
-class ToolError(Exception):
+class SandboxToolError(Exception):
     """A call cannot do what was asked. The message is our own: it holds nothing of the host."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
@@ -33,7 +33,7 @@ class ToolError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResult:
+class SandboxToolResult:
     """The answer to one call: ``content`` is a JSON object as text.
 
     ``is_error`` also marks a command whose exit code is not 0, with its full result. A failed call
@@ -54,13 +54,13 @@ class ToolResult:
         return {"content": self.content} | ({"isError": True} if self.is_error else {})
 
 
-def result(value: Mapping[str, Any], *, is_error: bool = False) -> ToolResult:
+def result(value: Mapping[str, Any], *, is_error: bool = False) -> SandboxToolResult:
     """A result with this value."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return ToolResult(text, is_error)
+    return SandboxToolResult(text, is_error)
 
 
-def failure(error: ToolError, news: Mapping[str, Any]) -> ToolResult:
+def failure(error: SandboxToolError, news: Mapping[str, Any]) -> SandboxToolResult:
     """The result of a call that failed; ``news`` of its box stand beside the error."""
     told = {"error": {"code": error.code.value, "message": str(error)}}
     return result({**told, **news}, is_error=True)

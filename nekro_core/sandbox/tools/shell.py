@@ -4,17 +4,17 @@ import secrets
 from typing import Any
 
 from nekro_core.sandbox.box import Box, BoxFileError
-from nekro_core.sandbox.named import Effect
-from nekro_core.sandbox.results import CommandResult, Output
+from nekro_core.sandbox.named import UseEffect
+from nekro_core.sandbox.results import CommandOutput, CommandResult
 from nekro_core.sandbox.tools.inputs import invalid
-from nekro_core.sandbox.tools.pool import Call
-from nekro_core.sandbox.tools.result import ErrorCode, ToolError, ToolResult, result
+from nekro_core.sandbox.tools.pool import SandboxToolCall
+from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolError, SandboxToolResult, result
 
 _MAX_COMMAND = 128 * 1024 - 1
 """Of one word that Linux hands to a program (MAX_ARG_STRLEN, its end included)."""
 
 
-async def shell(call: Call) -> ToolResult:
+async def shell(call: SandboxToolCall) -> SandboxToolResult:
     """Run a command by ``/bin/sh``: ``{stdout, stderr, exit_code}``.
 
     An exit code other than 0 is an error with the full result. After the timeout nothing of the
@@ -24,7 +24,7 @@ async def shell(call: Call) -> ToolResult:
     if "\0" in command:
         raise invalid("command: no command can hold a NUL character")
     if len(command.encode()) > _MAX_COMMAND:
-        raise ToolError(
+        raise SandboxToolError(
             ErrorCode.TOO_LARGE,
             f"command: at most {_MAX_COMMAND} bytes; write a longer one to a file and run that",
         )
@@ -41,10 +41,12 @@ async def shell(call: Call) -> ToolResult:
         )
 
     try:
-        done = await call.on_box(Effect.PROCESSES, execute)
+        done = await call.on_box(UseEffect.PROCESSES, execute)
     except BoxFileError as error:
         if error.code == ErrorCode.NOT_FOUND:
-            raise ToolError(ErrorCode.NOT_FOUND, f"working_dir does not exist: {folder}") from error
+            raise SandboxToolError(
+                ErrorCode.NOT_FOUND, f"working_dir does not exist: {folder}"
+            ) from error
         raise
     told: dict[str, Any] = {
         "stdout": done.stdout.text,
@@ -57,7 +59,7 @@ async def shell(call: Call) -> ToolResult:
     return result({**told, **call.news}, is_error=done.exit_code != 0)
 
 
-def _left_out(stream: str, output: Output) -> dict[str, Any]:
+def _left_out(stream: str, output: CommandOutput) -> dict[str, Any]:
     if not output.truncated:
         return {}
     told: dict[str, Any] = {f"{stream}_truncated": True, f"{stream}_bytes": output.size}

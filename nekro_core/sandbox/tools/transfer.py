@@ -4,16 +4,16 @@ import posixpath
 from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
-from nekro_core.sandbox.named import Effect
+from nekro_core.sandbox.named import UseEffect
 from nekro_core.sandbox.results import FileKind
 from nekro_core.sandbox.tools.inputs import HOME, invalid
-from nekro_core.sandbox.tools.pool import Call
-from nekro_core.sandbox.tools.result import ErrorCode, ToolError, ToolResult, result
+from nekro_core.sandbox.tools.pool import SandboxToolCall
+from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolError, SandboxToolResult, result
 
 _MAX_SKIPPED = 50
 
 
-async def transfer(call: Call) -> ToolResult:
+async def transfer(call: SandboxToolCall) -> SandboxToolResult:
     """Copy a file or a folder, as a stream: ``{ok, bytes}``.
 
     ``to_path`` is the final name, or for a file an existing folder. ``bytes`` are those of regular
@@ -25,15 +25,15 @@ async def transfer(call: Call) -> ToolResult:
     is_same = call.name("from_sandbox") == call.name("to_sandbox")
     source_full, target_full = _full(source), _full(target)
     async with AsyncExitStack() as stack:
-        there = await stack.enter_async_context(call.use("to_sandbox", Effect.FILES))
+        there = await stack.enter_async_context(call.use("to_sandbox", UseEffect.FILES))
         here = there
         if not is_same:
-            here = await stack.enter_async_context(call.use("from_sandbox", Effect.NOTHING))
+            here = await stack.enter_async_context(call.use("from_sandbox", UseEffect.NOTHING))
         found = await here.box.status(source)
         if found is None:
-            raise ToolError(ErrorCode.NOT_FOUND, f"from_path does not exist: {source}")
+            raise SandboxToolError(ErrorCode.NOT_FOUND, f"from_path does not exist: {source}")
         if found.kind is FileKind.DIRECTORY and not recursive:
-            raise ToolError(
+            raise SandboxToolError(
                 ErrorCode.IS_A_DIRECTORY, f"{source} is a folder: copy it with recursive"
             )
         if is_same and source_full == target_full:

@@ -31,7 +31,7 @@ class WorkerLost(Exception):
     """It cannot start, died twice over a request, or took too long."""
 
 
-class Worker:
+class WorkerProcess:
     """A worker that is started on demand and again when it died; one request at a time.
 
     ``module`` is run as a program in this Python with a bare environment: no key of ours is in it,

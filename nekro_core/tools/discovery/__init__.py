@@ -14,25 +14,25 @@ Nothing here is particular to a tool: what ranks one is its name, its descriptio
 which is about the world that chats talk of.
 """
 
-from nekro_core.tools.discovery.index import Hit, ToolIndex
+from nekro_core.tools.discovery.index import SearchHit, ToolIndex
 from nekro_core.tools.discovery.search import (
     SEARCH,
     SEARCH_OWNER,
-    Shelf,
+    DeferredTools,
     index_of,
     is_search,
     shelf_of,
 )
-from nekro_core.tools.discovery.similarity import Nearness, SentenceVectors
+from nekro_core.tools.discovery.similarity import SentenceVectors, TextSimilarity
 from nekro_core.tools.discovery.summaries import about_tokens, brief_of, deferred_lines
 
 __all__ = [
     "SEARCH",
     "SEARCH_OWNER",
-    "Hit",
-    "Nearness",
+    "DeferredTools",
+    "SearchHit",
     "SentenceVectors",
-    "Shelf",
+    "TextSimilarity",
     "ToolIndex",
     "about_tokens",
     "brief_of",

@@ -16,7 +16,7 @@ _IDLE_S = 120.0
 """Who searches tries other words within this; then the memory is worth more."""
 
 
-class Encoder:
+class SentenceEncoder:
     """Vectors of texts, made once each."""
 
     def __init__(self) -> None:
@@ -48,12 +48,12 @@ def _encodable(text: str) -> str:
 
 def main() -> None:
     """Answer until nobody asks."""
-    encoder: Encoder | None = None
+    encoder: SentenceEncoder | None = None
 
     def handle(request: dict[str, Any]) -> Answer:
         nonlocal encoder
         try:
-            encoder = encoder or Encoder()
+            encoder = encoder or SentenceEncoder()
         except ImportError as error:
             return {"missing": str(error)}, b""
         return {}, encoder.near(request["query"], request["texts"])

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise, repeat
 
-from nekro_core.tools.discovery.lexicon import Lexicon, lexicon
+from nekro_core.tools.discovery.lexicon import ConceptLexicon, lexicon
 from nekro_core.tools.discovery.phonetics import (
     runs_of_katakana,
     sound_of_english,
@@ -70,7 +70,7 @@ _Wanted = tuple[tuple[tuple[_Term, float], ...], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SearchHit:
     """A tool that was found."""
 
     named: NamedTool
@@ -80,7 +80,7 @@ class Hit:
 class ToolIndex:
     """Tools, ready to be searched. Making one takes some tenths of a millisecond a tool."""
 
-    def __init__(self, tools: Iterable[NamedTool], known: Lexicon | None = None) -> None:
+    def __init__(self, tools: Iterable[NamedTool], known: ConceptLexicon | None = None) -> None:
         self._lexicon = known or lexicon()
         self._tools = tuple(tools)
         self._terms = [self._of_tool(each) for each in self._tools]
@@ -89,7 +89,7 @@ class ToolIndex:
         self.sentences = tuple(_sentence(each.tool) for each in self._tools[:_MAX_SENTENCES])
         """What to compare a query with, a sentence a tool: see `search`."""
 
-    def search(self, query: str, limit: int = 5, near: Sequence[float] = ()) -> list[Hit]:
+    def search(self, query: str, limit: int = 5, near: Sequence[float] = ()) -> list[SearchHit]:
         """The tools that fit best, best first; none that has nothing of the query.
 
         ``near``: how near the query is to each of the ``sentences``, from -1 to 1.
@@ -108,7 +108,7 @@ class ToolIndex:
         ]
         # Of equals the one that is about least else.
         hits.sort(key=lambda hit: (*hit[:2], hit[2].name))
-        return [Hit(named, -score) for score, _, named in hits[:limit]]
+        return [SearchHit(named, -score) for score, _, named in hits[:limit]]
 
     def _score(self, wanted: Sequence[_Wanted], terms: Mapping[_Term, float]) -> float:
         total = asked = covered = 0.0

@@ -14,7 +14,7 @@ _SINGLE = 0.5
 """And one of a single Chinese or Japanese character, which may be a part of an unknown one."""
 
 
-class Lexicon:
+class ConceptLexicon:
     """Concepts, each with the words that people have for it. Made by `lexicon`."""
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -102,7 +102,7 @@ class Lexicon:
 
 
 @cache
-def lexicon() -> Lexicon:
+def lexicon() -> ConceptLexicon:
     """The one that comes with the program, read when something is first searched for."""
     text = (files("nekro_core.tools.discovery") / "concepts.txt").read_text("utf-8")
-    return Lexicon(line for line in text.splitlines() if line and not line.startswith("#"))
+    return ConceptLexicon(line for line in text.splitlines() if line and not line.startswith("#"))

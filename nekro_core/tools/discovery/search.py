@@ -13,7 +13,7 @@ SEARCH_OWNER = "nekro.discovery"
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class DeferredTools:
     """``single`` tools are deferred by themselves; those in ``asleep`` with their whole plugin, by
     its key."""
 
@@ -31,7 +31,7 @@ class Shelf:
         return tuple(dict.fromkeys(each.tool.module for each in self.deferred))
 
 
-def shelf_of(tools: ToolSet) -> Shelf:
+def shelf_of(tools: ToolSet) -> DeferredTools:
     """The deferred tools of a set; use it with `ToolSet.once`."""
     single: list[NamedTool] = []
     asleep: dict[str, tuple[NamedTool, ...]] = {}
@@ -42,7 +42,7 @@ def shelf_of(tools: ToolSet) -> Shelf:
             asleep[named.tool.owner] = (*asleep.get(named.tool.owner, ()), named)
         else:
             single.append(named)
-    return Shelf(tuple(single), asleep)
+    return DeferredTools(tuple(single), asleep)
 
 
 def index_of(tools: ToolSet) -> ToolIndex:

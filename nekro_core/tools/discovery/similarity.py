@@ -6,7 +6,7 @@ from typing import Protocol
 
 from loguru import logger
 
-from nekro_core.system.workers.worker import Worker, WorkerLost
+from nekro_core.system.workers.worker import WorkerLost, WorkerProcess
 
 _TIMEOUT_S = 60.0
 """Of a search, the first of which also starts the process and reads every tool: three seconds of a
@@ -18,7 +18,7 @@ _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 """The matrices are small: more threads only wait for each other."""
 
 
-class Nearness(Protocol):
+class TextSimilarity(Protocol):
     """Who can tell."""
 
     async def of(self, query: str, texts: Sequence[str]) -> Sequence[float]:
@@ -26,13 +26,13 @@ class Nearness(Protocol):
 
 
 class SentenceVectors:
-    """`Nearness` by a sentence encoder, in a process that lives while people search.
+    """`TextSimilarity` by a sentence encoder, in a process that lives while people search.
 
     A search never fails for its sake: what is missing is logged, and words alone decide.
     """
 
     def __init__(self, timeout_s: float = _TIMEOUT_S) -> None:
-        self._worker = Worker(
+        self._worker = WorkerProcess(
             "nekro_core.tools.discovery.encoder_worker",
             timeout_s=timeout_s,
             environment=_ONE_THREAD,
@@ -40,7 +40,7 @@ class SentenceVectors:
         self._losses = 0
 
     async def of(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """As `Nearness.of`."""
+        """As `TextSimilarity.of`."""
         if self._losses >= _MOST_LOSSES or not texts:
             return ()
         try:

@@ -20,6 +20,13 @@ it do, when there is a server.
 
 from nekro_core.tools.mcp_client.servers import McpServers, read_states, told_of_servers
 from nekro_core.tools.mcp_client.settings import McpSettings
-from nekro_core.tools.mcp_client.state import Phase, ServerState
+from nekro_core.tools.mcp_client.state import McpServerPhase, McpServerState
 
-__all__ = ["McpServers", "McpSettings", "Phase", "ServerState", "read_states", "told_of_servers"]
+__all__ = [
+    "McpServerPhase",
+    "McpServerState",
+    "McpServers",
+    "McpSettings",
+    "read_states",
+    "told_of_servers",
+]

@@ -21,7 +21,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from nekro_core.system.child_processes import may_die
-from nekro_core.tools.mcp_client.configuration import ServerConfig
+from nekro_core.tools.mcp_client.configuration import McpServerConfig
 from nekro_core.tools.mcp_client.depth_limit import shallow
 
 _END_S = 0.5
@@ -36,7 +36,7 @@ Streams = tuple[
 
 @asynccontextmanager
 async def child_process(
-    server: ServerConfig, max_bytes: int, ended: Callable[[], None]
+    server: McpServerConfig, max_bytes: int, ended: Callable[[], None]
 ) -> AsyncIterator[Streams]:
     """Start it; leaving ends it with all that it started. When it dies, or writes a line of more
     than ``max_bytes``, its messages end and ``ended`` is called. Raises `OSError`."""
@@ -122,7 +122,7 @@ async def _write(
             await incoming.aclose()
 
 
-async def _log(process: Process, server: ServerConfig) -> None:
+async def _log(process: Process, server: McpServerConfig) -> None:
     """What it says on stderr is for the operator; a server that says too much is heard no more."""
     assert process.stderr is not None
     lines = 0

@@ -18,13 +18,13 @@ _HTTP = ("http", "streamable-http", "streamable_http", "streamablehttp")
 _MAX_FILE = 1024 * 1024
 
 
-class ConfigurationError(ValueError):
+class McpConfigError(ValueError):
     """The file, or one server of it, is not what is expected. Never holds a value of it that may be
     secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerConfig:
+class McpServerConfig:
     """One server: a command to start, or a URL to ask, with ``sse`` as servers before 2025 want to
     be asked. ``secrets`` are values that nobody may see. ``timeout_s`` bounds a call; 0 is the
     usual."""
@@ -57,53 +57,53 @@ class ServerConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
+class McpConfig:
     """What a file says. ``wrong`` says of other servers, by name, why they cannot be used."""
 
-    servers: tuple[ServerConfig, ...] = ()
+    servers: tuple[McpServerConfig, ...] = ()
     wrong: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_configuration(text: str, environment: Mapping[str, str]) -> Configuration:
+def read_configuration(text: str, environment: Mapping[str, str]) -> McpConfig:
     """Read a file's text. ``${NAME}`` and ``${NAME:-default}`` are filled from the environment.
-    A server with a fault does not keep the others out. Raises `ConfigurationError`."""
+    A server with a fault does not keep the others out. Raises `McpConfigError`."""
     if len(text) > _MAX_FILE:
-        raise ConfigurationError(f"it is over {_MAX_FILE // 1024} KiB long")
+        raise McpConfigError(f"it is over {_MAX_FILE // 1024} KiB long")
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigurationError(f"it is no JSON: {error}") from None
+        raise McpConfigError(f"it is no JSON: {error}") from None
     wanted = value.get("mcpServers") if isinstance(value, dict) else None
     if not isinstance(wanted, dict):
-        raise ConfigurationError('expected {"mcpServers": {"name": {"command": ...}}}')
-    servers: list[ServerConfig] = []
+        raise McpConfigError('expected {"mcpServers": {"name": {"command": ...}}}')
+    servers: list[McpServerConfig] = []
     wrong: dict[str, str] = {}
     for name, entry in wanted.items():
         try:
             if isinstance(entry, dict) and _is_off(entry):
                 continue
             servers.append(_server(str(name), entry, environment))
-        except ConfigurationError as error:
+        except McpConfigError as error:
             wrong[str(name)] = str(error)
-    return Configuration(tuple(servers), wrong)
+    return McpConfig(tuple(servers), wrong)
 
 
 def _is_off(entry: Mapping[str, Any]) -> bool:
     return entry.get("disabled") is True or entry.get("enabled") is False
 
 
-def _server(name: str, entry: object, environment: Mapping[str, str]) -> ServerConfig:
+def _server(name: str, entry: object, environment: Mapping[str, str]) -> McpServerConfig:
     if not isinstance(entry, dict):
-        raise ConfigurationError(f"expected an object, got {type(entry).__name__}")
+        raise McpConfigError(f"expected an object, got {type(entry).__name__}")
     if not re.search(r"\w", name) or len(name) > 64:
-        raise ConfigurationError("a name needs a letter or digit, and at most 64 characters")
+        raise McpConfigError("a name needs a letter or digit, and at most 64 characters")
     filled: set[str] = set()
 
     def fill(text: str) -> str:
         def value(found: re.Match[str]) -> str:
             known = environment.get(found["name"], found["default"])
             if known is None:
-                raise ConfigurationError(f"the environment has no {found['name']}")
+                raise McpConfigError(f"the environment has no {found['name']}")
             if _SECRET.search(found["name"]) and found["name"] in environment:
                 filled.add(known)
             return known
@@ -112,16 +112,16 @@ def _server(name: str, entry: object, environment: Mapping[str, str]) -> ServerC
 
     url, command = _text(entry, "url", fill), _text(entry, "command", fill)
     if bool(url) == bool(command):
-        raise ConfigurationError("expected either 'command' or 'url'")
+        raise McpConfigError("expected either 'command' or 'url'")
     kind = _text(entry, "type", fill).lower() or _text(entry, "transport", fill).lower()
     if url and kind not in ("", _SSE, *_HTTP):
-        raise ConfigurationError(f"type {kind!r}: expected 'http' (streamable HTTP) or 'sse'")
+        raise McpConfigError(f"type {kind!r}: expected 'http' (streamable HTTP) or 'sse'")
     if command and kind not in ("", "stdio"):
-        raise ConfigurationError(f"type {kind!r}: expected 'stdio' beside a command")
+        raise McpConfigError(f"type {kind!r}: expected 'stdio' beside a command")
     if url and urlsplit(url).scheme not in ("http", "https"):
-        raise ConfigurationError("url: expected http(s)://...")
+        raise McpConfigError("url: expected http(s)://...")
     env, headers = _texts(entry, "env", fill), _texts(entry, "headers", fill)
-    return ServerConfig(
+    return McpServerConfig(
         name=name,
         command=command,
         args=_list(entry, "args", fill),
@@ -139,23 +139,23 @@ def _server(name: str, entry: object, environment: Mapping[str, str]) -> ServerC
 def _text(entry: Mapping[str, Any], key: str, fill: Any) -> str:
     value = entry.get(key, "")
     if not isinstance(value, str):
-        raise ConfigurationError(f"{key}: expected a text, got {type(value).__name__}")
+        raise McpConfigError(f"{key}: expected a text, got {type(value).__name__}")
     if "\0" in value:
-        raise ConfigurationError(f"{key}: holds a NUL character")
+        raise McpConfigError(f"{key}: holds a NUL character")
     return str(fill(value))
 
 
 def _list(entry: Mapping[str, Any], key: str, fill: Any) -> tuple[str, ...]:
     value = entry.get(key, [])
     if not isinstance(value, list):
-        raise ConfigurationError(f"{key}: expected a list of texts, got {type(value).__name__}")
+        raise McpConfigError(f"{key}: expected a list of texts, got {type(value).__name__}")
     return tuple(_text({key: each}, key, fill) for each in value)
 
 
 def _texts(entry: Mapping[str, Any], key: str, fill: Any) -> dict[str, str]:
     value = entry.get(key) or {}
     if not isinstance(value, dict):
-        raise ConfigurationError(f"{key}: expected an object of texts, got {type(value).__name__}")
+        raise McpConfigError(f"{key}: expected an object of texts, got {type(value).__name__}")
     written = {str(n): str(v) if isinstance(v, int | float) else v for n, v in value.items()}
     return {name: _text(written, name, fill) for name in written}
 
@@ -163,7 +163,7 @@ def _texts(entry: Mapping[str, Any], key: str, fill: Any) -> dict[str, str]:
 def _seconds(entry: Mapping[str, Any]) -> float:
     value = entry.get("timeout", 0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 86_400:
-        raise ConfigurationError("timeout: expected seconds, at most 86,400")
+        raise McpConfigError("timeout: expected seconds, at most 86,400")
     return float(value)
 
 
@@ -172,7 +172,7 @@ def _visibility(entry: Mapping[str, Any]) -> Visibility:
     try:
         return Visibility(value)
     except ValueError:
-        raise ConfigurationError(
+        raise McpConfigError(
             f"visibility {value!r}: expected 'visible', 'deferred' or 'hidden'"
         ) from None
 

@@ -12,12 +12,12 @@ from mcp import Client, MCPError
 
 from nekro_core import __version__
 from nekro_core.tools.mcp_client.child import child_process
-from nekro_core.tools.mcp_client.configuration import ServerConfig
+from nekro_core.tools.mcp_client.configuration import McpServerConfig
 from nekro_core.tools.mcp_client.conversion import tools_of
 from nekro_core.tools.mcp_client.remote import remote_server
 from nekro_core.tools.mcp_client.results import outcome_of_result
 from nekro_core.tools.mcp_client.settings import McpSettings
-from nekro_core.tools.mcp_client.state import Phase, ServerState
+from nekro_core.tools.mcp_client.state import McpServerPhase, McpServerState
 from nekro_core.tools.outcome import ToolFailure
 from nekro_core.tools.tool import Tool
 
@@ -30,22 +30,22 @@ _RELIST_S = 1.0
 _MAX_REASON = 300
 
 
-class ConnectionLost(Exception):
+class McpConnectionLost(Exception):
     """The server is there no more, or behaves so that it is not wanted; says why."""
 
 
-class Connection:
+class McpConnection:
     """A server, for as long as `run` runs. ``offer`` is given its tools whenever they are known
     anew, ``tell`` every change of its state."""
 
     def __init__(
         self,
-        server: ServerConfig,
+        server: McpServerConfig,
         module: str,
         settings: McpSettings,
         *,
         offer: Callable[[Sequence[Tool]], None],
-        tell: Callable[[ServerState], None],
+        tell: Callable[[McpServerState], None],
     ) -> None:
         self._server = server
         self._module = module
@@ -69,13 +69,13 @@ class Connection:
         wait_s = self._settings.retry_s
         while True:
             began = anyio.current_time()
-            self._say(Phase.CONNECTING)
+            self._say(McpServerPhase.CONNECTING)
             try:
                 await self._live()
             except Exception as error:  # noqa: BLE001 - a stranger's process and wire: anything comes
                 self._reason = self._server.without_secrets(_reason(error))
                 # Our own words only: those of others name the host's programs and folders.
-                ours = isinstance(_first(error), ConnectionLost)
+                ours = isinstance(_first(error), McpConnectionLost)
                 self._told = self._reason if ours else "the operator finds why in the log"
             self._client = None
             if anyio.current_time() - began > self._settings.retry_s * _LONGEST_RETRY:
@@ -84,7 +84,7 @@ class Connection:
                 "MCP server {}: {}; it is tried again in {:g} s",
                 self._server.name, self._reason, wait_s,
             )  # fmt: skip
-            self._say(Phase.WAITING)
+            self._say(McpServerPhase.WAITING)
             await anyio.sleep(wait_s)
             wait_s = min(wait_s * 2, self._settings.retry_s * _LONGEST_RETRY)
 
@@ -146,7 +146,7 @@ class Connection:
             finally:
                 self._client = None
         if scope.cancelled_caught:
-            raise ConnectionLost(f"it was not ready within {limit_s:g} s")
+            raise McpConnectionLost(f"it was not ready within {limit_s:g} s")
 
     def _transport(self) -> AbstractAsyncContextManager[Any]:
         max_bytes = self._settings.message_mb * 1024 * 1024
@@ -174,7 +174,7 @@ class Connection:
         timeout_s = self._server.timeout_s or self._settings.call_s
         tools = tools_of(found[:most], self._server, self._module, self.call, timeout_s)
         self._offer(tools)
-        self._say(Phase.READY, len(tools))
+        self._say(McpServerPhase.READY, len(tools))
         logger.info("MCP server {}: {} tools", self._server.name, len(tools))
 
     async def _watch(self, client: Client) -> None:
@@ -183,9 +183,9 @@ class Connection:
                 await self._news.wait()
             self._news = anyio.Event()
             if self._ended:
-                raise ConnectionLost("its process has ended")
+                raise McpConnectionLost("its process has ended")
             if self._flooded:
-                raise ConnectionLost(
+                raise McpConnectionLost(
                     f"it sent over {self._settings.unasked_messages} messages that nobody asked for"
                 )
             if self._changed or not self._legacy:
@@ -219,9 +219,9 @@ class Connection:
         self._doubted = True
         self._news.set()
 
-    def _say(self, phase: Phase, tools: int = 0) -> None:
-        reason = "" if phase is Phase.READY else self._reason
-        self._tell(ServerState(self._server.name, phase, self._server.place, tools, reason))
+    def _say(self, phase: McpServerPhase, tools: int = 0) -> None:
+        reason = "" if phase is McpServerPhase.READY else self._reason
+        self._tell(McpServerState(self._server.name, phase, self._server.place, tools, reason))
 
 
 def _first(error: BaseException) -> BaseException:
@@ -234,7 +234,7 @@ def _first(error: BaseException) -> BaseException:
 def _reason(error: BaseException) -> str:
     """What went wrong, in a line."""
     match error := _first(error):
-        case ConnectionLost() | MCPError():
+        case McpConnectionLost() | MCPError():
             text = str(error)
         case FileNotFoundError():
             text = f"there is no program {error.filename or ''}".rstrip()

@@ -12,7 +12,7 @@ from typing import Any
 from mcp_types import Tool as RemoteTool
 
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.tools.mcp_client.configuration import ServerConfig
+from nekro_core.tools.mcp_client.configuration import McpServerConfig
 from nekro_core.tools.names import is_free_name
 from nekro_core.tools.outcome import ToolFailure
 from nekro_core.tools.schema import converter
@@ -51,7 +51,7 @@ def module_of(name: str, taken: Collection[str] = ()) -> str:
 
 
 def tools_of(
-    remote: Sequence[RemoteTool], server: ServerConfig, module: str, call: Call, timeout_s: float
+    remote: Sequence[RemoteTool], server: McpServerConfig, module: str, call: Call, timeout_s: float
 ) -> list[Tool]:
     """The tools, in the server's order; of two with one name the first.
 
@@ -71,7 +71,7 @@ def tools_of(
 def _tool(
     remote: RemoteTool,
     python_name: str,
-    server: ServerConfig,
+    server: McpServerConfig,
     module: str,
     call: Call,
     timeout_s: float,

@@ -8,7 +8,7 @@ import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from nekro_core.tools.mcp_client.configuration import ServerConfig
+from nekro_core.tools.mcp_client.configuration import McpServerConfig
 from nekro_core.tools.mcp_client.depth_limit import shallow
 
 _ANSWER_S = 300.0
@@ -17,7 +17,7 @@ _ANSWER_S = 300.0
 
 @asynccontextmanager
 async def remote_server(
-    server: ServerConfig, *, connect_s: float, max_bytes: int
+    server: McpServerConfig, *, connect_s: float, max_bytes: int
 ) -> AsyncIterator[Any]:
     """The two streams of a session. An answer of more than ``max_bytes`` breaks off. No redirect is
     followed: the headers are for this server alone."""

@@ -19,9 +19,9 @@ from mcp_types import (
 from nekro_core.tools.content import MAX_MEDIUM_BYTES
 from nekro_core.tools.content import AudioContent as Sound
 from nekro_core.tools.content import ImageContent as Picture
-from nekro_core.tools.mcp_client.configuration import ServerConfig
-from nekro_core.tools.media import Medium
-from nekro_core.tools.outcome import Returned, ReturnedMedia, ToolFailure
+from nekro_core.tools.mcp_client.configuration import McpServerConfig
+from nekro_core.tools.media import ResultMedia
+from nekro_core.tools.outcome import ToolFailure, ToolReturn, ToolReturnMedia
 
 _MAX_CHARS = 4 * 1024 * 1024
 _MAX_FAULT = 2000
@@ -35,7 +35,9 @@ _SOUNDS = {
 }
 
 
-def outcome_of_result(result: CallToolResult, server: ServerConfig) -> Returned | ReturnedMedia:
+def outcome_of_result(
+    result: CallToolResult, server: McpServerConfig
+) -> ToolReturn | ToolReturnMedia:
     """The words, with the media that models can see and hear. Structured content goes to the code
     as it is. The server's secrets are in none of it. Raises `ToolFailure` for an error."""
     words, media = _read(result.content)
@@ -45,18 +47,18 @@ def outcome_of_result(result: CallToolResult, server: ServerConfig) -> Returned 
     if len(text) > _MAX_CHARS:
         raise ToolFailure(f"the result is {len(text)} characters long, over {_MAX_CHARS}")
     if media:
-        return ReturnedMedia(text, media)
+        return ToolReturnMedia(text, media)
     structured: Any = result.structured_content
     if structured is None:
-        return Returned(text)
+        return ToolReturn(text)
     # A list or a number has to stand in an object there, under this name.
     value = structured["result"] if set(structured) == {"result"} else structured
-    return Returned(_clean(value, server), text)
+    return ToolReturn(_clean(value, server), text)
 
 
-def _read(content: Sequence[Any]) -> tuple[list[str], tuple[Medium, ...]]:
+def _read(content: Sequence[Any]) -> tuple[list[str], tuple[ResultMedia, ...]]:
     words: list[str] = []
-    media: list[Medium] = []
+    media: list[ResultMedia] = []
     for place, each in enumerate(content, 1):
         match each:
             case TextContent():
@@ -74,25 +76,27 @@ def _read(content: Sequence[Any]) -> tuple[list[str], tuple[Medium, ...]]:
     return words, tuple(media)
 
 
-def _medium(place: int, mime: str, data: str, name: str = "") -> Medium:
+def _medium(place: int, mime: str, data: str, name: str = "") -> ResultMedia:
     kind = mime.partition("/")[0] or "file"
     try:
         decoded = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        return Medium(place=place, type=kind, mime=mime, name=name, note="it is no valid base64")
+        return ResultMedia(
+            place=place, type=kind, mime=mime, name=name, note="it is no valid base64"
+        )
     if len(decoded) > MAX_MEDIUM_BYTES:
         note = f"{len(decoded)} bytes are too many to show"
-        return Medium(place=place, type=kind, mime=mime, name=name, note=note)
+        return ResultMedia(place=place, type=kind, mime=mime, name=name, note=note)
     shown: Picture | Sound | None = None
     if mime in _PICTURES:
         shown = Picture(data=decoded, mime=mime)
     elif mime in _SOUNDS:
         shown = Sound(data=decoded, format="wav" if _SOUNDS[mime] == "wav" else "mp3")
     note = "" if shown else f"{len(decoded)} bytes that cannot be shown"
-    return Medium(place=place, type=kind, mime=mime, name=name, note=note, content=shown)
+    return ResultMedia(place=place, type=kind, mime=mime, name=name, note=note, content=shown)
 
 
-def _clean(value: Any, server: ServerConfig) -> Any:
+def _clean(value: Any, server: McpServerConfig) -> Any:
     match value:
         case str():
             return server.without_secrets(value)

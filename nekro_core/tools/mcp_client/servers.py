@@ -17,13 +17,13 @@ from loguru import logger
 
 from nekro_core.system.background_tasks import own_tasks
 from nekro_core.tools.mcp_client.configuration import (
-    Configuration,
     ConfigurationError,
-    ServerConfig,
+    McpConfig,
+    McpServerConfig,
     read_configuration,
 )
 from nekro_core.tools.mcp_client.settings import McpSettings
-from nekro_core.tools.mcp_client.state import Phase, ServerState
+from nekro_core.tools.mcp_client.state import McpServerPhase, McpServerState
 from nekro_core.tools.tool import Tool
 
 FILE = "mcp.json"
@@ -52,7 +52,7 @@ class McpServers:
         self._environment = environment
         self._tasks = tasks
         self._running: dict[str, _Running] = {}
-        self._states: dict[str, ServerState] = {}
+        self._states: dict[str, McpServerState] = {}
         self._seen: tuple[int, int] | None = None
         self._written = self._state_file.exists()
 
@@ -73,7 +73,7 @@ class McpServers:
             tasks.start_soon(servers.follow, name="MCP servers")
             yield servers
 
-    def states(self) -> tuple[ServerState, ...]:
+    def states(self) -> tuple[McpServerState, ...]:
         """Every server of the file."""
         return tuple(self._states.values())
 
@@ -86,11 +86,11 @@ class McpServers:
                 await self._apply(await anyio.to_thread.run_sync(self._read))
             await anyio.sleep(self._settings.look_s)
 
-    def _read(self) -> Configuration | None:
+    def _read(self) -> McpConfig | None:
         try:
             text = self._file.read_text("utf-8")
         except FileNotFoundError:
-            return Configuration()
+            return McpConfig()
         except (OSError, UnicodeDecodeError) as error:
             logger.error("{} cannot be read: {}", FILE, error)
             return None
@@ -100,7 +100,7 @@ class McpServers:
             logger.error("{}: {}; the servers stay as they are", FILE, error)
             return None
 
-    async def _apply(self, wanted: Configuration | None) -> None:
+    async def _apply(self, wanted: McpConfig | None) -> None:
         if wanted is None:
             return
         servers = {each.name: each for each in wanted.servers}
@@ -113,14 +113,14 @@ class McpServers:
                 del self._states[name]
         for name, reason in wanted.wrong.items():
             logger.error("{}: {}: {}", FILE, name, reason)
-            self._states[name] = ServerState(name, Phase.WRONG, reason=reason)
+            self._states[name] = McpServerState(name, McpServerPhase.WRONG, reason=reason)
         for server in servers.values():
             if server.name not in self._running:
                 await self._start(server)
         if self._states or self._written:
             self._write_states()
 
-    async def _start(self, server: ServerConfig) -> None:
+    async def _start(self, server: McpServerConfig) -> None:
         try:
             # The package takes a second to import: in a thread, and only where there is a server.
             load = partial(import_module, "nekro_core.tools.mcp_client.connection")
@@ -129,8 +129,8 @@ class McpServers:
         except ImportError as error:
             reason = f'{error.name or error} is missing: pip install "nekro-core[mcp]"'
             logger.error("MCP server {}: {}", server.name, reason)
-            self._states[server.name] = ServerState(
-                server.name, Phase.WRONG, server.place, 0, reason
+            self._states[server.name] = McpServerState(
+                server.name, McpServerPhase.WRONG, server.place, 0, reason
             )
             return
         module = described.module_of(server.name, {each.module for each in self._running.values()})
@@ -145,7 +145,7 @@ class McpServers:
         self._running[server.name] = running
         self._tasks.start_soon(running.run, connection.run, name=f"MCP server {server.name}")
 
-    def _told(self, running: "_Running", state: ServerState) -> None:
+    def _told(self, running: "_Running", state: McpServerState) -> None:
         if self._running.get(state.name) is running:
             self._states[state.name] = state
             self._write_states()
@@ -162,7 +162,7 @@ class McpServers:
 class _Running:
     """A server's task, and what it has on offer."""
 
-    def __init__(self, server: ServerConfig, module: str) -> None:
+    def __init__(self, server: McpServerConfig, module: str) -> None:
         self.server = server
         self.module = module
         self._scope = anyio.CancelScope()
@@ -204,7 +204,7 @@ def told_of_servers(data_dir: Path) -> str:
         return f"there are no MCP servers; they are named in {data_dir / FILE}"
     lines = []
     for each in states:
-        tools = f", {each['tools']} tools" if each["phase"] == Phase.READY else ""
+        tools = f", {each['tools']} tools" if each["phase"] == McpServerPhase.READY else ""
         why = f": {each['reason']}" if each["reason"] else ""
         lines.append(f"{each['name']}  {each['phase']}{tools}{why}  ({each['place']})")
     return "\n".join(lines)

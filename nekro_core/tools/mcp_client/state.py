@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Phase(StrEnum):
+class McpServerPhase(StrEnum):
     """Where a server stands."""
 
     CONNECTING = "connecting"
@@ -14,11 +14,11 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ServerState:
+class McpServerState:
     """One server. ``reason`` says why it is not ready; nothing here is secret."""
 
     name: str
-    phase: Phase
+    phase: McpServerPhase
     place: str = ""
     tools: int = 0
     reason: str = ""

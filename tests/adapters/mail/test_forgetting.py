@@ -5,8 +5,8 @@ from pathlib import Path
 from adapters.mail.threads import Thread, ThreadStore
 from nekro_core.app.erasure import _MAIL_THREADS, _from_mail
 from nekro_core.chat import ChatKey
-from nekro_core.chat.redact import Forgotten
-from nekro_core.store import Person, Traces
+from nekro_core.chat.redact import RedactionTarget
+from nekro_core.store import Person, PersonTraces
 
 
 async def test_the_threads_of_a_person_go(tmp_path: Path) -> None:
@@ -16,7 +16,10 @@ async def test_the_threads_of_a_person_go(tmp_path: Path) -> None:
     for key in (theirs, others):
         threads.write(key, Thread("a secret", ("<1@x>",)))
     person = Person(adapter="mail", user_id=theirs.native_id, instances=("mail",))
-    traces = Traces(private=(theirs,))
-    assert await _from_mail(tmp_path / _MAIL_THREADS, person, traces, Forgotten(frozenset())) == 1
+    traces = PersonTraces(private=(theirs,))
+    assert (
+        await _from_mail(tmp_path / _MAIL_THREADS, person, traces, RedactionTarget(frozenset()))
+        == 1
+    )
     assert threads.read(theirs) is None
     assert threads.read(others) is not None

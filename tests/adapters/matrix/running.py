@@ -13,7 +13,7 @@ from nonebot.config import Config, Env
 from nonebot.drivers import Driver
 from nonebot.drivers.none import Driver as NoneDriver
 
-from adapters.matrix.adapter import Matrix
+from adapters.matrix.adapter import MatrixAdapter
 from adapters.matrix.intake import HandOver
 from adapters.matrix.settings import create
 from nekro_core.api.adapter import accept_patiently
@@ -41,7 +41,7 @@ class Bot:
     """A bot that only remembers, with one account on the server."""
 
     host: MemoryHost
-    adapter: Matrix
+    adapter: MatrixAdapter
     proxy: RecordingProxy
     account: Person
     driver: Driver

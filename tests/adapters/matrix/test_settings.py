@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from adapters.matrix import factories
-from adapters.matrix.checkpoint import Bookmark
+from adapters.matrix.checkpoint import SyncCheckpoint
 from adapters.matrix.settings import read_config
 
 BOT = {"homeserver": "https://matrix.example.org", "access_token": "syt_secret"}
@@ -55,7 +55,7 @@ async def test_a_bookmark_never_passes_what_is_not_taken_in(tmp_path: Path) -> N
         raise OSError("disk full")
 
     path = tmp_path / "matrix" / "bot.json"
-    bookmark = Bookmark(path)
+    bookmark = SyncCheckpoint(path)
     first, second = bookmark.page("s1"), bookmark.page("s2")
     slow, quick = first.job(done), second.job(done)
     first.closed()
@@ -74,7 +74,7 @@ async def test_a_bookmark_never_passes_what_is_not_taken_in(tmp_path: Path) -> N
         await bad()
     assert bookmark.broken.is_set()
     await bookmark.keep()
-    again = Bookmark(path)
+    again = SyncCheckpoint(path)
     again.load()
     assert again.token == "s2"
     await again.forget()
@@ -85,6 +85,6 @@ def test_a_bookmark_that_cannot_be_read_begins_with_the_present(tmp_path: Path) 
     path = tmp_path / "bot.json"
     for text in ("", "{", "[]", '{"since": 7}'):
         path.write_text(text)
-        bookmark = Bookmark(path)
+        bookmark = SyncCheckpoint(path)
         bookmark.load()
         assert bookmark.token == ""

@@ -6,8 +6,8 @@ from typing import Any
 
 import anyio
 
-from adapters.matrix.homeserver import Homeserver, OutcomeUnknown
-from adapters.matrix.intake import Intake
+from adapters.matrix.homeserver import Homeserver, HomeserverOutcomeUnknown
+from adapters.matrix.intake import MatrixIntake
 from adapters.matrix.rooms import Room, Rooms
 from nekro_core.api.adapter import Lanes
 from nekro_core.api.chat import Image
@@ -26,7 +26,7 @@ class Slow(Homeserver):
         self.asked.append(media_id)
         if media_id != "quick":
             await anyio.sleep(min(seconds, 0.5))
-            raise OutcomeUnknown("not there in time")
+            raise HomeserverOutcomeUnknown("not there in time")
         return b"bytes"
 
 
@@ -59,7 +59,7 @@ def picture(number: int, media_id: str) -> dict[str, Any]:
 
 async def test_a_room_waits_once_and_keeps_its_order(tmp_path: Path) -> None:
     host, server = MemoryHost(tmp_path), Slow()
-    intake = Intake(host, server, Known(), instance="matrix", account="@bot:example.org")
+    intake = MatrixIntake(host, server, Known(), instance="matrix", account="@bot:example.org")
     events = [picture(number, f"slow{number}") for number in range(4)] + [picture(4, "quick")]
     began = anyio.current_time()
     async with anyio.create_task_group() as tasks:

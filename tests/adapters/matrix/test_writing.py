@@ -9,7 +9,7 @@ import pytest
 from adapters.matrix.outgoing import (
     DELIVERY_ID,
     TEXT_LENGTH,
-    CannotSend,
+    UnsendableEvent,
     content_of,
     replacing,
 )
@@ -86,7 +86,7 @@ async def test_a_change_calls_nobody_again(tmp_path: Path) -> None:
     assert content["m.relates_to"] == {"rel_type": "m.replace", "event_id": "$1"}
     assert content["m.new_content"]["m.mentions"] == {"user_ids": ["@lin:home"]}
     assert "m.relates_to" not in content["m.new_content"]
-    with pytest.raises(CannotSend):
+    with pytest.raises(UnsendableEvent):
         replacing("$1", await written(File(medium(tmp_path, "a.txt"))))
 
 
@@ -121,7 +121,7 @@ async def test_what_no_event_carries(tmp_path: Path) -> None:
         (File(medium(tmp_path, "empty", 0)),),
         (File(medium(tmp_path, "large", 1001)),),
     ):
-        with pytest.raises(CannotSend):
+        with pytest.raises(UnsendableEvent):
             await written(*segments)
 
 

@@ -14,7 +14,7 @@ import uvicorn
 from nonebot.config import Config, Env
 from nonebot.drivers.fastapi import Driver
 
-from adapters.onebot_v11 import SERVER_OPTIONS, OneBotV11, create
+from adapters.onebot_v11 import SERVER_OPTIONS, OneBotV11Adapter, create
 from nekro_core.api.adapter import Host
 from nekro_core.api.chat import ChatKey, Delivery, Receipt, Segment, Text
 from tests.adapters.onebot_v11.memory_host import MemoryHost
@@ -28,7 +28,7 @@ FRIEND = ChatKey.parse("onebot_v11-private_10001")
 @dataclass
 class Bot:
     host: MemoryHost
-    adapter: OneBotV11
+    adapter: OneBotV11Adapter
     driver: Driver
     port: int
     deliveries: "itertools.count[int]"

@@ -8,7 +8,7 @@ import pytest
 
 from nekro_core.api.chat import Image, plain_text
 from nekro_core.delivery.media.fetch import Fetcher
-from nekro_core.delivery.media.fetch_policy import PlatformReach
+from nekro_core.delivery.media.fetch_policy import PlatformFetchPolicy
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.settings import MediaSettings
 from tests.adapters.onebot_v11.running import GROUP, Bot
@@ -28,7 +28,9 @@ async def files() -> AsyncIterator[SilentFiles]:
 async def media(bot: Bot, files: SilentFiles, tmp_path: Path) -> AsyncIterator[MediaStore]:
     """The bot's own store, for which the server is a platform's program."""
     settings = MediaSettings(silent_s=SILENT_S)
-    reach = PlatformReach([files.address.removeprefix("http://")], is_own_port=lambda _: False)
+    reach = PlatformFetchPolicy(
+        [files.address.removeprefix("http://")], is_own_port=lambda _: False
+    )
     async with MediaStore(tmp_path / "kept", settings, fetcher=Fetcher(settings, reach)) as store:
         bot.host.media = store  # type: ignore[assignment]
         yield store

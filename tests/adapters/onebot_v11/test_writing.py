@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.onebot_v11.outgoing import CALL_BYTES, CannotSend, call_for
+from adapters.onebot_v11.outgoing import CALL_BYTES, UnsendableMessage, call_for
 from nekro_core.api.chat import (
     EVERYONE,
     ChatKey,
@@ -55,14 +55,14 @@ def delivery(*segments: Segment, key: str = GROUP) -> Delivery:
     ],
 )
 async def test_refused(refused: Delivery, reason: str) -> None:
-    with pytest.raises(CannotSend, match=reason):
+    with pytest.raises(UnsendableMessage, match=reason):
         await call_for(refused)
 
 
 async def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "empty.txt"
     path.touch()
-    with pytest.raises(CannotSend, match="is empty"):
+    with pytest.raises(UnsendableMessage, match="is empty"):
         await call_for(delivery(File(Media(path=str(path), name="empty.txt"))))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from adapters.mail.adapter import MailAdapter
 from adapters.mail.composer import CAPABILITIES as MAIL
-from adapters.onebot_v11 import OneBotV11
+from adapters.onebot_v11 import OneBotV11Adapter
 from adapters.onebot_v11.outgoing import CAPABILITIES as ONEBOT_V11
 from adapters.uniseg import factories
 from adapters.uniseg.enabled import ELSEWHERE, PLATFORMS
@@ -66,7 +66,7 @@ def carried(folder: Path) -> Iterator[str]:
     heads += ["characters", "a longer text", "largest file", "unknown outcome"]
     yield "| " + " | ".join(heads) + " |"
     yield "|---" * len(heads) + "|"
-    yield row("OneBot v11", ONEBOT_V11, {}, asked=hasattr(OneBotV11, "confirm"))
+    yield row("OneBot v11", ONEBOT_V11, {}, asked=hasattr(OneBotV11Adapter, "confirm"))
     settings = {"telegram_bots": [], "console_headless_mode": True}
     for name in PLATFORMS:
         driver = Recorder(**settings)

@@ -8,7 +8,7 @@ import httpx
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
-from adapters.web.deferred_page import LatePage
+from adapters.web.deferred_page import DeferredPage
 
 
 class Making:
@@ -26,7 +26,7 @@ class Making:
         yield PlainTextResponse("hello")
 
 
-async def _visit(page: LatePage) -> str:
+async def _visit(page: DeferredPage) -> str:
     transport = httpx.ASGITransport(page)
     async with httpx.AsyncClient(transport=transport, base_url="http://bot") as client:
         return (await client.get("/")).text
@@ -34,7 +34,7 @@ async def _visit(page: LatePage) -> str:
 
 async def test_nothing_is_made_until_somebody_comes() -> None:
     making, closing = Making(), anyio.Event()
-    page = LatePage(making, closing, quiet_s=60)
+    page = DeferredPage(making, closing, quiet_s=60)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(page.keep)
         await anyio.wait_all_tasks_blocked()
@@ -47,7 +47,7 @@ async def test_nothing_is_made_until_somebody_comes() -> None:
 
 async def test_it_is_made_after_a_while_though_nobody_came() -> None:
     making, closing = Making(), anyio.Event()
-    page = LatePage(making, closing, quiet_s=0.01)
+    page = DeferredPage(making, closing, quiet_s=0.01)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(page.keep)
         with anyio.fail_after(10):
@@ -58,7 +58,7 @@ async def test_it_is_made_after_a_while_though_nobody_came() -> None:
 
 async def test_a_bot_that_ends_at_once_makes_none() -> None:
     making, closing = Making(), anyio.Event()
-    page = LatePage(making, closing, quiet_s=60)
+    page = DeferredPage(making, closing, quiet_s=60)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(page.keep)
         await anyio.wait_all_tasks_blocked()

@@ -11,7 +11,7 @@ from anyio.abc import SocketStream
 from fastapi import FastAPI, Request
 from starlette.responses import StreamingResponse
 
-from adapters.web.authentication import Door
+from adapters.web.authentication import Authenticator
 from adapters.web.body_limit import MOST_BYTES, MOST_IN_ALL
 from adapters.web.guard import Guard
 from tests.adapters.web.running import NO_TLS, Clock, serving, until
@@ -42,7 +42,7 @@ async def bot() -> AsyncIterator[httpx.AsyncClient]:
 
         return StreamingResponse(pieces())
 
-    door = Door(access_token="right" * 5, session_secret="s", session_s=60, clock=Clock())
+    door = Authenticator(access_token="right" * 5, session_secret="s", session_s=60, clock=Clock())
     app.add_middleware(Guard, door=door, allowed_hosts=frozenset[str]())
     async with (
         serving(app) as url,

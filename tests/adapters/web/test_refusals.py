@@ -17,8 +17,8 @@ from adapters.web.authentication import (
     FAILURE_WINDOW_S,
     MAX_FAILURES,
     MAX_FAILURES_IN_ALL,
-    Attempts,
-    Door,
+    Authenticator,
+    LoginAttempts,
 )
 from adapters.web.errors import Refused
 from adapters.web.guard import host_allowed, origin_allowed
@@ -137,8 +137,8 @@ class TestTheLink:
 
     def test_a_forged_or_foreign_session_is_none(self) -> None:
         clock = Clock()
-        door = Door(access_token="a" * 16, session_secret="s", session_s=60, clock=clock)
-        other = Door(access_token="b" * 16, session_secret="s", session_s=60, clock=clock)
+        door = Authenticator(access_token="a" * 16, session_secret="s", session_s=60, clock=clock)
+        other = Authenticator(access_token="b" * 16, session_secret="s", session_s=60, clock=clock)
         session = door.new_session()
         assert door.is_session(session)
         assert not other.is_session(session)
@@ -423,7 +423,7 @@ def one_address(number: int) -> str:
 @given(some.lists(some.tuples(some.integers(0, 2), some.floats(0, 30))))
 def test_an_address_waits_only_for_its_own_failures(steps: list[tuple[int, float]]) -> None:
     clock = Clock()
-    attempts = Attempts(clock)
+    attempts = LoginAttempts(clock)
     times: dict[int, list[float]] = {0: [], 1: [], 2: []}
     for who, pause in steps:
         clock.now += pause

@@ -18,8 +18,8 @@ from adapters.web.authentication import (
     MAX_ADDRESSES,
     MAX_FAILURES,
     MAX_FAILURES_IN_ALL,
-    Attempts,
-    Door,
+    Authenticator,
+    LoginAttempts,
     counted_as,
 )
 from adapters.web.guard import Guard, session_cookie
@@ -149,7 +149,7 @@ async def test_a_websocket_too(tmp_path: Path) -> None:
         await socket.accept()
         await socket.send_text("here")
 
-    door = Door(access_token="right" * 5, session_secret="s", session_s=60, clock=Clock())
+    door = Authenticator(access_token="right" * 5, session_secret="s", session_s=60, clock=Clock())
     app.add_middleware(Guard, door=door, allowed_hosts=frozenset[str]())
     async with serving(app) as url:
         address = url.replace("http", "ws", 1) + "/plugins/echo"
@@ -169,7 +169,7 @@ async def test_a_websocket_too(tmp_path: Path) -> None:
 
 def test_what_is_remembered_has_an_end() -> None:
     clock = Clock()
-    attempts = Attempts(clock)
+    attempts = LoginAttempts(clock)
     for number in range(3 * MAX_ADDRESSES):
         attempts.failed(f"198.51.{number // 250}.{number % 250}")
     assert len(attempts) == MAX_ADDRESSES

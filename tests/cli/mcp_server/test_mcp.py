@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 from mcp_types import ImageContent, TextContent
 
-from nekro_core.app.instance import Place
+from nekro_core.app.instance import InstanceInfo
 from nekro_core.cli.mcp_server.bot_tools import BotTools
 from nekro_core.cli.mcp_server.bridge import make_server
 from nekro_core.cli.mcp_server.command import offer_tools
@@ -183,7 +183,7 @@ async def test_in_a_chat_there_is_all_that_the_chat_has(bot: BotProcess) -> None
 
 
 async def test_a_bot_that_has_ended_is_told_of(tmp_path: Path) -> None:
-    place = Place(pid=1, port=9, address="http://127.0.0.1:9", token="none")
+    place = InstanceInfo(pid=1, port=9, address="http://127.0.0.1:9", token="none")
     async with (
         BotTools.at(tmp_path, place, chat="") as tools,
         Client(make_server(tools)) as client,

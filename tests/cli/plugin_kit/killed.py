@@ -14,11 +14,11 @@ from pathlib import Path
 from loguru import logger
 
 from nekro_core.cli.plugin_kit.install import Installer
-from nekro_core.cli.plugin_kit.installed import Records, finish
+from nekro_core.cli.plugin_kit.installed import InstallRecords, finish
 from nekro_core.cli.plugin_kit.sources import parse
 from nekro_core.plugins.host.file_moves import NOTE, settle
-from nekro_core.plugins.host.switches import Choices
-from nekro_core.plugins.packages import PackageShelf
+from nekro_core.plugins.host.switches import PluginSwitches
+from nekro_core.plugins.packages import PackageFolder
 
 STEPS = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree", "open")
 MOST = 400
@@ -27,7 +27,7 @@ DATA = {"d", "e", "f"}
 
 def installer(data: Path) -> Installer:
     return Installer(
-        data_dir=data, shelf=PackageShelf(data), ask=lambda _: True, say=lambda _: None
+        data_dir=data, shelf=PackageFolder(data), ask=lambda _: True, say=lambda _: None
     )
 
 
@@ -78,8 +78,8 @@ def look(data: Path, step: int, *, may_be_gone: bool) -> str:
     texts = set(found.values())
     whole = len(found) == 3 and len(texts) == 1 and (place / "__init__.py").exists()
     assert whole or (may_be_gone and not place.exists()), f"step {step}: {found}"
-    assert Choices(data).wanted("local/cup"), f"step {step}: it is off"
-    records = Records(data)
+    assert PluginSwitches(data).wanted("local/cup"), f"step {step}: it is off"
+    records = InstallRecords(data)
     assert ("local/cup" in records.all()) == bool(found), f"step {step}: {records.all()}"
     assert records.changed_since("local/cup") == [], f"step {step}"
     assert not (data / NOTE).exists(), f"step {step}"

@@ -14,17 +14,17 @@ import pytest
 from nekro_core.cli.plugin_kit.files import FilesRefused
 from nekro_core.cli.plugin_kit.inspection import look
 from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
-from nekro_core.cli.plugin_kit.installed import Records
+from nekro_core.cli.plugin_kit.installed import InstallRecords
 from nekro_core.cli.plugin_kit.sources import SourceRefused, parse
 from nekro_core.cli.plugin_kit.unpack import unpack
-from nekro_core.plugins.host.file_moves import NOTE, Moving, moving
+from nekro_core.plugins.host.file_moves import NOTE, PluginMove, moving
 from nekro_core.plugins.host.switches import read_list
 from nekro_core.plugins.packages import (
-    NeedsUnreadable,
-    PackageShelf,
+    InvalidRequirements,
+    PackageFolder,
     PackagesRefused,
 )
-from nekro_core.plugins.packages.requirements import Need, requirement
+from nekro_core.plugins.packages.requirements import PluginRequirement, requirement
 from nekro_core.store import DataFolderLock
 from tests.plugins.packages.wheels import make_wheel, only_these
 from tests.plugins.world import World, plugin_source
@@ -40,7 +40,7 @@ class Operator:
         self.lines: list[str] = []
         self.installer = Installer(
             data_dir=data,
-            shelf=PackageShelf(data),
+            shelf=PackageFolder(data),
             ask=lambda question: self.lines.append(question) or self.answer,
             say=self.lines.append,
         )
@@ -91,7 +91,7 @@ def test_a_folder_is_installed_updated_and_removed(
     assert "ann.cup 1: cup" in operator.heard
     assert "tools for the AI: shake" in operator.heard
     assert "all that the bot's user may do" in operator.heard
-    record = Records(data).all()["local/cup"]
+    record = InstallRecords(data).all()["local/cup"]
     assert (record.key, record.version, record.kind) == ("ann.cup", "1", "folder")
     assert sorted(record.files) == ["__init__.py", "words.txt"]
     with pytest.raises(InstallRefused, match="nekro plugin update cup"):
@@ -101,19 +101,19 @@ def test_a_folder_is_installed_updated_and_removed(
     (cup / "words.txt").write_text("five")
     (cup / "__init__.py").write_text(plugin_source("cup", "shake", more="\nimport httpx\n"))
     (data / "plugins" / "cup" / "words.txt").write_text("mine")
-    assert Records(data).changed_since("local/cup") == ["changed words.txt"]
+    assert InstallRecords(data).changed_since("local/cup") == ["changed words.txt"]
     with pytest.raises(InstallRefused, match=r"changed here \(changed words\.txt\): --force"):
         operator.installer.update("ann.cup")
     operator.lines.clear()
     assert operator.installer.update("ann.cup", force=True) == "local/cup"
     assert "NEW: talks to the network (httpx)" in operator.heard
     assert (data / "plugins" / "cup" / "words.txt").read_text() == "five"
-    assert Records(data).changed_since("local/cup") == []
+    assert InstallRecords(data).changed_since("local/cup") == []
 
     kept = data / "plugin_data" / "ann.cup"
     kept.mkdir(parents=True)
     assert operator.installer.remove("ann.cup") == "local/cup"
-    assert (files_of(data), kept.exists(), Records(data).all()) == (set(), True, {})
+    assert (files_of(data), kept.exists(), InstallRecords(data).all()) == (set(), True, {})
     operator.install(cup)
     operator.installer.remove("local/cup", data=True)
     assert not kept.exists()
@@ -153,7 +153,7 @@ def test_a_single_file_and_one_that_lies_there_already(
     by_hand.write_text(plugin_source("hand", "g"))
     assert operator.install(by_hand) == "local/hand"
     assert files_of(data) == {"solo.py", "hand.py"}
-    assert sorted(Records(data).all()) == ["local/hand", "local/solo"]
+    assert sorted(InstallRecords(data).all()) == ["local/hand", "local/solo"]
     (tmp_path / "twin.py").write_text(plugin_source("solo", "f"))
     with pytest.raises(InstallRefused, match="local/solo is installed"):
         operator.install(tmp_path / "twin.py")
@@ -165,14 +165,14 @@ def test_git(operator: Operator, cup: Path, data: Path) -> None:
     git(cup, "commit", "--quiet", "-m", "one")
     address = f"git+file://{cup}#main"
     assert operator.install(address) == "local/cup"
-    first = Records(data).all()["local/cup"].commit
+    first = InstallRecords(data).all()["local/cup"].commit
     assert first == git(cup, "rev-parse", "HEAD").strip()
     assert f"commit {first[:12]}" in operator.heard
     assert files_of(data) == {"cup/__init__.py", "cup/words.txt"}
     (cup / "words.txt").write_text("new")
     git(cup, "commit", "--quiet", "-am", "two")
     assert operator.installer.update("cup") == "local/cup"
-    assert Records(data).all()["local/cup"].commit != first
+    assert InstallRecords(data).all()["local/cup"].commit != first
     for wrong in ("git+file:///nowhere/at/all", f"git+file://{cup}#gone"):
         with pytest.raises(SourceRefused, match="git failed"):
             operator.install(wrong)
@@ -200,7 +200,7 @@ def test_a_command_that_is_killed_leaves_every_plugin_whole(tmp_path: Path) -> N
 
 def test_two_commands_at_once(operator: Operator, cup: Path, data: Path) -> None:
     operator.install(cup)
-    plan = Moving(
+    plan = PluginMove(
         item="local/other", key="", place="plugins/other", aside="x/y", replaces=False, wanted=True
     )
     with moving(data, plan), pytest.raises(InstallRefused, match="wait for it"):
@@ -383,16 +383,18 @@ def test_its_packages_come_with_it_or_it_does_not_come(
     make_wheel(tmp_path / "index", "nk_cup", "1.0")
     for text, error, words in (
         ("pydantic<2", PackagesRefused, "local/cup needs pydantic<2, and the bot itself has"),
-        ("-r other.txt", NeedsUnreadable, r"requirements\.txt:1: .* is an option of pip"),
-        ("x @ https://example.invalid/x.whl", NeedsUnreadable, "is an address"),
-        ("not a requirement", NeedsUnreadable, "is no requirement"),
+        ("-r other.txt", InvalidRequirements, r"requirements\.txt:1: .* is an option of pip"),
+        ("x @ https://example.invalid/x.whl", InvalidRequirements, "is an address"),
+        ("not a requirement", InvalidRequirements, "is no requirement"),
     ):
         (cup / "requirements.txt").write_text(text)
         with pytest.raises(error, match=words):
             operator.install(cup)
         assert files_of(data) == set()
     (cup / "requirements.txt").write_text("nk_cup>=1  # for cups\n\nhttpx\n")
-    operator.installer.shelf.fulfil("local/gone", [Need(requirement("httpx"), "local/gone")])
+    operator.installer.shelf.fulfil(
+        "local/gone", [PluginRequirement(requirement("httpx"), "local/gone")]
+    )
     operator.install(cup)
     assert "needs packages: nk_cup>=1, httpx" in operator.heard
     assert "got nk-cup 1.0" in operator.heard

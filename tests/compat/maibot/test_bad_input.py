@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from nekro_core.compat.maibot.components import Component, components_of
+from nekro_core.compat.maibot.components import MaiBotComponent, components_of
 from nekro_core.compat.maibot.folder import items
-from nekro_core.compat.maibot.manifest import ManifestError, read_manifest
+from nekro_core.compat.maibot.manifest import MaiBotManifestError, read_manifest
 from nekro_core.plugins.host.listing import PluginState
 from nekro_core.testing import Bot
 from nekro_core.tools.outcome import ToolFailure
@@ -56,7 +56,7 @@ def test_a_manifest_that_cannot_be_used(tmp_path: Path, change: Any, told: str) 
     path = tmp_path / "_manifest.json"
     text = json.dumps(manifest("ann.bad") | change).encode() if isinstance(change, dict) else change
     path.write_bytes(text)
-    with pytest.raises(ManifestError, match=told):
+    with pytest.raises(MaiBotManifestError, match=told):
         read_manifest(path)
 
 
@@ -224,6 +224,6 @@ def test_components_written_by_hand() -> None:
     assert found[1].description == "top"
     assert len(problems) == 3
     assert components_of([declared[0] | {"name": str(n)} for n in range(600)], "")[1]
-    odd = Component("c", "TOOL", {"timeout_ms": "soon", "core_tool": "yes"})
+    odd = MaiBotComponent("c", "TOOL", {"timeout_ms": "soon", "core_tool": "yes"})
     assert odd.number("timeout_ms", 7) == 7
     assert odd.flag("core_tool")

@@ -13,7 +13,7 @@ from PIL import Image
 
 from nekro_core.chat import Image as ImageSegment
 from nekro_core.chat import Reply
-from nekro_core.compat.maibot.capabilities.call import Asked
+from nekro_core.compat.maibot.capabilities.call import CapabilityCall
 from nekro_core.compat.maibot.capabilities.render import _words_drawn, html2png
 from nekro_core.testing import Bot
 from nekro_core.tools.outcome import ToolFailure
@@ -303,7 +303,7 @@ async def test_a_page_shows_what_was_fetched_for_it() -> None:
     )
     live: Any = None
     args = {"html": page, "allow_network": True}
-    made = await html2png(Asked(host=host, live=live, name="render.html2png", args=args))
+    made = await html2png(CapabilityCall(host=host, live=live, name="render.html2png", args=args))
     png = base64.b64decode(made["result"]["image_base64"])
     with Image.open(io.BytesIO(png)) as picture:
         x, y = picture.width // 2, picture.height // 2

@@ -13,7 +13,7 @@ from nekro_core.llm.model import ImagePart, TextPart
 from nekro_core.plugins.host.listing import PluginState
 from nekro_core.testing import Bot
 from nekro_core.tools.content import ImageContent
-from nekro_core.tools.outcome import ReturnedMedia
+from nekro_core.tools.outcome import ToolReturnMedia
 from nekro_core.tools.schema import function_schema
 from nekro_core.tools.tool import Tool, Visibility
 from tests.agent.native import TOOLS_MODE, call, calls, say
@@ -134,7 +134,7 @@ async def _greets(bot: Bot) -> None:
 async def _shows(bot: Bot) -> None:
     """A picture as a data URL, in code mode."""
     outcome = await bot.chat().call("example")
-    assert isinstance(outcome, ReturnedMedia)
+    assert isinstance(outcome, ToolReturnMedia)
     assert outcome.media[0].content == ImageContent(data=png(), mime="image/png")
     code = "text = example()\nassert 'tool_result:' in text"
     asked = len(bot.model.requests)

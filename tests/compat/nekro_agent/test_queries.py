@@ -9,7 +9,7 @@ from tortoise.expressions import Q
 
 from nekro_core.agent.settings import AgentSettings, TriggerSettings
 from nekro_core.chat import ChatKey, ChatMessage, Image, Media, Mention, Sender, Text
-from nekro_core.compat.nekro_agent.host import Host, hosted
+from nekro_core.compat.nekro_agent.host import NekroAgentHost, hosted
 from nekro_core.compat.nekro_agent.rows.chats import DBChatChannel
 from nekro_core.compat.nekro_agent.rows.conditions import QueryError
 from nekro_core.compat.nekro_agent.rows.messages import DBChatMessage
@@ -42,7 +42,7 @@ async def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def host(url: str, tmp_path: Path, world: World) -> AsyncIterator[Host]:
+async def host(url: str, tmp_path: Path, world: World) -> AsyncIterator[NekroAgentHost]:
     async with Store.open(url) as store:
         await store.accounts.bind("web", "bot")
         inbox = Inbox(store, Broadcast())
@@ -59,7 +59,7 @@ async def host(url: str, tmp_path: Path, world: World) -> AsyncIterator[Host]:
                 )
             )
         await inbox.note(ChatKey.parse("web-group_1"), "a bell rang")
-        host = Host(
+        host = NekroAgentHost(
             store=store,
             llm=LLMSettings(),
             agent=AgentSettings(names=("Nekro",), persona="A cat."),
@@ -110,7 +110,7 @@ ASKED: tuple[tuple[dict[str, Any], list[int]], ...] = (
 )
 
 
-async def test_messages(host: Host) -> None:
+async def test_messages(host: NekroAgentHost) -> None:
     for asked, ids in ASKED:  # one database for all of them: making it takes longest
         people = DBChatMessage.filter(**asked).exclude(sender_id=-1)
         assert [row.id for row in await people] == ids, asked
@@ -122,7 +122,7 @@ async def test_messages(host: Host) -> None:
         assert await people.order_by("id").offset(1).values_list("id", flat=True) == ids[1:]
 
 
-async def test_several_conditions_at_once(host: Host) -> None:
+async def test_several_conditions_at_once(host: NekroAgentHost) -> None:
     either = Q(sender_id="bob") | Q(content_text__contains="sure")
     assert await DBChatMessage.filter(either, **GROUP).values_list("id", flat=True) == [2, 3]
     assert await DBChatMessage.filter(~Q(sender_id="ann") & Q(**GROUP)).count() == 2
@@ -133,7 +133,7 @@ async def test_several_conditions_at_once(host: Host) -> None:
     assert [row.id async for row in DBChatMessage.filter(sender_id="bob")] == [2]
 
 
-async def test_what_a_row_has_and_that_what_was_said_is_not_changed(host: Host) -> None:
+async def test_what_a_row_has_and_that_what_was_said_is_not_changed(host: NekroAgentHost) -> None:
     await host.store.messages.recall(ChatKey.parse("web-group_1"), "m3")
     row = await DBChatMessage.get(message_id="m2")
     assert (row.sender_name, row.chat_type, row.adapter_key) == ("Bob", "group", "web")
@@ -159,7 +159,7 @@ async def test_what_a_row_has_and_that_what_was_said_is_not_changed(host: Host) 
     assert (await DBChatMessage.get(id=made.id)).content_text == "hi"
 
 
-async def test_questions_that_make_no_sense(host: Host) -> None:
+async def test_questions_that_make_no_sense(host: NekroAgentHost) -> None:
     with pytest.raises(QueryError, match=r"no field 'text'; there are .*content_text"):
         DBChatMessage.filter(text="x")
     with pytest.raises(QueryError, match="no lookup 'sounds_like'"):
@@ -173,7 +173,7 @@ async def test_questions_that_make_no_sense(host: Host) -> None:
     assert await DBChatMessage.get_or_none(id=99) is None
 
 
-async def test_chats_and_users(host: Host) -> None:
+async def test_chats_and_users(host: NekroAgentHost) -> None:
     keys = await DBChatChannel.all().order_by("chat_key").values_list("chat_key", flat=True)
     assert keys == ["web-group_1", "web-group_2", "web-private_ann"]
     channel = await DBChatChannel.get_channel(chat_key="web-group_1")
@@ -198,7 +198,7 @@ async def test_chats_and_users(host: Host) -> None:
     assert (await DBUser.get(id=ann.id)).ext_data == {"likes": "tea"}
 
 
-async def test_presets_and_what_plugins_keep(host: Host) -> None:
+async def test_presets_and_what_plugins_keep(host: NekroAgentHost) -> None:
     pirate = await DBPreset.create(name="Pirate", content="You are a pirate.")
     channel = await DBChatChannel.get_channel(chat_key="web-group_1")
     assert (await channel.get_preset()).content == "A cat."
@@ -213,7 +213,7 @@ async def test_presets_and_what_plugins_keep(host: Host) -> None:
     assert await host.store.plugin_data.get("ann.x", chat_key="web-group_1", store_key="k") == "2"
 
 
-async def test_pictures_and_mentions_are_segments(host: Host) -> None:
+async def test_pictures_and_mentions_are_segments(host: NekroAgentHost) -> None:
     inbox = Inbox(host.store, Broadcast())
     media = Media(path="/data/uploads/x.png", name="cat.png", url="https://a.example/cat.png")
     await inbox.accept(

@@ -14,8 +14,14 @@ from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.plugins.host.tool_calls import call
 from nekro_core.tools.content import ImageContent, TextContent
 from nekro_core.tools.names import ToolSet
-from nekro_core.tools.outcome import Failed, Observation, Recorded, Returned, RichObservation
-from nekro_core.tools.problem import Severity
+from nekro_core.tools.outcome import (
+    BehaviorReturn,
+    Observation,
+    RichObservation,
+    ToolCallFailed,
+    ToolReturn,
+)
+from nekro_core.tools.problem import ProblemSeverity
 from nekro_core.tools.stub import stub
 from tests.compat.nekro_agent.pages import SEEDS, code_blocks, page_module
 from tests.plugins.world import GROUP, World
@@ -60,7 +66,7 @@ async def test_the_page_is_a_plugin_without_errors(registry: PluginRegistry) -> 
         "generate_image_and_comment",
         "get_user_preference",
     ]
-    assert not [each for each in info.problems if each.severity is Severity.ERROR]
+    assert not [each for each in info.problems if each.severity is ProblemSeverity.ERROR]
     # Four of its methods have no docstring: they are taken, their author is told where.
     told = [each for each in info.problems if "no docstring" in each.message]
     assert len(told) == 4
@@ -80,12 +86,12 @@ async def test_the_function_stays_usable(registry: PluginRegistry, tools: ToolSe
 async def test_a_tool_gives_its_value_to_the_code(
     world: World, tools: ToolSet, args: tuple[int, ...], kwargs: dict[str, int]
 ) -> None:
-    assert await call(tools.resolve("calculate_sum"), world.ctx(), args, kwargs) == Returned(5)
+    assert await call(tools.resolve("calculate_sum"), world.ctx(), args, kwargs) == ToolReturn(5)
 
 
 async def test_the_time_is_a_text(world: World, tools: ToolSet) -> None:
     outcome = await call(tools.resolve("get_time"), world.ctx())
-    assert isinstance(outcome, Returned)
+    assert isinstance(outcome, ToolReturn)
     assert datetime.fromisoformat(outcome.value)
 
 
@@ -100,7 +106,7 @@ async def test_an_agent_method_is_an_observation(world: World, tools: ToolSet) -
 
 async def test_a_behavior_sends_and_is_recorded(world: World, tools: ToolSet) -> None:
     outcome = await call(tools.resolve("send_channel_message"), world.ctx(), ("Good night",))
-    assert isinstance(outcome, Recorded)
+    assert isinstance(outcome, BehaviorReturn)
     assert "Good night" in outcome.text
     assert world.outgoing.sent == [(GROUP, (Text("Good night"),), "run-1")]
 
@@ -110,13 +116,13 @@ async def test_a_refused_message_reaches_the_methods_own_words(
 ) -> None:
     world.outgoing.answer = Receipt(state=DeliveryState.REJECTED, reason="muted in this group")
     outcome = await call(tools.resolve("send_chat_message"), world.ctx(), ("hi",))
-    assert isinstance(outcome, Recorded)
+    assert isinstance(outcome, BehaviorReturn)
     assert "muted in this group" in outcome.text
 
 
 async def test_the_elided_picture_is_malformed(world: World, tools: ToolSet) -> None:
     outcome = await call(tools.resolve("generate_image_and_comment"), world.ctx(), ("cats",))
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolCallFailed)
     assert "part 2 of 2" in outcome.message
     assert "base64" in outcome.message
     assert "generate_image_and_comment" in outcome.message
@@ -140,8 +146,8 @@ async def test_with_a_whole_picture_it_opens_the_models_eyes(world: World, page:
 async def test_the_store_gives_what_was_kept(world: World, tools: ToolSet) -> None:
     tool = tools.resolve("get_user_preference")
     world.plugin_data.kept["nekro.seed", "", "user_123", "theme"] = "dark"
-    assert await call(tool, world.ctx(), ("user_123", "theme")) == Returned("dark")
-    assert await call(tool, world.ctx(), ("user_123", "language")) == Returned(None)
+    assert await call(tool, world.ctx(), ("user_123", "theme")) == ToolReturn("dark")
+    assert await call(tool, world.ctx(), ("user_123", "language")) == ToolReturn(None)
 
 
 async def test_the_model_sees_signature_and_documentation(tools: ToolSet) -> None:
@@ -159,7 +165,7 @@ async def test_the_model_sees_signature_and_documentation(tools: ToolSet) -> Non
 
 async def test_wrong_arguments_name_everything(world: World, tools: ToolSet) -> None:
     outcome = await call(tools.resolve("calculate_sum"), world.ctx(), (2, "three"))
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolCallFailed)
     for part in (
         "'num2'",
         "expected int",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nekro_core.compat.qdrant import models
 from nekro_core.compat.qdrant.client import AsyncQdrantClient
-from nekro_core.compat.qdrant.filters import BadFilter, wants
+from nekro_core.compat.qdrant.filters import InvalidFilter, wants
 from nekro_core.store.vector_errors import VectorError
 
 STICKERS = "ann.emotion-stickers"
@@ -146,7 +146,7 @@ async def test_filters(client: AsyncQdrantClient, wanted: Any, names: str) -> No
 
 @pytest.mark.parametrize("bad", [object(), models.FieldCondition(key="name")])
 def test_a_condition_that_is_not_known_is_no_silence(bad: Any) -> None:
-    with pytest.raises(BadFilter):
+    with pytest.raises(InvalidFilter):
         wants(models.Filter(must=[bad]), 1, {"name": "x"})
 
 

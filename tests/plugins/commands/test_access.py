@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from nekro_core.chat import ChatKey, Role, Sender
-from nekro_core.policy import ConductFile
-from nekro_core.policy.permissions import Access, CommandPermission, CommandSettings
+from nekro_core.policy import PolicyFile
+from nekro_core.policy.permissions import CommandAccess, CommandPermission, CommandSettings
 
 GROUP = ChatKey.parse("onebot_v11-group_30003")
 PRIVATE = ChatKey.parse("onebot_v11-private_10003")
@@ -36,7 +36,7 @@ def test_what_a_person_is(
 ) -> None:
     path = tmp_path / "conduct.toml"
     path.write_text(f'[chats."{GROUP}"]\noperators = ["10005"]\n')
-    access = Access(SETTINGS.model_copy(update={"roles": roles}), ConductFile(path))
+    access = CommandAccess(SETTINGS.model_copy(update={"roles": roles}), PolicyFile(path))
     sender = Sender(user, "Root, the operator", role)
     assert access.standing(chat, "onebot_v11", sender) == stands
 
@@ -48,7 +48,7 @@ def test_the_chats_rule_goes_before_the_settings(tmp_path: Path) -> None:
         f'[chats."{GROUP}".commands]\n"tune-up" = "super_user"\nlend = "off"\ngone = "user"\n'
     )
     settings = CommandSettings(permissions={"lend": "advanced"}, off=frozenset({"gone"}))
-    access, own = Access(settings, ConductFile(path)), CommandPermission.PUBLIC
+    access, own = CommandAccess(settings, PolicyFile(path)), CommandPermission.PUBLIC
     assert access.rule(GROUP, {"tune_up"}, own) is CommandPermission.SUPER_USER
     assert access.rule(GROUP, {"tune"}, own) is CommandPermission.USER
     assert access.rule(GROUP, {"lend"}, own) is None

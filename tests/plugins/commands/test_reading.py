@@ -11,7 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nekro_core.plugins.commands.arguments import Arg, signature_of
-from nekro_core.plugins.commands.reading import BadArgument, Fault, read_answer, read_arguments
+from nekro_core.plugins.commands.reading import (
+    ArgumentFault,
+    BadArgument,
+    read_answer,
+    read_arguments,
+)
 from nekro_core.plugins.commands.words import split
 from nekro_core.policy.command_names import folded, is_name
 
@@ -56,7 +61,7 @@ async def anything(context: object, **more: str) -> None: ...
         (find, "don't", {"place": "don't"}),
         (find, '"open', {"place": '"open'}),
         (find, 'place:"open', {"place": '"open'}),
-        (find, "a\nb:c exact:1", {"place": "a", "fault": Fault.KIND}),
+        (find, "a\nb:c exact:1", {"place": "a", "fault": ArgumentFault.KIND}),
         (note, "todo buy  milk, \n eggs", {"title": "todo", "text": "buy  milk, \n eggs"}),
         (note, "todo size:s a b", {"title": "todo", "size": "s", "text": "a b"}),
         (note, "todo a size:l b", {"title": "todo", "size": "L", "text": "a b"}),
@@ -64,9 +69,9 @@ async def anything(context: object, **more: str) -> None: ...
         (note, 'todo "a b" c', {"title": "todo", "text": '"a b" c'}),
         (note, "todo at 12:30 see: me", {"title": "todo", "text": "at 12:30 see: me"}),
         (anything, "a:1 b:'2 3'", {"a": "1", "b": "2 3"}),
-        (note, "", {"fault": Fault.MISSING}),
-        (note, "a size:xl", {"fault": Fault.CHOICES}),
-        (anything, "loose", {"fault": Fault.TOO_MUCH}),
+        (note, "", {"fault": ArgumentFault.MISSING}),
+        (note, "a size:xl", {"fault": ArgumentFault.CHOICES}),
+        (anything, "loose", {"fault": ArgumentFault.TOO_MUCH}),
     ],
 )
 def test_lines(handler: Callable[..., Any], line: str, expected: dict[str, Any]) -> None:

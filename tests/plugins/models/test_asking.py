@@ -24,13 +24,13 @@ from nekro_core.api.llm import (
 )
 from nekro_core.compat.nekro_agent.context import calling
 from nekro_core.llm.groups import ModelGroupSettings
-from nekro_core.llm.model import ImagePart, TextPart, Usage
-from nekro_core.llm.scripted import Scripted, ScriptedModel
+from nekro_core.llm.model import ImagePart, RequestUsage, TextPart
+from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.authoring.binding import loading
-from nekro_core.plugins.authoring.current import NoBot
+from nekro_core.plugins.authoring.current import NoCurrentBot
 from nekro_core.plugins.models.endpoints import PluginModels
-from nekro_core.plugins.models.metered import Ledger
+from nekro_core.plugins.models.metered import UsageLedger
 from nekro_core.policy.limits import Limits, StepLimit, TokenLimit
 from nekro_core.store import ModelUse
 from tests.peers.scripted_model import Answer, ScriptedModelServer
@@ -68,7 +68,7 @@ class Desk:
                     temperature=0.3,
                 )
             },
-            Ledger(self.book, lambda: 1000.0),
+            UsageLedger(self.book, lambda: 1000.0),
         )
 
     @contextmanager
@@ -82,8 +82,8 @@ class Desk:
 
 
 async def test_the_bots_own_model_answers_and_what_it_cost_is_known(world: World) -> None:
-    usage = Usage(prompt_tokens=50, completion_tokens=7, cached_tokens=10)
-    model = ScriptedModel([Scripted(chunks=["It ", "rains."], usage=usage)])
+    usage = RequestUsage(prompt_tokens=50, completion_tokens=7, cached_tokens=10)
+    model = ScriptedModel([ScriptedAnswer(chunks=["It ", "rains."], usage=usage)])
     desk = Desk(world, model)
     limits = Limits([StepLimit(5), tokens := TokenLimit(1000)])
     message = OpenAIChatMessage.from_text("user", "weather?")
@@ -107,8 +107,8 @@ async def test_the_bots_own_model_answers_and_what_it_cost_is_known(world: World
 
 
 async def test_a_turn_that_has_used_up_its_tokens_asks_no_more(world: World) -> None:
-    usage = Usage(prompt_tokens=90, completion_tokens=20)
-    desk = Desk(world, ScriptedModel([Scripted(chunks=["a"], usage=usage)]))
+    usage = RequestUsage(prompt_tokens=90, completion_tokens=20)
+    desk = Desk(world, ScriptedModel([ScriptedAnswer(chunks=["a"], usage=usage)]))
     limits = Limits([StepLimit(5), TokenLimit(100)])
     with desk.inside(limits):
         await gen_openai_chat_response("m", [{"role": "user", "content": "1"}])
@@ -120,7 +120,7 @@ async def test_a_turn_that_has_used_up_its_tokens_asks_no_more(world: World) -> 
 
 
 async def test_what_had_come_when_the_plugin_went_is_paid_for(world: World) -> None:
-    desk = Desk(world, ScriptedModel([Scripted(chunks=["many words ", 60.0])]))
+    desk = Desk(world, ScriptedModel([ScriptedAnswer(chunks=["many words ", 60.0])]))
     with desk.inside(), pytest.raises(ModelUnreachable, match=r"within 0\.2 s"):
         await gen_openai_chat_response("m", [{"role": "user", "content": "hi"}], max_wait_time=0.2)
     (use,) = desk.book.uses
@@ -137,7 +137,7 @@ async def test_a_task_of_a_plugin_is_counted_for_the_plugin_alone(world: World) 
 
 
 async def test_outside_of_a_bot_it_says_so() -> None:
-    with pytest.raises(NoBot, match="inside a running bot"):
+    with pytest.raises(NoCurrentBot, match="inside a running bot"):
         await gen_openai_chat_response("m", [])
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pydantic
 import pytest
 
-from nekro_core.plugins.packages import PackageShelf, PackagesRefused
-from nekro_core.plugins.packages.requirements import Need, requirement
+from nekro_core.plugins.packages import PackageFolder, PackagesRefused
+from nekro_core.plugins.packages.requirements import PluginRequirement, requirement
 from tests.plugins.packages.wheels import make_wheel, only_these
 
 
-def needs(plugin: str, *texts: str) -> list[Need]:
-    return [Need(requirement(text), plugin) for text in texts]
+def needs(plugin: str, *texts: str) -> list[PluginRequirement]:
+    return [PluginRequirement(requirement(text), plugin) for text in texts]
 
 
 @pytest.fixture
@@ -28,12 +28,12 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path, index: Path) -> PackageShelf:
-    return PackageShelf(tmp_path / "data")
+def shelf(tmp_path: Path, index: Path) -> PackageFolder:
+    return PackageFolder(tmp_path / "data")
 
 
 @pytest.mark.long
-def test_a_package_is_there_behind_the_bots_own(shelf: PackageShelf) -> None:
+def test_a_package_is_there_behind_the_bots_own(shelf: PackageFolder) -> None:
     assert not shelf.has(requirement("nk_low"))
     assert shelf.fulfil("ann.a", needs("ann.a", "nk_low", "pydantic>=2")) == {"nk-low": "2.0"}
     assert shelf.has(requirement("nk_low>1"))
@@ -48,7 +48,7 @@ def test_a_package_is_there_behind_the_bots_own(shelf: PackageShelf) -> None:
 
 
 def test_a_note_that_cannot_be_read_stops_no_bot(tmp_path: Path) -> None:
-    shelf = PackageShelf(tmp_path)
+    shelf = PackageFolder(tmp_path)
     (tmp_path / "plugin_packages").mkdir()
     (tmp_path / "plugin_packages" / "shelf.json").write_text("{")
     before = list(sys.path)
@@ -59,7 +59,7 @@ def test_a_note_that_cannot_be_read_stops_no_bot(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_one_copy_for_all_and_nothing_of_the_bots_own(shelf: PackageShelf, tmp_path: Path) -> None:
+def test_one_copy_for_all_and_nothing_of_the_bots_own(shelf: PackageFolder, tmp_path: Path) -> None:
     assert shelf.fulfil("ann.a", needs("ann.a", "nk_low", "pydantic>=2")) == {"nk-low": "2.0"}
     assert shelf.fulfil("bob.b", needs("bob.b", "nk_high")) == {"nk-high": "1.0", "nk-low": "1.0"}
     assert shelf.needs == {"ann.a": ["nk_low", "pydantic>=2"], "bob.b": ["nk_high"]}
@@ -74,7 +74,7 @@ def test_one_copy_for_all_and_nothing_of_the_bots_own(shelf: PackageShelf, tmp_p
             "nk_high.py",
         }
         # Another process takes a plugin away: what runs stays, and it is said.
-        PackageShelf(tmp_path / "data").forget("bob.b")
+        PackageFolder(tmp_path / "data").forget("bob.b")
         (stale,) = shelf.refresh()
         assert str(stale) == "nk-low 1.0 runs, 2.0 is there: it changes at the next start"
         assert importlib.import_module("nk_low") is low
@@ -88,7 +88,7 @@ def test_one_copy_for_all_and_nothing_of_the_bots_own(shelf: PackageShelf, tmp_p
 
 
 @pytest.mark.long
-def test_what_cannot_be_together_is_refused_naming_both_sides(shelf: PackageShelf) -> None:
+def test_what_cannot_be_together_is_refused_naming_both_sides(shelf: PackageFolder) -> None:
     shelf.fulfil("ann.a", needs("ann.a", "nk_low==2.0"))
     version = pydantic.VERSION
     for wanted, message in {

@@ -8,7 +8,7 @@ import anyio
 from nekro_core.chat import Record, plain_text
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.inbound.inbox import Inbox
-from nekro_core.plugins.tasks.interrupted import KeptTasks, tell_of_cut_off
+from nekro_core.plugins.tasks.interrupted import RunningTaskRecords, tell_of_cut_off
 from nekro_core.plugins.tasks.runner import TaskRunner
 from nekro_core.store import Store
 from tests.plugins.tasks.test_tasks import CODE, Film
@@ -26,7 +26,9 @@ async def told(store: Store) -> list[Record]:
 async def test_what_was_at_work_is_told_of(tmp_path: Path) -> None:
     async with Store.open(f"sqlite://{tmp_path}/db") as store:
         world = World(tmp_path)
-        world.services = replace(world.services, tasks=TaskRunner(KeptTasks(store.waiting)))
+        world.services = replace(
+            world.services, tasks=TaskRunner(RunningTaskRecords(store.waiting))
+        )
         world.write("film.py", CODE)
         async with world.bot() as plugins:
             at = Film(world, plugins)
@@ -48,7 +50,7 @@ async def test_what_was_at_work_is_told_of(tmp_path: Path) -> None:
 async def test_nothing_is_told_of_tasks_that_ended(tmp_path: Path) -> None:
     async with Store.open(f"sqlite://{tmp_path}/db") as store:
         assert await told(store) == []
-        kept = KeptTasks(store.waiting)
+        kept = RunningTaskRecords(store.waiting)
         kept.began("me.film", "render", "nowhere", "no chat key")
         kept.began("me.film", "render", "fine", str(GROUP))
         kept.ended("render", "fine")

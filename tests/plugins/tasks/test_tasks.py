@@ -15,7 +15,7 @@ from nekro_core.plugins.host.tool_calls import call
 from nekro_core.plugins.tasks.functions import task
 from nekro_core.plugins.tasks.handle import AsyncTaskHandle, WaitCancelled
 from nekro_core.plugins.tasks.runner import MAX_RUNNING
-from nekro_core.tools.outcome import Failed, Returned
+from nekro_core.tools.outcome import ToolCallFailed, ToolReturn
 from tests.plugins.world import GROUP, World
 
 CODE = '''
@@ -95,9 +95,9 @@ class Film:
         found = self.plugins.tools_for(GROUP).resolve(name)
         assert found is not None
         match await call(found, self.world.ctx(), args):
-            case Returned(value):
+            case ToolReturn(value):
                 return value
-            case Failed(message):
+            case ToolCallFailed(message):
                 raise AssertionError(message)
 
     @property

@@ -15,7 +15,7 @@ import anyio
 
 from nekro_core.sandbox.box import Backend, Box, RunLimits, RunResult, StopReason
 from nekro_core.sandbox.jail.backend import JailBackend
-from nekro_core.sandbox.jail.defences import ALL, Defences
+from nekro_core.sandbox.jail.defences import ALL, JailDefences
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.play import Tools
 
@@ -27,7 +27,7 @@ GotThrough = list[str]
 class Without:
     """What is switched off to see an attack succeed."""
 
-    defences: Defences = ALL
+    defences: JailDefences = ALL
     limits: tuple[tuple[str, Any], ...] = ()
     """Of the run, in the place of the row's own."""
     naive: bool = False

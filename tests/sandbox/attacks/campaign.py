@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import anyio
 
 from nekro_core.sandbox.box import Backend, Box
-from nekro_core.sandbox.jail.defences import Defences
+from nekro_core.sandbox.jail.defences import JailDefences
 from tests.sandbox.attacks.attack import Attack, GotThrough, Ground, Without, make_box
 from tests.sandbox.shelf import Shelf
 
@@ -51,7 +51,7 @@ def wanted_without(attack: Attack, backend: Backend) -> Without | None:
     without = attack.without
     if without is None or host_kind() not in without.hosts or not without.possible():
         return None
-    if backend.name != "jail" and without.defences != Defences():
+    if backend.name != "jail" and without.defences != JailDefences():
         return None
     return without
 
@@ -76,7 +76,7 @@ async def carry_out(
 
     async def work() -> None:
         async with AsyncExitStack() as stack:
-            shared: dict[Defences, Box] = {}
+            shared: dict[JailDefences, Box] = {}
             while jobs:
                 attack, without = jobs.pop(0)
                 found[attack, without is None] = []
@@ -118,7 +118,7 @@ async def _try(
     backend: Backend,
     attack: Attack,
     without: Without | None,
-    shared: dict[Defences, Box],
+    shared: dict[JailDefences, Box],
     stack: AsyncExitStack,
     shelf: Shelf | None,
 ) -> GotThrough:
@@ -134,13 +134,13 @@ async def _choose_box(
     backend: Backend,
     attack: Attack,
     without: Without | None,
-    shared: dict[Defences, Box],
+    shared: dict[JailDefences, Box],
     stack: AsyncExitStack,
     own: AsyncExitStack,
     shelf: Shelf | None,
 ) -> Box:
-    key = without.defences if without is not None else Defences()
-    if attack.spoils and shelf is not None and key == Defences():
+    key = without.defences if without is not None else JailDefences()
+    if attack.spoils and shelf is not None and key == JailDefences():
         box = await shelf.take()
         own.push_async_callback(shelf.give_back, box)
         return box

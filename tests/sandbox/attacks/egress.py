@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from nekro_core.sandbox.jail.defences import Defences
+from nekro_core.sandbox.jail.defences import JailDefences
 from tests.sandbox.attacks.attack import (
     HOST_FOLDER,
     PRELUDE,
@@ -18,8 +18,8 @@ from tests.sandbox.attacks.attack import (
     judge,
 )
 
-NO_NETWORK = Without(defences=Defences(network=False))
-NO_FILTER = Without(defences=Defences(calls_filtered=False))
+NO_NETWORK = Without(defences=JailDefences(network=False))
+NO_FILTER = Without(defences=JailDefences(calls_filtered=False))
 
 
 def seen_by(server: socket.socket) -> bool:
@@ -114,7 +114,7 @@ ATTACKS = [
         number=4,
         name="a socket file",
         act=socket_file,
-        without=Without(defences=Defences(own_files=False)),
+        without=Without(defences=JailDefences(own_files=False)),
     ),
     Attack(
         number=4,

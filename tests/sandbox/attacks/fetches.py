@@ -12,17 +12,17 @@ from tempfile import TemporaryDirectory
 
 from nekro_core.chat import ChatKey
 from nekro_core.delivery.media.fetch import Fetcher
-from nekro_core.delivery.media.fetch_policy import Reach
+from nekro_core.delivery.media.fetch_policy import FetchPolicy
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.settings import MediaSettings
-from nekro_core.plugins.authoring.chat_network import ChatNetwork, PluginMedia
+from nekro_core.plugins.authoring.chat_network import ChatNetwork, PluginMediaKeeper
 from nekro_core.plugins.host.builtin import builtin_folder
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.plugins.host.tool_calls import call
-from nekro_core.sandbox.box import Answer, GuestCall, Raise, Value
-from nekro_core.sandbox.egress import Rules
+from nekro_core.sandbox.box import Answer, CallFailure, CallReturn, GuestCall
+from nekro_core.sandbox.egress import EgressRules
 from nekro_core.system.addresses import Address
-from nekro_core.tools.outcome import Failed
+from nekro_core.tools.outcome import ToolCallFailed
 from tests.peers.reach import Anywhere
 from tests.peers.visited import own_address, visited
 from tests.plugins.world import GROUP, World
@@ -36,7 +36,7 @@ OUTER, INNER, DENIED = "pictures.example", "inside.example", "secret-of-the-box.
 class _FirstHop:
     """The chat's own reach, for which one name is another machine: a test has only this one."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: FetchPolicy) -> None:
         self._reach = reach
         self.may_look_up, self.took = reach.may_look_up, reach.took
 
@@ -46,7 +46,7 @@ class _FirstHop:
 
 
 class _Network(ChatNetwork):
-    def reach(self, url: str, chat: ChatKey | None = None) -> Reach:  # type: ignore[override]
+    def reach(self, url: str, chat: ChatKey | None = None) -> FetchPolicy:  # type: ignore[override]
         return _FirstHop(super().reach(url, chat))
 
 
@@ -68,7 +68,9 @@ def fetched(*urls: str, denied: bool = False) -> Callable[[Ground], Awaitable[Go
             hosts = {f"{host}:{server.port}" for host in (own_address(), "127.0.0.1", "[::1]")}
             names = {f"{name}:{server.port}" for name in (OUTER, INNER)}
             settings = MediaSettings(private_hosts=frozenset(hosts), silent_s=1.0)
-            rules = Rules.parse([] if denied else [*hosts, *names], [*hosts] if not denied else [])
+            rules = EgressRules.parse(
+                [] if denied else [*hosts, *names], [*hosts] if not denied else []
+            )
             reach = Anywhere() if ground.naive else None
             fetcher = Fetcher(settings, reach, resolve=resolve)
             store = await stack.enter_async_context(
@@ -76,7 +78,7 @@ def fetched(*urls: str, denied: bool = False) -> Callable[[Ground], Awaitable[Go
             )
             network = _Network(rules=lambda _: rules, spend=lambda _: lambda _: None)
             world = World(folder)
-            media = store if ground.naive else PluginMedia(store, network)
+            media = store if ground.naive else PluginMediaKeeper(store, network)
             object.__setattr__(world.services, "media", media)
             (folder / "builtin").mkdir()
             (folder / "builtin" / "chat").symlink_to(builtin_folder("plugins") / "chat")
@@ -98,7 +100,11 @@ async def _tried(
         tool = plugins.tools_for(GROUP).resolve(asked.name)
         assert tool is not None
         outcome = await call(tool, world.ctx(), asked.args, asked.kwargs)
-        return Raise(outcome.message) if isinstance(outcome, Failed) else Value(repr(outcome))
+        return (
+            CallFailure(outcome.message)
+            if isinstance(outcome, ToolCallFailed)
+            else CallReturn(repr(outcome))
+        )
 
     code = f"""
 for url in {urls!r}:

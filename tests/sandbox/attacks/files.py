@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 
 from nekro_core.sandbox.box import BoxFileError
-from nekro_core.sandbox.jail.defences import Defences
+from nekro_core.sandbox.jail.defences import JailDefences
 from tests.sandbox.attacks.attack import (
     HOST_FOLDER,
     PRELUDE,
@@ -167,7 +167,7 @@ ATTACKS = [
         number=6,
         name="a file of the host",
         act=canary,
-        without=Without(defences=Defences(own_files=False)),
+        without=Without(defences=JailDefences(own_files=False)),
     ),
     Attack(
         number=6,
@@ -180,7 +180,7 @@ ATTACKS = [
             """,
             10,
         ),
-        without=Without(defences=Defences(own_files=False)),
+        without=Without(defences=JailDefences(own_files=False)),
         backends=frozenset({"jail"}),  # a container has folders of these names, of its image
     ),
     Attack(
@@ -209,7 +209,7 @@ ATTACKS = [
             """,
             10,
         ),
-        without=Without(defences=Defences(read_only=False)),
+        without=Without(defences=JailDefences(read_only=False)),
         spoils=True,
     ),
     Attack(
@@ -308,7 +308,7 @@ os.symlink("/dev/zero", "zero")
             "n" * 300,
         ),
         # The kernel's answer for most of them; for the system's folders that of a read-only root.
-        without=Without(naive=True, defences=Defences(read_only=False)),
+        without=Without(naive=True, defences=JailDefences(read_only=False)),
         spoils=True,
     ),
     Attack(
@@ -328,7 +328,7 @@ os.symlink("/dev/zero", "zero")
             """,
             3,
         ),
-        without=Without(defences=Defences(disk=False)),
+        without=Without(defences=JailDefences(disk=False)),
         spoils=True,
     ),
     Attack(

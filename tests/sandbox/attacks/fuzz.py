@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nekro_core.sandbox.guest import guest_wire as wire
-from nekro_core.sandbox.link.calls import BadCall, decode_call
+from nekro_core.sandbox.link.calls import InvalidCall, decode_call
 from nekro_core.sandbox.link.channel import Channel
 from nekro_core.sandbox.tools.inputs import read_input
-from nekro_core.sandbox.tools.result import ToolError
+from nekro_core.sandbox.tools.result import SandboxToolError
 
 _PLAIN = (type(None), bool, int, float, str, bytes)
 _TOOLS = ("shell", "read_file", "write_file", "glob", "browse", "sandbox_create", "transfer", "x")
@@ -44,20 +44,20 @@ def frames(data: bytes) -> None:
 
 
 def calls(data: bytes) -> None:
-    """A call's arguments: plain data, or `BadCall`."""
+    """A call's arguments: plain data, or `InvalidCall`."""
     text, _, body = data.partition(b"\0")
-    with contextlib.suppress(BadCall):
+    with contextlib.suppress(InvalidCall):
         call = decode_call(text, body)
         assert isinstance(call.name, str)
         _check_plain([list(call.args), call.kwargs])
 
 
 def inputs(data: bytes) -> None:
-    """A tool's input: checked values, or `ToolError`."""
+    """A tool's input: checked values, or `SandboxToolError`."""
     name = _TOOLS[data[0] % len(_TOOLS)] if data else ""
     with contextlib.suppress(ValueError, RecursionError):
         written = json.loads(data[1:])
-        with contextlib.suppress(ToolError):
+        with contextlib.suppress(SandboxToolError):
             read_input(name, written)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.jail.backend import JailBackend
-from nekro_core.sandbox.jail.defences import ALL, Defences
+from nekro_core.sandbox.jail.defences import ALL, JailDefences
 from tests.sandbox.attacks.attack import PRELUDE, Attack, GotThrough, Ground, Without, guest, judge
 from tests.sandbox.conftest import SMALL
 
@@ -95,13 +95,13 @@ ATTACKS = [
             """,
             22,
         ),
-        without=Without(defences=Defences(proc_covered=False)),
+        without=Without(defences=JailDefences(proc_covered=False)),
     ),
     Attack(
         number=0,
         name="whose machine it is",
         act=whose_machine,
-        without=Without(defences=Defences(own_paths=False)),
+        without=Without(defences=JailDefences(own_paths=False)),
         backends=frozenset({"jail"}),  # a container is made of its image's files alone
     ),
 ]

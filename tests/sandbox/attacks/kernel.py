@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from nekro_core.sandbox.jail.defences import Defences
+from nekro_core.sandbox.jail.defences import JailDefences
 from tests.sandbox.attacks.attack import Attack, Without, guest
 from tests.sandbox.attacks.egress import NO_FILTER
 
@@ -49,7 +49,7 @@ ATTACKS = [
             """,
             8,
         ),
-        without=Without(defences=Defences(proc_covered=False)),
+        without=Without(defences=JailDefences(proc_covered=False)),
         backends=frozenset({"jail"}),  # an engine leaves those open that show nothing to a user
     ),
     Attack(
@@ -64,7 +64,7 @@ ATTACKS = [
             6,
         ),
         without=Without(
-            defences=Defences(proc_covered=False, own_user=False), hosts=frozenset({"root"})
+            defences=JailDefences(proc_covered=False, own_user=False), hosts=frozenset({"root"})
         ),
     ),
     Attack(
@@ -87,7 +87,7 @@ ATTACKS = [
             """,
             2,
         ),
-        without=Without(defences=Defences(clean_start=False)),
+        without=Without(defences=JailDefences(clean_start=False)),
     ),
     Attack(
         number=30,
@@ -164,7 +164,7 @@ ATTACKS = [
             """,
             4,
         ),
-        without=Without(defences=Defences(no_capabilities=False)),
+        without=Without(defences=JailDefences(no_capabilities=False)),
         spoils=True,
     ),
     Attack(
@@ -186,7 +186,7 @@ ATTACKS = [
             fails(lambda: fcntl.ioctl(slave, 0x5412, b"x"), errno.EPERM)
             """
         ),
-        without=Without(defences=Defences(calls_filtered=False), possible=terminals_can_be_fed),
+        without=Without(defences=JailDefences(calls_filtered=False), possible=terminals_can_be_fed),
     ),
     Attack(
         number=35,
@@ -200,7 +200,7 @@ ATTACKS = [
             """,
             8,
         ),
-        without=Without(defences=Defences(own_devices=False)),
+        without=Without(defences=JailDefences(own_devices=False)),
     ),
     Attack(
         number=22,

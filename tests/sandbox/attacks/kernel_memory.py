@@ -4,7 +4,7 @@
 import textwrap
 
 from nekro_core.sandbox.box import BoxLost, StopReason
-from nekro_core.sandbox.jail.defences import Defences
+from nekro_core.sandbox.jail.defences import JailDefences
 from tests.sandbox.attacks.attack import PRELUDE, Attack, GotThrough, Ground, Without, guest
 from tests.sandbox.attacks.resources import NO_LIMITS, ends
 
@@ -151,6 +151,6 @@ ATTACKS = [
             """,
             5,
         ),
-        without=Without(defences=Defences(limits=False)),
+        without=Without(defences=JailDefences(limits=False)),
     ),
 ]

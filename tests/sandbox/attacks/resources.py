@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 
 from nekro_core.sandbox.box import BoxLost, GuestCall, RunLimits, StopReason
-from nekro_core.sandbox.jail.defences import Defences
+from nekro_core.sandbox.jail.defences import JailDefences
 from tests.sandbox.attacks.attack import (
     PRELUDE,
     Attack,
@@ -26,7 +26,7 @@ from tests.sandbox.play import Tools
 
 TIMEOUT, MEMORY = StopReason.TIMEOUT, StopReason.OUT_OF_MEMORY
 DIED, ERROR = StopReason.DIED, StopReason.ERROR
-NO_LIMITS = Without(defences=Defences(limits=False))
+NO_LIMITS = Without(defences=JailDefences(limits=False))
 NO_TIME_LIMIT = Without(limits=(("seconds", 3600.0),))
 BOUNDED_ROW = "its success would hurt the machine; a bounded row tries the same defence"
 ONLY_ITSELF = "it hurts only its own run: there is nothing to take away"
@@ -298,7 +298,9 @@ ATTACKS = [
         number=16,
         name="40 processes, bounded by the user id alone",
         act=guest(FORKS),
-        without=Without(defences=Defences(own_user=False, group=False), hosts=frozenset({"root"})),
+        without=Without(
+            defences=JailDefences(own_user=False, group=False), hosts=frozenset({"root"})
+        ),
         spoils=True,
     ),
     Attack(
@@ -375,7 +377,7 @@ ATTACKS = [
         name="all of a user's inotify",
         act=all_watches,
         # Another way to it: as root every box has a user id of its own, and root's are not tried.
-        without=Without(defences=Defences(calls_filtered=False), hosts=frozenset({"user"})),
+        without=Without(defences=JailDefences(calls_filtered=False), hosts=frozenset({"user"})),
         spoils=True,
     ),
     Attack(

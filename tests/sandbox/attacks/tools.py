@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from nekro_core.sandbox.box import Box, BoxFileError
-from nekro_core.sandbox.named import FolderStorage, KeeperLimits, NamedBoxes
+from nekro_core.sandbox.named import FolderStorage, NamedBoxes, NamedBoxLimits
 from tests.sandbox.attacks.attack import PRELUDE, Attack, GotThrough, Ground, judge
 from tests.sandbox.attacks.files import EXTRACT, NAIVE, hostile_tar, succeed
 from tests.sandbox.conformance_files import END, FILE, FOLDER, LINK, entry, one_by_one
@@ -51,7 +51,7 @@ async def _hand(ground: Ground) -> AsyncIterator[Hand]:
     source = _Here(ground)
     with TemporaryDirectory() as folder:
         storage = FolderStorage(Path(folder))
-        keeper = NamedBoxes(source, storage, KeeperLimits(), clock=time.monotonic)
+        keeper = NamedBoxes(source, storage, NamedBoxLimits(), clock=time.monotonic)
         try:
             yield Hand(keeper, source, "lin")
         finally:

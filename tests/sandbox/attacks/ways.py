@@ -10,11 +10,11 @@ import anyio.to_thread
 from anyio.abc import ByteStream
 
 from nekro_core.sandbox.box import Box
-from nekro_core.sandbox.egress import Egress, Rules
+from nekro_core.sandbox.egress import Egress, EgressRules
 from nekro_core.sandbox.egress.dial import Dialer
-from nekro_core.sandbox.egress.rules import Rule
-from nekro_core.sandbox.jail.defences import Defences
-from nekro_core.sandbox.preview import TargetState
+from nekro_core.sandbox.egress.rules import EgressRule
+from nekro_core.sandbox.jail.defences import JailDefences
+from nekro_core.sandbox.preview import PreviewTargetState
 from tests.sandbox.attacks.attack import PRELUDE, Attack, GotThrough, Ground, Without, judge
 from tests.sandbox.attacks.egress import seen_by
 from tests.sandbox.preview.world import World, status, world
@@ -52,9 +52,11 @@ def ask(host, port):
 async def way_out(ground: Ground, answers: dict[str, list[list[str]]]) -> AsyncIterator[None]:
     """The box may reach allowed.test; without its defence everything, wherever it is. Names have
     these addresses, one list for each time that they are asked for."""
-    rules = Rules.parse(["allowed.test:1", "allowed.test:80", "allowed.test:443"])
+    rules = EgressRules.parse(["allowed.test:1", "allowed.test:80", "allowed.test:443"])
     if ground.without is not None:
-        rules = Rules(tuple(Rule("*", frozenset(range(65536)), private=True) for _ in "1"))
+        rules = EgressRules(
+            tuple(EgressRule("*", frozenset(range(65536)), private=True) for _ in "1")
+        )
     current = [rules]
 
     async def resolve(name: str) -> list[str]:
@@ -68,7 +70,7 @@ async def way_out(ground: Ground, answers: dict[str, list[list[str]]]) -> AsyncI
         try:
             yield
         finally:
-            current[0] = Rules()
+            current[0] = EgressRules()
             await egress.refresh()
 
 
@@ -87,7 +89,7 @@ async def other_names(ground: Ground) -> GotThrough:
 
 async def inner_addresses(ground: Ground) -> GotThrough:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        rules = Rule("allowed.test", frozenset({server.getsockname()[1]}))
+        rules = EgressRule("allowed.test", frozenset({server.getsockname()[1]}))
         port = next(iter(rules.ports))
         changing = [["192.0.2.1"], ["127.0.0.1"], ["::ffff:127.0.0.1"], ["169.254.169.254"]]
         async with way_out(ground, {"allowed.test": [*changing, ["127.0.0.1"]]}):
@@ -106,8 +108,8 @@ class Shown:
         self._box = box
 
     @property
-    def preview_state(self) -> TargetState:
-        return TargetState.RUNNING if self._box.alive else TargetState.GONE
+    def preview_state(self) -> PreviewTargetState:
+        return PreviewTargetState.RUNNING if self._box.alive else PreviewTargetState.GONE
 
     async def connect(self, port: int) -> ByteStream:
         return await self._box.connect(port)
@@ -190,7 +192,7 @@ ATTACKS = [
         number=41,
         name="a port of the host in a preview",
         act=port_of_the_host,
-        without=Without(defences=Defences(network=False)),
+        without=Without(defences=JailDefences(network=False)),
     ),
     Attack(
         number=41,

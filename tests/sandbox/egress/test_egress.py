@@ -9,8 +9,8 @@ import pytest
 from anyio.abc import ByteStream
 
 from nekro_core.sandbox.box import BoxConnectionError
-from nekro_core.sandbox.egress import Egress, EgressLimits, Rules
-from nekro_core.sandbox.egress.source import LetOutBoxes
+from nekro_core.sandbox.egress import Egress, EgressLimits, EgressRules
+from nekro_core.sandbox.egress.source import DefaultEgressSource
 from nekro_core.sandbox.results import Listener
 from tests.sandbox.egress.world import (
     PUBLIC,
@@ -260,7 +260,7 @@ async def test_a_moment_without_descriptors_is_waited_out() -> None:
             return self.listener
 
     box = StarvedBox()
-    async with Egress.open(lambda *_: Rules.parse(["index.example"])) as egress:
+    async with Egress.open(lambda *_: EgressRules.parse(["index.example"])) as egress:
         await egress.attach("chat", "default", box)
         assert box.listener is not None
         reader, writer = await asyncio.open_connection("127.0.0.1", box.listener.port)
@@ -283,14 +283,16 @@ async def test_a_box_of_nobodys_has_what_everyone_has_and_is_not_left_where_that
         async def listen(self, port: int) -> Listener:
             raise BoxConnectionError("taken")
 
-    async with Egress.open(lambda owner, _: Rules.parse([] if owner else ["a.example"])) as egress:
+    async with Egress.open(
+        lambda owner, _: EgressRules.parse([] if owner else ["a.example"])
+    ) as egress:
         box = LoopbackBox()
-        assert await LetOutBoxes(One(box), egress).take() is box
+        assert await DefaultEgressSource(One(box), egress).take() is box
         assert box.environment["https_proxy"]
         assert box.listener is not None
         await box.listener.aclose()
 
         full = Full()
         with pytest.raises(BoxConnectionError):
-            await LetOutBoxes(One(full), egress).take()
+            await DefaultEgressSource(One(full), egress).take()
         assert not full.alive

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nekro_core.sandbox.egress import NotAllowed, Rules
+from nekro_core.sandbox.egress import EgressDenied, EgressRules
 from nekro_core.sandbox.egress.dial import Dialer
-from nekro_core.sandbox.egress.rules import Destination, Rule
+from nekro_core.sandbox.egress.rules import Destination, EgressRule
 from nekro_core.system.addresses import is_of_this_machine
 from tests.sandbox.egress.world import PUBLIC, World, echo, world
 from tests.sandbox.preview.world import says, status
@@ -216,7 +216,7 @@ async def test_this_machines_own_public_address_is_inside() -> None:
     ],
 )
 def test_rules_mean_what_they_say(text: str, allowed: list[str], refused: list[str]) -> None:
-    rule = Rule.parse(text)
+    rule = EgressRule.parse(text)
     assert all(rule.matches(Destination.parse(one)) for one in allowed)
     assert not any(rule.matches(Destination.parse(one)) for one in refused)
 
@@ -230,7 +230,7 @@ def test_rules_mean_what_they_say(text: str, allowed: list[str], refused: list[s
 )
 def test_what_is_no_rule_is_refused_in_words(text: str) -> None:
     with pytest.raises(ValueError, match="is no rule; expected"):
-        Rule.parse(text)
+        EgressRule.parse(text)
 
 
 @given(st.text(max_size=40), st.integers(1, 65535))
@@ -238,21 +238,21 @@ def test_no_text_is_two_names(text: str, port: int) -> None:
     """What is read as a destination is written exactly so, and reads again as the same."""
     try:
         destination = Destination.parse(f"{text}:{port}")
-    except NotAllowed:
+    except EgressDenied:
         return
     assert destination.port == port
     assert Destination.parse(str(destination)) == destination
     if not text.startswith("["):
         assert destination.host == text
         assert text == text.lower()
-    assert not Rules.parse(["allowed.tld"]).find(destination) or text == "allowed.tld"
+    assert not EgressRules.parse(["allowed.tld"]).find(destination) or text == "allowed.tld"
 
 
 async def test_the_systems_resolver_is_asked_for_names_only() -> None:
     async def never(name: str) -> list[str]:
         raise AssertionError(name)
 
-    rule = Rule.parse("127.0.0.1:1", private=True)
+    rule = EgressRule.parse("127.0.0.1:1", private=True)
     with pytest.raises(Exception, match="nobody answers"):
         await Dialer(never).dial(Destination.parse("127.0.0.1:1"), rule)
 

@@ -8,7 +8,7 @@ import pytest
 
 from nekro_core.sandbox.backends import open_backend
 from nekro_core.sandbox.box import Backend, Box
-from nekro_core.sandbox.egress import Egress, Rules, box_environment
+from nekro_core.sandbox.egress import Egress, EgressRules, box_environment
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.egress.package_index import FILE, index
@@ -46,10 +46,10 @@ async def test_pip_installs_from_an_allowed_index_into_that_box_only(
 ) -> None:
     allowed, other = boxes
     with index() as (port, asked):
-        rules = {"lin": Rules.parse((), (f"127.0.0.1:{port}",))}
+        rules = {"lin": EgressRules.parse((), (f"127.0.0.1:{port}",))}
         environment = box_environment(f"http://127.0.0.1:{port}/simple/")
         async with Egress.open(
-            lambda owner, _: rules.get(owner, Rules()), environment=environment
+            lambda owner, _: rules.get(owner, EgressRules()), environment=environment
         ) as egress:
             await egress.attach("lin", "default", allowed)
             await egress.attach("mio", "default", other)
@@ -80,7 +80,7 @@ async def test_a_run_finds_its_way_out_and_no_other(boxes: tuple[Box, Box]) -> N
     with index() as (port, asked), socket.create_server(("127.0.0.1", 0)) as forbidden:
         forbidden.setblocking(False)
         closed = forbidden.getsockname()[1]
-        rules = Rules.parse((), (f"127.0.0.1:{port}",))
+        rules = EgressRules.parse((), (f"127.0.0.1:{port}",))
         async with Egress.open(lambda *_: rules) as egress:
             await egress.attach("lin", "default", box)
             code = f"""

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.sandbox.egress import Rules
-from nekro_core.sandbox.egress.overrides import Overrides, OverridesFile
+from nekro_core.sandbox.egress import EgressRules
+from nekro_core.sandbox.egress.overrides import EgressOverrides, EgressOverridesFile
 from nekro_core.sandbox.egress.rules import Destination
 
-DEFAULT = Rules.parse(["index.example"])
+DEFAULT = EgressRules.parse(["index.example"])
 TEXT = """
 [group_1]
 allow = ["example.org", "index.example"]
@@ -21,12 +21,12 @@ private = ["127.0.0.1:3141"]
 """
 
 
-def may(rules: Rules, authority: str) -> bool:
+def may(rules: EgressRules, authority: str) -> bool:
     return rules.find(Destination.parse(authority)) is not None
 
 
 def test_the_most_particular_rules_count_alone() -> None:
-    read = Overrides.parse(TEXT, DEFAULT)
+    read = EgressOverrides.parse(TEXT, DEFAULT)
     assert may(read.rules("elsewhere", "default"), "index.example:443")
     assert may(read.rules("group_1", "default"), "example.org:443")
     assert not read.rules("group_1", "build")
@@ -47,14 +47,14 @@ def test_the_most_particular_rules_count_alone() -> None:
 )
 def test_what_cannot_be_read_says_where(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        Overrides.parse(text, DEFAULT)
+        EgressOverrides.parse(text, DEFAULT)
 
 
 def test_a_file_is_read_when_it_changes_and_a_bad_one_changes_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "egress.toml"
-    file = OverridesFile(path, DEFAULT)
+    file = EgressOverridesFile(path, DEFAULT)
     assert not file.look()
     assert may(file.rules("group_1", "default"), "index.example:443")
 

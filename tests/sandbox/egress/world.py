@@ -11,7 +11,7 @@ import anyio
 from anyio.abc import ByteStream, SocketStream
 from anyio.streams.stapled import MultiListener
 
-from nekro_core.sandbox.egress import Egress, EgressLimits, Rules
+from nekro_core.sandbox.egress import Egress, EgressLimits, EgressRules
 from nekro_core.sandbox.egress.dial import Dialer
 from nekro_core.sandbox.results import Listener
 from nekro_core.system.addresses import Address
@@ -111,11 +111,11 @@ class World:
     egress: Egress
     internet: Internet
     box: LoopbackBox
-    allowed: dict[tuple[str, str], Rules]
+    allowed: dict[tuple[str, str], EgressRules]
     now: list[float]
 
     async def allow(self, *names: str, private: tuple[str, ...] = ()) -> None:
-        self.allowed["chat", "default"] = Rules.parse(names, private)
+        self.allowed["chat", "default"] = EgressRules.parse(names, private)
         await self.egress.refresh()
 
     async def connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -175,9 +175,9 @@ async def world(
     limits: EgressLimits | None = None, *allowed: str, internet: Internet | None = None
 ) -> AsyncIterator[World]:
     internet, box, now = internet or Internet(), LoopbackBox(), [0.0]
-    rules = {("chat", "default"): Rules.parse(allowed)}
+    rules = {("chat", "default"): EgressRules.parse(allowed)}
     async with Egress.open(
-        lambda owner, name: rules.get((owner, name), Rules()),
+        lambda owner, name: rules.get((owner, name), EgressRules()),
         limits=limits,
         dialer=Dialer(internet.resolve, internet.connect, connect_s=2),
         clock=lambda: now[0],

@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nekro_core.sandbox.box import BackendUnavailable
-from nekro_core.sandbox.named import Effect, FolderStorage, ImageMismatch, KeeperLimits, NamedBoxes
+from nekro_core.sandbox.named import (
+    FolderStorage,
+    ImageMismatch,
+    NamedBoxes,
+    NamedBoxLimits,
+    UseEffect,
+)
 from tests.sandbox.named.memory_boxes import Clock, MemoryBox, MemorySource
 
 NOTE = "/home/user/note"
@@ -62,7 +68,7 @@ async def live(folder: Path, steps: list[tuple[object, ...]]) -> None:
         match what:
             case "write" | "read":
                 there = known.setdefault(name, Known("python", explicit=False))
-                effect = Effect.FILES if what == "write" else Effect.NOTHING
+                effect = UseEffect.FILES if what == "write" else UseEffect.NOTHING
                 async with boxes.use(name, effect) as used:
                     held = await content(used.box)  # type: ignore[arg-type]
                     assert held == there.now
@@ -87,7 +93,7 @@ async def live(folder: Path, steps: list[tuple[object, ...]]) -> None:
             case "refuse":
                 source.failing = [BackendUnavailable("not now")]
                 try:
-                    async with boxes.use(name, Effect.NOTHING):
+                    async with boxes.use(name, UseEffect.NOTHING):
                         known.setdefault(name, Known("python", explicit=False))
                 except BackendUnavailable:
                     pass
@@ -129,7 +135,7 @@ async def live(folder: Path, steps: list[tuple[object, ...]]) -> None:
 
 def begin(folder: Path, source: MemorySource, clock: Clock) -> NamedBoxes:
     """A new process."""
-    limits = KeeperLimits(sleep_after_s=10)
+    limits = NamedBoxLimits(sleep_after_s=10)
     return NamedBoxes(source, FolderStorage(folder), limits, clock=clock)
 
 
@@ -142,6 +148,6 @@ async def living_box(keeper: NamedBoxes, name: str) -> MemoryBox | None:
     """The living box of a name."""
     for named in keeper.running:
         if named.name == name:
-            async with keeper.of("lin").use(name, Effect.NOTHING) as used:
+            async with keeper.of("lin").use(name, UseEffect.NOTHING) as used:
                 return used.box  # type: ignore[return-value]
     return None

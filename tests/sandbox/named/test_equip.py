@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nekro_core.sandbox.box import Box, BoxLost
-from nekro_core.sandbox.named import Effect, FolderStorage, KeeperLimits, NamedBoxes
+from nekro_core.sandbox.named import FolderStorage, NamedBoxes, NamedBoxLimits, UseEffect
 from tests.sandbox.named.memory_boxes import Clock, MemorySource
 
 
@@ -20,11 +20,11 @@ async def test_a_box_is_equipped_at_each_start_and_never_used_without(tmp_path: 
 
     clock = Clock()
     keeper = NamedBoxes(
-        MemorySource(), FolderStorage(tmp_path), KeeperLimits(), clock=clock, equip=equip
+        MemorySource(), FolderStorage(tmp_path), NamedBoxLimits(), clock=clock, equip=equip
     )
     lin = keeper.of("lin")
     for _ in range(2):
-        async with lin.use("build", Effect.NOTHING) as used:
+        async with lin.use("build", UseEffect.NOTHING) as used:
             assert equipped[-1] == ("lin", "build", used.box)
         clock.now += 10_000
         await keeper.end_idle()
@@ -32,6 +32,6 @@ async def test_a_box_is_equipped_at_each_start_and_never_used_without(tmp_path: 
 
     failing = True
     with pytest.raises(BoxLost):
-        async with lin.use("build", Effect.NOTHING):
+        async with lin.use("build", UseEffect.NOTHING):
             raise AssertionError("nobody uses it")
     assert not equipped[-1][2].alive

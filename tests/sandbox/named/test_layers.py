@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nekro_core.sandbox.named.layers import UnreadableArchive, layer_head, merge, read_head
-from nekro_core.sandbox.named.storage import BoxRecord, FolderStorage, Saved
+from nekro_core.sandbox.named.layers import InvalidArchive, layer_head, merge, read_head
+from nekro_core.sandbox.named.storage import BoxRecord, FolderStorage, SavedState
 from tests.sandbox.named.memory_boxes import MemoryBox
 
 NAMES = [f"/home/user/{name}" for name in ("a", "b", "ä" * 60, "d/" * 60 + "e")]
@@ -34,7 +34,7 @@ def change(box: MemoryBox, wanted: dict[str, bytes | None]) -> None:
 @settings(max_examples=30, deadline=None)
 def test_any_changes_come_back(steps: list[tuple[dict[str, bytes | None], str]]) -> None:
     async def live(folder: Path) -> None:
-        storage, box, saved = FolderStorage(folder), MemoryBox("1", "python"), Saved()
+        storage, box, saved = FolderStorage(folder), MemoryBox("1", "python"), SavedState()
         for wanted, what in steps:
             change(box, wanted)
             if what == "fail":
@@ -52,7 +52,7 @@ def test_any_changes_come_back(steps: list[tuple[dict[str, bytes | None], str]])
 
 
 async def test_a_small_change_of_much_is_a_small_file(tmp_path: Path) -> None:
-    storage, box, saved = FolderStorage(tmp_path), MemoryBox("1", "python"), Saved()
+    storage, box, saved = FolderStorage(tmp_path), MemoryBox("1", "python"), SavedState()
     box.files = {f"/home/user/{number}": bytes(100_000) for number in range(20)}
     saved = await storage.save("lin", "x", box, saved)
     folder = tmp_path / "lin"
@@ -74,12 +74,12 @@ async def test_layers_of_a_replaced_archive_are_not_used(tmp_path: Path) -> None
     """The process was killed after everything was stored anew, before old layers were removed."""
     storage, box = FolderStorage(tmp_path), MemoryBox("1", "python")
     box.files = {NAMES[0]: b"old" * 1000}
-    saved = await storage.save("lin", "x", box, Saved())
+    saved = await storage.save("lin", "x", box, SavedState())
     box.files[NAMES[1]] = b"old"
     await storage.save("lin", "x", box, saved)
     old_layer = (tmp_path / "lin" / "x.tar+1").read_bytes()
     box.files = {NAMES[0]: b"new"}
-    await storage.save("lin", "x", box, Saved(mark="another"))
+    await storage.save("lin", "x", box, SavedState(mark="another"))
     (tmp_path / "lin" / "x.tar+1").write_bytes(old_layer)
     woken = MemoryBox("2", "python")
     await storage.restore("lin", "x", woken)
@@ -109,7 +109,7 @@ def test_what_is_no_archive_is_refused(noise: bytes) -> None:
     whole = layer_head("m") + _tar({"a": b"x"})
     try:
         merged = merge([whole, layer_head("m", ["gone"]) + noise])
-    except UnreadableArchive:
+    except InvalidArchive:
         return
     with tarfile.open(fileobj=io.BytesIO(merged)) as tar:
         assert "a" in tar.getnames()
@@ -140,15 +140,15 @@ async def test_what_all_boxes_have_stored_is_bounded(tmp_path: Path) -> None:
     boxes = [MemoryBox(str(number), "python") for number in range(3)]
     for box in boxes:
         await box.write_file("big", secrets.token_bytes(20_000))
-    saved = await storage.save("lin", "a", boxes[0], Saved())
-    await storage.save("mei", "b", boxes[1], Saved())
+    saved = await storage.save("lin", "a", boxes[0], SavedState())
+    await storage.save("mei", "b", boxes[1], SavedState())
     with pytest.raises(OSError, match="more than 0 MB together") as refused:
-        await storage.save("tom", "c", boxes[2], Saved())
+        await storage.save("tom", "c", boxes[2], SavedState())
     assert refused.value.errno == errno.EDQUOT
     await storage.save("lin", "a", boxes[0], replace(saved, state=""))  # in the place of its own
     assert await storage.records("tom") == {}
     await storage.forget("mei", "b")
-    await storage.save("tom", "c", boxes[2], Saved())
+    await storage.save("tom", "c", boxes[2], SavedState())
     again = FolderStorage(tmp_path, most_bytes=80_000)  # after a restart
     with pytest.raises(OSError, match="together"):
-        await again.save("mei", "b", boxes[1], Saved())
+        await again.save("mei", "b", boxes[1], SavedState())

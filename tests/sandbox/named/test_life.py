@@ -12,25 +12,25 @@ import pytest
 
 from nekro_core.sandbox.box import BackendUnavailable, BoxLost, ImageUnavailable
 from nekro_core.sandbox.named import (
-    Effect,
     FolderStorage,
     ImageMismatch,
-    KeeperLimits,
     NamedBoxes,
-    OwnedBoxes,
+    NamedBoxLimits,
+    OwnerBoxes,
     TooManyBoxes,
+    UseEffect,
 )
-from nekro_core.sandbox.preview.target import TargetState
+from nekro_core.sandbox.preview.target import PreviewTargetState
 from tests.sandbox.named.memory_boxes import Clock, MemorySource
 
 NOTE = "/home/user/note"
-LIMITS = KeeperLimits(sleep_after_s=600, running=8, per_owner=3)
+LIMITS = NamedBoxLimits(sleep_after_s=600, running=8, per_owner=3)
 
 
 class World:
     """A keeper of boxes and what it works with."""
 
-    def __init__(self, folder: Path, limits: KeeperLimits = LIMITS) -> None:
+    def __init__(self, folder: Path, limits: NamedBoxLimits = LIMITS) -> None:
         self.folder = folder
         self.source = MemorySource()
         self.clock = Clock()
@@ -50,14 +50,14 @@ class World:
             crowded=lambda: len(self.source.living) > self.fit,
             pool_bytes=lambda: self.pool_bytes,
         )
-        self.lin: OwnedBoxes = self.keeper.of("lin")
+        self.lin: OwnerBoxes = self.keeper.of("lin")
 
     async def write(self, text: str, name: str = "default") -> None:
-        async with self.lin.use(name, Effect.FILES) as used:
+        async with self.lin.use(name, UseEffect.FILES) as used:
             await used.box.write_file(NOTE, text.encode())
 
     async def read(self, name: str = "default") -> str:
-        async with self.lin.use(name, Effect.NOTHING) as used:
+        async with self.lin.use(name, UseEffect.NOTHING) as used:
             return (await used.box.read_file(NOTE, limit=100)).decode()
 
     async def pass_time(self, seconds: float) -> None:
@@ -121,7 +121,7 @@ async def test_looking_wakes_nothing_and_keeps_nothing_awake(world: World) -> No
         assert named is not None
         _ = named.preview_state
     assert world.source.living == []
-    assert named.preview_state is TargetState.SLEEPING
+    assert named.preview_state is PreviewTargetState.SLEEPING
     with pytest.raises(BoxLost, match="sleeps"):
         await named.connect(8000)
     await world.listed()
@@ -201,7 +201,7 @@ async def test_an_owner_has_so_many_boxes_and_no_more(world: World) -> None:
 
 
 async def test_too_many_running_boxes_send_the_one_unused_longest_to_sleep(tmp_path: Path) -> None:
-    world = World(tmp_path, KeeperLimits(running=2))
+    world = World(tmp_path, NamedBoxLimits(running=2))
     for name in ("a", "b", "c"):
         world.clock.now += 1
         await world.write(name, name)
@@ -227,7 +227,7 @@ async def test_boxes_that_use_too_much_together_send_the_one_unused_longest_to_s
 async def test_idle_boxes_with_too_much_memory_send_the_one_unused_longest_to_sleep(
     tmp_path: Path,
 ) -> None:
-    world = World(tmp_path, KeeperLimits(idle_bytes=20))
+    world = World(tmp_path, NamedBoxLimits(idle_bytes=20))
     for name in ("a", "b", "c"):
         world.clock.now += 1
         await world.write(name, name)
@@ -343,7 +343,7 @@ async def test_destroying_ends_calls_and_frees_the_name(world: World) -> None:
     with pytest.raises(BoxLost):
         await call()
     assert named is not None
-    assert named.preview_state is TargetState.GONE
+    assert named.preview_state is PreviewTargetState.GONE
     assert await world.listed() == []
     assert not await world.lin.destroy("x")
     assert [path for path in world.folder.rglob("*") if path.is_file()] == []
@@ -403,7 +403,7 @@ async def watching(keeper: NamedBoxes) -> AsyncIterator[None]:
 async def test_commands_may_go_on_in_the_background_so_their_box_is_saved_at_its_sleep(
     world: World,
 ) -> None:
-    async with world.lin.use(effect=Effect.PROCESSES):
+    async with world.lin.use(effect=UseEffect.PROCESSES):
         pass
     await world.lin.save()
     world.source.made[0].files[NOTE] = b"written by a daemon"

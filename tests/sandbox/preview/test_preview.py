@@ -9,7 +9,7 @@ import websockets
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import serve
 
-from nekro_core.sandbox.preview import PreviewRefused, PreviewSettings, TargetState
+from nekro_core.sandbox.preview import PreviewRefused, PreviewSettings, PreviewTargetState
 from tests.sandbox.preview.world import LoopbackBox, Recorder, World, says, status, world
 
 OK = "HTTP/1.1 200 OK\nContent-Length: 5"
@@ -44,15 +44,15 @@ async def test_the_life_of_a_preview_follows_its_box(here: World) -> None:
 
     async with here.box.serving(8000, says(OK, b"hello")):
         assert status(await here.get(name)) == 200
-        here.box.preview_state = TargetState.SLEEPING
+        here.box.preview_state = PreviewTargetState.SLEEPING
         answer = await here.get(name)
         assert status(answer) == 503
         assert b"asleep" in answer
         assert b"cache-control: no-store" in answer
-        here.box.preview_state = TargetState.RUNNING
+        here.box.preview_state = PreviewTargetState.RUNNING
         assert here.preview.open(here.box, 8000) == address, "the same after sleep"
         assert status(await here.get(name)) == 200
-        here.box.preview_state = TargetState.GONE
+        here.box.preview_state = PreviewTargetState.GONE
         dead = await here.get(name)
     assert status(dead) == 404
     never = await here.get(f"{'a' * 32}.preview.localhost")
@@ -67,7 +67,7 @@ def _without_date(answer: bytes) -> list[bytes]:
 
 async def test_a_sleeping_box_is_told_of_in_the_visitors_language(here: World) -> None:
     name = here.name()
-    here.box.preview_state = TargetState.SLEEPING
+    here.box.preview_state = PreviewTargetState.SLEEPING
     assert "休眠".encode() in await here.get(name, "/", "Accept-Language: zh,en;q=0.5")
     assert "休止中".encode() in await here.get(name, "/", "Accept-Language: ja-JP")
     assert here.box.connections == 0, "it is never woken"

@@ -10,7 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nekro_core.sandbox.preview import Preview, PreviewRefused, PreviewSettings, TargetState
+from nekro_core.sandbox.preview import (
+    PreviewRefused,
+    PreviewRegistry,
+    PreviewSettings,
+    PreviewTargetState,
+)
 from nekro_core.sandbox.preview.front import called_name
 from nekro_core.sandbox.preview.headers import answered_by_box, asked_of_box
 from nekro_core.sandbox.preview.registry import MOST_PORTS
@@ -313,11 +318,11 @@ async def test_a_server_that_floods_waits_for_its_reader(here: World) -> None:
 @pytest.mark.parametrize("port", [0, -1, 65536, 3128])
 def test_some_ports_are_never_shown(port: int) -> None:
     with pytest.raises(PreviewRefused, match=str(port)):
-        Preview(PreviewSettings(), 8080).open(LoopbackBox(), port)
+        PreviewRegistry(PreviewSettings(), 8080).open(LoopbackBox(), port)
 
 
 def test_a_loop_over_all_ports_is_stopped() -> None:
-    preview, box = Preview(PreviewSettings(), 8080), LoopbackBox()
+    preview, box = PreviewRegistry(PreviewSettings(), 8080), LoopbackBox()
     for port in range(1, MOST_PORTS + 1):
         preview.open(box, port)
     with pytest.raises(PreviewRefused, match="shown already"):
@@ -326,12 +331,12 @@ def test_a_loop_over_all_ports_is_stopped() -> None:
 
 
 def test_boxes_that_are_gone_are_not_kept() -> None:
-    preview = Preview(PreviewSettings(), 8080)
+    preview = PreviewRegistry(PreviewSettings(), 8080)
     gone = weakref.WeakSet[LoopbackBox]()
     for _ in range(3):
         box = LoopbackBox()
         preview.open(box, 80)
-        box.preview_state = TargetState.GONE
+        box.preview_state = PreviewTargetState.GONE
         gone.add(box)
     preview.open(LoopbackBox(), 80)
     del box
@@ -347,14 +352,14 @@ def test_a_domain_that_cannot_carry_names_is_refused(domain: str) -> None:
 
 def test_addresses_follow_what_stands_before_the_bot() -> None:
     settings = PreviewSettings(domain="*.Boxes.Example.org.", scheme="https", port=443)
-    address = Preview(settings, 8080).open(LoopbackBox(), 80)
+    address = PreviewRegistry(settings, 8080).open(LoopbackBox(), 80)
     assert address.startswith("https://")
     assert address.endswith(".boxes.example.org/")
 
 
 @given(st.lists(st.binary(max_size=60), max_size=3))
 def test_no_host_with_the_domain_in_it_is_ever_the_bots(hosts: list[bytes]) -> None:
-    preview = Preview(PreviewSettings(), 8080)
+    preview = PreviewRegistry(PreviewSettings(), 8080)
     for spelled in (b"preview.localhost", b"PREVIEW.localhost"):
         scope = {"headers": [(b"host", host + b"." + spelled + host) for host in hosts]}
         found = called_name(scope, preview)

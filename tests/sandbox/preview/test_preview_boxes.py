@@ -8,7 +8,13 @@ import pytest
 from websockets.asyncio.client import connect
 
 from nekro_core.sandbox.box import Backend, Box
-from nekro_core.sandbox.named import Effect, FolderStorage, KeeperLimits, NamedBoxes, OwnedBoxes
+from nekro_core.sandbox.named import (
+    FolderStorage,
+    NamedBoxes,
+    NamedBoxLimits,
+    OwnerBoxes,
+    UseEffect,
+)
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.named.memory_boxes import Clock
 from tests.sandbox.preview.world import World, status, world
@@ -30,16 +36,16 @@ class JailSource:
 
 
 @pytest.fixture
-async def lin(jail: Backend, tmp_path: Path) -> AsyncIterator[tuple[OwnedBoxes, NamedBoxes, Clock]]:
+async def lin(jail: Backend, tmp_path: Path) -> AsyncIterator[tuple[OwnerBoxes, NamedBoxes, Clock]]:
     clock = Clock()
-    keeper = NamedBoxes(JailSource(jail), FolderStorage(tmp_path), KeeperLimits(), clock=clock)
+    keeper = NamedBoxes(JailSource(jail), FolderStorage(tmp_path), NamedBoxLimits(), clock=clock)
     yield keeper.of("lin"), keeper, clock
     await keeper.aclose()
 
 
-async def started(owned: OwnedBoxes, here: World) -> str:
+async def started(owned: OwnerBoxes, here: World) -> str:
     """Start the server in the box ``web`` and show it; the preview's name."""
-    async with owned.use("web", Effect.PROCESSES) as used:
+    async with owned.use("web", UseEffect.PROCESSES) as used:
         await used.box.write_file("server.py", SERVER)
         await used.box.execute(START)
         name = here.preview.open(used.named, 8000).split("/")[2]
@@ -50,7 +56,7 @@ async def started(owned: OwnedBoxes, here: World) -> str:
 
 
 async def test_a_background_server_is_seen_until_its_box_sleeps_and_again_once_it_runs(
-    lin: tuple[OwnedBoxes, NamedBoxes, Clock],
+    lin: tuple[OwnerBoxes, NamedBoxes, Clock],
 ) -> None:
     owned, keeper, clock = lin
     async with world() as here:

@@ -12,10 +12,10 @@ from anyio.abc import ByteStream
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.utils import ClientDisconnected
 
-from nekro_core.app.http_limits import BoundedHttp
+from nekro_core.app.http_limits import LimitedHttpProtocol
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.sandbox.box import BoxConnectionError, BoxLost
-from nekro_core.sandbox.preview import Preview, PreviewSettings, TargetState
+from nekro_core.sandbox.preview import PreviewRegistry, PreviewSettings, PreviewTargetState
 from nekro_core.sandbox.preview.front import PreviewFront
 
 Speak = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -26,12 +26,12 @@ class LoopbackBox:
     """A preview's target whose ports are servers of this test's."""
 
     def __init__(self) -> None:
-        self.preview_state = TargetState.RUNNING
+        self.preview_state = PreviewTargetState.RUNNING
         self.ports: dict[int, int] = {}
         self.connections = 0
 
     async def connect(self, port: int) -> ByteStream:
-        if self.preview_state is not TargetState.RUNNING:
+        if self.preview_state is not PreviewTargetState.RUNNING:
             raise BoxLost("the box sleeps")
         if port not in self.ports:
             raise BoxConnectionError(f"nobody listens at {port}")
@@ -86,7 +86,7 @@ class World:
 
     port: int
     bot: Bot
-    preview: Preview
+    preview: PreviewRegistry
     box: LoopbackBox
 
     def name(self, port: int = 8000) -> str:
@@ -117,7 +117,7 @@ async def world(settings: PreviewSettings | None = None) -> AsyncIterator[World]
     bot, box = Bot(), LoopbackBox()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        preview = Preview(settings or PreviewSettings(), port)
+        preview = PreviewRegistry(settings or PreviewSettings(), port)
         front = PreviewFront(bot, preview, Catalogue.load().say)
         errors: list[BaseException] = []
 
@@ -130,7 +130,9 @@ async def world(settings: PreviewSettings | None = None) -> AsyncIterator[World]
                 errors.append(error)
                 raise
 
-        config = uvicorn.Config(watched, log_level="critical", lifespan="off", http=BoundedHttp)
+        config = uvicorn.Config(
+            watched, log_level="critical", lifespan="off", http=LimitedHttpProtocol
+        )
         server = QuietServer(config)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])

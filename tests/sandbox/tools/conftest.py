@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nekro_core.sandbox.box import Backend
-from nekro_core.sandbox.named import FolderStorage, KeeperLimits, NamedBoxes
+from nekro_core.sandbox.named import FolderStorage, NamedBoxes, NamedBoxLimits
 from tests.sandbox.tools.hands import Hand, Source
 
 
@@ -22,7 +22,7 @@ async def keeper(
     source: Source, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[NamedBoxes]:
     storage = FolderStorage(tmp_path_factory.mktemp("boxes"))
-    keeper = NamedBoxes(source, storage, KeeperLimits(), clock=time.monotonic)
+    keeper = NamedBoxes(source, storage, NamedBoxLimits(), clock=time.monotonic)
     yield keeper
     await keeper.aclose()
 
@@ -45,7 +45,7 @@ async def fresh(backend: Backend, tmp_path: Path) -> AsyncIterator[Callable[[str
     """Somebody whose boxes nobody else uses."""
     source = Source(backend)
     keeper = NamedBoxes(
-        source, FolderStorage(tmp_path / "boxes"), KeeperLimits(), clock=time.monotonic
+        source, FolderStorage(tmp_path / "boxes"), NamedBoxLimits(), clock=time.monotonic
     )
     yield lambda owner: Hand(keeper, source, owner)
     await keeper.aclose()

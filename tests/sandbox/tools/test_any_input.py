@@ -10,7 +10,7 @@ import anyio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nekro_core.sandbox.named import FolderStorage, KeeperLimits, NamedBoxes
+from nekro_core.sandbox.named import FolderStorage, NamedBoxes, NamedBoxLimits
 from nekro_core.sandbox.tools import TOOL_NAMES, SandboxPool, handle_tool_call
 from nekro_core.sandbox.tools.description import ADDED, DOCUMENT
 from nekro_core.sandbox.tools.result import ErrorCode
@@ -49,7 +49,7 @@ def fits(value: Any, schema: dict[str, Any]) -> bool:
 def test_any_input_has_one_result(tool: str, given_: Any) -> None:
     source = MemorySource()
     source.images = ()
-    keeper = NamedBoxes(source, NOWHERE, KeeperLimits(), clock=Clock())
+    keeper = NamedBoxes(source, NOWHERE, NamedBoxLimits(), clock=Clock())
     # A context of its own: the tests' loop is known to the one that we are called in.
     done = Context().run(anyio.run, handle_tool_call, SandboxPool(keeper.of("lin")), tool, given_)
     value = json.loads(done.content)

@@ -10,7 +10,7 @@ import pytest
 from nekro_core.sandbox.tools import TOOL_NAMES, anthropic_tools, mcp_tools, openai_tools
 from nekro_core.sandbox.tools.description import ADDED, DOCUMENT
 from nekro_core.sandbox.tools.inputs import read_input
-from nekro_core.sandbox.tools.result import ToolError
+from nekro_core.sandbox.tools.result import SandboxToolError
 
 PAGE = (Path(__file__).parent / "agent_tool_api.txt").read_text(encoding="utf-8")
 
@@ -115,7 +115,7 @@ def test_defaults_are_filled_in() -> None:
     ],
 )
 def test_input_that_does_not_fit(tool: str, given: object, code: str, message: str) -> None:
-    with pytest.raises(ToolError) as refused:
+    with pytest.raises(SandboxToolError) as refused:
         read_input(tool, given)
     assert refused.value.code == code
     assert message in str(refused.value)
@@ -127,7 +127,7 @@ def test_input_that_does_not_fit(tool: str, given: object, code: str, message: s
 )
 def test_numbers_that_are_out_of_bounds(value: float, least: int, most: int) -> None:
     given = read_input("read_file", {"path": "a", "offset": value})
-    with pytest.raises(ToolError, match=f"from {least} to {most}"):
+    with pytest.raises(SandboxToolError, match=f"from {least} to {most}"):
         given.whole("offset", least=least, most=most)
 
 
@@ -142,7 +142,7 @@ def test_a_whole_number_may_be_written_as_json_writers_do() -> None:
 )
 def test_durations_that_are_out_of_bounds(value: float, message: str) -> None:
     given = read_input("shell", {"command": "ls", "timeout_ms": value})
-    with pytest.raises(ToolError, match=message):
+    with pytest.raises(SandboxToolError, match=message):
         given.seconds("timeout_ms", most=600)
 
 
@@ -161,7 +161,7 @@ def test_durations_that_are_out_of_bounds(value: float, message: str) -> None:
     ],
 )
 def test_paths_that_lead_out(path: str, code: str) -> None:
-    with pytest.raises(ToolError) as refused:
+    with pytest.raises(SandboxToolError) as refused:
         read_input("read_file", {"path": path}).file_path("path")
     assert refused.value.code == code
 

@@ -12,7 +12,7 @@ import pytest
 from playwright.async_api import async_playwright, expect
 
 from nekro_core.sandbox.box import Backend, Box, BoxSpec
-from nekro_core.sandbox.named import FolderStorage, KeeperLimits, NamedBoxes
+from nekro_core.sandbox.named import FolderStorage, NamedBoxes, NamedBoxLimits
 from nekro_core.sandbox.tools import SandboxPool, handle_tool_call
 from tests.sandbox.preview.world import World
 from tests.sandbox.preview.world import world as preview_world
@@ -98,7 +98,7 @@ class MultiSandboxWorkflow:
     @pytest.fixture
     async def keeper(self, backend: Backend, tmp_path: Path) -> AsyncIterator[NamedBoxes]:
         keeper = NamedBoxes(
-            Boxes(backend), FolderStorage(tmp_path), KeeperLimits(), clock=time.monotonic
+            Boxes(backend), FolderStorage(tmp_path), NamedBoxLimits(), clock=time.monotonic
         )
         yield keeper
         await keeper.aclose()

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nekro_core.tools.mcp_client.configuration import (
-    Configuration,
-    ConfigurationError,
+    McpConfig,
+    McpConfigError,
     read_configuration,
 )
 from nekro_core.tools.mcp_client.conversion import module_of
@@ -18,7 +18,7 @@ from nekro_core.tools.tool import Visibility
 ENVIRONMENT = {"GITHUB_TOKEN": "ghp_0123456789", "HOME": "/home/lin"}
 
 
-def read(**servers: Any) -> Configuration:
+def read(**servers: Any) -> McpConfig:
     return read_configuration(json.dumps({"mcpServers": servers}), ENVIRONMENT)
 
 
@@ -82,7 +82,7 @@ def test_a_wrong_entry_is_named_and_the_others_stay(entry: Any, told: str) -> No
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"mcpServers": []}', "[" * 100_000])
 def test_a_wrong_file_is_an_error(text: str) -> None:
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(McpConfigError):
         read_configuration(text, {})
 
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from mcp_types import Tool as RemoteTool
 
 from nekro_core.tools.arguments import bind_arguments
-from nekro_core.tools.mcp_client.configuration import ServerConfig
+from nekro_core.tools.mcp_client.configuration import McpServerConfig
 from nekro_core.tools.mcp_client.conversion import tools_of
 from nekro_core.tools.schema import function_schema
 from nekro_core.tools.stub import signature_text, stub
 from nekro_core.tools.tool import Tool
 
-SERVER = ServerConfig(name="far", command="x")
+SERVER = McpServerConfig(name="far", command="x")
 TEXTS = st.text(max_size=8)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,

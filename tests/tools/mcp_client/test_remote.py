@@ -19,8 +19,8 @@ from starlette.routing import Mount, Route
 
 from nekro_core.app.instance import listen
 from nekro_core.cli.mcp_server.transports import PATH, serve_http
-from nekro_core.tools.mcp_client import Phase
-from nekro_core.tools.outcome import Returned, ReturnedMedia
+from nekro_core.tools.mcp_client import McpServerPhase
+from nekro_core.tools.outcome import ToolReturn, ToolReturnMedia
 from tests.tools.mcp_client.world import QUICK, world
 
 pytestmark = pytest.mark.long
@@ -89,10 +89,10 @@ async def test_an_older_server_over_a_stream_of_events(tmp_path: Path) -> None:
         url = f"http://127.0.0.1:{port}/sse"
         async with world(tmp_path, old={"type": "sse", "url": url, "headers": headers}) as bot:
             await bot.ready("old")
-            assert await bot.call("old.greet") == Returned("hello")
+            assert await bot.call("old.greet") == ToolReturn("hello")
             assert bot.tools.resolve("old.deep") is not None
             bot.write(old={"type": "sse", "url": url})
-            await bot.until(lambda: (s := bot.state("old")) and s.phase is Phase.WAITING)
+            await bot.until(lambda: (s := bot.state("old")) and s.phase is McpServerPhase.WAITING)
             assert "401" in bot.state("old").reason
 
 
@@ -105,17 +105,17 @@ async def test_it_is_used_and_found_again_after_a_restart(tmp_path: Path) -> Non
     settings = QUICK.model_copy(update={"ping_s": 0.3})
     async with serving() as port, world(tmp_path, settings, far=entry(port)) as bot:
         await bot.ready("far")
-        assert await bot.call("far.greet") == Returned("hello")
+        assert await bot.call("far.greet") == ToolReturn("hello")
         assert bot.tools.resolve("far.deep") is not None
         shown = await bot.call("far.big_picture")
-        assert isinstance(shown, ReturnedMedia)
+        assert isinstance(shown, ToolReturnMedia)
         assert len(shown.media[0].content.data) > 2 * 1024 * 1024
         bot.write(far=entry(port, "a-wrong-token"))
-        await bot.until(lambda: (s := bot.state("far")) and s.phase is Phase.WAITING)
+        await bot.until(lambda: (s := bot.state("far")) and s.phase is McpServerPhase.WAITING)
         assert "wrong-token" not in bot.state("far").reason
         bot.write(far=entry(port))
         await bot.ready("far")
-        assert await bot.call("far.greet") == Returned("hello")
+        assert await bot.call("far.greet") == ToolReturn("hello")
 
 
 @pytest.mark.long
@@ -124,11 +124,11 @@ async def test_a_server_that_goes_away_is_waited_for(tmp_path: Path) -> None:
     async with serving() as port:
         pass
     async with world(tmp_path, settings, far=entry(port)) as bot:
-        await bot.until(lambda: (s := bot.state("far")) and s.phase is Phase.WAITING)
+        await bot.until(lambda: (s := bot.state("far")) and s.phase is McpServerPhase.WAITING)
         async with serving(port):
             await bot.ready("far")
-            assert await bot.call("far.greet") == Returned("hello")
-        await bot.until(lambda: bot.state("far").phase is not Phase.READY)
+            assert await bot.call("far.greet") == ToolReturn("hello")
+        await bot.until(lambda: bot.state("far").phase is not McpServerPhase.READY)
         async with serving(port):
             await bot.ready("far")
-            assert await bot.call("far.greet") == Returned("hello")
+            assert await bot.call("far.greet") == ToolReturn("hello")

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from nekro_core.tools.content import ImageContent
-from nekro_core.tools.mcp_client import McpSettings, Phase, read_states, told_of_servers
-from nekro_core.tools.outcome import Failed, Returned, ReturnedMedia
+from nekro_core.tools.mcp_client import McpServerPhase, McpSettings, read_states, told_of_servers
+from nekro_core.tools.outcome import ToolCallFailed, ToolReturn, ToolReturnMedia
 from nekro_core.tools.schema import function_schema
 from nekro_core.tools.stub import signature_text
 from nekro_core.tools.tool import Visibility
@@ -28,13 +28,13 @@ async def test_its_tools_are_like_any_others(tmp_path: Path) -> None:
         assert (echo.summary, echo.details) == ("Say it again.", "Word for word.")
         assert signature_text(echo) == "echo(text: str, times: int | None = 1)"
         assert bot.tools.resolve("echo") is None  # no server takes a plugin's name
-        assert await bot.call("peer.echo", text="hi", times=2) == Returned("hi hi")
-        assert await bot.call("peer.send_it_now", to_whom="Lin") == Returned("to Lin")
-        assert await bot.call("peer.table") == Returned(
+        assert await bot.call("peer.echo", text="hi", times=2) == ToolReturn("hi hi")
+        assert await bot.call("peer.send_it_now", to_whom="Lin") == ToolReturn("to Lin")
+        assert await bot.call("peer.table") == ToolReturn(
             [{"city": "Paris", "token": ""}], "see the table"
         )
-        assert isinstance(await bot.call("peer.echo", text={"no": "text"}), Failed)
-        assert isinstance(await bot.call("peer.echo"), Failed)
+        assert isinstance(await bot.call("peer.echo", text={"no": "text"}), ToolCallFailed)
+        assert isinstance(await bot.call("peer.echo"), ToolCallFailed)
     assert bot.offered == {}
 
 
@@ -42,7 +42,7 @@ async def test_pictures_are_for_the_models_eyes(tmp_path: Path) -> None:
     async with world(tmp_path, peer=peer()) as bot:
         await bot.ready("peer")
         result = await bot.call("peer.look")
-    assert isinstance(result, ReturnedMedia)
+    assert isinstance(result, ToolReturnMedia)
     assert result.text == "one pixel"
     picture, sound = result.media
     assert isinstance(picture.content, ImageContent)
@@ -60,11 +60,11 @@ async def test_secrets_come_from_the_environment_and_go_nowhere(
     async with world(tmp_path, peer=peer(env=env)) as bot:
         await bot.ready("peer")
         shown = await bot.call("peer.environment")
-        assert isinstance(shown, Returned)
+        assert isinstance(shown, ToolReturn)
         assert json.loads(shown.value)["API_TOKEN"] == "[secret]"
         assert json.loads(shown.value)["REGION"] == "somewhere"
         assert "the-key-of-the-bot" not in shown.value
-        assert await bot.call("peer.fail") == Failed("peer.fail: cannot: [secret]")
+        assert await bot.call("peer.fail") == ToolCallFailed("peer.fail: cannot: [secret]")
         table = await bot.call("peer.table")
         told = [repr(tool) for tool in bot.tools.tools] + [repr(table), repr(bot.servers.states())]
         written = (tmp_path / "mcp_state.json").read_text("utf-8")
@@ -80,11 +80,11 @@ async def test_a_server_that_dies_is_started_again_and_the_call_is_not_repeated(
     async with world(tmp_path, peer=peer("good", str(starts))) as bot:
         await bot.ready("peer")
         died = await bot.call("peer.die")
-        assert isinstance(died, Failed)
+        assert isinstance(died, ToolCallFailed)
         assert "it is not known whether the call was carried out" in died.message
         await bot.until(lambda: len(starts.read_text().splitlines()) == 2)
         await bot.ready("peer")
-        assert await bot.call("peer.echo", text="back") == Returned("back")
+        assert await bot.call("peer.echo", text="back") == ToolReturn("back")
     assert len(starts.read_text().splitlines()) == 2
 
 
@@ -93,9 +93,9 @@ async def test_while_it_is_away_its_tools_say_so(tmp_path: Path) -> None:
     async with world(tmp_path, slow, peer=peer()) as bot:
         await bot.ready("peer")
         await bot.call("peer.die")
-        await bot.until(lambda: bot.state("peer").phase is Phase.WAITING)
+        await bot.until(lambda: bot.state("peer").phase is McpServerPhase.WAITING)
         away = await bot.call("peer.echo", text="hi")
-        assert isinstance(away, Failed)
+        assert isinstance(away, ToolCallFailed)
         assert "the MCP server 'peer' is not connected (its process has ended" in away.message
         told = told_of_servers(tmp_path)
         assert told.startswith("peer  waiting: its process has ended")
@@ -113,7 +113,7 @@ async def test_why_it_cannot_be_started_is_for_the_operator_alone(tmp_path: Path
         await bot.until(lambda: "there is no program" in bot.state("peer").reason)
         assert str(started) in bot.state("peer").reason
         away = await bot.call("peer.echo", text="hi")
-        assert isinstance(away, Failed)
+        assert isinstance(away, ToolCallFailed)
         assert "the MCP server 'peer' is not connected (the operator finds why" in away.message
         assert str(tmp_path) not in away.message
 
@@ -135,18 +135,20 @@ async def test_bad_servers_are_named_and_the_good_one_works(tmp_path: Path) -> N
     async with world(tmp_path, settings, good=peer(), missing=missing, **servers) as bot:
         await bot.ready("good")
         for name in (*servers, "missing"):
-            await bot.until(lambda name=name: bot.state(name).phase is Phase.WAITING)
+            await bot.until(lambda name=name: bot.state(name).phase is McpServerPhase.WAITING)
         assert "there is no program no-such-program-anywhere" in bot.state("missing").reason
         assert "messages that nobody asked for" in bot.state("flood").reason
         assert bot.state("exit").reason
         assert bot.state("endless").reason
-        assert await bot.call("good.echo", text="hi") == Returned("hi")
+        assert await bot.call("good.echo", text="hi") == ToolReturn("hi")
 
 
 async def test_a_server_that_never_answers_holds_nobody_up(tmp_path: Path) -> None:
     settings = McpSettings(look_s=0.05, retry_s=30, connect_s=0.5)
     async with world(tmp_path, settings, silent=peer("silent")) as bot:
-        await bot.until(lambda: (state := bot.state("silent")) and state.phase is Phase.WAITING)
+        await bot.until(
+            lambda: (state := bot.state("silent")) and state.phase is McpServerPhase.WAITING
+        )
         assert bot.state("silent").reason == "it was not ready within 0.5 s"
 
 
@@ -154,14 +156,16 @@ async def test_a_call_without_an_answer_ends_at_its_limit(tmp_path: Path) -> Non
     async with world(tmp_path, peer=peer(timeout=2)) as bot:
         await bot.ready("peer")
         late = await bot.call("peer.hang")
-        assert late == Failed("peer.hang took longer than 2 s and was stopped")
-        assert await bot.call("peer.echo", text="hi") == Returned("hi")
+        assert late == ToolCallFailed("peer.hang took longer than 2 s and was stopped")
+        assert await bot.call("peer.echo", text="hi") == ToolReturn("hi")
 
 
 async def test_a_server_that_no_longer_listens_is_noticed(tmp_path: Path) -> None:
     settings = QUICK.model_copy(update={"ping_s": 0.3, "retry_s": 30.0})
     async with world(tmp_path, settings, deaf=peer("deaf")) as bot:
-        await bot.until(lambda: (state := bot.state("deaf")) and state.phase is Phase.WAITING)
+        await bot.until(
+            lambda: (state := bot.state("deaf")) and state.phase is McpServerPhase.WAITING
+        )
         assert bot.state("deaf").reason == "it did not answer in time"
 
 
@@ -169,7 +173,7 @@ async def test_a_schema_of_five_hundred_levels_hides_no_other_tool(tmp_path: Pat
     async with world(tmp_path, deep=peer("deep")) as bot:
         await bot.ready("deep")
         assert len(bot.tools.named) == 10
-        assert await bot.call("deep.echo", text="hi") == Returned("hi")
+        assert await bot.call("deep.echo", text="hi") == ToolReturn("hi")
         told = bot.tools.resolve("deep.deep")
         assert told is not None
         assert len(str(function_schema(told, "deep"))) < 20_000
@@ -191,7 +195,7 @@ async def test_the_file_is_followed_while_the_bot_runs(tmp_path: Path) -> None:
         assert [state.name for state in bot.servers.states()] == ["one"]
         (tmp_path / "mcp.json").write_text("{")
         await anyio.sleep(0.2)
-        assert await bot.call("one.echo", text="still here") == Returned("still here")
+        assert await bot.call("one.echo", text="still here") == ToolReturn("still here")
         bot.write(two=peer(visibility="visible"))
         await bot.ready("two")
         assert [*bot.offered] == ["mcp.two"]

@@ -13,7 +13,7 @@ from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.plugins.host.tool_calls import call
-from nekro_core.tools.mcp_client import McpServers, McpSettings, Phase, ServerState
+from nekro_core.tools.mcp_client import McpServerPhase, McpServers, McpServerState, McpSettings
 from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.outcome import Outcome
 from nekro_core.tools.tool import Tool
@@ -49,7 +49,7 @@ class World:
     def tools(self) -> ToolSet:
         return tool_set(tool for tools in self.offered.values() for tool in tools)
 
-    def state(self, name: str) -> ServerState | None:
+    def state(self, name: str) -> McpServerState | None:
         return next((each for each in self.servers.states() if each.name == name), None)
 
     async def until(self, told: Callable[[], object], within_s: float = 30) -> None:
@@ -61,7 +61,9 @@ class World:
 
     async def ready(self, name: str) -> None:
         """Wait for a server."""
-        await self.until(lambda: (state := self.state(name)) and state.phase is Phase.READY)
+        await self.until(
+            lambda: (state := self.state(name)) and state.phase is McpServerPhase.READY
+        )
 
     async def call(self, name: str, **arguments: Any) -> Outcome:
         """Call a tool as a run does."""

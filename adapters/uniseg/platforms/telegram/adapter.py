@@ -20,7 +20,7 @@ from .calls import Json, Refused
 from .platform import Telegram
 from .polling import PollingAdapter
 from .reading import person_of
-from .writing import ApiCall, call_for, edit_for
+from .writing import BotApiCall, call_for, edit_for
 
 SEND_S = 50.0
 """Seconds for a message: 50 MB at a household's 10 Mbit/s take 40."""
@@ -81,7 +81,7 @@ class TelegramAdapter(UnisegAdapter):
             }
             with anyio.move_on_after(NAME_S):
                 try:
-                    found = await self._call(bot, ApiCall("getChatMember", question))
+                    found = await self._call(bot, BotApiCall("getChatMember", question))
                 except (Refused, httpx.HTTPError) as error:
                     logger.debug("Telegram: no name of {}: {}", segment.user_id, error)
                     continue
@@ -95,7 +95,7 @@ class TelegramAdapter(UnisegAdapter):
         sent = str(first["message_id"]) if isinstance(first, dict) else ""
         return in_chat(sent, delivery.chat_key)
 
-    async def _call(self, bot: Bot, call: ApiCall) -> Json | list[Json] | bool:
+    async def _call(self, bot: Bot, call: BotApiCall) -> Json | list[Json] | bool:
         """Make a call, as soon as Telegram allows one. Raises `Refused` and `httpx.HTTPError`."""
         adapter = bot.adapter
         assert isinstance(adapter, PollingAdapter)

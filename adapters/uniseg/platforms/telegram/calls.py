@@ -3,7 +3,7 @@
 NoneBot's adapter makes a new connection for each call, waits for ever and does not tell a refusal
 from an accident; its plugins go on using it, we do not.
 
-A call fails with `Refused`, the platform's clear no, or with `httpx.HTTPError`, of which
+A call fails with `BotApiRefused`, the platform's clear no, or with `httpx.HTTPError`, of which
 ``ConnectError`` and its like surely never left and every other may have been carried out.
 """
 
@@ -28,7 +28,7 @@ Upload = tuple[str, bytes, str]
 """Name, bytes, type."""
 
 
-class Refused(ActionFailed):
+class BotApiRefused(ActionFailed):
     """The Bot API said no. ``retry_after`` is the seconds it wants to be left alone for,
     ``moved_to`` the chat's new id where a group became a supergroup."""
 
@@ -46,11 +46,11 @@ class Refused(ActionFailed):
         return self.words
 
 
-class NotFetched(Exception):
+class FileNotFetched(Exception):
     """A file could not be had. Says why."""
 
 
-class Api:
+class BotApi:
     """The Bot API of one bot. ``server`` ends with a slash, as the adapter's ``api_server``."""
 
     def __init__(self, server: str, token: str, proxy: str | None = None) -> None:
@@ -78,28 +78,28 @@ class Api:
         return _result_of(method, answer)
 
     async def fetch(self, file_id: str, most: int) -> bytes:
-        """A file that somebody sent. Raises `NotFetched`: its address has the token in it, so it
-        is fetched here and shown to nobody."""
+        """A file that somebody sent. Raises `FileNotFetched`: its address has the token in it, so
+        it is fetched here and shown to nobody."""
         try:
             async with self._files:
                 found = await self.call("getFile", {"file_id": file_id})
                 url = f"{self._server}file/bot{self._token}/{found['file_path']}"
                 return await self._downloaded(url, most)
-        except Refused as error:
-            raise NotFetched(str(error)) from None
+        except BotApiRefused as error:
+            raise FileNotFetched(str(error)) from None
         except httpx.HTTPError as error:
-            raise NotFetched(f"{type(error).__name__} while fetching it") from None
+            raise FileNotFetched(f"{type(error).__name__} while fetching it") from None
 
     async def _downloaded(self, url: str, most: int) -> bytes:
         waits = httpx.Timeout(SILENT_S, connect=CONNECT_S, pool=CONNECT_S)
         async with self._client.stream("GET", url, timeout=waits) as answer:
             if not answer.is_success:
-                raise NotFetched(f"the file server answered {answer.status_code}")
+                raise FileNotFetched(f"the file server answered {answer.status_code}")
             data = bytearray()
             async for piece in answer.aiter_bytes():
                 data += piece
                 if len(data) > most:
-                    raise NotFetched(f"larger than {most} bytes")
+                    raise FileNotFetched(f"larger than {most} bytes")
         return bytes(data)
 
     async def aclose(self) -> None:
@@ -116,4 +116,4 @@ def _result_of(method: str, answer: httpx.Response) -> Any:
         body = {}
     if answer.is_success and body.get("ok"):
         return body.get("result")
-    raise Refused(method, int(body.get("error_code") or answer.status_code), body)
+    raise BotApiRefused(method, int(body.get("error_code") or answer.status_code), body)

@@ -16,7 +16,7 @@ from nekro_core.api.chat import (
     Sender,
 )
 
-from ...piece_reader import Reader
+from ...piece_reader import PieceReader
 from ...platform import Platform
 from ...values import Address
 from .calls import Json
@@ -110,7 +110,7 @@ class Telegram(Platform):
         """Who came and who left."""
         return notice_of(_update(event))
 
-    async def segments(self, event: Event, bot: Bot, reader: Reader) -> Segments:
+    async def segments(self, event: Event, bot: Bot, reader: PieceReader) -> Segments:
         """The message that is answered, the medium, the words; a forward as a bundle of one."""
         message = _message(event)
         said = await reader.read(pieces_of(message, bot.self_id, _username(bot)))

@@ -17,7 +17,7 @@ from nonebot.adapters.telegram import Bot
 from nonebot.adapters.telegram.event import Event
 from nonebot.drivers import Driver
 
-from .calls import Api, Json, Refused
+from .calls import BotApi, BotApiRefused, Json
 
 POLL_S = 30
 """Seconds for which Telegram holds an answer back until there is something to tell."""
@@ -47,7 +47,7 @@ class PollingAdapter(StockAdapter):
     """See the module."""
 
     def __init__(self, driver: Driver, **options: Any) -> None:
-        self.apis: dict[str, Api] = {}
+        self.apis: dict[str, BotApi] = {}
         """By account."""
         self.named: dict[str, str] = {}
         """The accounts' user names."""
@@ -69,7 +69,7 @@ class PollingAdapter(StockAdapter):
                 )
             if not info.api_server.endswith("/"):
                 info.api_server += "/"
-            self.apis[account] = Api(info.api_server, info.token, self.adapter_config.proxy)
+            self.apis[account] = BotApi(info.api_server, info.token, self.adapter_config.proxy)
         if not self.apis:
             logger.warning(
                 'TELEGRAM_BOTS names no bot: TELEGRAM_BOTS=[{"token": "123456:ABC-DEF"}]'
@@ -93,7 +93,7 @@ class PollingAdapter(StockAdapter):
                 if bot.self_id not in self.bots:
                     await self._arrive(bot)
                 updates = await self._updates(bot, offset)
-            except (Refused, httpx.HTTPError, TimeoutError) as error:
+            except (BotApiRefused, httpx.HTTPError, TimeoutError) as error:
                 self._depart(bot, error)
                 pause = RETRY_S[min(failures, len(RETRY_S) - 1)]
                 await anyio.sleep(max(pause, getattr(error, "retry_after", 0)))
@@ -132,9 +132,9 @@ class PollingAdapter(StockAdapter):
 
     def _depart(self, bot: Bot, error: Exception) -> None:
         words = str(error) or type(error).__name__
-        if isinstance(error, Refused) and error.status_code in (401, 404):
+        if isinstance(error, BotApiRefused) and error.status_code in (401, 404):
             words = "the token is not known to Telegram; @BotFather shows the right one"
-        elif isinstance(error, Refused) and error.status_code == 409:
+        elif isinstance(error, BotApiRefused) and error.status_code == 409:
             words = "another program asks for this bot's updates; only one can"
         logger.warning("Telegram: account {}: {}", bot.self_id, words)
         if self.bots.get(bot.self_id) is bot:

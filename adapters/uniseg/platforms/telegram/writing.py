@@ -56,7 +56,7 @@ CAPABILITIES = Capabilities(
 
 
 @dataclass(frozen=True, slots=True)
-class ApiCall:
+class BotApiCall:
     """One call of the Bot API."""
 
     method: str
@@ -64,7 +64,7 @@ class ApiCall:
     files: dict[str, Upload] = field(default_factory=dict)
 
 
-async def call_for(delivery: Delivery, names: Mapping[str, str]) -> ApiCall:
+async def call_for(delivery: Delivery, names: Mapping[str, str]) -> BotApiCall:
     """The call that carries a delivery. ``names`` are people's, by their ids. Raises
     `CannotSend`."""
     params = {**_where(delivery.chat_key), **_answering(delivery.segments)}
@@ -73,7 +73,9 @@ async def call_for(delivery: Delivery, names: Mapping[str, str]) -> ApiCall:
         case []:
             if not text:
                 raise CannotSend("the message is empty")
-            return ApiCall("sendMessage", {**params, "text": text, **_formed("entities", entities)})
+            return BotApiCall(
+                "sendMessage", {**params, "text": text, **_formed("entities", entities)}
+            )
         case [Image(media)]:
             kind = "animation" if media.mime == GIF else "photo"
         case [Image(), *_] as shown if all(isinstance(each, Image) for each in shown):
@@ -89,16 +91,16 @@ async def call_for(delivery: Delivery, names: Mapping[str, str]) -> ApiCall:
             kinds = ", ".join(type(segment).__name__.lower() for segment in others)
             raise CannotSend(f"one message of Telegram cannot carry {kinds}")
     params |= {kind: "attach://0", **_caption(text, entities)}
-    return ApiCall(f"send{kind.capitalize()}", params, {"0": await _upload(media, kind)})
+    return BotApiCall(f"send{kind.capitalize()}", params, {"0": await _upload(media, kind)})
 
 
-def edit_for(message_id: str, delivery: Delivery, names: Mapping[str, str]) -> ApiCall:
+def edit_for(message_id: str, delivery: Delivery, names: Mapping[str, str]) -> BotApiCall:
     """The call that puts a delivery's text in the place of a message's. Raises `CannotSend`."""
     if any(not isinstance(segment, Text | Mention | Reply) for segment in delivery.segments):
         raise CannotSend("only the words of a message can be changed")
     text, entities = text_and_entities(delivery.segments, names)
     params = {"chat_id": _chat(delivery.chat_key), "message_id": _number(message_id), "text": text}
-    return ApiCall("editMessageText", params | _formed("entities", entities))
+    return BotApiCall("editMessageText", params | _formed("entities", entities))
 
 
 def text_and_entities(segments: Segments, names: Mapping[str, str]) -> tuple[str, list[Json]]:
@@ -124,11 +126,11 @@ def text_and_entities(segments: Segments, names: Mapping[str, str]) -> tuple[str
     return text.rstrip(), entities
 
 
-async def _album(params: Json, pictures: list[Media], caption: Json) -> ApiCall:
+async def _album(params: Json, pictures: list[Media], caption: Json) -> BotApiCall:
     files = {str(at): await _upload(media, "photo") for at, media in enumerate(pictures)}
     album: list[Json] = [{"type": "photo", "media": f"attach://{name}"} for name in files]
     album[0] |= caption
-    return ApiCall("sendMediaGroup", {**params, "media": album}, files)
+    return BotApiCall("sendMediaGroup", {**params, "media": album}, files)
 
 
 async def _upload(media: Media, kind: str) -> Upload:

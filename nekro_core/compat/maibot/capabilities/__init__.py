@@ -14,12 +14,12 @@ from nekro_core.compat.maibot.capabilities import (
     render,
     send,
 )
-from nekro_core.compat.maibot.capabilities.call import Offered
+from nekro_core.compat.maibot.capabilities.call import CapabilityEntry
 
-CAPABILITIES: Mapping[str, Offered] = MappingProxyType(
+CAPABILITIES: Mapping[str, CapabilityEntry] = MappingProxyType(
     {
         **send.TABLE,
-        "send.command": Offered(
+        "send.command": CapabilityEntry(
             actions.command,
             "partly: a poke, bans and the like on OneBot; other platforms have none",
         ),

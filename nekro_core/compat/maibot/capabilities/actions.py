@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nekro_core.chat import ChatKey, ChatKind
-from nekro_core.compat.maibot.capabilities.call import Answer, Asked, NotDone, done
+from nekro_core.compat.maibot.capabilities.call import Answer, CapabilityCall, CapabilityError, done
 from nekro_core.compat.maibot.capabilities.send import context_of
 
 _ADAPTER = "onebot_v11"
@@ -21,18 +21,24 @@ _ACTIONS: Mapping[str, str] = {
 _NUMBERS = ("user_id", "group_id", "message_id", "duration", "times")
 
 
-async def command(asked: Asked) -> Answer:
+async def command(asked: CapabilityCall) -> Answer:
     """``send.command``: a name, or a dict (or its JSON) with ``name`` and ``args``."""
     chat = asked.chat()
     services, key = asked.host.ports.services, asked.live.plugin.key
     if context_of(asked, chat).chat != chat and key not in services.may_send_elsewhere:
-        raise NotDone(f"{asked.name}: {chat} is another chat (NEKRO_PLUGIN__MAY_SEND_ELSEWHERE)")
+        raise CapabilityError(
+            f"{asked.name}: {chat} is another chat (NEKRO_PLUGIN__MAY_SEND_ELSEWHERE)"
+        )
     if services.adapter_of(chat.instance) != _ADAPTER:
-        raise NotDone(f"{asked.name}: {chat} is no chat of OneBot, which alone has actions here")
+        raise CapabilityError(
+            f"{asked.name}: {chat} is no chat of OneBot, which alone has actions here"
+        )
     name, args = _read(asked.args.get("command"), asked.args.get("args"))
     action = _ACTIONS.get(name)
     if action is None:
-        raise NotDone(f"{asked.name}: {name!r} is not known; there are {', '.join(_ACTIONS)}")
+        raise CapabilityError(
+            f"{asked.name}: {name!r} is not known; there are {', '.join(_ACTIONS)}"
+        )
     account = asked.host.ports.store.accounts.of(chat.instance)
     answer = await _called(account.account if account else "", action, _about(chat, args))
     return done(sent=True, message_id=None, result=answer)
@@ -43,7 +49,7 @@ def _read(given: Any, args: Any) -> tuple[str, dict[str, Any]]:
         try:
             given = json.loads(given)
         except ValueError:
-            raise NotDone(f"send.command: {given[:80]!r} is no JSON") from None
+            raise CapabilityError(f"send.command: {given[:80]!r} is no JSON") from None
     if isinstance(given, Mapping):
         args = given.get("args", args)
         given = given.get("name") or given.get("command")
@@ -68,8 +74,8 @@ async def _called(account: str, action: str, args: Mapping[str, Any]) -> Any:
     try:
         bot = nonebot.get_bot(account)
     except (KeyError, ValueError):
-        raise NotDone(f"send.command: account {account} is not connected") from None
+        raise CapabilityError(f"send.command: account {account} is not connected") from None
     try:
         return await bot.call_api(action, **args)
     except Exception as error:  # an adapter's own tree, which every platform has another of
-        raise NotDone(f"send.command: {action}: {type(error).__name__}: {error}") from error
+        raise CapabilityError(f"send.command: {action}: {type(error).__name__}: {error}") from error

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nekro_core.chat import ChatKey, ChatKeyError
-from nekro_core.compat.maibot.plugin import LivePlugin
+from nekro_core.compat.maibot.plugin import MaiBotPlugin
 
 if TYPE_CHECKING:
     from nekro_core.compat.maibot.host import MaiBotHost
 
 
-class NotDone(Exception):
+class CapabilityError(Exception):
     """What was asked cannot be done. The plugin gets ``{"success": False, "error": ...}``, which is
     what the SDK's capabilities make of a failure; the message is for its author."""
 
@@ -21,22 +21,22 @@ class CapabilityDenied(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class CapabilityCall:
     """One call of a capability: by whom, with what."""
 
     host: "MaiBotHost"
-    live: LivePlugin
+    live: MaiBotPlugin
     name: str
     args: Mapping[str, Any]
 
     def text(self, *names: str, needed: bool = False) -> str:
-        """The first of these arguments that is there, as a text. Raises `NotDone`."""
+        """The first of these arguments that is there, as a text. Raises `CapabilityError`."""
         for name in names:
             value = self.args.get(name)
             if value is not None and str(value).strip():
                 return str(value)
         if needed:
-            raise NotDone(f"{self.name}: {names[0]} is missing")
+            raise CapabilityError(f"{self.name}: {names[0]} is missing")
         return ""
 
     def number(self, name: str, default: int, most: int) -> int:
@@ -48,20 +48,20 @@ class Asked:
         return max(1, min(value, most))
 
     def chat(self, *names: str) -> ChatKey:
-        """The chat that is meant. Raises `NotDone`."""
+        """The chat that is meant. Raises `CapabilityError`."""
         text = self.text(*(names or ("stream_id",)), needed=True).strip()
         try:
             return ChatKey.parse(text)
         except ChatKeyError as error:
-            raise NotDone(f"{self.name}: {error}") from None
+            raise CapabilityError(f"{self.name}: {error}") from None
 
 
 Answer = dict[str, Any]
-Capability = Callable[[Asked], Awaitable[Answer]]
+Capability = Callable[[CapabilityCall], Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class CapabilityEntry:
     """A capability, and how far it goes: ``works``, ``partly: ...`` or ``not: why``. One that is
     ``free`` need not stand in a manifest: it concerns the plugin alone."""
 

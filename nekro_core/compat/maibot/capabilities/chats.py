@@ -5,7 +5,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from nekro_core.chat import ChatKey, ChatKeyError, ChatKind, Record, plain_text
-from nekro_core.compat.maibot.capabilities.call import Answer, Asked, NotDone, Offered, done
+from nekro_core.compat.maibot.capabilities.call import (
+    Answer,
+    CapabilityCall,
+    CapabilityEntry,
+    CapabilityError,
+    done,
+)
 from nekro_core.compat.maibot.current_call import current_call
 from nekro_core.compat.maibot.wire import adapter_of, platform_of, readable, seconds_of
 
@@ -16,7 +22,7 @@ _EVER = 4_102_444_800.0
 """The year 2100, in seconds: later than anything that was said."""
 
 
-async def streams(asked: Asked) -> Answer:
+async def streams(asked: CapabilityCall) -> Answer:
     """``chat.get_all_streams``, ``get_group_streams`` and ``get_private_streams``."""
     platform = asked.text("platform")
     wanted = asked.name.rpartition("_")[0].rpartition("_")[2]
@@ -31,7 +37,7 @@ async def streams(asked: Asked) -> Answer:
     return done(streams=found)
 
 
-async def stream_by_id(asked: Asked) -> Answer:
+async def stream_by_id(asked: CapabilityCall) -> Answer:
     """``chat.get_stream_by_group_id`` and ``get_stream_by_user_id``: None for a chat that the bot
     was never in."""
     group = asked.name.endswith("group_id")
@@ -43,24 +49,26 @@ async def stream_by_id(asked: Asked) -> Answer:
     return done(stream=None)
 
 
-async def open_session(asked: Asked) -> Answer:
+async def open_session(asked: CapabilityCall) -> Answer:
     """``chat.open_session``: the stream of a chat, whether it was heard of or not."""
     group = asked.text("chat_type").lower() == "group" or bool(asked.text("group_id"))
     native = asked.text("group_id" if group else "user_id", needed=True)
     adapter = adapter_of(asked.text("platform") or "qq")
     instance = asked.host.instance_of(adapter, asked.text("account_id"))
     if not instance:
-        raise NotDone(f"chat.open_session: no account of {asked.text('platform')!r} is known")
+        raise CapabilityError(
+            f"chat.open_session: no account of {asked.text('platform')!r} is known"
+        )
     kind = ChatKind.GROUP if group else ChatKind.PRIVATE
     try:
         key = ChatKey(instance, kind, native)
     except ChatKeyError as error:
-        raise NotDone(f"chat.open_session: {error}") from None
+        raise CapabilityError(f"chat.open_session: {error}") from None
     stream = await asked.host.stream(key)
     return done(stream=stream, **stream)
 
 
-async def avatar(asked: Asked) -> Answer:
+async def avatar(asked: CapabilityCall) -> Answer:
     """``chat.get_avatar``: where the platform's pictures have an address that can be told."""
     target = asked.text("target_id", needed=True)
     if adapter_of(asked.text("platform")) != "onebot_v11" or not target.isdigit():
@@ -74,7 +82,7 @@ async def avatar(asked: Asked) -> Answer:
     return done(avatar={"status": "available", "url": url, "expires_at": _EVER})
 
 
-async def recent(asked: Asked) -> Answer:
+async def recent(asked: CapabilityCall) -> Answer:
     """``message.get_recent``: oldest first."""
     limit = asked.number("limit", 10, _MOST_MESSAGES)
     key = asked.chat("chat_id", "stream_id")
@@ -82,7 +90,7 @@ async def recent(asked: Asked) -> Answer:
     return done(messages=_shown(asked, records))
 
 
-async def by_id(asked: Asked) -> Answer:
+async def by_id(asked: CapabilityCall) -> Answer:
     """``message.get_by_id``: None where nobody knows it."""
     number = asked.text("message_id", needed=True)
     messages = asked.host.ports.store.messages
@@ -101,18 +109,18 @@ async def by_id(asked: Asked) -> Answer:
     return done(message=asked.host.message(found, binary=binary))
 
 
-async def by_time(asked: Asked) -> Answer:
+async def by_time(asked: CapabilityCall) -> Answer:
     """``message.get_by_time`` and ``get_by_time_in_chat``."""
     records = await _between(asked, asked.number("limit", _MOST_MESSAGES, _MOST_MESSAGES))
     return done(messages=_shown(asked, records))
 
 
-async def count_new(asked: Asked) -> Answer:
+async def count_new(asked: CapabilityCall) -> Answer:
     """``message.count_new``: how many since then, at most 2,000."""
     return done(count=len(await _between(asked, _SEARCHED)))
 
 
-async def build_readable(asked: Asked) -> Answer:
+async def build_readable(asked: CapabilityCall) -> Answer:
     """``message.build_readable``: a transcript of messages, or of a chat and a time."""
     given = asked.args.get("messages")
     if not isinstance(given, list) and asked.text("chat_id", "stream_id"):
@@ -122,21 +130,21 @@ async def build_readable(asked: Asked) -> Answer:
     return done(text=readable(given or [], times=times, ids=ids))
 
 
-async def person_id(asked: Asked) -> Answer:
+async def person_id(asked: CapabilityCall) -> Answer:
     """``person.get_id``: ours is the account that knows them and the platform's id."""
     user = asked.text("user_id", needed=True)
     instance = asked.host.instance_of(adapter_of(asked.text("platform") or "qq"), "")
     return done(person_id=f"{instance}:{user}" if instance else "")
 
 
-async def person_by_name(asked: Asked) -> Answer:
+async def person_by_name(asked: CapabilityCall) -> Answer:
     """``person.get_id_by_name``: who was last seen by this name; empty for nobody."""
     name = asked.text("person_name", "name", needed=True)
     found = await asked.host.ports.store.users.named(name, 1)
     return done(person_id=f"{found[0][0]}:{found[0][1]}" if found else "")
 
 
-async def person_value(asked: Asked) -> Answer:
+async def person_value(asked: CapabilityCall) -> Answer:
     """``person.get_value``: None for what is not known of people here."""
     instance, _, user = asked.text("person_id", needed=True).partition(":")
     field = asked.text("field_name", "field", needed=True)
@@ -153,7 +161,7 @@ async def person_value(asked: Asked) -> Answer:
     return done(value=known.get(field, asked.args.get("default")))
 
 
-async def knowledge(asked: Asked) -> Answer:
+async def knowledge(asked: CapabilityCall) -> Answer:
     """``knowledge.search``: what was said in this chat, or in the one that is named, the lines
     with most of the words first."""
     query = asked.text("query", needed=True)
@@ -164,7 +172,7 @@ async def knowledge(asked: Asked) -> Answer:
     elif call is not None:
         key = call.ctx.chat
     else:
-        raise NotDone("knowledge.search: outside of a chat it needs a chat_id")
+        raise CapabilityError("knowledge.search: outside of a chat it needs a chat_id")
     records = await asked.host.ports.store.messages.newest(key, _SEARCHED)
     words = _words(query)
     scored = []
@@ -187,19 +195,19 @@ def _words(text: str) -> set[str]:
     return found
 
 
-def _on(asked: Asked, key: ChatKey) -> bool:
+def _on(asked: CapabilityCall, key: ChatKey) -> bool:
     platform = asked.text("platform")
     adapter = asked.host.ports.services.adapter_of(key.instance)
     return platform in ("", "all", platform_of(adapter), adapter)
 
 
-async def _likely(asked: Asked) -> list[ChatKey]:
+async def _likely(asked: CapabilityCall) -> list[ChatKey]:
     call = current_call()
     known = await asked.host.ports.store.chats.all()
     return [*([call.ctx.chat] if call else []), *known[:_MOST_STREAMS]]
 
 
-async def _between(asked: Asked, limit: int) -> list[Record]:
+async def _between(asked: CapabilityCall, limit: int) -> list[Record]:
     since = seconds_of(asked.args.get("start_time", asked.args.get("since"))) or 0.0
     until = seconds_of(asked.args.get("end_time")) or _EVER
     everywhere = asked.name == "message.get_by_time"
@@ -207,30 +215,32 @@ async def _between(asked: Asked, limit: int) -> list[Record]:
     return await asked.host.ports.store.messages.between(key, since, until, limit)
 
 
-def _shown(asked: Asked, records: list[Record]) -> list[dict[str, Any]]:
+def _shown(asked: CapabilityCall, records: list[Record]) -> list[dict[str, Any]]:
     return [asked.host.message(record) for record in records if not record.recalled]
 
 
-TABLE: Mapping[str, Offered] = {
-    "chat.get_all_streams": Offered(streams),
-    "chat.get_group_streams": Offered(streams),
-    "chat.get_private_streams": Offered(streams),
-    "chat.get_stream_by_group_id": Offered(stream_by_id),
-    "chat.get_stream_by_user_id": Offered(stream_by_id),
-    "chat.open_session": Offered(open_session),
-    "chat.get_avatar": Offered(avatar, "partly: an address for QQ, `unsupported` elsewhere"),
-    "message.get_recent": Offered(recent),
-    "message.get_by_id": Offered(by_id),
-    "message.get_by_time": Offered(by_time),
-    "message.get_by_time_in_chat": Offered(by_time),
-    "message.count_new": Offered(count_new),
-    "message.build_readable": Offered(build_readable),
-    "person.get_id": Offered(person_id),
-    "person.get_id_by_name": Offered(person_by_name),
-    "person.get_value": Offered(
+TABLE: Mapping[str, CapabilityEntry] = {
+    "chat.get_all_streams": CapabilityEntry(streams),
+    "chat.get_group_streams": CapabilityEntry(streams),
+    "chat.get_private_streams": CapabilityEntry(streams),
+    "chat.get_stream_by_group_id": CapabilityEntry(stream_by_id),
+    "chat.get_stream_by_user_id": CapabilityEntry(stream_by_id),
+    "chat.open_session": CapabilityEntry(open_session),
+    "chat.get_avatar": CapabilityEntry(
+        avatar, "partly: an address for QQ, `unsupported` elsewhere"
+    ),
+    "message.get_recent": CapabilityEntry(recent),
+    "message.get_by_id": CapabilityEntry(by_id),
+    "message.get_by_time": CapabilityEntry(by_time),
+    "message.get_by_time_in_chat": CapabilityEntry(by_time),
+    "message.count_new": CapabilityEntry(count_new),
+    "message.build_readable": CapabilityEntry(build_readable),
+    "person.get_id": CapabilityEntry(person_id),
+    "person.get_id_by_name": CapabilityEntry(person_by_name),
+    "person.get_value": CapabilityEntry(
         person_value, "partly: names, id and platform; nothing is learned about people here"
     ),
-    "knowledge.search": Offered(
+    "knowledge.search": CapabilityEntry(
         knowledge, "partly: searches what was said in the chat; there is no base of knowledge"
     ),
 }

@@ -5,7 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nekro_core.chat import ChatKey, ChatKeyError
-from nekro_core.compat.maibot.capabilities.call import Answer, Asked, NotDone, Offered, done
+from nekro_core.compat.maibot.capabilities.call import (
+    Answer,
+    CapabilityCall,
+    CapabilityEntry,
+    CapabilityError,
+    done,
+)
 from nekro_core.compat.maibot.wire import readable
 
 _MOST_ROWS = 10_000
@@ -16,7 +22,7 @@ _SHARED = ("Messages", "ChatStreams", "PersonInfo")
 Row = dict[str, Any]
 
 
-async def config_get(asked: Asked) -> Answer:
+async def config_get(asked: CapabilityCall) -> Answer:
     """``config.get``: a dotted key, in the plugin's own configuration, then in what is known of
     the bot."""
     key = asked.text("key", needed=True)
@@ -27,15 +33,17 @@ async def config_get(asked: Asked) -> Answer:
     return done(value=asked.args.get("default"))
 
 
-async def config_plugin(asked: Asked) -> Answer:
+async def config_plugin(asked: CapabilityCall) -> Answer:
     """``config.get_plugin``: the plugin's own; another's may hold keys and passwords."""
     wanted = asked.text("plugin_name")
     if wanted and wanted not in (asked.live.plugin_id, asked.live.folder.name):
-        raise NotDone(f"config.get_plugin: {wanted!r} is another plugin's: it may hold its keys")
+        raise CapabilityError(
+            f"config.get_plugin: {wanted!r} is another plugin's: it may hold its keys"
+        )
     return done(value=dict(asked.live.settings))
 
 
-async def rows(asked: Asked) -> Answer:
+async def rows(asked: CapabilityCall) -> Answer:
     """``database.get``."""
     found = await _found(asked)
     if asked.args.get("single_result") is True:
@@ -43,7 +51,7 @@ async def rows(asked: Asked) -> Answer:
     return done(result=found)
 
 
-async def save(asked: Asked) -> Answer:
+async def save(asked: CapabilityCall) -> Answer:
     """``database.save``: a new row, or other values for the one with this key."""
     data = _data(asked)
     model = _own_model(asked)
@@ -60,10 +68,10 @@ async def save(asked: Asked) -> Answer:
     return done(result=dict(found))
 
 
-async def delete(asked: Asked) -> Answer:
+async def delete(asked: CapabilityCall) -> Answer:
     """``database.delete``: rows that match; without filters nothing is, and it is said."""
     if not asked.args.get("filters"):
-        raise NotDone("database.delete: without filters every row would go; give some")
+        raise CapabilityError("database.delete: without filters every row would go; give some")
     model = _own_model(asked)
     table = await _table(asked, model)
     match = _matcher(asked.args.get("filters"))
@@ -72,12 +80,12 @@ async def delete(asked: Asked) -> Answer:
     return done(result=len(table) - len(left), count=len(table) - len(left))
 
 
-async def count(asked: Asked) -> Answer:
+async def count(asked: CapabilityCall) -> Answer:
     """``database.count``."""
     return done(count=len(await _found(asked, limited=False)))
 
 
-async def query(asked: Asked) -> Answer:
+async def query(asked: CapabilityCall) -> Answer:
     """``database.query``: any of the others, by name."""
     match asked.text("query_type") or "get":
         case "get":
@@ -92,10 +100,12 @@ async def query(asked: Asked) -> Answer:
             answer = await count(asked)
             return done(result=answer["count"])
         case other:
-            raise NotDone(f"database.query: {other!r}; there is get, create, update, delete, count")
+            raise CapabilityError(
+                f"database.query: {other!r}; there is get, create, update, delete, count"
+            )
 
 
-async def _update(asked: Asked) -> Answer:
+async def _update(asked: CapabilityCall) -> Answer:
     data, model = _data(asked), _own_model(asked)
     table = await _table(asked, model)
     match = _matcher(asked.args.get("filters"))
@@ -106,7 +116,7 @@ async def _update(asked: Asked) -> Answer:
     return done(result=len(changed))
 
 
-async def _found(asked: Asked, *, limited: bool = True) -> list[Row]:
+async def _found(asked: CapabilityCall, *, limited: bool = True) -> list[Row]:
     model = asked.text("model_name", needed=True)
     table = await (_shared(asked, model) if model in _SHARED else _table(asked, model))
     match = _matcher(asked.args.get("filters"))
@@ -119,7 +129,7 @@ async def _found(asked: Asked, *, limited: bool = True) -> list[Row]:
     return found
 
 
-async def _shared(asked: Asked, model: str) -> list[Row]:
+async def _shared(asked: CapabilityCall, model: str) -> list[Row]:
     store = asked.host.ports.store
     if model == "ChatStreams":
         return [await asked.host.stream(key) for key in (await store.chats.all())[:_MOST_ROWS]]
@@ -134,7 +144,7 @@ async def _shared(asked: Asked, model: str) -> list[Row]:
         given = filters.get("chat_id") or filters.get("stream_id") or filters.get("session_id")
         key = ChatKey.parse(str(given)) if given else None
     except ChatKeyError as error:
-        raise NotDone(f"{asked.name}: {error}") from None
+        raise CapabilityError(f"{asked.name}: {error}") from None
     records = await store.messages.between(key, 0.0, 4e9, 1000)
     return [_flat(asked.host.message(record)) for record in records]
 
@@ -149,21 +159,21 @@ def _flat(message: Mapping[str, Any]) -> Row:
     }
 
 
-def _own_model(asked: Asked) -> str:
+def _own_model(asked: CapabilityCall) -> str:
     model = asked.text("model_name", needed=True)
     if model in _SHARED:
-        raise NotDone(f"{asked.name}: {model} is the bot's own and can only be read")
+        raise CapabilityError(f"{asked.name}: {model} is the bot's own and can only be read")
     return model
 
 
-def _data(asked: Asked) -> Mapping[str, Any]:
+def _data(asked: CapabilityCall) -> Mapping[str, Any]:
     data = asked.args.get("data")
     if not isinstance(data, Mapping):
-        raise NotDone(f"{asked.name}: data must be a dict, got {type(data).__name__}")
+        raise CapabilityError(f"{asked.name}: data must be a dict, got {type(data).__name__}")
     return data
 
 
-async def _table(asked: Asked, model: str) -> list[Row]:
+async def _table(asked: CapabilityCall, model: str) -> list[Row]:
     kept = await asked.host.ports.services.plugin_data.get(
         asked.live.plugin.key, store_key=_place(model)
     )
@@ -171,13 +181,15 @@ async def _table(asked: Asked, model: str) -> list[Row]:
     return table
 
 
-async def _put(asked: Asked, model: str, table: Sequence[Row]) -> None:
+async def _put(asked: CapabilityCall, model: str, table: Sequence[Row]) -> None:
     try:
         text = json.dumps(table, ensure_ascii=False)
     except (TypeError, ValueError) as error:
-        raise NotDone(f"{asked.name}: {error}; rows hold texts, numbers, lists and dicts") from None
+        raise CapabilityError(
+            f"{asked.name}: {error}; rows hold texts, numbers, lists and dicts"
+        ) from None
     if len(text) > _MOST_TEXT or len(table) > _MOST_ROWS:
-        raise NotDone(
+        raise CapabilityError(
             f"{asked.name}: {model} would be larger than {_MOST_ROWS} rows or {_MOST_TEXT} "
             "characters: keep a database of your own in ctx.paths.data_dir"
         )
@@ -195,11 +207,11 @@ def _matcher(filters: Any) -> Callable[[Row], bool]:
     if not filters:
         return lambda _row: True
     if not isinstance(filters, Mapping):
-        raise NotDone(f"filters must be a dict, got {type(filters).__name__}")
+        raise CapabilityError(f"filters must be a dict, got {type(filters).__name__}")
     for key in filters:
         _, _, operator = str(key).partition("__")
         if operator and operator not in _OPERATORS:
-            raise NotDone(f"filter {key!r}: there is {', '.join(sorted(_OPERATORS))}")
+            raise CapabilityError(f"filter {key!r}: there is {', '.join(sorted(_OPERATORS))}")
 
     def match(row: Row) -> bool:
         for key, wanted in filters.items():
@@ -245,13 +257,15 @@ def _looked_up(values: Mapping[str, Any], key: str) -> tuple[bool, Any]:
     return True, now
 
 
-TABLE: Mapping[str, Offered] = {
-    "config.get": Offered(config_get),
-    "config.get_plugin": Offered(config_plugin, "works; of the plugin itself alone"),
-    "config.get_all": Offered(config_plugin),
-    "database.get": Offered(rows, "works; of MaiBot's tables Messages, ChatStreams, PersonInfo"),
-    "database.save": Offered(save, "works; in the plugin's own tables"),
-    "database.delete": Offered(delete, "works; never without filters"),
-    "database.count": Offered(count),
-    "database.query": Offered(query),
+TABLE: Mapping[str, CapabilityEntry] = {
+    "config.get": CapabilityEntry(config_get),
+    "config.get_plugin": CapabilityEntry(config_plugin, "works; of the plugin itself alone"),
+    "config.get_all": CapabilityEntry(config_plugin),
+    "database.get": CapabilityEntry(
+        rows, "works; of MaiBot's tables Messages, ChatStreams, PersonInfo"
+    ),
+    "database.save": CapabilityEntry(save, "works; in the plugin's own tables"),
+    "database.delete": CapabilityEntry(delete, "works; never without filters"),
+    "database.count": CapabilityEntry(count),
+    "database.query": CapabilityEntry(query),
 }

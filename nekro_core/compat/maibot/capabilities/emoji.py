@@ -10,7 +10,13 @@ from typing import Any
 
 import anyio
 
-from nekro_core.compat.maibot.capabilities.call import Answer, Asked, NotDone, Offered, done
+from nekro_core.compat.maibot.capabilities.call import (
+    Answer,
+    CapabilityCall,
+    CapabilityEntry,
+    CapabilityError,
+    done,
+)
 from nekro_core.compat.maibot.capabilities.llm import ask
 from nekro_core.compat.maibot.results import decoded
 from nekro_core.llm.model import ImagePart, PromptMessage, TextPart
@@ -26,7 +32,7 @@ _QUESTION = (
 Entry = dict[str, Any]
 
 
-async def register(asked: Asked) -> Answer:
+async def register(asked: CapabilityCall) -> Answer:
     """``emoji.register``: the picture is looked at by a model that sees, to be found by words."""
     data = decoded(asked.text("emoji_base64", needed=True))
     try:
@@ -35,12 +41,12 @@ async def register(asked: Asked) -> Answer:
             [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{encoded}"}}]
         )
     except ContentError as error:
-        raise NotDone(f"emoji.register: {error}") from None
+        raise CapabilityError(f"emoji.register: {error}") from None
     assert isinstance(picture, ImageContent)
     number = hashlib.sha256(picture.data).hexdigest()[:32]
     kept = await _read(asked)
     if number not in kept and len(kept) >= _MOST:
-        raise NotDone(f"emoji.register: there are {_MOST} already; delete some")
+        raise CapabilityError(f"emoji.register: there are {_MOST} already; delete some")
     described = {
         "description": asked.text("description"),
         "emotion": asked.args.get("emotion") or [],
@@ -60,7 +66,7 @@ async def register(asked: Asked) -> Answer:
         "emoji.register.after_build_description", {"emoji_hash": number, **described}
     )
     if hooked.aborted:
-        raise NotDone("emoji.register: a plugin's hook refused it")
+        raise CapabilityError("emoji.register: a plugin's hook refused it")
     ending = picture.mime.rpartition("/")[2]
     entry = {**hooked.kwargs, "file": f"{number}.{ending}", "hash": number}
     folder = _folder(asked)
@@ -70,18 +76,18 @@ async def register(asked: Asked) -> Answer:
     return done(hash=number, description=entry["description"], emotion=entry["emotion"])
 
 
-async def delete(asked: Asked) -> Answer:
+async def delete(asked: CapabilityCall) -> Answer:
     """``emoji.delete``."""
     number, kept = asked.text("emoji_hash", needed=True), await _read(asked)
     entry = kept.pop(number, None)
     if entry is None:
-        raise NotDone(f"emoji.delete: there is no {number!r}")
+        raise CapabilityError(f"emoji.delete: there is no {number!r}")
     await anyio.Path(_folder(asked) / entry["file"]).unlink(missing_ok=True)
     await _write(asked, kept)
     return done(hash=number)
 
 
-async def some(asked: Asked) -> Answer:
+async def some(asked: CapabilityCall) -> Answer:
     """``emoji.get_random``."""
     entries = list((await _read(asked)).values())
     wanted = min(asked.number("count", 5, 50), len(entries))
@@ -89,12 +95,12 @@ async def some(asked: Asked) -> Answer:
     return done(emojis=[await _shown(asked, each) for each in chosen])
 
 
-async def everything(asked: Asked) -> Answer:
+async def everything(asked: CapabilityCall) -> Answer:
     """``emoji.get_all``."""
     return done(emojis=[await _shown(asked, each) for each in (await _read(asked)).values()])
 
 
-async def by_description(asked: Asked) -> Answer:
+async def by_description(asked: CapabilityCall) -> Answer:
     """``emoji.get_by_description``: the one whose words are nearest; None where none is."""
     wanted = asked.text("description", needed=True)
     stages = asked.host.stages
@@ -116,28 +122,28 @@ async def by_description(asked: Asked) -> Answer:
     return done(emoji=None if ended.aborted else ended.kwargs["emoji"])
 
 
-async def count(asked: Asked) -> Answer:
+async def count(asked: CapabilityCall) -> Answer:
     """``emoji.get_count``."""
     return done(count=len(await _read(asked)))
 
 
-async def info(asked: Asked) -> Answer:
+async def info(asked: CapabilityCall) -> Answer:
     """``emoji.get_info``."""
     number = len(await _read(asked))
     return done(info={"current_count": number, "max_count": _MOST, "available_emojis": number})
 
 
-async def emotions(asked: Asked) -> Answer:
+async def emotions(asked: CapabilityCall) -> Answer:
     """``emoji.get_emotions``."""
     found = [each for entry in (await _read(asked)).values() for each in entry["emotion"]]
     return done(emotions=sorted(set(map(str, found))))
 
 
-def _folder(asked: Asked) -> Path:
+def _folder(asked: CapabilityCall) -> Path:
     return asked.host.ports.services.data_dir / "emoji"
 
 
-async def _read(asked: Asked) -> dict[str, Entry]:
+async def _read(asked: CapabilityCall) -> dict[str, Entry]:
     try:
         text = await anyio.Path(_folder(asked) / _INDEX).read_text("utf-8")
         kept: dict[str, Entry] = json.loads(text)
@@ -146,14 +152,14 @@ async def _read(asked: Asked) -> dict[str, Entry]:
     return kept
 
 
-async def _write(asked: Asked, kept: Mapping[str, Entry]) -> None:
+async def _write(asked: CapabilityCall, kept: Mapping[str, Entry]) -> None:
     path = anyio.Path(_folder(asked) / _INDEX)
     fresh = path.with_suffix(".new")
     await fresh.write_text(json.dumps(kept, ensure_ascii=False), "utf-8")
     await fresh.replace(path)
 
 
-async def _shown(asked: Asked, entry: Entry) -> Entry:
+async def _shown(asked: CapabilityCall, entry: Entry) -> Entry:
     try:
         data = await anyio.Path(_folder(asked) / entry["file"]).read_bytes()
     except OSError:
@@ -166,13 +172,15 @@ async def _shown(asked: Asked, entry: Entry) -> Entry:
     }
 
 
-TABLE: Mapping[str, Offered] = {
-    "emoji.get_random": Offered(some),
-    "emoji.get_by_description": Offered(by_description),
-    "emoji.get_count": Offered(count),
-    "emoji.get_info": Offered(info),
-    "emoji.get_emotions": Offered(emotions),
-    "emoji.get_all": Offered(everything),
-    "emoji.register": Offered(register, "works; described by a model that sees, if there is one"),
-    "emoji.delete": Offered(delete),
+TABLE: Mapping[str, CapabilityEntry] = {
+    "emoji.get_random": CapabilityEntry(some),
+    "emoji.get_by_description": CapabilityEntry(by_description),
+    "emoji.get_count": CapabilityEntry(count),
+    "emoji.get_info": CapabilityEntry(info),
+    "emoji.get_emotions": CapabilityEntry(emotions),
+    "emoji.get_all": CapabilityEntry(everything),
+    "emoji.register": CapabilityEntry(
+        register, "works; described by a model that sees, if there is one"
+    ),
+    "emoji.delete": CapabilityEntry(delete),
 }

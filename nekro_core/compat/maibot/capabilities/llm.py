@@ -6,22 +6,28 @@ from typing import Any, Literal
 
 import anyio
 
-from nekro_core.compat.maibot.capabilities.call import Answer, Asked, NotDone, Offered, done
+from nekro_core.compat.maibot.capabilities.call import (
+    Answer,
+    CapabilityCall,
+    CapabilityEntry,
+    CapabilityError,
+    done,
+)
 from nekro_core.compat.maibot.prompt_messages import prompt_messages
 from nekro_core.compat.maibot.results import decoded
 from nekro_core.compat.nekro_agent.models.functions import gen_openai_embeddings, model_groups
 from nekro_core.llm.model import (
     AudioPart,
     ChatRequest,
-    Finished,
     Function,
     FunctionCall,
     ModelError,
     Part,
     PromptMessage,
+    ReplyFinished,
+    RequestUsage,
     TextDelta,
     TextPart,
-    Usage,
 )
 
 TASKS = ("utils", "replyer", "planner", "vlm", "voice", "embedding")
@@ -31,25 +37,25 @@ _LONGEST_S = 180.0
 _MOST_TOKENS = 16_384
 
 
-async def generate(asked: Asked) -> Answer:
+async def generate(asked: CapabilityCall) -> Answer:
     """``llm.generate`` and ``llm.generate_with_tools``."""
     prompt = asked.args.get("prompt")
     messages = prompt_messages(prompt)
     if not messages:
-        raise NotDone(f"{asked.name}: prompt must be a text or a list of messages")
+        raise CapabilityError(f"{asked.name}: prompt must be a text or a list of messages")
     return await ask(asked, messages, functions=_functions(asked.args.get("tools")))
 
 
 async def ask(
-    asked: Asked,
+    asked: CapabilityCall,
     messages: tuple[PromptMessage, ...],
     *,
     functions: tuple[Function, ...] = (),
 ) -> Answer:
-    """Ask the model once; what came of it, in MaiBot's words. Raises `NotDone`."""
+    """Ask the model once; what came of it, in MaiBot's words. Raises `CapabilityError`."""
     model = asked.host.ports.services.model
     if model is None:
-        raise NotDone(f"{asked.name}: there is no model here")
+        raise CapabilityError(f"{asked.name}: there is no model here")
     temperature = asked.args.get("temperature")
     request = ChatRequest(
         messages=messages,
@@ -59,7 +65,7 @@ async def ask(
     )
     words: list[str] = []
     calls: list[FunctionCall] = []
-    usage = Usage(prompt_tokens=0, completion_tokens=0)
+    usage = RequestUsage(prompt_tokens=0, completion_tokens=0)
     try:
         with anyio.fail_after(_LONGEST_S):
             async with model.stream(request) as deltas:
@@ -69,14 +75,14 @@ async def ask(
                             words.append(text)
                         case FunctionCall():
                             calls.append(delta)
-                        case Usage():
+                        case RequestUsage():
                             usage = delta
-                        case Finished():
+                        case ReplyFinished():
                             pass
     except ModelError as error:
-        raise NotDone(f"the model did not answer: {error}") from None
+        raise CapabilityError(f"the model did not answer: {error}") from None
     except TimeoutError:
-        raise NotDone(f"the model took over {_LONGEST_S:g} s") from None
+        raise CapabilityError(f"the model took over {_LONGEST_S:g} s") from None
     return done(
         response="".join(words),
         reasoning="",
@@ -91,20 +97,20 @@ async def ask(
     )
 
 
-async def embed(asked: Asked) -> Answer:
+async def embed(asked: CapabilityCall) -> Answer:
     """``llm.embed``: one text, or several at once."""
     texts = asked.args.get("texts")
     several = isinstance(texts, list)
     given = [str(each) for each in texts] if isinstance(texts, list) else [asked.text("text")]
     if not all(given) or not given:
-        raise NotDone("llm.embed: there is nothing to embed")
+        raise CapabilityError("llm.embed: there is nothing to embed")
     try:
         group = model_groups()[_EMBEDDING]
         vectors = await gen_openai_embeddings(
             group.CHAT_MODEL, [*given], base_url=group.BASE_URL, api_key=group.API_KEY
         )
     except (ModelError, ValueError, KeyError, RuntimeError) as error:
-        raise NotDone(f"llm.embed: {error}") from None
+        raise CapabilityError(f"llm.embed: {error}") from None
     name = group.CHAT_MODEL
     if not several:
         return done(embedding=vectors[0], model_name=name)
@@ -115,14 +121,14 @@ async def embed(asked: Asked) -> Answer:
     return done(results=results, model_name=name)
 
 
-async def transcribe(asked: Asked) -> Answer:
+async def transcribe(asked: CapabilityCall) -> Answer:
     """``llm.transcribe_audio``: by a model that hears."""
     model = asked.host.ports.services.model
     if model is None or not model.profile.audio:
-        raise NotDone("llm.transcribe_audio: the model does not hear")
+        raise CapabilityError("llm.transcribe_audio: the model does not hear")
     data = decoded(asked.text("audio_base64", "voice_base64", needed=True))
     if data is None:
-        raise NotDone("llm.transcribe_audio: the audio is no base64")
+        raise CapabilityError("llm.transcribe_audio: the audio is no base64")
     sound: Literal["wav", "mp3"] = "wav" if data[:4] == b"RIFF" else "mp3"
     parts: tuple[Part, ...] = (TextPart("Write down what is said, and nothing else."),)
     message = PromptMessage("user", (*parts, AudioPart(data, sound)))
@@ -130,7 +136,7 @@ async def transcribe(asked: Asked) -> Answer:
     return done(text=answer["response"], content=answer["response"])
 
 
-async def models(asked: Asked) -> Answer:
+async def models(asked: CapabilityCall) -> Answer:
     """``llm.get_available_models``."""
     del asked
     return done(models=list(TASKS))
@@ -159,10 +165,12 @@ def _call(call: FunctionCall) -> dict[str, Any]:
     }
 
 
-TABLE: Mapping[str, Offered] = {
-    "llm.generate": Offered(generate),
-    "llm.generate_with_tools": Offered(generate),
-    "llm.embed": Offered(embed, "works; by the group text-embedding of the operator's models"),
-    "llm.transcribe_audio": Offered(transcribe, "partly: by a model that hears (wav, mp3)"),
-    "llm.get_available_models": Offered(models),
+TABLE: Mapping[str, CapabilityEntry] = {
+    "llm.generate": CapabilityEntry(generate),
+    "llm.generate_with_tools": CapabilityEntry(generate),
+    "llm.embed": CapabilityEntry(
+        embed, "works; by the group text-embedding of the operator's models"
+    ),
+    "llm.transcribe_audio": CapabilityEntry(transcribe, "partly: by a model that hears (wav, mp3)"),
+    "llm.get_available_models": CapabilityEntry(models),
 }

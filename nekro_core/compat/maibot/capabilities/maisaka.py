@@ -7,7 +7,13 @@ from typing import Any
 import anyio
 
 from nekro_core.chat import Image, plain_text
-from nekro_core.compat.maibot.capabilities.call import Answer, Asked, NotDone, Offered, done
+from nekro_core.compat.maibot.capabilities.call import (
+    Answer,
+    CapabilityCall,
+    CapabilityEntry,
+    CapabilityError,
+    done,
+)
 from nekro_core.compat.maibot.capabilities.llm import ask
 from nekro_core.compat.maibot.capabilities.send import context_of, segments
 from nekro_core.compat.maibot.prompt_messages import merged, message_dicts
@@ -17,7 +23,7 @@ from nekro_core.llm.model import PromptMessage
 _HISTORY = 30
 
 
-async def append(asked: Asked) -> Answer:
+async def append(asked: CapabilityCall) -> Answer:
     """``maisaka.context.append``: a line in the chat's record, that the model reads and nobody is
     sent."""
     chat = asked.chat()
@@ -26,7 +32,7 @@ async def append(asked: Asked) -> Answer:
         pieces = await segments(context_of(asked, chat), asked.args.get("segments"))
         words = plain_text(pieces)
     if not words.strip():
-        raise NotDone("maisaka.context.append: there is nothing to read in it")
+        raise CapabilityError("maisaka.context.append: there is nothing to read in it")
     user = asked.args.get("user_info")
     name = user.get("user_nickname") if isinstance(user, Mapping) else ""
     line = f"{name}: {words}" if name else words
@@ -34,7 +40,7 @@ async def append(asked: Asked) -> Answer:
     return done(message_id=asked.text("message_id"), appended=True)
 
 
-async def trigger(asked: Asked) -> Answer:
+async def trigger(asked: CapabilityCall) -> Answer:
     """``maisaka.proactive.trigger``: the bot is woken and told what is wanted of it."""
     intent = asked.text("intent", needed=True)
     reason = asked.text("reason")
@@ -43,7 +49,7 @@ async def trigger(asked: Asked) -> Answer:
     return done(triggered=True)
 
 
-async def reply(asked: Asked) -> Answer:
+async def reply(asked: CapabilityCall) -> Answer:
     """``maisaka.reply.generate``: an answer to the chat in the bot's own voice, not sent."""
     chat, host = asked.chat(), asked.host
     records = await host.ports.store.messages.newest(chat, _HISTORY)
@@ -53,7 +59,7 @@ async def reply(asked: Asked) -> Answer:
     kwargs: dict[str, Any] = {"session_id": str(chat), "reference": wanted}
     begun = await host.stages.hook("maisaka.replyer.before_request", kwargs)
     if begun.aborted:
-        raise NotDone("maisaka.reply.generate: a plugin's hook stopped it")
+        raise CapabilityError("maisaka.reply.generate: a plugin's hook stopped it")
     prompt = f"What was said:\n{history}\n\nWrite the next message. {begun.kwargs['reference']}"
     messages: tuple[PromptMessage, ...] = (PromptMessage.of("user", prompt),)
     if system:
@@ -70,7 +76,7 @@ async def reply(asked: Asked) -> Answer:
     return done(text=str(ended.kwargs["response"]).strip(), selected_expression_ids=[])
 
 
-async def resolve_image(asked: Asked) -> Answer:
+async def resolve_image(asked: CapabilityCall) -> Answer:
     """``maisaka.context.resolve_image``: a picture of a message, by the message's id."""
     source = asked.text("source_id", needed=True)
     messages = asked.host.ports.store.messages
@@ -80,49 +86,53 @@ async def resolve_image(asked: Asked) -> Answer:
     else:
         record = await messages.by_message_id(chat, source)
     if record is None or record.chat_key != chat:
-        raise NotDone(f"maisaka.context.resolve_image: this chat has no message {source!r}")
+        raise CapabilityError(f"maisaka.context.resolve_image: this chat has no message {source!r}")
     pictures = [each.media for each in record.segments if isinstance(each, Image)]
     index = asked.args.get("index", 0)
     if not isinstance(index, int) or not 0 <= index < len(pictures):
-        raise NotDone(f"maisaka.context.resolve_image: it has {len(pictures)} pictures")
+        raise CapabilityError(f"maisaka.context.resolve_image: it has {len(pictures)} pictures")
     try:
         data = await anyio.Path(pictures[index].path).read_bytes()
     except OSError:
-        raise NotDone("maisaka.context.resolve_image: the picture is not kept any more") from None
+        raise CapabilityError(
+            "maisaka.context.resolve_image: the picture is not kept any more"
+        ) from None
     encoded = base64.b64encode(data).decode()
     return done(binary_data_base64=encoded, binary_hash=pictures[index].sha256)
 
 
-async def talk_value(asked: Asked) -> Answer:
+async def talk_value(asked: CapabilityCall) -> Answer:
     """``frequency.get_current_talk_value`` and ``get_adjust``."""
     return done(value=asked.host.talk.get(str(asked.chat("chat_id", "stream_id")), 1.0))
 
 
-async def set_adjust(asked: Asked) -> Answer:
+async def set_adjust(asked: CapabilityCall) -> Answer:
     """``frequency.set_adjust``."""
     value = asked.args.get("value")
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise NotDone(f"frequency.set_adjust: value {value!r} is no number")
+        raise CapabilityError(f"frequency.set_adjust: value {value!r} is no number")
     asked.host.talk[str(asked.chat("chat_id", "stream_id"))] = float(value)
     return done()
 
 
-async def _note(asked: Asked, line: str, *, wake: bool = False) -> None:
+async def _note(asked: CapabilityCall, line: str, *, wake: bool = False) -> None:
     chat = asked.chat()
     ctx = context_of(asked, chat)
     if ctx.chat != chat and asked.live.plugin.key not in ctx.services.may_send_elsewhere:
-        raise NotDone(f"{asked.name}: {chat} is another chat (NEKRO_PLUGIN__MAY_SEND_ELSEWHERE)")
+        raise CapabilityError(
+            f"{asked.name}: {chat} is another chat (NEKRO_PLUGIN__MAY_SEND_ELSEWHERE)"
+        )
     await ctx.services.journal.note(chat, line, run_id=ctx.run_id, trigger=wake)
 
 
-TABLE: Mapping[str, Offered] = {
-    "maisaka.context.append": Offered(append, "works; pictures are told of in words"),
-    "maisaka.context.resolve_image": Offered(resolve_image),
-    "maisaka.proactive.trigger": Offered(trigger),
-    "maisaka.reply.generate": Offered(reply, "works; no expressions are learned here"),
-    "frequency.get_current_talk_value": Offered(talk_value),
-    "frequency.get_adjust": Offered(talk_value),
-    "frequency.set_adjust": Offered(
+TABLE: Mapping[str, CapabilityEntry] = {
+    "maisaka.context.append": CapabilityEntry(append, "works; pictures are told of in words"),
+    "maisaka.context.resolve_image": CapabilityEntry(resolve_image),
+    "maisaka.proactive.trigger": CapabilityEntry(trigger),
+    "maisaka.reply.generate": CapabilityEntry(reply, "works; no expressions are learned here"),
+    "frequency.get_current_talk_value": CapabilityEntry(talk_value),
+    "frequency.get_adjust": CapabilityEntry(talk_value),
+    "frequency.set_adjust": CapabilityEntry(
         set_adjust, "partly: kept, and without effect: triggers are the operator's"
     ),
 }

@@ -5,10 +5,16 @@ from typing import Any
 
 from loguru import logger
 
-from nekro_core.compat.maibot.capabilities.call import Answer, Asked, NotDone, Offered, done
-from nekro_core.compat.maibot.components import Component, components_of
+from nekro_core.compat.maibot.capabilities.call import (
+    Answer,
+    CapabilityCall,
+    CapabilityEntry,
+    CapabilityError,
+    done,
+)
+from nekro_core.compat.maibot.components import MaiBotComponent, components_of
 from nekro_core.compat.maibot.current_call import current_call
-from nekro_core.compat.maibot.plugin import LivePlugin
+from nekro_core.compat.maibot.plugin import MaiBotPlugin
 from nekro_core.plugins.authoring.faults import passes_through
 from nekro_core.plugins.host.listing import UnknownPlugin
 from nekro_core.tools.schema import function_schema
@@ -17,7 +23,7 @@ from nekro_core.tools.tool import Visibility
 _API_S = 120.0
 
 
-async def call(asked: Asked) -> Answer:
+async def call(asked: CapabilityCall) -> Answer:
     """``api.call``: another plugin's public API, or one of the plugin's own."""
     live, component = _found(asked)
     given = asked.args.get("args")
@@ -30,20 +36,20 @@ async def call(asked: Asked) -> Answer:
         if passes_through(error):
             raise
         logger.opt(exception=error).warning("api {} of {}", component.name, live.plugin_id)
-        raise NotDone(f"{live.plugin_id}.{component.name}: {error}") from None
+        raise CapabilityError(f"{live.plugin_id}.{component.name}: {error}") from None
     return done(result=result)
 
 
-async def get(asked: Asked) -> Answer:
+async def get(asked: CapabilityCall) -> Answer:
     """``api.get``: what is known of one; None where there is none."""
     try:
         live, component = _found(asked)
-    except NotDone:
+    except CapabilityError:
         return done(api=None)
     return done(api=_api(live, component))
 
 
-async def listed(asked: Asked) -> Answer:
+async def listed(asked: CapabilityCall) -> Answer:
     """``api.list``: all that the plugin may call."""
     wanted = asked.text("plugin_id")
     return done(
@@ -57,42 +63,42 @@ async def listed(asked: Asked) -> Answer:
     )
 
 
-async def replace_dynamic(asked: Asked) -> Answer:
+async def replace_dynamic(asked: CapabilityCall) -> Answer:
     """``api.replace_dynamic``: the plugin's own, as they are now."""
     given = asked.args.get("apis")
     found, problems = components_of(given if isinstance(given, list) else (), "")
     if problems:
-        raise NotDone(f"api.replace_dynamic: {problems[0]}")
+        raise CapabilityError(f"api.replace_dynamic: {problems[0]}")
     kept = [each for each in asked.live.components if not each.flag("dynamic")]
     asked.live.components[:] = [*kept, *found]
     return done(count=len(found))
 
 
-async def plugins(asked: Asked) -> Answer:
+async def plugins(asked: CapabilityCall) -> Answer:
     """``component.get_all_plugins``: by id."""
     return done(plugins={live.plugin_id: _told(live) for live in asked.host.plugins.values()})
 
 
-async def names(asked: Asked) -> Answer:
+async def names(asked: CapabilityCall) -> Answer:
     """``component.list_loaded_plugins`` and ``list_registered_plugins``: ids."""
     return done(plugins=[live.plugin_id for live in asked.host.plugins.values()])
 
 
-async def plugin_info(asked: Asked) -> Answer:
+async def plugin_info(asked: CapabilityCall) -> Answer:
     """``component.get_plugin_info``: None for a plugin that is not loaded."""
     live = asked.host.find(asked.text("plugin_name", needed=True))
     return done(plugin=_told(live) if live else None)
 
 
-async def config_schema(asked: Asked) -> Answer:
+async def config_schema(asked: CapabilityCall) -> Answer:
     """``component.get_plugin_config_schema``: fields, sections and labels for a page."""
     live = asked.host.find(asked.text("plugin_name", needed=True))
     if live is None:
-        raise NotDone(f"{asked.name}: no such plugin is loaded")
+        raise CapabilityError(f"{asked.name}: no such plugin is loaded")
     return done(schema=asked.host.config_schema(live))
 
 
-async def switch(asked: Asked) -> Answer:
+async def switch(asked: CapabilityCall) -> Answer:
     """``component.enable`` and ``component.disable``: everywhere, or in one chat."""
     name, kind = asked.text("name", needed=True), asked.text("component_type", needed=True).upper()
     kind = "TOOL" if kind == "ACTION" else kind
@@ -110,10 +116,10 @@ async def switch(asked: Asked) -> Answer:
                     live.off.discard(mark)
                 asked.host.offer_tools(live)
                 return done(name=name, component_type=kind)
-    raise NotDone(f"{asked.name}: there is no {kind} {name!r}")
+    raise CapabilityError(f"{asked.name}: there is no {kind} {name!r}")
 
 
-async def load(asked: Asked) -> Answer:
+async def load(asked: CapabilityCall) -> Answer:
     """``component.load_plugin``, ``reload_plugin`` and ``unload_plugin``: soon, since a plugin may
     ask it of itself."""
     registry = asked.host.registry
@@ -121,7 +127,7 @@ async def load(asked: Asked) -> Answer:
     live = asked.host.find(name)
     item = live.item if live else f"local/{name}"
     if registry is None or not any(item == info.item for info in registry.plugins()):
-        raise NotDone(f"{asked.name}: there is no plugin {name!r}")
+        raise CapabilityError(f"{asked.name}: there is no plugin {name!r}")
 
     async def act() -> None:
         try:
@@ -136,7 +142,7 @@ async def load(asked: Asked) -> Answer:
     return done(plugin_name=name)
 
 
-async def definitions(asked: Asked) -> Answer:
+async def definitions(asked: CapabilityCall) -> Answer:
     """``tool.get_definitions``: the tools of the chat that asks, as functions."""
     running, registry = current_call(), asked.host.registry
     if registry is None:
@@ -149,12 +155,12 @@ async def definitions(asked: Asked) -> Answer:
     return done(tools=[function_schema(tool)["function"] for tool in shown])
 
 
-async def nothing(asked: Asked) -> Answer:
+async def nothing(asked: CapabilityCall) -> Answer:
     """What this bot has not."""
-    raise NotDone(f"{asked.name}: this bot has none")
+    raise CapabilityError(f"{asked.name}: this bot has none")
 
 
-def _found(asked: Asked) -> tuple[LivePlugin, Component]:
+def _found(asked: CapabilityCall) -> tuple[MaiBotPlugin, MaiBotComponent]:
     full = asked.text("api_name", needed=True)
     version = asked.text("version")
     for live in asked.host.plugins.values():
@@ -163,12 +169,12 @@ def _found(asked: Asked) -> tuple[LivePlugin, Component]:
             named = full == f"{live.plugin_id}.{each.name}" or (own and full == each.name)
             if named and version in ("", str(each.metadata.get("version", "1"))):
                 if not own and not each.flag("public"):
-                    raise NotDone(f"{asked.name}: {full} is not public")
+                    raise CapabilityError(f"{asked.name}: {full} is not public")
                 return live, each
-    raise NotDone(f"{asked.name}: there is no API {full!r} {version}".rstrip())
+    raise CapabilityError(f"{asked.name}: there is no API {full!r} {version}".rstrip())
 
 
-def _api(live: LivePlugin, component: Component) -> dict[str, Any]:
+def _api(live: MaiBotPlugin, component: MaiBotComponent) -> dict[str, Any]:
     return {
         "name": component.name,
         "full_name": f"{live.plugin_id}.{component.name}",
@@ -179,7 +185,7 @@ def _api(live: LivePlugin, component: Component) -> dict[str, Any]:
     }
 
 
-def _told(live: LivePlugin) -> dict[str, Any]:
+def _told(live: MaiBotPlugin) -> dict[str, Any]:
     manifest = live.manifest
     return {
         "plugin_id": manifest.plugin_id,
@@ -195,25 +201,25 @@ def _told(live: LivePlugin) -> dict[str, Any]:
     }
 
 
-_NO_MARKET = Offered(nothing, "not: there is no market of plugins here")
-_NO_SERIES = Offered(nothing, "not: statistics are the operator's, on the page")
+_NO_MARKET = CapabilityEntry(nothing, "not: there is no market of plugins here")
+_NO_SERIES = CapabilityEntry(nothing, "not: statistics are the operator's, on the page")
 
-TABLE: Mapping[str, Offered] = {
-    "api.call": Offered(call),
-    "api.get": Offered(get),
-    "api.list": Offered(listed),
-    "api.replace_dynamic": Offered(replace_dynamic, free=True),
-    "component.get_all_plugins": Offered(plugins, "works; the MaiBot plugins"),
-    "component.get_plugin_info": Offered(plugin_info),
-    "component.get_plugin_config_schema": Offered(config_schema),
-    "component.list_loaded_plugins": Offered(names),
-    "component.list_registered_plugins": Offered(names),
-    "component.enable": Offered(switch),
-    "component.disable": Offered(switch),
-    "component.load_plugin": Offered(load, "works; it happens right after the answer"),
-    "component.unload_plugin": Offered(load, "works; it happens right after the answer"),
-    "component.reload_plugin": Offered(load, "works; it happens right after the answer"),
-    "tool.get_definitions": Offered(definitions),
+TABLE: Mapping[str, CapabilityEntry] = {
+    "api.call": CapabilityEntry(call),
+    "api.get": CapabilityEntry(get),
+    "api.list": CapabilityEntry(listed),
+    "api.replace_dynamic": CapabilityEntry(replace_dynamic, free=True),
+    "component.get_all_plugins": CapabilityEntry(plugins, "works; the MaiBot plugins"),
+    "component.get_plugin_info": CapabilityEntry(plugin_info),
+    "component.get_plugin_config_schema": CapabilityEntry(config_schema),
+    "component.list_loaded_plugins": CapabilityEntry(names),
+    "component.list_registered_plugins": CapabilityEntry(names),
+    "component.enable": CapabilityEntry(switch),
+    "component.disable": CapabilityEntry(switch),
+    "component.load_plugin": CapabilityEntry(load, "works; it happens right after the answer"),
+    "component.unload_plugin": CapabilityEntry(load, "works; it happens right after the answer"),
+    "component.reload_plugin": CapabilityEntry(load, "works; it happens right after the answer"),
+    "tool.get_definitions": CapabilityEntry(definitions),
     "statistics.local.models": _NO_SERIES,
     "statistics.local.model_trend": _NO_SERIES,
     "statistics.local.token_trend": _NO_SERIES,
@@ -224,5 +230,5 @@ TABLE: Mapping[str, Offered] = {
     "market.search": _NO_MARKET,
     "market.get_detail": _NO_MARKET,
     "market.get_readme": _NO_MARKET,
-    "webui.claim_upload": Offered(nothing, "not: the page takes no uploads for plugins"),
+    "webui.claim_upload": CapabilityEntry(nothing, "not: the page takes no uploads for plugins"),
 }

@@ -19,7 +19,13 @@ from loguru import logger
 from PIL import Image, ImageDraw, ImageFont
 
 from nekro_core.chat import sound_html
-from nekro_core.compat.maibot.capabilities.call import Answer, Asked, NotDone, Offered, done
+from nekro_core.compat.maibot.capabilities.call import (
+    Answer,
+    CapabilityCall,
+    CapabilityEntry,
+    CapabilityError,
+    done,
+)
 from nekro_core.delivery.errors import NotFetched
 from nekro_core.media.sniff import HEAD, sniff
 
@@ -39,11 +45,11 @@ _LINE = 30
 _MARGIN = 24
 
 
-async def html2png(asked: Asked) -> Answer:
+async def html2png(asked: CapabilityCall) -> Answer:
     """``render.html2png``: with Playwright and Chromium as they draw it; else its words."""
     html = asked.text("html", needed=True)
     if len(html) > _MOST_HTML:
-        raise NotDone(f"render.html2png: {len(html)} characters, at most {_MOST_HTML}")
+        raise CapabilityError(f"render.html2png: {len(html)} characters, at most {_MOST_HTML}")
     program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     limit_s = min((asked.number("render_timeout_ms", 30_000, 60_000)) / 1000, _LONGEST_S)
     drawn: tuple[bytes, int, int] | None = None
@@ -52,7 +58,7 @@ async def html2png(asked: Asked) -> Answer:
             with anyio.fail_after(limit_s):
                 drawn = await _drawn(asked, html, program)
         except TimeoutError:
-            raise NotDone(f"render.html2png: it took over {limit_s:g} s") from None
+            raise CapabilityError(f"render.html2png: it took over {limit_s:g} s") from None
     if drawn is None:
         drawn = await to_thread.run_sync(_words_drawn, html)
     png, width, height = drawn
@@ -67,7 +73,7 @@ async def html2png(asked: Asked) -> Answer:
     )
 
 
-async def _drawn(asked: Asked, html: str, program: str) -> tuple[bytes, int, int] | None:
+async def _drawn(asked: CapabilityCall, html: str, program: str) -> tuple[bytes, int, int] | None:
     """The page as Chromium shows it; nothing where Playwright is not installed. A page may show
     what it holds itself; the network only where the plugin asks for it, files of ours never."""
     try:
@@ -110,12 +116,12 @@ async def _drawn(asked: Asked, html: str, program: str) -> tuple[bytes, int, int
             finally:
                 await browser.close()
     except Error as error:
-        raise NotDone(f"render.html2png: {str(error).partition(chr(10))[0]}") from None
+        raise CapabilityError(f"render.html2png: {str(error).partition(chr(10))[0]}") from None
     with Image.open(io.BytesIO(png)) as picture:
         return png, picture.width, picture.height
 
 
-def _fetched_for(asked: Asked, *, network: bool) -> Callable[[Any], Awaitable[None]]:
+def _fetched_for(asked: CapabilityCall, *, network: bool) -> Callable[[Any], Awaitable[None]]:
     """Answers a page's requests. A page may be made of what the model or a stranger wrote: what
     it shows is fetched for the chat, and not by Chromium, which would reach this machine's own
     servers."""
@@ -214,8 +220,8 @@ def _font() -> Any:
     return ImageFont.truetype(str(next(Path(wheel.origin).parent.glob("*.otf"))), 20)
 
 
-TABLE: Mapping[str, Offered] = {
-    "render.html2png": Offered(
+TABLE: Mapping[str, CapabilityEntry] = {
+    "render.html2png": CapabilityEntry(
         html2png, "works with Playwright and Chromium on the machine; else the page's words alone"
     ),
 }

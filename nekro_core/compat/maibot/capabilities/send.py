@@ -18,7 +18,13 @@ from nekro_core.chat import (
     Video,
     Voice,
 )
-from nekro_core.compat.maibot.capabilities.call import Answer, Asked, NotDone, Offered, done
+from nekro_core.compat.maibot.capabilities.call import (
+    Answer,
+    CapabilityCall,
+    CapabilityEntry,
+    CapabilityError,
+    done,
+)
 from nekro_core.compat.maibot.current_call import current_call
 from nekro_core.compat.maibot.results import decoded
 from nekro_core.delivery.host import Expected
@@ -29,36 +35,36 @@ from nekro_core.tools.outcome import ToolFailure
 _MOST_SEGMENTS = 200
 
 
-async def text(asked: Asked) -> Answer:
+async def text(asked: CapabilityCall) -> Answer:
     """``send.text``."""
     words = asked.text("text", "content", needed=True)
     return await _send(asked, [Text(words)])
 
 
-async def image(asked: Asked) -> Answer:
+async def image(asked: CapabilityCall) -> Answer:
     """``send.image`` and ``send.emoji``."""
     given = asked.text("image_base64", "emoji_base64", "image_data", "emoji_data", needed=True)
     ctx = context_of(asked, asked.chat())
     return await _send(asked, [await medium(ctx, "image", given)])
 
 
-async def hybrid(asked: Asked) -> Answer:
+async def hybrid(asked: CapabilityCall) -> Answer:
     """``send.hybrid``: text, pictures, mentions and answers in one message."""
     ctx = context_of(asked, asked.chat())
     return await _send(asked, await segments(ctx, asked.args.get("segments")))
 
 
-async def forward(asked: Asked) -> Answer:
+async def forward(asked: CapabilityCall) -> Answer:
     """``send.forward``: a bundle of messages."""
     given = asked.args.get("messages")
     if not isinstance(given, list) or not given:
-        raise NotDone("send.forward: messages must be a list with something in it")
+        raise CapabilityError("send.forward: messages must be a list with something in it")
     ctx = context_of(asked, asked.chat())
     nodes = [await _node(ctx, each) for each in given[:_MOST_SEGMENTS] if isinstance(each, Mapping)]
     return await _send(asked, [Forward(tuple(nodes))])
 
 
-async def custom(asked: Asked) -> Answer:
+async def custom(asked: CapabilityCall) -> Answer:
     """``send.custom``: a voice, a file, a video and whatever else is a piece of a message."""
     kind = asked.text("custom_type", "message_type", needed=True)
     data = asked.args.get("data", asked.args.get("content"))
@@ -66,7 +72,7 @@ async def custom(asked: Asked) -> Answer:
     return await _send(asked, await segments(ctx, [{"type": kind, "data": data}]))
 
 
-def context_of(asked: Asked, chat: ChatKey) -> AgentCtx:
+def context_of(asked: CapabilityCall, chat: ChatKey) -> AgentCtx:
     """The context in which a plugin acts on a chat.
 
     While a handler runs for a chat, that is the handler's own: to write elsewhere needs the
@@ -91,20 +97,23 @@ def context_of(asked: Asked, chat: ChatKey) -> AgentCtx:
 
 
 async def segments(ctx: AgentCtx, given: Any) -> list[Segment]:
-    """Pieces of a message from a plugin's dicts. Raises `NotDone` for one that cannot be sent."""
+    """Pieces of a message from a plugin's dicts. Raises `CapabilityError` for one that cannot be
+    sent."""
     if isinstance(given, str):
         return [Text(given)]
     if not isinstance(given, list) or not given:
-        raise NotDone("segments must be a list of dicts with type and data")
+        raise CapabilityError("segments must be a list of dicts with type and data")
     return [await segment(ctx, each) for each in given[:_MOST_SEGMENTS]]
 
 
 async def segment(ctx: AgentCtx, given: Any) -> Segment:
-    """One piece. Raises `NotDone`."""
+    """One piece. Raises `CapabilityError`."""
     if isinstance(given, str):
         return Text(given)
     if not isinstance(given, Mapping):
-        raise NotDone(f"a segment is {type(given).__name__}: expected a dict with type and data")
+        raise CapabilityError(
+            f"a segment is {type(given).__name__}: expected a dict with type and data"
+        )
     kind = str(given.get("type", "")).strip().lower()
     data = given.get("data", given.get("content"))
     data = given.get("binary_data_base64") or data
@@ -124,7 +133,7 @@ async def segment(ctx: AgentCtx, given: Any) -> Segment:
             return await medium(ctx, _SORTS[kind], data, str(given.get("name") or ""))
         case "dict" if isinstance(data, Mapping):
             return await segment(ctx, data)
-    raise NotDone(f"a segment of type {kind!r} cannot be sent")
+    raise CapabilityError(f"a segment of type {kind!r} cannot be sent")
 
 
 _SORTS = {
@@ -144,7 +153,7 @@ _EXPECTED: Mapping[str, Expected] = {"image": "image", "voice": "audio"}
 
 async def medium(ctx: AgentCtx, sort: str, given: Any, name: str = "") -> Segment:
     """A picture, voice, video or file from base64, a data URL, an address or a dict of these.
-    Raises `NotDone`."""
+    Raises `CapabilityError`."""
     if isinstance(given, Mapping):
         name = name or str(given.get("name") or given.get("file_name") or "")
         keys = ("base64", "binary_data_base64", "data", "url", "file")
@@ -156,11 +165,11 @@ async def medium(ctx: AgentCtx, sort: str, given: Any, name: str = "") -> Segmen
     else:
         source = decoded(str(given)) or b""
         if not source:
-            raise NotDone(f"{sort}: expected base64 or an address, got {str(given)[:40]!r}")
+            raise CapabilityError(f"{sort}: expected base64 or an address, got {str(given)[:40]!r}")
     try:
         kept = await ctx.medium(source, name=name, expect=_EXPECTED.get(sort, "file"))
     except ToolFailure as error:
-        raise NotDone(f"{sort}: {error}") from None
+        raise CapabilityError(f"{sort}: {error}") from None
     match sort:
         case "image":
             return Image(kept)
@@ -183,7 +192,7 @@ async def _node(ctx: AgentCtx, given: Mapping[str, Any]) -> ForwardedMessage:
     return ForwardedMessage(str(user), str(name), tuple(pieces))
 
 
-async def _send(asked: Asked, pieces: list[Segment]) -> Answer:
+async def _send(asked: CapabilityCall, pieces: list[Segment]) -> Answer:
     chat = asked.chat()
     ctx = context_of(asked, chat)
     answers = asked.text("reply_message_id", "reply_to_message_id", "reply_to")
@@ -195,20 +204,20 @@ async def _send(asked: Asked, pieces: list[Segment]) -> Answer:
         receipts = await ctx.send(pieces, chat_key=chat)
     except ToolFailure as error:
         logger.warning("plugin {}: {} to {}: {}", asked.live.plugin_id, asked.name, chat, error)
-        raise NotDone(str(error)) from None
+        raise CapabilityError(str(error)) from None
     sent = next((each.message_id for each in receipts if each.message_id), None)
     return done(sent=True, message_id=sent)
 
 
-TABLE: Mapping[str, Offered] = {
-    "send.text": Offered(text),
-    "send.image": Offered(image),
-    "send.emoji": Offered(image),
-    "send.hybrid": Offered(hybrid),
-    "send.forward": Offered(
+TABLE: Mapping[str, CapabilityEntry] = {
+    "send.text": CapabilityEntry(text),
+    "send.image": CapabilityEntry(image),
+    "send.emoji": CapabilityEntry(image),
+    "send.hybrid": CapabilityEntry(hybrid),
+    "send.forward": CapabilityEntry(
         forward, "works; as quoted words where a platform has no bundles of messages"
     ),
-    "send.custom": Offered(
+    "send.custom": CapabilityEntry(
         custom, "partly: text, image, emoji, voice, video, file, at, reply; not a platform's cards"
     ),
 }

@@ -18,18 +18,18 @@ from nekro_core.compat.nekro_agent.models.groups import EMBEDDED, ModelConfigGro
 from nekro_core.compat.nekro_agent.models.messages import Given, prompt_message
 from nekro_core.llm.model import (
     ChatRequest,
-    Finished,
     ModelProfile,
     ModelUnreachable,
+    ReplyFinished,
     RequestRejected,
+    RequestUsage,
     TextDelta,
-    Usage,
 )
 from nekro_core.llm.tokens import estimate_tokens
-from nekro_core.plugins.authoring.current import NoBot, current_services
+from nekro_core.plugins.authoring.current import NoCurrentBot, current_services
 from nekro_core.plugins.models.embedding import EmbeddingEndpoint, embed_locally
 from nekro_core.plugins.models.endpoints import PluginModels
-from nekro_core.tools.outcome import WrongValue
+from nekro_core.tools.outcome import InvalidValue
 
 _MAX_TOKENS = 4096
 _LONGEST_S = 600.0
@@ -58,10 +58,10 @@ class OpenAIResponse(BaseModel):
 
 
 def plugin_models() -> PluginModels:
-    """The bot's. Raises `NoBot`."""
+    """The bot's. Raises `NoCurrentBot`."""
     found = current_services().models
     if found is None:
-        raise NoBot("this bot has no models for plugins")
+        raise NoCurrentBot("this bot has no models for plugins")
     return found
 
 
@@ -120,7 +120,7 @@ async def gen_openai_chat_response(
         | (extra_body or {}),
     )
     words: list[str] = []
-    usage, reason, first = Usage(prompt_tokens=0, completion_tokens=0), "stop", 0.0
+    usage, reason, first = RequestUsage(prompt_tokens=0, completion_tokens=0), "stop", 0.0
     began = time.monotonic()
     limit_s = max_wait_time or _LONGEST_S
     with anyio.move_on_after(limit_s) as limit:
@@ -130,9 +130,9 @@ async def gen_openai_chat_response(
                     case TextDelta(text):
                         first = first or time.monotonic()
                         words.append(text)
-                    case Usage():
+                    case RequestUsage():
                         usage = delta
-                    case Finished(why):
+                    case ReplyFinished(why):
                         reason = why
     if limit.cancelled_caught:
         raise ModelUnreachable(f"{model} did not answer within {limit_s:g} s")
@@ -177,7 +177,7 @@ async def gen_openai_embeddings(
         logger.debug("gen_openai_embeddings: no use for {}", ", ".join(other))
     texts = input if isinstance(input, list) else [input]
     if not 0 < len(texts) <= _MOST_TEXTS:
-        raise WrongValue(f"{len(texts)} texts: expected 1 to {_MOST_TEXTS}")
+        raise InvalidValue(f"{len(texts)} texts: expected 1 to {_MOST_TEXTS}")
     address = (base_url or "").strip()
     if not address or address == EMBEDDED:
         # A thousand texts take a second of a processor: not of the loop's.
@@ -195,7 +195,7 @@ async def gen_openai_embeddings(
         )
         vectors, tokens = await endpoint.embed(model, texts, dimensions)
         ledger.count(
-            Usage(
+            RequestUsage(
                 prompt_tokens=tokens or sum(estimate_tokens(str(text)) for text in texts),
                 completion_tokens=0,
                 estimated=not tokens,

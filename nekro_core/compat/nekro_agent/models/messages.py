@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, cast
 
 from nekro_core.llm.model import AudioPart, ImagePart, Part, PromptMessage, TextPart
 from nekro_core.media.sniff import sniff
-from nekro_core.tools.outcome import WrongValue
+from nekro_core.tools.outcome import InvalidValue
 
 Segment = dict[str, Any]
 """One part of a message's content, as OpenAI's API writes it."""
@@ -119,7 +119,7 @@ def prompt_message(given: Given) -> PromptMessage:
     role = _ROLES.get(str(message.get("role")))
     if role is None:
         known = ", ".join(_ROLES)
-        raise WrongValue(f"a message of role {message.get('role')!r}: expected one of {known}")
+        raise InvalidValue(f"a message of role {message.get('role')!r}: expected one of {known}")
     content = message.get("content")
     if content is None or isinstance(content, str):
         return PromptMessage.of(role, content or "")
@@ -144,8 +144,8 @@ def _part(part: Any) -> Part:
                 form = cast(Literal["wav", "mp3"], sound.get("format", "wav"))
                 return AudioPart(_decoded(sound["data"]), form)
     except (KeyError, TypeError, AttributeError, binascii.Error) as error:
-        raise WrongValue(f"a part of type {kind!r} without its content: {error!r}") from None
-    raise WrongValue(f"a part of type {kind!r}: expected text, image_url or input_audio")
+        raise InvalidValue(f"a part of type {kind!r} without its content: {error!r}") from None
+    raise InvalidValue(f"a part of type {kind!r}: expected text, image_url or input_audio")
 
 
 def _image(url: str) -> ImagePart:

@@ -6,15 +6,19 @@ from datetime import datetime
 from typing import Any, Self
 
 from nekro_core.chat import ChatKey
-from nekro_core.compat.nekro_agent.host import Host, current_host
+from nekro_core.compat.nekro_agent.host import NekroAgentHost, current_host
 from nekro_core.compat.nekro_agent.legacy_segments import ChatType
-from nekro_core.compat.nekro_agent.rows.conditions import HowToSql, second_column, text_column
-from nekro_core.compat.nekro_agent.rows.query import NotKept, Row, Source
+from nekro_core.compat.nekro_agent.rows.conditions import (
+    ColumnCondition,
+    second_column,
+    text_column,
+)
+from nekro_core.compat.nekro_agent.rows.query import NotKept, Row, RowSource
 from nekro_core.compat.nekro_agent.rows.source import TableSource
 
 _KEPT = ("is_active", "preset_id", "channel_name", "data", "conversation_start_time")
 """Fields that have no column: they are in the bot's file of what plugins keep of chats."""
-_COLUMNS: Mapping[str, HowToSql] = {
+_COLUMNS: Mapping[str, ColumnCondition] = {
     "chat_key": text_column("chat_key"),
     "id": text_column("chat_key"),
     "create_time": second_column("first_seen"),
@@ -53,7 +57,7 @@ class DBChatChannel(Row):
     update_time: datetime | None
 
     @classmethod
-    async def source(cls) -> Source:
+    async def source(cls) -> RowSource:
         """See `Row.source`."""
         host = current_host()
         return TableSource(
@@ -72,7 +76,7 @@ class DBChatChannel(Row):
         return cls.made(host, key, first_seen)
 
     @classmethod
-    def made(cls, host: Host, key: ChatKey, first_seen: float = 0.0) -> Self:
+    def made(cls, host: NekroAgentHost, key: ChatKey, first_seen: float = 0.0) -> Self:
         """The row of a chat, also of one that was not heard yet."""
         kept = host.extra_chats.get(str(key))
         at = datetime.fromtimestamp(first_seen).astimezone() if first_seen else None

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from nekro_core.store.queries import Where
+from nekro_core.store.queries import WhereClause
 
 
 class QueryError(ValueError):
     """A query names a field or a lookup that there is not; says which there are."""
 
 
-class HowToSql(Protocol):
+class ColumnCondition(Protocol):
     """A field's condition in SQL; nothing where it cannot be said."""
 
-    def __call__(self, lookup: str, value: Any) -> Where | None:
+    def __call__(self, lookup: str, value: Any) -> WhereClause | None:
         """For one lookup with one value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class FieldLookup:
     """One field, one lookup, one value."""
 
     field: str
@@ -38,17 +38,17 @@ class Leaf:
         except TypeError:  # None, or a text against a number: no row is like that
             return False
 
-    def where(self, columns: Mapping[str, HowToSql]) -> Where | None:
+    def where(self, columns: Mapping[str, ColumnCondition]) -> WhereClause | None:
         """The same in SQL."""
         how = columns.get(self.field)
         return how(self.lookup, self.value) if how else None
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ConditionGroup:
     """Several conditions: all of them, or any where ``any_of``; the opposite where ``negated``."""
 
-    parts: tuple["Leaf | Group", ...]
+    parts: tuple["FieldLookup | ConditionGroup", ...]
     any_of: bool = False
     negated: bool = False
 
@@ -57,7 +57,7 @@ class Group:
         combine = any if self.any_of and self.parts else all
         return combine(part.holds(row) for part in self.parts) is not self.negated
 
-    def where(self, columns: Mapping[str, HowToSql]) -> Where | None:
+    def where(self, columns: Mapping[str, ColumnCondition]) -> WhereClause | None:
         """The same in SQL."""
         clauses = [part.where(columns) for part in self.parts]
         known = [clause for clause in clauses if clause is not None and clause.sql]
@@ -65,10 +65,10 @@ class Group:
             return None
         sql = (" OR " if self.any_of else " AND ").join(clause.sql for clause in known) or "1 = 1"
         values = tuple(value for clause in known for value in clause.values)
-        return Where(f"{'NOT ' if self.negated else ''}({sql})", values)
+        return WhereClause(f"{'NOT ' if self.negated else ''}({sql})", values)
 
 
-Condition = Leaf | Group
+Condition = FieldLookup | ConditionGroup
 
 
 def conditions_of(
@@ -84,7 +84,7 @@ def conditions_of(
     )
 
 
-def _of_q(fields: Mapping[str, object], q: Any) -> Group:
+def _of_q(fields: Mapping[str, object], q: Any) -> ConditionGroup:
     try:
         children, filters = tuple(q.children), dict(q.filters)
         joined, negated = q.join_type, bool(getattr(q, "_is_negated", False))
@@ -94,10 +94,10 @@ def _of_q(fields: Mapping[str, object], q: Any) -> Group:
         *(_of_q(fields, child) for child in children),
         *(_leaf(fields, name, value) for name, value in filters.items()),
     )
-    return Group(parts, any_of=joined == "OR", negated=negated)
+    return ConditionGroup(parts, any_of=joined == "OR", negated=negated)
 
 
-def _leaf(fields: Mapping[str, object], name: str, value: Any) -> Leaf:
+def _leaf(fields: Mapping[str, object], name: str, value: Any) -> FieldLookup:
     field, _, lookup = name.partition("__")
     if field == "pk":
         field = "id"
@@ -106,7 +106,7 @@ def _leaf(fields: Mapping[str, object], name: str, value: Any) -> Leaf:
     if lookup not in LOOKUPS:
         known = ", ".join(sorted(each for each in LOOKUPS if each))
         raise QueryError(f"{name}: there is no lookup {lookup!r}; there are {known}")
-    return Leaf(field, lookup, getattr(value, "pk", value))
+    return FieldLookup(field, lookup, getattr(value, "pk", value))
 
 
 def alike(mine: Any, given: Any) -> bool:
@@ -162,34 +162,34 @@ LOOKUPS: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def text_column(name: str) -> HowToSql:
+def text_column(name: str) -> ColumnCondition:
     """A column of texts."""
 
-    def how(lookup: str, value: Any) -> Where | None:
+    def how(lookup: str, value: Any) -> WhereClause | None:
         match lookup:
             case "" | "exact" if value is not None:
-                return Where(f"{name} = ?", (str(value),))
+                return WhereClause(f"{name} = ?", (str(value),))
             case "not" if value is not None:
-                return Where(f"{name} <> ?", (str(value),))
+                return WhereClause(f"{name} <> ?", (str(value),))
             case "in" | "not_in":
                 return _in(name, [str(each) for each in value], lookup)
             case "contains" if str(value):
                 # Portable, and told apart by case on every database, which LIKE is not.
-                return Where(f"REPLACE({name}, ?, '') <> {name}", (str(value),))
+                return WhereClause(f"REPLACE({name}, ?, '') <> {name}", (str(value),))
             case "startswith":
-                return Where(f"SUBSTR({name}, 1, {len(str(value))}) = ?", (str(value),))
+                return WhereClause(f"SUBSTR({name}, 1, {len(str(value))}) = ?", (str(value),))
         return None
 
     return how
 
 
-def number_column(name: str) -> HowToSql:
+def number_column(name: str) -> ColumnCondition:
     """A column of whole numbers."""
 
-    def how(lookup: str, value: Any) -> Where | None:
+    def how(lookup: str, value: Any) -> WhereClause | None:
         signs = {"": "=", "exact": "=", "not": "<>", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
         if lookup in signs and isinstance(value, int | float):
-            return Where(f"{name} {signs[lookup]} ?", (value,))
+            return WhereClause(f"{name} {signs[lookup]} ?", (value,))
         if lookup in ("in", "not_in") and all(isinstance(each, int) for each in value):
             return _in(name, list(value), lookup)
         return None
@@ -197,10 +197,10 @@ def number_column(name: str) -> HowToSql:
     return how
 
 
-def second_column(name: str) -> HowToSql:
+def second_column(name: str) -> ColumnCondition:
     """A column of seconds with fractions that plugins see as whole seconds or as `datetime`."""
 
-    def how(lookup: str, value: Any) -> Where | None:
+    def how(lookup: str, value: Any) -> WhereClause | None:
         if isinstance(value, datetime):
             value, whole = value.timestamp(), False
         elif isinstance(value, int | float):
@@ -209,31 +209,31 @@ def second_column(name: str) -> HowToSql:
             return None
         match lookup:
             case "gte":
-                return Where(f"{name} >= ?", (value,))
+                return WhereClause(f"{name} >= ?", (value,))
             case "lt":
-                return Where(f"{name} < ?", (value,))
+                return WhereClause(f"{name} < ?", (value,))
             case "gt":
-                return Where(f"{name} {'>=' if whole else '>'} ?", (value + whole,))
+                return WhereClause(f"{name} {'>=' if whole else '>'} ?", (value + whole,))
             case "lte":
-                return Where(f"{name} {'<' if whole else '<='} ?", (value + whole,))
+                return WhereClause(f"{name} {'<' if whole else '<='} ?", (value + whole,))
         return None
 
     return how
 
 
-def flag_column(name: str) -> HowToSql:
+def flag_column(name: str) -> ColumnCondition:
     """A column of true and false, which plugins may know as 1 and 0."""
 
-    def how(lookup: str, value: Any) -> Where | None:
+    def how(lookup: str, value: Any) -> WhereClause | None:
         if lookup in ("", "exact", "not") and isinstance(value, int):
-            return Where(f"{name} = ?", (bool(value) is not (lookup == "not"),))
+            return WhereClause(f"{name} = ?", (bool(value) is not (lookup == "not"),))
         return None
 
     return how
 
 
-def _in(name: str, values: list[Any], lookup: str) -> Where:
+def _in(name: str, values: list[Any], lookup: str) -> WhereClause:
     if not values:
-        return Where("1 = 0" if lookup == "in" else "1 = 1")
+        return WhereClause("1 = 0" if lookup == "in" else "1 = 1")
     marks = ", ".join("?" * len(values))
-    return Where(f"{name} {'NOT ' if lookup == 'not_in' else ''}IN ({marks})", tuple(values))
+    return WhereClause(f"{name} {'NOT ' if lookup == 'not_in' else ''}IN ({marks})", tuple(values))

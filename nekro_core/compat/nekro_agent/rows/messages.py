@@ -7,35 +7,39 @@ from functools import lru_cache
 from typing import Any, Self
 
 from nekro_core.chat import Author, ChatKey, Record, Sender, Text, plain_text
-from nekro_core.compat.nekro_agent.host import Host, current_host
-from nekro_core.compat.nekro_agent.legacy_message import BOT_ID, ChatMessage, content_data_text
+from nekro_core.compat.nekro_agent.host import NekroAgentHost, current_host
+from nekro_core.compat.nekro_agent.legacy_message import (
+    BOT_ID,
+    LegacyChatMessage,
+    content_data_text,
+)
 from nekro_core.compat.nekro_agent.legacy_segments import (
     ChatMessageSegment,
     ChatType,
     segments_from_list,
 )
 from nekro_core.compat.nekro_agent.rows.conditions import (
-    HowToSql,
+    ColumnCondition,
     flag_column,
     number_column,
     second_column,
     text_column,
 )
-from nekro_core.compat.nekro_agent.rows.query import NotKept, Row, Source
+from nekro_core.compat.nekro_agent.rows.query import NotKept, Row, RowSource
 from nekro_core.compat.nekro_agent.rows.source import TableSource
 from nekro_core.store.messages import record_of, unique_id_of
-from nekro_core.store.queries import Where
+from nekro_core.store.queries import WhereClause
 
 _NOBODY = {BOT_ID, -1, "0", 0}
 """What plugins call the bot and the framework."""
 
 
-def _person(column: str) -> HowToSql:
+def _person(column: str) -> ColumnCondition:
     plain = text_column(column)
 
-    def how(lookup: str, value: Any) -> Where | None:
+    def how(lookup: str, value: Any) -> WhereClause | None:
         if lookup in ("", "exact", "not") and value in _NOBODY:
-            return Where(f"author {'=' if lookup == 'not' else '<>'} 'person'")
+            return WhereClause(f"author {'=' if lookup == 'not' else '<>'} 'person'")
         if lookup in ("in", "not_in") and _NOBODY & set(value):
             return None
         return plain(lookup, value)
@@ -43,7 +47,7 @@ def _person(column: str) -> HowToSql:
     return how
 
 
-_COLUMNS: Mapping[str, HowToSql] = {
+_COLUMNS: Mapping[str, ColumnCondition] = {
     "id": number_column("seq"),
     "message_id": text_column("message_id"),
     "sender_id": _person("user_id"),
@@ -110,10 +114,10 @@ class DBChatMessage(Row):
     create_time: datetime | None
     update_time: datetime | None
 
-    _host: Host | None = None
+    _host: NekroAgentHost | None = None
 
     @classmethod
-    async def source(cls) -> Source:
+    async def source(cls) -> RowSource:
         """See `Row.source`."""
         host = current_host()
         return TableSource(
@@ -132,7 +136,7 @@ class DBChatMessage(Row):
         return cls.of_record(host, record)
 
     @classmethod
-    def of_record(cls, host: Host, record: Record) -> Self:
+    def of_record(cls, host: NekroAgentHost, record: Record) -> Self:
         """The row of a record."""
         names = _own_names(host.agent.names) if record.author is Author.BOT else ""
         if record.author is Author.SYSTEM:
@@ -155,7 +159,7 @@ class DBChatMessage(Row):
             chat_type=record.chat_key.kind.value,
             content_text=plain_text(record.segments),
             content_data=content_data_text(record.segments),
-            ext_data=ChatMessage.of_record(record).ext_data,
+            ext_data=LegacyChatMessage.of_record(record).ext_data,
             send_timestamp=int(record.time),
             create_time=at,
             update_time=at,
@@ -182,12 +186,12 @@ class DBChatMessage(Row):
         at = self.create_time.strftime("%m-%d %H:%M:%S") if self.create_time else ""
         return f'[{at} id:{self.platform_userid}] "{self.sender_nickname}": {self.content_text}'
 
-    def to_chat_message(self) -> ChatMessage:
+    def to_chat_message(self) -> LegacyChatMessage:
         """The same as a hook is given it."""
-        fields = set(ChatMessage.model_fields) & set(self.FIELDS)
+        fields = set(LegacyChatMessage.model_fields) & set(self.FIELDS)
         facts = {name: getattr(self, name) for name in fields}
         facts["content_data"] = self.parse_content_data()
-        return ChatMessage(**facts)
+        return LegacyChatMessage(**facts)
 
     async def save(self, *_: Any, **__: Any) -> None:
         """A new row is added to its chat's history. Of one that is there, that it was taken back

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from nekro_core.compat.nekro_agent.host import current_host
 from nekro_core.compat.nekro_agent.rows.conditions import number_column, second_column, text_column
-from nekro_core.compat.nekro_agent.rows.query import Row, Source
+from nekro_core.compat.nekro_agent.rows.query import Row, RowSource
 from nekro_core.compat.nekro_agent.rows.source import TableSource
 
 
@@ -29,7 +29,7 @@ class DBPluginData(Row):
     data_value: str
 
     @classmethod
-    async def source(cls) -> Source:
+    async def source(cls) -> RowSource:
         """See `Row.source`."""
         return TableSource(
             queries=current_host().store.queries,
@@ -91,7 +91,7 @@ class DBExecCode(Row):
     }
 
     @classmethod
-    async def source(cls) -> Source:
+    async def source(cls) -> RowSource:
         """See `Row.source`."""
         return TableSource(
             queries=current_host().store.queries,

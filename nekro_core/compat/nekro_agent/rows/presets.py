@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Self
 
-from nekro_core.compat.nekro_agent.host import Host, current_host
-from nekro_core.compat.nekro_agent.rows.query import Row, Source
+from nekro_core.compat.nekro_agent.host import NekroAgentHost, current_host
+from nekro_core.compat.nekro_agent.rows.query import Row, RowSource
 from nekro_core.compat.nekro_agent.rows.source import ListSource
-from nekro_core.tools.outcome import WrongValue
+from nekro_core.tools.outcome import InvalidValue
 
 OWN_ID = -1
 """The id of the bot's own: its settings' names and persona."""
@@ -40,7 +40,7 @@ class DBPreset(Row):
     update_time: Any
 
     @classmethod
-    async def source(cls) -> Source:
+    async def source(cls) -> RowSource:
         """See `Row.source`."""
         kept = current_host().presets.all()
         return ListSource(sorted(kept.values(), key=lambda facts: int(facts.get("id", 0))))
@@ -51,7 +51,7 @@ class DBPreset(Row):
         return cls(**{name: value for name, value in row.items() if name in cls.FIELDS})
 
     @classmethod
-    def own(cls, host: Host) -> Self:
+    def own(cls, host: NekroAgentHost) -> Self:
         """The bot's own."""
         name = host.agent.names[0]
         return cls(id=OWN_ID, name=name, title=name, content=host.agent.persona)
@@ -60,7 +60,7 @@ class DBPreset(Row):
         """Keep it. Raises `ValueError` for the bot's own."""
         kept = current_host().presets
         if self.id == OWN_ID:
-            raise WrongValue("the bot's own preset is its settings': NEKRO_AGENT__PERSONA")
+            raise InvalidValue("the bot's own preset is its settings': NEKRO_AGENT__PERSONA")
         now = datetime.now().astimezone().isoformat()
         self.id = self.id or 1 + max(map(int, kept.all()), default=0)
         self.create_time, self.update_time = self.create_time or now, now

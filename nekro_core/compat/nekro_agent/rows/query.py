@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from nekro_core.compat.nekro_agent.rows.conditions import (
+    ColumnCondition,
     Condition,
-    Group,
-    HowToSql,
+    ConditionGroup,
     QueryError,
     conditions_of,
 )
-from nekro_core.store.queries import Where
+from nekro_core.store.queries import WhereClause
 
 _BATCH = 500
 _MOST_ROWS = 50_000
@@ -33,11 +33,11 @@ class NotKept(NotImplementedError):
     """This of a row cannot be changed here; says what can."""
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Where rows of one kind come from."""
 
     @property
-    def columns(self) -> Mapping[str, HowToSql]:
+    def columns(self) -> Mapping[str, ColumnCondition]:
         """Fields whose conditions can be said in SQL."""
 
     @property
@@ -48,10 +48,12 @@ class Source(Protocol):
     def default_order(self) -> str:
         """The columns by which rows come where nothing else is said."""
 
-    async def rows(self, where: Where, *, order: str, limit: int, offset: int) -> Sequence[Any]:
+    async def rows(
+        self, where: WhereClause, *, order: str, limit: int, offset: int
+    ) -> Sequence[Any]:
         """Rows in an order; ``limit`` 0 is all."""
 
-    async def count(self, where: Where) -> int:
+    async def count(self, where: WhereClause) -> int:
         """How many there are."""
 
 
@@ -83,7 +85,7 @@ class Query(Generic[M]):
     def exclude(self, *args: Any, **kwargs: Any) -> Self:
         """Rows for which not all of it holds."""
         parts = conditions_of(self._model.FIELDS, args, kwargs)
-        return self._with((Group(parts, negated=True),))
+        return self._with((ConditionGroup(parts, negated=True),))
 
     def order_by(self, *fields: str) -> Self:
         """By these fields; ``-`` before one turns it round."""
@@ -167,7 +169,7 @@ class Query(Generic[M]):
     async def count(self) -> int:
         """How many."""
         source = await self._model.source()
-        where = Group(self._question.conditions).where(source.columns)
+        where = ConditionGroup(self._question.conditions).where(source.columns)
         if where is None or self._question.limit or self._question.offset:
             return len(await self._rows())
         return await source.count(_plain(where, self._question.conditions))
@@ -207,7 +209,7 @@ class Query(Generic[M]):
         source = await self._model.source()
         said = [(each, each.where(source.columns)) for each in question.conditions]
         clauses = [where for _, where in said if where is not None]
-        where = Where(
+        where = WhereClause(
             " AND ".join(f"({each.sql})" for each in clauses),
             tuple(value for each in clauses for value in each.values),
         )
@@ -225,7 +227,7 @@ class Query(Generic[M]):
         return found[question.offset : end]
 
     async def _looked_through(
-        self, source: Source, where: Where, order: str | None, tried: Sequence[Condition]
+        self, source: RowSource, where: WhereClause, order: str | None, tried: Sequence[Condition]
     ) -> list[M]:
         """Fetch piece by piece and try what the database cannot."""
         wanted = self._question.offset + self._question.limit
@@ -241,7 +243,7 @@ class Query(Generic[M]):
                 break
         return found
 
-    def _order(self, source: Source) -> str | None:
+    def _order(self, source: RowSource) -> str | None:
         """The order in SQL; None where it cannot be said."""
         parts = []
         for field in self._question.order:
@@ -302,7 +304,7 @@ class Row:
         return getattr(self, "id", None)
 
     @classmethod
-    async def source(cls) -> Source:
+    async def source(cls) -> RowSource:
         """Where rows of this kind come from."""
         raise NotKept(f"{cls.__name__} cannot be asked for")
 
@@ -403,8 +405,8 @@ def _first(rows: list[Any]) -> Any:
     return rows[0] if rows else None
 
 
-def _plain(where: Where, conditions: tuple[Condition, ...]) -> Where:
-    return where if conditions else Where()
+def _plain(where: WhereClause, conditions: tuple[Condition, ...]) -> WhereClause:
+    return where if conditions else WhereClause()
 
 
 def _sort(rows: list[Any], field: str, *, turned: bool) -> None:

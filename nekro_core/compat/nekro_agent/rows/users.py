@@ -4,20 +4,20 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from nekro_core.compat.nekro_agent.host import Host, current_host
+from nekro_core.compat.nekro_agent.host import NekroAgentHost, current_host
 from nekro_core.compat.nekro_agent.rows.conditions import (
-    HowToSql,
+    ColumnCondition,
     number_column,
     second_column,
     text_column,
 )
-from nekro_core.compat.nekro_agent.rows.query import Row, Source
+from nekro_core.compat.nekro_agent.rows.query import Row, RowSource
 from nekro_core.compat.nekro_agent.rows.source import TableSource
 from nekro_core.policy.permissions import CommandPermission, standing
 
 _KEPT = ("ban_until", "prevent_trigger_until", "ext_data")
 """Fields that have no column: they are in the bot's file of what plugins keep of users."""
-_COLUMNS: Mapping[str, HowToSql] = {
+_COLUMNS: Mapping[str, ColumnCondition] = {
     "id": number_column("id"),
     "platform_userid": text_column("user_id"),
     "bind_qq": text_column("user_id"),
@@ -75,7 +75,7 @@ class DBUser(Row):
     instance: str
 
     @classmethod
-    async def source(cls) -> Source:
+    async def source(cls) -> RowSource:
         """See `Row.source`."""
         host = current_host()
         return TableSource(
@@ -102,7 +102,7 @@ class DBUser(Row):
     @classmethod
     def made(
         cls,
-        host: Host,
+        host: NekroAgentHost,
         instance: str,
         user_id: str,
         name: str,

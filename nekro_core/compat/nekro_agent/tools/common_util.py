@@ -18,7 +18,7 @@ from nekro_core.compat.nekro_agent.host import current_host
 from nekro_core.compat.nekro_agent.tools.path_convertor import get_upload_file_path
 from nekro_core.delivery.errors import NotFetched
 from nekro_core.media.sniff import HEAD, OCTETS, sniff
-from nekro_core.tools.outcome import WrongValue
+from nekro_core.tools.outcome import InvalidValue
 
 __all__ = [
     "calculate_file_md5",
@@ -52,14 +52,14 @@ async def download_file(
     """
     fetcher = current_host().reach.fetcher
     if fetcher is None:
-        raise WrongValue("nothing can be fetched here")
+        raise InvalidValue("nothing can be fetched here")
     for left in reversed(range(max(1, retry_count))):
         try:
             data = await fetcher.fetch(url)
             break
         except NotFetched as error:
             if not left:
-                raise WrongValue(f"{url} cannot be fetched: {error}") from error
+                raise InvalidValue(f"{url} cannot be fetched: {error}") from error
             await anyio.sleep(0.5)
     name = file_name or PurePath(urlsplit(url).path).name
     return await _kept(data, file_path, name, use_suffix, from_chat_key)
@@ -156,7 +156,7 @@ async def _kept(
         seed = hashlib.sha256(data).hexdigest()
         target, name = get_upload_file_path(chat_key, name, suffix or known, seed)
     else:
-        raise WrongValue("expected file_path or from_chat_key: where is the file to go?")
+        raise InvalidValue("expected file_path or from_chat_key: where is the file to go?")
     await to_thread.run_sync(_written, target, data)
     return str(target), target.name
 

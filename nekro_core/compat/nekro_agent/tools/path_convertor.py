@@ -8,7 +8,7 @@ from nekro_core.chat import ChatKey
 from nekro_core.compat.nekro_agent.context import calling_context
 from nekro_core.compat.nekro_agent.host import current_host
 from nekro_core.plugins.authoring.files import is_url
-from nekro_core.plugins.authoring.host_files import SHARED, UPLOADS, CallFiles, Mirror
+from nekro_core.plugins.authoring.host_files import SHARED, UPLOADS, CallFiles, HostFiles
 from nekro_core.tools.outcome import ToolFailure
 
 __all__ = [
@@ -92,5 +92,5 @@ def is_url_path(path: str | Path) -> bool:
     return is_url(str(path))
 
 
-def _mirror(chat_key: str) -> Mirror:
-    return Mirror(current_host().reach.data_dir, ChatKey.parse(chat_key), "", CallFiles())
+def _mirror(chat_key: str) -> HostFiles:
+    return HostFiles(current_host().reach.data_dir, ChatKey.parse(chat_key), "", CallFiles())

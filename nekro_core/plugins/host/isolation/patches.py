@@ -11,7 +11,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from nekro_core.plugins.host.isolation.code_owner import plugin_of_module
-from nekro_core.tools.problem import Problem, Severity
+from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 _SHARED = frozenset(
     {"nekro_core", "nonebot", "httpx", "aiohttp", "requests", "asyncio", "builtins", "io", "json"}
@@ -23,7 +23,7 @@ _MOST_TOLD = 8
 _KINDS = (FunctionType, BuiltinFunctionType, MethodType, type, staticmethod, classmethod, property)
 
 
-class Noted:
+class PatchDetector:
     """What there was when it was last looked at."""
 
     def __init__(self) -> None:
@@ -45,12 +45,12 @@ class Noted:
         return found
 
 
-def patches(found: Mapping[str, str], key: str) -> Problem:
+def patches(found: Mapping[str, str], key: str) -> PluginProblem:
     """How the author and the operator are told."""
     names = sorted(found)
     more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
-    return Problem(
-        severity=Severity.WARNING,
+    return PluginProblem(
+        severity=ProblemSeverity.WARNING,
         message=f"it replaces {', '.join(names[:_MOST_TOLD])}{more} for the whole bot",
         remedy=f"leave what is others' as it is; only a restart without {key} undoes this",
     )
