@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 
 import anyio
 
-from bench.engine import docker_exec, docker_run, some_engine
+from bench.engine import docker_exec, docker_run, find_or_start_engine
 from bench.figure import Figure, percentiles
 from bench.sandbox import ON_ANY_BACKEND
 from nekro_core.sandbox.docker.backend import DockerBackend
@@ -24,7 +24,7 @@ _TIMES = 10
 async def figures() -> list[Figure]:
     """Every figure of this room; none where no engine runs."""
     try:
-        async with some_engine() as host, anyio.create_task_group() as tasks:
+        async with find_or_start_engine() as host, anyio.create_task_group() as tasks:
             backend = DockerBackend(SandboxSettings(docker_host=host), tasks)
             try:
                 return [figure async for figure in _measured(backend, host)]

@@ -55,7 +55,7 @@ def _docker(host: str, *command: str) -> str:
 
 
 @asynccontextmanager
-async def some_engine() -> AsyncIterator[str]:
+async def find_or_start_engine() -> AsyncIterator[str]:
     """The address of one that answers and has an image for boxes, or of one that is started for
     this. Raises `NoEngine`."""
     async with anyio.create_task_group() as tasks:

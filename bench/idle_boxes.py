@@ -107,7 +107,7 @@ async def of_the_bot() -> list[Figure]:
                         await peer.until(lambda: len(peer.sends) >= wanted, 120)  # noqa: B023
                     await anyio.sleep(SETTLED_S)
                     launchers = [one for one in children(pid) if _name(one) == "bwrap"]
-                    boxes = pss(each for one in launchers for each in below(one)) / 2**20
+                    boxes = pss(each for one in launchers for each in descendants(one)) / 2**20
                     itself = pss([pid]) / 2**20
     bare = await anyio.to_thread.run_sync(bare_interpreters)
     many = f"after {CHATS * ROUNDS:,} messages in {CHATS} chats"
@@ -181,7 +181,7 @@ def children(pid: int) -> list[int]:
     ]
 
 
-def below(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
     """A process and everything that it started."""
     found = [pid]
     for one in found:

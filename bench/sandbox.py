@@ -16,7 +16,7 @@ from pathlib import Path
 import anyio
 
 from bench import idle_boxes
-from bench.engine import docker_exec, docker_run, some_engine
+from bench.engine import docker_exec, docker_run, find_or_start_engine
 from bench.figure import Figure, percentiles
 from bench.idle_boxes import PYTHON, first_call
 from nekro_core.sandbox.box import (
@@ -77,7 +77,7 @@ async def _neighbours() -> list[Figure]:
     name, forked = await asyncio.to_thread(_fork)
     found = [Figure(name=f"beside it: {name}, a program that does nothing", unit="ms", p50=forked)]
     try:
-        async with some_engine() as host:
+        async with find_or_start_engine() as host:
             for measure in (docker_exec, docker_run):
                 figure = await asyncio.to_thread(measure, host)
                 found.append(replace(figure, name=f"beside it: {figure.name}, the same"))

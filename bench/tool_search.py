@@ -18,7 +18,14 @@ from contextlib import aclosing
 from bench.figure import Figure, percentiles
 from nekro_core.tools.discovery import SentenceVectors, ToolIndex
 from nekro_core.tools.discovery.lexicon import ConceptLexicon
-from nekro_core.tools.discovery.words import all_words, folded, pairs, runs, says_nothing, threes
+from nekro_core.tools.discovery.words import (
+    all_words,
+    character_bigrams,
+    character_trigrams,
+    cjk_runs,
+    folded,
+    is_stop_word,
+)
 from nekro_core.tools.names import NamedTool
 from tests.tools.searches import Search, known_tools, searches, searches_for_names
 
@@ -133,14 +140,14 @@ def _terms(text: str) -> dict[str, float]:
     plain = folded(text)
     found: dict[str, float] = {}
     for word in all_words(plain):
-        if says_nothing(word):
+        if is_stop_word(word):
             continue
         found[word] = found.get(word, 0.0) + 1.0
-        three = threes(word)
+        three = character_trigrams(word)
         for letters in three:
             found[letters] = found.get(letters, 0.0) + 0.5 * len(three) ** -0.5
-    for run in runs(plain):
-        for pair in pairs(run):
+    for run in cjk_runs(plain):
+        for pair in character_bigrams(run):
             found[pair] = found.get(pair, 0.0) + 1.0
     return found
 

@@ -22,7 +22,7 @@ from .intake import MailIntake
 from .parser import read_mail
 from .position import Position, PositionFile
 from .settings import Mailbox
-from .smtp import NotPosted, PostInDoubt, PostRefused, post
+from .smtp import NotPosted, PostInDoubt, PostRefused, send_mail
 from .threads import Thread, ThreadStore
 
 RETRY_S = (1.0, 5.0, 15.0, 60.0)
@@ -154,7 +154,7 @@ class MailAdapter:
                 mail = compose(box, delivery, thread, await _files(delivery))
                 data = await _in_thread(partial(mail.as_bytes, policy=POLICY))
                 async with self._posting:
-                    await _in_thread(partial(post, box, data, key.native_id))
+                    await _in_thread(partial(send_mail, box, data, key.native_id))
         except TimeoutError:
             reason = f"no answer within {self._send_s:g} s; it may have arrived"
             return _receipt(DeliveryState.UNKNOWN, reason)

@@ -15,7 +15,7 @@ _RESPONDERS = ("X-Autoreply", "X-Autorespond", "X-Autoresponse", "X-Auto-Reply",
 _BULK = ("bulk", "junk", "list", "auto_reply")
 
 
-def why_automatic(mail: EmailMessage, sender: str) -> str:
+def automatic_reason(mail: EmailMessage, sender: str) -> str:
     """Why a mail must not be answered, for the log; empty where a person seems to have written."""
     submitted = _plain(mail, "Auto-Submitted")
     if submitted and submitted.partition(";")[0].strip() != "no":

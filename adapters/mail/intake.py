@@ -25,11 +25,11 @@ from nekro_core.api.chat import (
     Voice,
 )
 
-from .automatic_mail import why_automatic
+from .automatic_mail import automatic_reason
 from .imap import MAIL_BYTES, FetchedMail
 from .parser import Mail, MailAttachment, bare_subject
 from .quotations import without_quotes
-from .sender_verification import is_genuine
+from .sender_verification import is_sender_verified
 from .settings import Mailbox
 from .threads import Thread, ThreadStore, is_ours, our_ids, thread_of
 
@@ -92,11 +92,11 @@ class MailIntake:
             return mail.problem or "it does not say who wrote it"
         if mail.sender in self._own:
             return "it is ours"
-        if why := why_automatic(mail.message, mail.sender):
+        if why := automatic_reason(mail.message, mail.sender):
             return why
         if not box.hears(mail.sender):
             return "the operator's list of senders does not have them"
-        if box.verified_by and not is_genuine(mail.message, mail.sender, box.verified_by):
+        if box.verified_by and not is_sender_verified(mail.message, mail.sender, box.verified_by):
             return f"{box.verified_by} did not find the sender to be genuine"
         return ""
 

@@ -16,7 +16,7 @@ _RESULT = re.compile(r"^\s*([a-z-]+)\s*=\s*([a-z]+)(.*)$", re.IGNORECASE | re.DO
 _PROPERTY = re.compile(r"([a-z]+\.[a-z-]+)\s*=\s*(\S+)", re.IGNORECASE)
 
 
-def is_genuine(mail: EmailMessage, sender: str, verified_by: str) -> bool:
+def is_sender_verified(mail: EmailMessage, sender: str, verified_by: str) -> bool:
     """Whether DMARC passed, or DKIM or SPF did for the sender's own domain (or one above it)."""
     domain = sender.rpartition("@")[2]
     for header in mail.get_all("Authentication-Results", []):

@@ -25,7 +25,7 @@ class PostOutcomeUnknown(Exception):
     """Says what happened."""
 
 
-def post(box: Mailbox, mail: bytes, receiver: str) -> None:
+def send_mail(box: Mailbox, mail: bytes, receiver: str) -> None:
     """Hand one mail over for one receiver."""
     try:
         client = _connected(box)

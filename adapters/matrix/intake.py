@@ -50,7 +50,7 @@ MESSAGES = frozenset({"m.room.message", "m.sticker"})
 Accept = Callable[[ChatMessage], Awaitable[None]]
 HandOver = Callable[[Accept, ChatMessage], Awaitable[None]]
 """How a message is handed to the host: by default with patience for its store."""
-Deed = Callable[[], Awaitable[None]]
+Action = Callable[[], Awaitable[None]]
 
 
 class MatrixIntake:
@@ -114,7 +114,7 @@ class MatrixIntake:
 
     async def _read(
         self, room_id: str, event: Json, *, away: bool, medium: Reading[bytes] | None
-    ) -> Deed | None:
+    ) -> Action | None:
         """What is to be done about an event."""
         kind, content = event.get("type"), table(event.get("content"))
         sender, event_id = words(event.get("sender")), words(event.get("event_id"))

@@ -16,7 +16,7 @@ def offers(request: Request, token: str) -> bool:
     return hmac.compare_digest(offered.encode(), token.encode())
 
 
-def refuse_open_doors(driver: Driver) -> None:
+def require_token_checks(driver: Driver) -> None:
     """Raise `RuntimeError` where events could come in past the token.
 
     The HTTP routes of nonebot-adapter-onebot 2.4.6 ask for no token: anybody who reaches the port

@@ -22,7 +22,7 @@ from nekro_core.api.chat import (
     every_segment,
 )
 
-from .access import refuse_open_doors
+from .access import require_token_checks
 from .connection import CallRefused, NotConnected, OutcomeUnknown
 from .file_transfer import FileTransfer
 from .gateway import OneBotGateway
@@ -70,7 +70,7 @@ class OneBotV11Adapter:
         Its tasks belong to the driver, whose web server must be up. Raises `RuntimeError` where
         somebody has opened a way in past the token meanwhile.
         """
-        refuse_open_doors(self._driver)
+        require_token_checks(self._driver)
         await self._serving.start(self._driver.task_group)
 
     async def aclose(self) -> None:

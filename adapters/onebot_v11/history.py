@@ -27,19 +27,19 @@ been stored in another order than they were sent. And how far before its first c
 account begins: a process that was killed before it had written that it knows the account may have
 heard its first messages."""
 
-Place = tuple[ChatKind, str]
+ChatTarget = tuple[ChatKind, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
     """A chat of which messages since ``since`` (seconds since 1970, inclusive) may be missing."""
 
-    place: Place
+    place: ChatTarget
     since: float
 
 
 async def find_gaps(
-    connection: OneBotConnection, known: Mapping[Place, float], begun: float
+    connection: OneBotConnection, known: Mapping[ChatTarget, float], begun: float
 ) -> list[Gap]:
     """The chats to look through, the latest first: known ones, and new ones that spoke since we
     last heard anything, or since the account was first here (``begun``, seconds since 1970) where
@@ -63,7 +63,7 @@ async def find_gaps(
     return [*gaps, *(Gap(place, since) for place in new)]
 
 
-async def missed(connection: OneBotConnection, gap: Gap) -> list[Json]:
+async def missed_messages(connection: OneBotConnection, gap: Gap) -> list[Json]:
     """Message events of the gap, oldest first; empty where the implementation has no history."""
     found = await _pages(
         connection, gap.place, PAGES, lambda page: min(map(_time, page)) < gap.since
@@ -72,7 +72,9 @@ async def missed(connection: OneBotConnection, gap: Gap) -> list[Json]:
     return sorted((event for event in found if _time(event) >= gap.since), key=_time)
 
 
-async def newest(connection: OneBotConnection, place: Place, known: Collection[str]) -> list[Json]:
+async def newest(
+    connection: OneBotConnection, place: ChatTarget, known: Collection[str]
+) -> list[Json]:
     """The newest message events of a chat, oldest first, back to one that is ``known`` by its id
     where that is near; empty where the implementation has no history."""
     return await _pages(
@@ -84,7 +86,7 @@ async def newest(connection: OneBotConnection, place: Place, known: Collection[s
 
 
 async def _pages(
-    connection: OneBotConnection, place: Place, most: int, enough: Callable[[list[Json]], bool]
+    connection: OneBotConnection, place: ChatTarget, most: int, enough: Callable[[list[Json]], bool]
 ) -> list[Json]:
     """A chat's history from its end back, page by page until one is ``enough``."""
     kind, native = place
@@ -114,7 +116,7 @@ async def _pages(
     return [*found.values()]
 
 
-async def _recent(connection: OneBotConnection) -> dict[Place, float] | None:
+async def _recent(connection: OneBotConnection) -> dict[ChatTarget, float] | None:
     """When each recent chat last spoke (NapCat, LLBot); nothing where there is no such list."""
     entries = await _ask(connection, "get_recent_contact", {"count": CHATS})
     if not isinstance(entries, list):
@@ -130,7 +132,7 @@ async def _recent(connection: OneBotConnection) -> dict[Place, float] | None:
     }
 
 
-async def _everywhere(connection: OneBotConnection) -> list[Place]:
+async def _everywhere(connection: OneBotConnection) -> list[ChatTarget]:
     """Every group and every friend, within bounds."""
     places = []
     for kind, key, action in (

@@ -29,7 +29,7 @@ from nekro_core.api.chat import (
 )
 
 from .connection import OneBotConnection
-from .history import Gap, Place, find_gaps, missed
+from .history import ChatTarget, Gap, find_gaps, missed_messages
 from .incoming import (
     Json,
     needs_lookups,
@@ -124,14 +124,16 @@ class OneBotIntake:
         self, connection: OneBotConnection, instance: str, since: float | None
     ) -> list[Gap]:
         heard = await self._host.newest_times(instance)
-        known: dict[Place, float] = {(key.kind, key.native_id): at for key, at in heard.items()}
+        known: dict[ChatTarget, float] = {
+            (key.kind, key.native_id): at for key, at in heard.items()
+        }
         now = self._clock()
         begun = now if since is None else max(since, now - UNHEARD_S)
         return await find_gaps(connection, known, begun)
 
     async def _fill(self, connection: OneBotConnection, key: ChatKey, gap: Gap) -> None:
         async with self._filling:
-            events = await missed(connection, gap)
+            events = await missed_messages(connection, gap)
         deadline = anyio.current_time() + HISTORY_S
         for start in range(0, len(events), TOGETHER):
             part = events[start : start + TOGETHER]

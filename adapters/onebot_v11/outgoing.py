@@ -54,7 +54,7 @@ FORWARDS = ("send_group_forward_msg", "send_private_forward_msg")
 """The actions that send a bundle: go-cqhttp's, which NapCat, LLBot and Lagrange have too."""
 
 Json = dict[str, Any]
-Place = Callable[[Media], Awaitable[str]]
+PlaceFile = Callable[[Media], Awaitable[str]]
 """Gets a file to the implementation; what stands for it in the call. Raises `UnsendableMessage`."""
 
 
@@ -88,7 +88,7 @@ async def inline(media: Media) -> str:
     return f"base64://{base64.b64encode(data).decode()}"
 
 
-async def call_for(delivery: Delivery, place: Place = inline, account: str = "") -> ActionCall:
+async def call_for(delivery: Delivery, place: PlaceFile = inline, account: str = "") -> ActionCall:
     """The call that carries a delivery, its files brought there by ``place``. ``account`` stands
     for whoever said something in a bundle and is nobody of QQ's. Raises `UnsendableMessage`."""
     key = delivery.chat_key
@@ -148,7 +148,9 @@ def _refuse_size(segments: list[Segment]) -> None:
         )
 
 
-async def _nodes(messages: tuple[ForwardedMessage, ...], place: Place, account: str) -> list[Json]:
+async def _nodes(
+    messages: tuple[ForwardedMessage, ...], place: PlaceFile, account: str
+) -> list[Json]:
     """The messages of a bundle. NapCat and LLBot read ``user_id`` and ``nickname``, go-cqhttp
     ``uin`` and ``name``, Lagrange either; a sender that is no number is refused by most."""
     if not messages:
@@ -173,7 +175,7 @@ def _refuse_in_bundle(message: ForwardedMessage) -> None:
             raise UnsendableMessage(f"no segment of type {_kind(segment)} can be in a bundle")
 
 
-async def _written(segment: Segment, place: Place) -> Json:
+async def _written(segment: Segment, place: PlaceFile) -> Json:
     match segment:
         case Text(text):
             return {"type": "text", "data": {"text": text}}

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from nekro_core.api.adapter import Host
 from nekro_core.api.secrets import kept_secret, secret_file
 
-from .access import KEPT_AS, refuse_open_doors
+from .access import KEPT_AS, require_token_checks
 from .adapter import SEND_S, OneBotV11Adapter
 from .gateway import FRAME_BYTES, RECONNECT_S, OneBotGateway
 
@@ -31,7 +31,7 @@ def create(host: Host, driver: Driver, *, reconnect_s: float = RECONNECT_S) -> O
     `TypeError` for a driver that serves nothing, `ValueError` for a setting that cannot be read."""
     if not isinstance(driver, ASGIMixin):
         raise TypeError(f"driver {driver.type} serves no web application; ~fastapi does")
-    refuse_open_doors(driver)
+    require_token_checks(driver)
     config = read_config(host.settings)
     if not config.onebot_access_token:
         config.onebot_access_token = kept_secret(host.data_dir, KEPT_AS)

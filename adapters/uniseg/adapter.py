@@ -14,11 +14,11 @@ from nekro_core.api.adapter import Capabilities, Host, Serving
 from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, Receipt
 
 from .intake import UnisegIntake
-from .managed_adapter import hold
+from .managed_adapter import manage
 from .outcome import outcome_of
-from .piece_writer import written
+from .piece_writer import to_uniseg
 from .platform import Platform
-from .values import in_chat
+from .values import account_message_id
 
 SEND_S = 30.0
 """Seconds for a message until its outcome counts as unknown."""
@@ -40,7 +40,7 @@ class UnisegAdapter:
         self._platform = platform
         self._send_s = send_s
         self._intake = UnisegIntake(host, platform)
-        self._held = hold(platform.stock, driver, self._intake)
+        self._held = manage(platform.stock, driver, self._intake)
         self._serving = Serving(self._serve)
 
     @property
@@ -107,9 +107,9 @@ class UnisegAdapter:
         """Make the call and return the message's id. Raises what the stock adapter raises."""
         key, platform, bridge = delivery.chat_key, self._platform, self._intake.bridge
         users = self._intake.users()
-        pieces = await written(delivery.segments, platform, key, users, bot)
+        pieces = await to_uniseg(delivery.segments, platform, key, users, bot)
         message = await bridge.write(pieces, bot)
         options = platform.options(delivery.segments)
         target = await self._intake.target(key)
         sent = platform.sent_id(await bridge.send(target, bot, message, options))
-        return in_chat(sent, key) if platform.ids_of_chat else sent
+        return account_message_id(sent, key) if platform.ids_of_chat else sent

@@ -17,13 +17,13 @@ BACKLOG = 4096
 """Events of a platform that may wait for their chats' lanes; while there are as many, nothing more
 is read from it."""
 
-Room = Callable[[], Awaitable[None]]
+WaitForRoom = Callable[[], Awaitable[None]]
 
 
 class PacedSocket:
     """A `WebSocket` that reads only once ``room`` returns; else the one that it stands for."""
 
-    def __init__(self, socket: WebSocket, room: Room) -> None:
+    def __init__(self, socket: WebSocket, room: WaitForRoom) -> None:
         self._socket = socket
         self._room = room
 
@@ -52,7 +52,7 @@ class PacedSocket:
         await self._room()
 
 
-def paced(stock: type[Adapter], room: Room) -> dict[str, Any]:
+def with_backpressure(stock: type[Adapter], room: WaitForRoom) -> dict[str, Any]:
     """Methods for a subclass of ``stock``: whatever it reads waits for ``room``."""
 
     @asynccontextmanager

@@ -33,7 +33,7 @@ from .bridge import Bridge
 from .pending_events import PendingEvents
 from .piece_reader import PieceReader
 from .platform import Platform
-from .values import in_chat
+from .values import account_message_id
 
 Job = Callable[[], Awaitable[None]]
 _Numbered = tuple[int, Event]
@@ -245,7 +245,7 @@ class UnisegIntake:
             del self._targets[next(iter(self._targets))]
 
     def _identity(self, key: ChatKey, message_id: str) -> str:
-        return in_chat(message_id, key) if self._platform.ids_of_chat else message_id
+        return account_message_id(message_id, key) if self._platform.ids_of_chat else message_id
 
     def named(self, bot: Bot, user_id: str) -> str:
         """A person, or the account that it is, under the name that the inbox knows; empty for

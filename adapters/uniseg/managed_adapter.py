@@ -15,7 +15,7 @@ from nonebot.adapters import Adapter, Bot, Event
 from nonebot.drivers import Driver
 from nonebot.utils import is_coroutine_callable, run_sync
 
-from .backpressure import paced
+from .backpressure import with_backpressure
 
 Hook = Callable[[], Any]
 
@@ -62,7 +62,7 @@ class ManagedAdapter:
                 logger.exception("{}: a hook at the end failed", self.adapter.get_name())
 
 
-def hold(stock: type[Adapter], driver: Driver, ear: EventListener) -> ManagedAdapter:
+def manage(stock: type[Adapter], driver: Driver, ear: EventListener) -> ManagedAdapter:
     """Make a stock adapter whose bots tell ``ear`` of every event, before the stock code has
     looked at it, and that reads no more than ``ear`` has room for. Raises what its constructor
     raises."""
@@ -92,7 +92,7 @@ def hold(stock: type[Adapter], driver: Driver, ear: EventListener) -> ManagedAda
     methods = {
         "bot_connect": bot_connect,
         "bot_disconnect": bot_disconnect,
-        **paced(stock, ear.room),
+        **with_backpressure(stock, ear.room),
     }
     heard: Any = new_class(stock.__name__, (stock,), exec_body=lambda names: names.update(methods))
     adapter: Adapter = heard(driver)

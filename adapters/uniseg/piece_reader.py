@@ -32,7 +32,7 @@ from nekro_core.api.chat import (
 )
 
 from .platform import Platform
-from .values import in_chat
+from .values import account_message_id
 
 MEDIA_PER_MESSAGE = 20
 MESSAGE_S = 15.0
@@ -168,7 +168,7 @@ class PieceReader:
         message_id, sender, text = reply.message_id, reply.sender_id, reply.text[:QUOTED_LENGTH]
         sender = self._named(sender)
         if self._platform.ids_of_chat:
-            message_id = in_chat(message_id, self._key)
+            message_id = account_message_id(message_id, self._key)
         if not sender:
             await self.turn.wait()
             for record in reversed(await self._host.records(self._key)):

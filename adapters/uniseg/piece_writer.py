@@ -24,7 +24,7 @@ from nekro_core.api.chat import (
 
 from .bridge import CannotSend
 from .platform import Platform
-from .values import on_wire
+from .values import native_message_id
 
 _MEDIA: Mapping[type, type[uniseg.segment.Media]] = {
     Image: uniseg.Image,
@@ -34,7 +34,7 @@ _MEDIA: Mapping[type, type[uniseg.segment.Media]] = {
 }
 
 
-async def written(
+async def to_uniseg(
     segments: Segments, platform: Platform, key: ChatKey, own: Mapping[str, str], bot: Bot
 ) -> list[uniseg.Segment]:
     """The pieces of one call to a chat by an account. ``own`` has our accounts' user ids. Raises
@@ -82,7 +82,9 @@ async def _written(
                 return uniseg.AtAll()
             return platform.mention(own.get(user_id) or platform.user(user_id, bot), name)
         case Reply(message_id):
-            return uniseg.Reply(on_wire(message_id) if platform.ids_of_chat else message_id)
+            return uniseg.Reply(
+                native_message_id(message_id) if platform.ids_of_chat else message_id
+            )
         case Image(media) | Voice(media) | Video(media) | File(media):
             nearest = platform.nearest.get(type(segment), type(segment))
             if nearest is Text:

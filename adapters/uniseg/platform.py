@@ -22,7 +22,7 @@ from nekro_core.api.chat import (
 )
 
 from .bridge import Bridge
-from .values import Address, identity_of
+from .values import Address, sent_message_id
 
 if TYPE_CHECKING:
     from .piece_reader import PieceReader
@@ -191,4 +191,4 @@ class Platform:
 
     def sent_id(self, result: Any) -> str:
         """The id of a sent message in what the platform answered."""
-        return identity_of(result)
+        return sent_message_id(result)

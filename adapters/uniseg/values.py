@@ -23,27 +23,27 @@ class Address:
 _NAMES = ("message_id", "id", "msg_id", "message_seq")
 
 
-def in_chat(message_id: str, key: ChatKey) -> str:
+def account_message_id(message_id: str, key: ChatKey) -> str:
     """An id that is unique in its chat, made unique in its account."""
     return f"{message_id}@{key.native_id}" if message_id else ""
 
 
-def on_wire(message_id: str) -> str:
-    """The platform's own part of an id made by `in_chat`."""
+def native_message_id(message_id: str) -> str:
+    """The platform's own part of an id made by `account_message_id`."""
     return message_id.partition("@")[0]
 
 
-def of_platform(user_id: str, bot: Any) -> str:
+def qualified_user_id(user_id: str, bot: Any) -> str:
     """A user of an adapter in front of several platforms: ``platform:user``. ``bot`` says which."""
     return f"{bot.platform}:{user_id}"
 
 
-def on_platform(person: str, bot: Any) -> str:
-    """The platform's own part of what `of_platform` made; a bare user id as it is."""
+def native_user_id(person: str, bot: Any) -> str:
+    """The platform's own part of what `qualified_user_id` made; a bare user id as it is."""
     return person.removeprefix(f"{bot.platform}:")
 
 
-def identity_of(result: Any) -> str:
+def sent_message_id(result: Any) -> str:
     """The message id in whatever an adapter's send returned: nothing, an id, an object or a table
     with one, or several of these, of which the last counts."""
     match result:
@@ -54,7 +54,7 @@ def identity_of(result: Any) -> str:
         case Mapping():
             found = [result.get(name) for name in _NAMES]
         case Sequence():
-            found = [identity_of(each) for each in reversed(result)]
+            found = [sent_message_id(each) for each in reversed(result)]
         case _:
             found = [getattr(result, name, None) for name in _NAMES]
     return next((str(each) for each in found if each not in (None, "")), "")

@@ -17,7 +17,7 @@ from .authentication import Authenticator, Clock
 from .deferred_page import DeferredPage, import_page
 from .guard import PAGE, PLUGINS, WEBHOOKS, Guard
 from .http_api import http_api
-from .login import entrance
+from .login import login_routes
 from .outbox_page import outbox_page
 from .plugins_page import plugins_page
 from .posts import PostHandler
@@ -73,7 +73,7 @@ def add_api(
         clock=clock,
     )
     poster = PostHandler(host, settings.web_bot_name, clock)
-    app.include_router(entrance(door))
+    app.include_router(login_routes(door))
     app.include_router(http_api(host, door, poster, settings.web_bot_name, closing))
     app.mount(PLUGINS, host.pages)
     app.mount(WEBHOOKS, host.webhooks)

@@ -44,12 +44,12 @@ class LoginAttempts:
 
     def wait_s(self, address: str) -> float:
         """Seconds until a wrong token of the address counts as a try again; 0 where it does now."""
-        own = self._failures.get(counted_as(address))
+        own = self._failures.get(rate_limit_key(address))
         return max(self._left(own, MAX_FAILURES), self._left(self._in_all, MAX_FAILURES_IN_ALL))
 
     def failed(self, address: str) -> None:
         """Remember one failure."""
-        who, now = counted_as(address), self._clock()
+        who, now = rate_limit_key(address), self._clock()
         times = self._failures.setdefault(who, deque(maxlen=MAX_FAILURES))
         times.append(now)
         self._in_all.append(now)
@@ -74,7 +74,7 @@ class LoginAttempts:
         return times[0] + FAILURE_WINDOW_S - now
 
 
-def counted_as(address: str) -> str:
+def rate_limit_key(address: str) -> str:
     """Under which name the wrong tokens of an address are counted: of IPv6 its network of 64 bits,
     all of which one customer has. Empty where it is no address: a proxy may hand on anything."""
     try:

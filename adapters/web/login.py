@@ -20,7 +20,7 @@ MOST_FORMS = 32
 comes in one piece."""
 
 
-def entrance(door: Authenticator) -> APIRouter:
+def login_routes(door: Authenticator) -> APIRouter:
     """The routes, to be included in the application."""
     router = APIRouter(include_in_schema=False)
     coming: deque[anyio.CancelScope] = deque()

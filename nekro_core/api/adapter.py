@@ -46,7 +46,7 @@ from nekro_core.delivery.host import (
 from nekro_core.delivery.host import (
     ToolService as ToolDesk,
 )
-from nekro_core.delivery.outbound.match_delivery import judged
+from nekro_core.delivery.outbound.match_delivery import match_delivery as judged
 from nekro_core.media.limits import PictureLimits, PictureType, VoiceFormat, VoiceLimits
 from nekro_core.store import DeliveryRow, StoreUnavailable
 from nekro_core.system.atomic_files import write_whole

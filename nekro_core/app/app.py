@@ -28,8 +28,8 @@ from nekro_core.delivery.adapter import Adapter
 from nekro_core.llm.embedded import DownloadProgress, EmbeddedModel
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
-from nekro_core.plugins.host.file_moves import settle
-from nekro_core.plugins.host.isolation.blocked_loop import loop_watched
+from nekro_core.plugins.host.file_moves import recover_interrupted_move
+from nekro_core.plugins.host.isolation.blocked_loop import watch_event_loop
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.store import DataFolderLock
@@ -86,12 +86,12 @@ class App:
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
         async with AsyncExitStack() as stack:
             stack.enter_context(DataFolderLock(data))
-            settle(data)
+            recover_interrupted_move(data)
             ways = await stack.enter_async_context(
                 MessageIO.open(settings, data, configuration, clock=clock, wall=wall)
             )
             watched = settings.nekro_plugin
-            stack.enter_context(loop_watched(watched.blocks_s, watched.breaks_s))
+            stack.enter_context(watch_event_loop(watched.blocks_s, watched.breaks_s))
             boxes = await stack.enter_async_context(
                 BoxServices.open(settings, data, preview=preview, clock=clock)
             )

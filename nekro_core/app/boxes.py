@@ -15,7 +15,7 @@ from nekro_core.sandbox.egress import Egress, EgressLimits, box_environment
 from nekro_core.sandbox.egress.overrides import EgressOverridesFile
 from nekro_core.sandbox.egress.source import DefaultEgressSource
 from nekro_core.sandbox.preview import PreviewRegistry
-from nekro_core.sandbox.supply import BoxSupply, owner_of
+from nekro_core.sandbox.supply import BoxSupply, installation_id
 
 CODE_BOX = "default"
 """The name of the box in which a chat's code runs."""
@@ -46,7 +46,9 @@ class BoxServices:
         sandbox = settings.nekro_sandbox
         async with AsyncExitStack() as stack:
             supply = await stack.enter_async_context(
-                BoxSupply.open(sandbox, clock=clock, report=_say_no_boxes, owner=owner_of(data))
+                BoxSupply.open(
+                    sandbox, clock=clock, report=_say_no_boxes, owner=installation_id(data)
+                )
             )
             rules = EgressOverridesFile(data / "egress.toml", sandbox.egress_rules)
             egress = await stack.enter_async_context(

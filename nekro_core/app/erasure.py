@@ -15,7 +15,7 @@ from nekro_core.chat.redact import SHORTEST, RedactionTarget
 from nekro_core.compat.nekro_agent.facts_file import FactsFile
 from nekro_core.compat.nekro_agent.host import NekroAgentHost as OlderHost
 from nekro_core.compat.qdrant.home import VectorStore
-from nekro_core.policy import PolicyFile, bare_chat
+from nekro_core.policy import PolicyFile, without_thread
 from nekro_core.store import Person, PersonTraces
 
 _COPIES = "copies"
@@ -74,7 +74,7 @@ async def _from_conduct(
 ) -> int:
     """Who is ignored stays so: else whoever is forgotten would be let in again."""
     gone = 0
-    for chat_key in {bare_chat(each) for each in traces.private}:
+    for chat_key in {without_thread(each) for each in traces.private}:
         if str(chat_key) in conduct.book.chats:
             gone += await conduct.forget(("chats", str(chat_key)))
     for key in person.ids & conduct.book.people.keys():

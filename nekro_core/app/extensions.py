@@ -14,8 +14,8 @@ from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
 from nekro_core.compat.maibot import MaiBotHost, MaiBotPorts
 from nekro_core.compat.nekro_agent.host import NekroAgentHost as OlderHost
-from nekro_core.compat.nekro_agent.host import hosted
-from nekro_core.compat.nekro_agent.imports import provided_names
+from nekro_core.compat.nekro_agent.host import use_host
+from nekro_core.compat.nekro_agent.imports import install_facades
 from nekro_core.compat.qdrant.home import VectorStore
 from nekro_core.llm.model import ChatModel
 from nekro_core.plugins.authoring.chat_network import PluginFetcher, PluginMediaKeeper
@@ -30,7 +30,7 @@ from nekro_core.plugins.tasks.interrupted import RunningTaskRecords
 from nekro_core.plugins.tasks.runner import TaskRunner
 from nekro_core.plugins.web.pages import PluginPages
 from nekro_core.plugins.web.webhooks import Webhooks
-from nekro_core.policy.permissions import CommandPermission, standing
+from nekro_core.policy.permissions import CommandPermission, permission_of
 from nekro_core.speech.choose import open_speaker
 from nekro_core.store import Store
 from nekro_core.system.secrets import kept_secret
@@ -71,8 +71,8 @@ class Extensions:
             vectors = VectorStore(data / "vectors")
             stack.push_async_callback(vectors.aclose)
             older = _older_host(settings, data, ways)
-            stack.enter_context(provided_names())
-            stack.enter_context(hosted(older))
+            stack.enter_context(install_facades())
+            stack.enter_context(use_host(older))
             services = await stack.enter_async_context(
                 _open_services(
                     settings,
@@ -202,5 +202,5 @@ def _variables(configuration: Mapping[str, Any]) -> dict[str, str]:
 
 def _is_operator(store: Store, settings: Settings, chat: ChatKey, user_id: str) -> bool:
     adapter, instance = store.accounts.adapter_of(chat.instance), chat.instance
-    known = standing(settings.commands, adapter=adapter, instance=instance, user_id=user_id)
+    known = permission_of(settings.commands, adapter=adapter, instance=instance, user_id=user_id)
     return known.allows(CommandPermission.SUPER_USER)

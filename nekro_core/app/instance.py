@@ -13,7 +13,7 @@ import msgspec
 from nekro_core.store import data_folder_in_use
 from nekro_core.system.atomic_files import write_whole
 
-NOTE = "running.json"
+INSTANCE_FILE = "running.json"
 """Under the data folder, while a bot runs."""
 
 
@@ -30,7 +30,7 @@ class PortTaken(Exception):
     """The address cannot be bound; says why and what to set instead."""
 
 
-def listen(host: str, port: int) -> socket.socket:
+def bind_listener(host: str, port: int) -> socket.socket:
     """A listening socket, before anything else is made, so that a taken port costs nothing.
 
     Port 0 takes a free one. Raises `PortTaken`.
@@ -59,10 +59,10 @@ def _why_taken(host: str, port: int, error: OSError) -> str:
 
 
 @contextmanager
-def kept_note(data_dir: Path, host: str, port: int, token: str) -> Iterator[InstanceInfo]:
+def instance_file(data_dir: Path, host: str, port: int, token: str) -> Iterator[InstanceInfo]:
     """Write down where the bot answers, for `nekro chat` and for scripts; gone when it ends."""
     place = InstanceInfo(pid=os.getpid(), port=port, address=_address(host, port), token=token)
-    path = data_dir / NOTE
+    path = data_dir / INSTANCE_FILE
     # The token is in it: nobody else may read it, not even for a moment.
     write_whole(path, msgspec.json.encode(place))
     try:
@@ -71,17 +71,17 @@ def kept_note(data_dir: Path, host: str, port: int, token: str) -> Iterator[Inst
         path.unlink(missing_ok=True)
 
 
-def read_note(data_dir: Path) -> InstanceInfo | None:
+def read_instance_file(data_dir: Path) -> InstanceInfo | None:
     """What the last bot of this data folder wrote down; one that was killed left its note."""
     try:
-        return msgspec.json.decode((data_dir / NOTE).read_bytes(), type=InstanceInfo)
+        return msgspec.json.decode((data_dir / INSTANCE_FILE).read_bytes(), type=InstanceInfo)
     except (FileNotFoundError, msgspec.MsgspecError):
         return None
 
 
-def where_it_runs(data_dir: Path) -> InstanceInfo | None:
+def find_running_instance(data_dir: Path) -> InstanceInfo | None:
     """Where the bot of this data folder answers, if one runs and is ready."""
-    place = read_note(data_dir)
+    place = read_instance_file(data_dir)
     return place if place and data_folder_in_use(data_dir) else None
 
 

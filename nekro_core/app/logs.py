@@ -89,7 +89,7 @@ class RedactingStream:
         return self._out.isatty()
 
 
-def open_log(written: Mapping[str, str]) -> RedactingStream:
+def configure_logging(written: Mapping[str, str]) -> RedactingStream:
     """Send everything that logs, NoneBot and the standard library too, to stdout.
 
     ``written`` are the settings as they stand in files and environment: NoneBot prints its whole
@@ -158,7 +158,7 @@ def _level(wished: str) -> int:
         ) from None
 
 
-def kept_secrets(data_dir: Path) -> list[str]:
+def stored_secrets(data_dir: Path) -> list[str]:
     """The secrets that were made at first starts."""
     folder = data_dir / FOLDER
     return [path.read_text().strip() for path in folder.glob("*") if path.is_file()]

@@ -14,7 +14,7 @@ _BARE = _ADAPTERS["onebot"]
 has it, a stranger who has the same id elsewhere would be an operator."""
 
 
-def with_nonebots(
+def with_nonebot_settings(
     settings: CommandSettings, superusers: Iterable[str], starts: Iterable[str] | None
 ) -> CommandSettings:
     """The settings with what NoneBot's names say as well. ``starts`` is None where nobody set it;

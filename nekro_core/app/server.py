@@ -30,8 +30,8 @@ from nonebot.drivers import ASGIMixin, Driver
 from nekro_core.api.adapter import AdapterFactory, Page
 from nekro_core.app import App, Report
 from nekro_core.app.http_limits import LimitedHttpProtocol
-from nekro_core.app.instance import InstanceInfo, PortTaken, kept_note, listen
-from nekro_core.app.logs import kept_secrets, open_log
+from nekro_core.app.instance import InstanceInfo, PortTaken, bind_listener, instance_file
+from nekro_core.app.logs import configure_logging, stored_secrets
 from nekro_core.app.progress import ProgressLine
 from nekro_core.app.settings import Settings, SettingsError, adapter_settings, written_settings
 from nekro_core.chat.catalogue import Catalogue
@@ -80,7 +80,7 @@ def run() -> int:
         return ending.status
 
     try:
-        with quick_switches():
+        with short_switch_interval():
             return anyio.run(main, backend_options={"use_uvloop": True})
     except (SettingsError, PortTaken, StartFailed, StoreError, WeightsError, OSError) as error:
         line.end()
@@ -91,7 +91,7 @@ def run() -> int:
 
 
 @contextmanager
-def quick_switches() -> Iterator[None]:
+def short_switch_interval() -> Iterator[None]:
     """Let the event loop have the interpreter soon; see `SWITCH_S`."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)
@@ -107,7 +107,7 @@ def _look_ahead(settings: Settings) -> None:
     if settings.nekro_data_dir.is_dir():
         with DataFolderLock(settings.nekro_data_dir):
             pass
-    listen(str(settings.host), settings.port).close()
+    bind_listener(str(settings.host), settings.port).close()
 
 
 def _remedy(error: Exception) -> str:
@@ -176,12 +176,12 @@ async def serve(
     ``report`` is told of downloads, ``announce`` where the bot can be reached once it answers.
     Raises `PortTaken`, `StartFailed` and what `App.open` raises.
     """
-    with listen(str(settings.host), settings.port) as listener:
+    with bind_listener(str(settings.host), settings.port) as listener:
         # What is built now lives as long as the process: looking through it for garbage takes a
         # tenth of the start, and later 0.1 s in the middle of somebody's turn.
         gc.disable()
         port = listener.getsockname()[1]
-        redactor = open_log(written_settings())
+        redactor = configure_logging(written_settings())
         redactor.hide(settings.secrets())
         written = adapter_settings(settings.nekro_platforms)
         nonebot.init(**written, driver=DRIVER, host=settings.host, port=port)
@@ -199,7 +199,7 @@ async def serve(
             try:
                 driver.server_app.mount(MOUNTED, app.host.linked_media)
                 options = add_adapters(app, driver, makers)
-                redactor.hide(kept_secrets(settings.nekro_data_dir))
+                redactor.hide(stored_secrets(settings.nekro_data_dir))
                 config = uvicorn.Config(
                     PreviewFront(driver.asgi, preview, Catalogue.load().say),
                     log_config=None,
@@ -300,7 +300,7 @@ async def _let_in(
         await app.start()
         page = next((one for one in app.adapters.values() if isinstance(one, Page)), None)
         token = page.access_token if page else ""
-        with kept_note(settings.nekro_data_dir, str(settings.host), port, token) as place:
+        with instance_file(settings.nekro_data_dir, str(settings.host), port, token) as place:
             announce(place, page.login_link(place.address) if page else "")
             yield
     finally:

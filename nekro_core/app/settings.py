@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, IPvAnyAddress, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from nekro_core.agent.settings import AgentSettings, TriggerSettings
-from nekro_core.app.nonebot_settings import with_nonebots
+from nekro_core.app.nonebot_settings import with_nonebot_settings
 from nekro_core.app.web_server_settings import WebServerSettings
 from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.llm.embedded import EmbeddedSettings
@@ -94,7 +94,7 @@ class Settings(BaseSettings):
     @property
     def commands(self) -> CommandSettings:
         """Who may run commands and what they begin with, by our names and by NoneBot's."""
-        return with_nonebots(self.nekro_command, self.superusers, self.command_start)
+        return with_nonebot_settings(self.nekro_command, self.superusers, self.command_start)
 
     @field_validator("nekro_data_dir", mode="before")
     @classmethod

@@ -4,7 +4,7 @@ from nekro_core.chat.delivery import Delivery, DeliveryState, Receipt
 from nekro_core.chat.key import MAX_KEY_LENGTH, ChatKey, ChatKeyError, ChatKind
 from nekro_core.chat.markup import sound_html
 from nekro_core.chat.message import ChatMessage, Role, Sender
-from nekro_core.chat.record import NEW_BEGINNING, Author, Record, RunRecord
+from nekro_core.chat.record import CONVERSATION_RESET, Author, Record, RunRecord
 from nekro_core.chat.segments import (
     EVERYONE,
     File,
@@ -28,9 +28,9 @@ from nekro_core.chat.segments import (
 )
 
 __all__ = [
+    "CONVERSATION_RESET",
     "EVERYONE",
     "MAX_KEY_LENGTH",
-    "NEW_BEGINNING",
     "Author",
     "ChatKey",
     "ChatKeyError",

@@ -9,7 +9,7 @@ from nekro_core.chat.key import ChatKey
 from nekro_core.chat.message import Sender
 from nekro_core.chat.segments import Notice, Segments
 
-NEW_BEGINNING = "new_beginning"
+CONVERSATION_RESET = "new_beginning"
 """The kind of the framework's notice with which a chat's conversation begins anew."""
 
 
@@ -48,7 +48,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         """Whether what came before it in the chat is forgotten."""
         match self.segments:
             case (Notice(kind=kind), *_):
-                return self.author is Author.SYSTEM and kind == NEW_BEGINNING
+                return self.author is Author.SYSTEM and kind == CONVERSATION_RESET
         return False
 
 

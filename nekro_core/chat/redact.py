@@ -125,6 +125,6 @@ class RedactionTarget:
         return msgspec.structs.replace(message, segments=self.segments(message.segments))
 
 
-def spellings(user_id: str, places: Collection[str]) -> frozenset[str]:
+def id_spellings(user_id: str, places: Collection[str]) -> frozenset[str]:
     """How an id is written down: bare, and behind the names of adapters and accounts."""
     return frozenset({user_id, *(f"{place}:{user_id}" for place in places)})

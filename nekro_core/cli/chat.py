@@ -19,7 +19,7 @@ from urllib.parse import quote
 import anyio
 import httpx
 
-from nekro_core.app.instance import InstanceInfo, read_note, where_it_runs
+from nekro_core.app.instance import InstanceInfo, find_running_instance, read_instance_file
 from nekro_core.app.settings import Settings
 
 _START_S = 900.0
@@ -54,7 +54,7 @@ async def talk(
 
     Lines that nobody types wait for each other's answers. Returns an exit status.
     """
-    async with bot_at_hand(settings, out) as place:
+    async with running_bot(settings, out) as place:
         if place is None:
             return 1
         return await converse(place, room=room, speaker=speaker, lines=lines, out=out)
@@ -188,7 +188,7 @@ def _read_aloud(segment: Json) -> str:
 
 
 @asynccontextmanager
-async def bot_at_hand(
+async def running_bot(
     settings: Settings,
     out: TextIO,
     *,
@@ -198,7 +198,7 @@ async def bot_at_hand(
     """The bot that runs, or one that is started for as long; ``out`` is told of that. Nothing where
     it does not start. ``environment`` and the working ``folder`` are this process's own, or what
     that bot shall have."""
-    if place := where_it_runs(settings.nekro_data_dir):
+    if place := find_running_instance(settings.nekro_data_dir):
         yield place
         return
     data = settings.nekro_data_dir
@@ -220,7 +220,7 @@ async def bot_at_hand(
         with anyio.move_on_after(_START_S):
             while process.returncode is None and place is None:
                 await anyio.sleep(_POLL_S)
-                note = read_note(data)
+                note = read_instance_file(data)
                 # Not one that a killed bot left behind.
                 place = note if note and note.pid == process.pid else None
         if place is None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from nekro_core.app.logs import RedactingStream, kept_secrets
+from nekro_core.app.logs import RedactingStream, stored_secrets
 from nekro_core.app.progress import ProgressLine
 from nekro_core.app.settings import Settings
 from nekro_core.cli import accounts, outbox
@@ -15,7 +15,7 @@ from nekro_core.cli.doctor import examine
 from nekro_core.cli.plugin_kit.command import ACTIONS
 from nekro_core.llm.embedded import WeightsError, ensure_weights
 from nekro_core.sandbox.box import SandboxError
-from nekro_core.tools.mcp_client import told_of_servers
+from nekro_core.tools.mcp_client import server_status_lines
 
 
 async def _chat(options: argparse.Namespace) -> int:
@@ -26,7 +26,7 @@ async def _doctor(_: argparse.Namespace) -> int:
     settings = Settings.load()
     # What is shown here is pasted into bug reports, and a server's error may quote a key.
     out = RedactingStream(sys.stdout)
-    out.hide([*settings.secrets(), *kept_secrets(settings.nekro_data_dir)])
+    out.hide([*settings.secrets(), *stored_secrets(settings.nekro_data_dir)])
     marks = {True: "ok  ", False: "FAIL", None: "    "}
     bad = 0
     async for finding in examine(settings):
@@ -61,14 +61,14 @@ async def _plugin(options: argparse.Namespace) -> int:
 
 async def _mcp(options: argparse.Namespace) -> int:
     if options.action == "servers":
-        print(told_of_servers(Settings.load().nekro_data_dir))
+        print(server_status_lines(Settings.load().nekro_data_dir))
         return 0
     if find_spec("mcp") is None:
         print("nekro mcp needs the package mcp: pip install 'nekro-core[mcp]'", file=sys.stderr)
         return 1
-    from nekro_core.cli.mcp_server.command import offer_tools  # noqa: PLC0415 - takes a second, and an extra
+    from nekro_core.cli.mcp_server.command import serve_tools  # noqa: PLC0415 - takes a second, and an extra
 
-    return await offer_tools(options)
+    return await serve_tools(options)
 
 
 async def _sandbox(options: argparse.Namespace) -> int:

@@ -16,8 +16,8 @@ from pathlib import Path
 import anyio
 import httpx
 
-from nekro_core.agent.turn.self_check import wrongly_cut
-from nekro_core.app.instance import PortTaken, listen, where_it_runs
+from nekro_core.agent.turn.self_check import misread_samples
+from nekro_core.app.instance import PortTaken, bind_listener, find_running_instance
 from nekro_core.app.settings import Settings
 from nekro_core.delivery.accounts import FILE_NAME as ACCOUNTS
 from nekro_core.delivery.accounts import read_names
@@ -25,7 +25,7 @@ from nekro_core.llm.embedded import WeightsError, find_weights
 from nekro_core.llm.model import ChatRequest, ModelError, PromptMessage
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.media.errors import MediaError
-from nekro_core.media.self_check import within_reach
+from nekro_core.media.self_check import unconfined_abilities
 from nekro_core.policy import PolicyOverrides
 from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
 from nekro_core.sandbox.backends import make_backends
@@ -78,7 +78,7 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
 
 def code_stream() -> Finding:
     """Whether code is cut into statements rightly on this very Python, which may have faults."""
-    if wrong := wrongly_cut():
+    if wrong := misread_samples():
         return Finding(
             area="code",
             ok=False,
@@ -122,7 +122,7 @@ def _disk(data: Path) -> Finding:
 
 
 async def _process(settings: Settings) -> Finding:
-    if place := where_it_runs(settings.nekro_data_dir):
+    if place := find_running_instance(settings.nekro_data_dir):
         try:
             async with httpx.AsyncClient(timeout=3.0, trust_env=False) as client:
                 await client.get(place.address)
@@ -135,7 +135,7 @@ async def _process(settings: Settings) -> Finding:
             )
         return Finding(area="bot", ok=True, seen=f"runs at {place.address}, process {place.pid}")
     try:
-        listen(str(settings.host), settings.port).close()
+        bind_listener(str(settings.host), settings.port).close()
     except PortTaken as error:
         return Finding(area="bot", ok=False, seen="does not run", remedy=str(error))
     return Finding(area="bot", ok=None, seen=f"does not run; port {settings.port} is free for it")
@@ -230,7 +230,7 @@ async def _voice(settings: Settings) -> Finding:
 async def _decoders() -> Finding:
     """What strangers' pictures and voices are decoded in."""
     try:
-        reach = await within_reach()
+        reach = await unconfined_abilities()
     except MediaError as error:
         return Finding(
             area="media",

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import httpx
 
-from nekro_core.app.instance import InstanceInfo, where_it_runs
+from nekro_core.app.instance import InstanceInfo, find_running_instance
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey, ChatKeyError, DeliveryState, plain_text
 from nekro_core.delivery.host import OPEN_STATES
@@ -31,7 +31,7 @@ async def run(options: argparse.Namespace) -> int:
     """Carry one action out; returns an exit status. Raises `SettingsError`."""
     settings = Settings.load()
     try:
-        place = where_it_runs(settings.nekro_data_dir)
+        place = find_running_instance(settings.nekro_data_dir)
         act = _at_the_bot(place, options) if place else _in_the_database(settings, options)
         for line in await act:
             print(line)

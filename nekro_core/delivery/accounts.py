@@ -22,11 +22,11 @@ from loguru import logger
 from nekro_core.chat import ChatKeyError
 from nekro_core.store import Store, StoreError, UniqueConflict
 from nekro_core.system.atomic_files import WatchedFile, write_whole
-from nekro_core.system.background_tasks import own_tasks
+from nekro_core.system.background_tasks import background_tasks
 
 FILE_NAME = "accounts.toml"
 LIST_NAME = "accounts.list.json"
-LOOK_S = 1.0
+POLL_S = 1.0
 """How soon a name takes effect."""
 
 
@@ -49,7 +49,7 @@ class AccountDirectory:
         self._names: dict[tuple[str, str], str] = {}
         self._problems: dict[tuple[str, str], str] = {}
         self._written = b""
-        self._own = own_tasks()
+        self._own = background_tasks()
 
     async def __aenter__(self) -> Self:
         await self.look()
@@ -102,7 +102,7 @@ class AccountDirectory:
 
     async def _follow(self) -> None:
         while True:
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(POLL_S)
             if await self.look():
                 self._write_list()
 

@@ -123,8 +123,8 @@ class SupportsConfirmation(Adapter, Protocol):
         platform knows now; what is still under way may come yet, so the outbox asks again until it
         is old enough, and then sends it. ``unknown``: this platform, or this chat, can never tell.
         ``pending``: it cannot be asked now (account offline). An adapter that reads a history uses
-        `nekro_core.delivery.outbound.match_delivery.judged`; one whose platform takes a key with
-        each message, and shows a repeated key once, may repeat the call under
+        `nekro_core.delivery.outbound.match_delivery.match_delivery`; one whose platform takes a key
+        with each message, and shows a repeated key once, may repeat the call under
         `Delivery.delivery_id`.
 
         Bounded by the outbox's own time-out; raises nothing for a platform's failure.

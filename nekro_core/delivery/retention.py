@@ -9,7 +9,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.store import RetentionSettings, Store, StoreError
-from nekro_core.system.background_tasks import own_tasks
+from nekro_core.system.background_tasks import background_tasks
 
 DAY_S = 86_400.0
 _PAUSE_S = 0.05
@@ -60,7 +60,7 @@ class RetentionLoop:
     ) -> AsyncIterator[Self]:
         """At work until the block is left."""
         tidying = cls(store, media, settings, wall=wall)
-        async with own_tasks() as tasks:
+        async with background_tasks() as tasks:
             tasks.start_soon(tidying.live, name="what is old")
             yield tidying
 

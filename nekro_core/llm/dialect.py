@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from nekro_core.llm.modalities import adapt_to_senses
+from nekro_core.llm.modalities import drop_unsupported_parts
 from nekro_core.llm.model import (
     AudioPart,
     ChatRequest,
@@ -68,7 +68,7 @@ def encode_request(
 
 def encode_message(message: PromptMessage, profile: ModelProfile) -> dict[str, Any]:
     """One message; words alone go as a plain string, which every endpoint takes."""
-    parts = adapt_to_senses(message, profile).parts
+    parts = drop_unsupported_parts(message, profile).parts
     fields: dict[str, Any] = {"role": message.role}
     if all(isinstance(part, TextPart) for part in parts):
         text = "\n".join(part.text for part in parts if isinstance(part, TextPart))

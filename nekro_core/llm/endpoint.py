@@ -17,7 +17,7 @@ import httpx2
 from nekro_core import __version__
 from nekro_core.llm.attempt import AttemptFailed, RequestAttempt
 from nekro_core.llm.events import DoneEvent, Event, StreamDecodeError, parse_chunk, read_events
-from nekro_core.llm.failures import Redactor, describe, retry_after
+from nekro_core.llm.failures import Redactor, model_error, parse_retry_after
 from nekro_core.llm.model import ModelUnreachable, ReplyBroken, RequestRejected
 from nekro_core.llm.settings import LLMSettings
 
@@ -49,7 +49,7 @@ class _Declined(Exception):
         except (ValueError, RecursionError):
             found = None
         self.status = response.status_code
-        self.retry_after_s = retry_after(response.headers.get("retry-after"))
+        self.retry_after_s = parse_retry_after(response.headers.get("retry-after"))
         self.body = said if found is None else found
         if isinstance(found, dict):
             self.body = found.get("error", found)
@@ -144,7 +144,7 @@ class ModelEndpoint:
     def _explain(self, error: Exception, attempt: RequestAttempt) -> AttemptFailed:
         host = self._host
         if isinstance(error, _Declined):
-            described, again = describe(
+            described, again = model_error(
                 error.status,
                 error.body,
                 str(error),

@@ -33,7 +33,7 @@ class Redactor:
         return text if len(text) <= 300 else f"{text[:299]}…"
 
 
-def describe(
+def model_error(
     status: int | None,
     body: Any,
     message: str,
@@ -111,7 +111,7 @@ def status_of(body: Any) -> int | None:
     return status if 400 <= status < 600 else None
 
 
-def retry_after(value: str | None) -> float | None:
+def parse_retry_after(value: str | None) -> float | None:
     """Seconds from a ``Retry-After`` header."""
     # A date is allowed too (RFC 9110, 10.2.3); nobody sends one to an API client.
     try:

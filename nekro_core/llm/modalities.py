@@ -8,7 +8,7 @@ IMAGE_NOTE = "[image: you cannot see pictures]"
 AUDIO_NOTE = "[audio: you cannot hear sound]"
 
 
-def adapt_to_senses(message: PromptMessage, profile: ModelProfile) -> PromptMessage:
+def drop_unsupported_parts(message: PromptMessage, profile: ModelProfile) -> PromptMessage:
     """The message with what ``profile`` cannot take replaced by a note."""
 
     def adapt(part: Part) -> Part:

@@ -24,7 +24,7 @@ from nekro_core.llm.events import (
     RefusalEvent,
     UsageEvent,
 )
-from nekro_core.llm.failures import Redactor, describe, status_of
+from nekro_core.llm.failures import Redactor, model_error, status_of
 from nekro_core.llm.function_calls import FunctionCallDelta, TooManyCalls
 from nekro_core.llm.model import (
     ChatRequest,
@@ -248,7 +248,9 @@ class OpenAIChatModel:
         )
 
     def _failed_inside(self, body: Any, attempt: RequestAttempt) -> AttemptFailed:
-        error, again = describe(status_of(body), body, "an error without a message", self._redact)
+        error, again = model_error(
+            status_of(body), body, "an error without a message", self._redact
+        )
         if attempt.begun:
             return AttemptFailed(ReplyBroken(f"the reply broke off: {error}"), begun=True)
         return AttemptFailed(error, again=again)

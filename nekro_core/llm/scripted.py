@@ -15,7 +15,7 @@ from typing import Literal
 
 import anyio
 
-from nekro_core.llm.modalities import adapt_to_senses
+from nekro_core.llm.modalities import drop_unsupported_parts
 from nekro_core.llm.model import (
     ChatRequest,
     Delta,
@@ -82,7 +82,9 @@ class ScriptedModel:
     @asynccontextmanager
     async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:
         """Say the next reply; see `ChatModel.stream`."""
-        messages = tuple(adapt_to_senses(message, self._profile) for message in request.messages)
+        messages = tuple(
+            drop_unsupported_parts(message, self._profile) for message in request.messages
+        )
         grammar = request.grammar if self._profile.grammar else ""
         functions = request.functions if self._profile.functions else ()
         self.requests.append(

@@ -15,7 +15,7 @@ from anyio.abc import Process
 import nekro_core
 from nekro_core.media.child_answer import MOST_OUT, read_answer
 from nekro_core.media.errors import MediaError, UnusableMedia
-from nekro_core.system.child_processes import may_die
+from nekro_core.system.child_processes import tolerate_exit
 from nekro_core.system.confinement.child import MEMORY
 
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
@@ -53,7 +53,7 @@ def environment() -> dict[str, str]:
 
 
 async def _exchange(module: str, question: bytes) -> bytes:
-    process = may_die(
+    process = tolerate_exit(
         await anyio.open_process(
             command(module), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment()
         )

@@ -17,10 +17,10 @@ from typing import Any, NoReturn
 from nekro_core.system.confinement.child import (
     MEMORY,
     Answer,
-    answered,
-    bound,
-    close_off,
+    confine_parent,
+    encode_answer,
     filter_calls,
+    set_rlimit,
 )
 
 IDLE_S = 60.0
@@ -39,7 +39,7 @@ def serve(handle: Handle, *, idle_s: float = IDLE_S) -> None:
     one to read and the one to answer into.
     """
     line = socket.socket(fileno=os.dup(0))
-    close_off(memory=MEMORY)
+    confine_parent(memory=MEMORY)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a child: its answer tells
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's; the bot ends by its own means
     parent = os.getpid()
@@ -78,12 +78,12 @@ def _work(
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() == parent:
             seconds = request["seconds"]
-            bound(resource.RLIMIT_CPU, seconds)
+            set_rlimit(resource.RLIMIT_CPU, seconds)
             # Once calls are filtered this cannot be put off any more.
             signal.setitimer(signal.ITIMER_REAL, 2 * seconds)
             data = _read(source)
             filter_calls()
-            _write(target, answered(lambda: handle(request, data)))
+            _write(target, encode_answer(lambda: handle(request, data)))
     finally:
         os._exit(0)
 

@@ -13,7 +13,7 @@ from nekro_core.system.confinement.child import Answer, serve_once
 _FILE = "/etc/passwd"
 
 
-async def within_reach() -> list[str]:
+async def unconfined_abilities() -> list[str]:
     """What it could do, in words; nothing where all of the confinement stands. Raises
     `MediaError`."""
     fields, _ = await run_confined("nekro_core.media.self_check", {}, b"")

@@ -68,7 +68,7 @@ def _holds_sound_alone(head: bytes) -> bool:
     return any(name in head for name in (b"A_OPUS", b"A_VORBIS")) and b"V_" not in head
 
 
-def claim_of(name: str) -> str:
+def claimed_kind(name: str) -> str:
     """``image``, ``audio`` or ``video`` where a name's ending says so, else nothing."""
     return _ENDINGS.get(name.rpartition(".")[2].lower(), "") if "." in name else ""
 

@@ -6,7 +6,7 @@ from nekro_core.policy.overrides import (
     PersonOverrides,
     PolicyOverrides,
     Quota,
-    bare_chat,
+    without_thread,
 )
 from nekro_core.policy.overrides_file import InvalidOverride, PolicyFile
 
@@ -18,5 +18,5 @@ __all__ = [
     "PolicyFile",
     "PolicyOverrides",
     "Quota",
-    "bare_chat",
+    "without_thread",
 ]

@@ -14,7 +14,7 @@ from enum import Enum
 
 from nekro_core.agent.settings import TriggerSettings
 from nekro_core.chat import ChatKey
-from nekro_core.policy import bare_chat
+from nekro_core.policy import without_thread
 
 HOUR_S = 3600.0
 _MOST_KNOWN = 20_000
@@ -84,4 +84,4 @@ class Cooldown:
 
 
 def _place(chat_key: ChatKey, user_id: str) -> tuple[ChatKey, str]:
-    return bare_chat(chat_key), user_id
+    return without_thread(chat_key), user_id

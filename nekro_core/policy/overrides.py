@@ -154,7 +154,7 @@ class PolicyOverrides(BaseModel):
         found = self.bot
         for table in (
             self.accounts.get(chat_key.instance),
-            self.chats.get(str(bare_chat(chat_key))),
+            self.chats.get(str(without_thread(chat_key))),
             self.chats.get(str(chat_key)) if chat_key.thread is not None else None,
         ):
             if table is not None:
@@ -181,7 +181,7 @@ class PolicyOverrides(BaseModel):
         )
 
 
-def bare_chat(chat_key: ChatKey) -> ChatKey:
+def without_thread(chat_key: ChatKey) -> ChatKey:
     """The chat that a thread is in; a chat itself."""
     if chat_key.thread is None:
         return chat_key

@@ -13,7 +13,7 @@ from nekro_core.policy.overrides import ChatOverrides, ChatState, PersonOverride
 from nekro_core.system.atomic_files import WatchedFile, write_whole
 
 FILE_NAME = "conduct.toml"
-LOOK_S = 1.0
+POLL_S = 1.0
 """How soon what an operator writes into the file takes effect."""
 _MOST_KNOWN = 10_000
 _HEAD = "# How the bot behaves: read again when it is saved. See docs/commands.md.\n"
@@ -64,7 +64,7 @@ class PolicyFile:
     async def follow(self) -> None:
         """Look at the file until cancelled."""
         while True:
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(POLL_S)
             self.look()
 
     def look(self) -> bool:

@@ -92,7 +92,7 @@ class CommandSettings(BaseModel):
         return prefixes
 
 
-def standing(
+def permission_of(
     settings: CommandSettings, *, adapter: str, instance: str, user_id: str
 ) -> CommandPermission:
     """What a person is in this chat."""
@@ -105,7 +105,7 @@ def standing(
     return CommandPermission.USER
 
 
-def rule_of(
+def required_permission(
     settings: CommandSettings, names: Collection[str], own: CommandPermission
 ) -> CommandPermission | None:
     """What one must be to run a command that is known by these names, folded; None where the
@@ -127,7 +127,7 @@ class CommandAccess:
     def standing(self, chat_key: ChatKey, adapter: str, sender: Sender) -> CommandPermission:
         """What a person is in a chat."""
         instance, user_id = chat_key.instance, sender.user_id
-        known = standing(self._settings, adapter=adapter, instance=instance, user_id=user_id)
+        known = permission_of(self._settings, adapter=adapter, instance=instance, user_id=user_id)
         if known is not CommandPermission.USER:
             return known
         if user_id in self._conduct.of(chat_key).operators:
@@ -140,11 +140,11 @@ class CommandAccess:
     def rule(
         self, chat_key: ChatKey, names: Collection[str], own: CommandPermission
     ) -> CommandPermission | None:
-        """What one must be to run a command there; see `rule_of`."""
+        """What one must be to run a command there; see `required_permission`."""
         for name, wanted in self._conduct.of(chat_key).commands.items():
             if folded(name) in names:
                 return None if wanted == "off" else CommandPermission(wanted)
-        return rule_of(self._settings, names, own)
+        return required_permission(self._settings, names, own)
 
 
 def _named(people: Collection[str], adapter: str, instance: str, user_id: str) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey
-from nekro_core.policy import Quota, bare_chat
+from nekro_core.policy import Quota, without_thread
 from nekro_core.policy.limits import (
     DAY_S,
     Limit,
@@ -59,7 +59,7 @@ async def quota_of_chat(ports: Ports, chat_key: ChatKey) -> QuotaUsage:
     operator gave it a quota of its own."""
     own = ports.manners.conduct.book.chats.get(str(chat_key))
     alone = own is not None and any(value for _, value in own.chat_quota)
-    place = chat_key if alone else bare_chat(chat_key)
+    place = chat_key if alone else without_thread(chat_key)
     used = await ports.store.turns.usage(since=_since(ports), chat_key=place)
     return QuotaUsage(whose="chat", quota=ports.manners.of(chat_key).chat_quota, used=used)
 

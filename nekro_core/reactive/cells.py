@@ -18,7 +18,7 @@ from reaktiv import Effect, Signal, batch, untracked
 
 from nekro_core.reactive.errors import Circle
 from nekro_core.reactive.follow import Glimpse, follow
-from nekro_core.reactive.inputs import InputSnapshot, look
+from nekro_core.reactive.inputs import InputSnapshot, read_inputs
 from nekro_core.reactive.scope import current_scope
 from nekro_core.reactive.values import (
     Computed,
@@ -89,7 +89,7 @@ class AsyncCell(Node, Generic[T]):
         self._closed = Signal(False)
         self._outcomes: Signal[dict[str, CellState[T]]] = Signal({})
         self._inputs = reaktiv.Computed(
-            lambda: look(self, inputs, needed, present, self._salt.get())
+            lambda: read_inputs(self, inputs, needed, present, self._salt.get())
         )
         self._shown = reaktiv.Computed(self._show, equal=_same)
         self._wanted: InputSnapshot | None = None

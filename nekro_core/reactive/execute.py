@@ -12,7 +12,7 @@ import anyio
 from nekro_core.plugins.authoring.services import PluginBoxSource
 from nekro_core.reactive.cells import AsyncCell, Load, after_input
 from nekro_core.reactive.errors import CommandTimeout, OutputMissing, ReactiveError
-from nekro_core.reactive.fetch import understood
+from nekro_core.reactive.fetch import decode_body
 from nekro_core.reactive.inputs import InputSnapshot, is_readable, resolve
 from nekro_core.reactive.scope import current_scope
 from nekro_core.reactive.values import Computed, Reactive
@@ -134,7 +134,7 @@ def command_cell(
     after: Any,
 ) -> AsyncCell[ExecResult]:
     """The cell of a command, wherever it runs."""
-    inputs: dict[str, Any] = {"command": Computed(lambda: _ready(command)), **more}
+    inputs: dict[str, Any] = {"command": Computed(lambda: _resolved_command(command)), **more}
     present = [*(f"file:{path}" for path in bindings.given)]
     inputs |= {f"file:{path}": value for path, value in bindings.given.items()}
     if after is not None:
@@ -175,7 +175,7 @@ async def run_command(
         stdout=done.stdout.text,
         stderr=done.stderr.text,
         exit_code=done.exit_code,
-        files=await _taken(box, bindings, done.exit_code),
+        files=await _collect_files(box, bindings, done.exit_code),
         truncated=done.stdout.truncated or done.stderr.truncated,
     )
 
@@ -185,7 +185,7 @@ def in_home(path: str) -> str:
     return path if path.startswith("/") else f"{HOME}/{path}"
 
 
-def _ready(command: Any) -> Any:
+def _resolved_command(command: Any) -> Any:
     """The command as it is now; None where a step or a word is not known yet."""
     known = resolve(command)
     if isinstance(known, list):
@@ -224,7 +224,7 @@ def content_of(path: str, value: Any) -> bytes:
     raise ReactiveError(f"{path}: a file holds text, bytes or JSON, not {type(value).__name__}")
 
 
-async def _taken(box: Box, bindings: FileBindings, exit_code: int) -> dict[str, Any]:
+async def _collect_files(box: Box, bindings: FileBindings, exit_code: int) -> dict[str, Any]:
     taken: dict[str, Any] = {}
     for path, kind in bindings.wanted.items():
         try:
@@ -235,5 +235,5 @@ async def _taken(box: Box, bindings: FileBindings, exit_code: int) -> dict[str, 
             if exit_code == 0:
                 raise OutputMissing(f"the command ended with 0 and left no file {path}") from None
             continue
-        taken[path] = await understood(data, kind, path)
+        taken[path] = await decode_body(data, kind, path)
     return taken

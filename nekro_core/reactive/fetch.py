@@ -38,12 +38,12 @@ def fetch_data(url: Reactive[str | None], *, mode: Reactive[Mode] = "json") -> A
             data = await fetcher.fetch(where)
         except NotFetched as error:
             raise FetchFailed(f"{where[:200]}: {error}") from None
-        return await understood(data, given.values["mode"], where)
+        return await decode_body(data, given.values["mode"], where)
 
     return AsyncCell(fetch, {"url": url, "mode": mode}, name="fetch_data", needed=("url",))
 
 
-async def understood(data: bytes, mode: str, where: str) -> Any:
+async def decode_body(data: bytes, mode: str, where: str) -> Any:
     """Bytes as text, as JSON or as they are. Raises `Unreadable`, `ReactiveError` for no mode."""
     try:
         match mode:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from nekro_core.reactive.cells import AsyncCell, Load, T, after_input
 from nekro_core.reactive.errors import ReactiveError
 from nekro_core.reactive.execute import MAX_FILE, content_of, in_home
-from nekro_core.reactive.fetch import Mode, understood
+from nekro_core.reactive.fetch import Mode, decode_body
 from nekro_core.reactive.inputs import InputSnapshot
 from nekro_core.reactive.scope import current_scope
 from nekro_core.reactive.values import Reactive
@@ -55,7 +55,7 @@ def read_sandbox_file(
         where = _path(given)
         async with place.use(given.values["sandbox"]) as box:
             data = await box.read_file(where, limit=MAX_FILE)
-        return await understood(data, given.values["mode"], where)
+        return await decode_body(data, given.values["mode"], where)
 
     return _cell(read, "read_sandbox_file", place, {"path": path, "mode": mode}, after)
 

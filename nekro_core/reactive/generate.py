@@ -10,7 +10,7 @@ from nekro_core.reactive.cells import AsyncCell, after_input
 from nekro_core.reactive.errors import ReactiveError
 from nekro_core.reactive.follow import Glimpse
 from nekro_core.reactive.inputs import InputSnapshot
-from nekro_core.reactive.model_tools import ModelTool, converse
+from nekro_core.reactive.model_tools import ModelTool, run_tool_loop
 from nekro_core.reactive.scope import current_scope
 from nekro_core.reactive.values import Reactive
 
@@ -115,7 +115,7 @@ def generate_text(
             temperature=values.get("temperature"),
             functions=tuple(tool.function for tool in offered.values()),
         )
-        return await converse(able, request, offered, steps=steps, heard=heard)
+        return await run_tool_loop(able, request, offered, steps=steps, heard=heard)
 
     return TextCell(answer, inputs, present=present)
 

@@ -25,7 +25,7 @@ from nekro_core.reactive.files import Written, read_sandbox_file, write_sandbox_
 from nekro_core.reactive.inputs import InputSnapshot, resolve
 from nekro_core.reactive.model_tools import ModelTool
 from nekro_core.reactive.scope import Resources, current_scope
-from nekro_core.reactive.scope_boxes import own_boxes
+from nekro_core.reactive.scope_boxes import ephemeral_boxes
 from nekro_core.reactive.values import Computed, Reactive, refuse_in_computed
 from nekro_core.sandbox.box import Box, SandboxError
 from nekro_core.sandbox.named import ImageMismatch
@@ -219,7 +219,7 @@ def _pool(resources: Resources, *, kept: bool) -> SandboxPool:
         return pool
     if resources.boxes is None:
         raise ReactiveError("this scope has no boxes: give scope() a context or a source of boxes")
-    boxes = own_boxes(resources.boxes)
+    boxes = ephemeral_boxes(resources.boxes)
     return (
         SandboxPool(boxes, preview=pool.preview, limits=pool.limits) if pool else SandboxPool(boxes)
     )

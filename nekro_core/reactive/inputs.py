@@ -31,7 +31,7 @@ class InputSnapshot:
     problem: Exception | None = None
 
 
-def look(
+def read_inputs(
     reader: Node,
     wanted: Mapping[str, Any],
     needed: Collection[str],

@@ -20,7 +20,7 @@ from nekro_core.llm.model import (
 from nekro_core.reactive.errors import LoopTooLong, ReactiveError
 from nekro_core.sandbox.box import BoxFileError, ImageUnavailable
 from nekro_core.sandbox.named import ImageMismatch
-from nekro_core.tools.outcome import told_of
+from nekro_core.tools.outcome import public_error_text
 
 MAX_RESULT: Final = 64 * 1024
 """Characters of one tool's result that the model is given."""
@@ -49,7 +49,7 @@ class ModelTool:
         return Function(name=self.name, description=self.description, parameters=self.parameters)
 
 
-async def converse(
+async def run_tool_loop(
     model: ChatModel,
     request: ChatRequest,
     tools: Mapping[str, ModelTool],
@@ -117,7 +117,7 @@ async def _outcome(call: FunctionCall, tools: Mapping[str, ModelTool]) -> str:
     try:
         return await tool.call(call.arguments)
     except Exception as error:  # noqa: BLE001 - the model is told, whatever a tool raises
-        told = str(error) if isinstance(error, _TELLING) else told_of(error)
+        told = str(error) if isinstance(error, _TELLING) else public_error_text(error)
         # Where the model is told nothing more, this is all that anybody can read of it.
         level = "DEBUG" if told else "WARNING"
         logger.opt(exception=error).log(level, "{} failed for a model", call.name)

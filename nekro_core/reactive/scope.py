@@ -16,7 +16,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from nekro_core.llm.model import ChatModel
-from nekro_core.plugins.authoring.chat_network import fetching_for
+from nekro_core.plugins.authoring.chat_network import fetch_scope
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import PluginBoxSource, UrlFetcher
 from nekro_core.reactive.errors import NoScope
@@ -216,7 +216,7 @@ class _CallFetcher:
 
     async def fetch(self, url: str) -> bytes:
         """See `UrlFetcher`."""
-        with fetching_for(self.ctx.asked_in or self.ctx.chat, self.ctx.files):
+        with fetch_scope(self.ctx.asked_in or self.ctx.chat, self.ctx.files):
             return await self.fetcher.fetch(url)
 
 

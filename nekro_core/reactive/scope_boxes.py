@@ -35,6 +35,6 @@ class _Nowhere:
         pass
 
 
-def own_boxes(source: PluginBoxSource) -> OwnerBoxes:
+def ephemeral_boxes(source: PluginBoxSource) -> OwnerBoxes:
     """Boxes that nobody puts to sleep and nobody stores. Whoever uses them destroys them."""
     return NamedBoxes(source, _Nowhere(), _LIMITS, clock=time.monotonic).of("scope")

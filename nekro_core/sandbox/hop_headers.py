@@ -24,7 +24,7 @@ _NEVER_NAMED = frozenset({b"host", b"content-length", b"cookie", b"set-cookie"})
 """What frames a message or says whose it is cannot be wished away by naming it."""
 
 
-def end_to_end(headers: Iterable[Header]) -> list[Header]:
+def end_to_end_headers(headers: Iterable[Header]) -> list[Header]:
     """Those that pass."""
     given = list(headers)
     named = {

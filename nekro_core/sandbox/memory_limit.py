@@ -31,10 +31,10 @@ _MIB = 1024 * 1024
 def half_of_machine(meminfo: Path = Path("/proc/meminfo")) -> int:
     """Half of this machine's memory in bytes: the bot, its database and its neighbours need some,
     and the kernel's caches too. 2 GB where it is not told."""
-    return memory_told("MemTotal", meminfo) // 2 or 2 * 1024 * _MIB
+    return meminfo_bytes("MemTotal", meminfo) // 2 or 2 * 1024 * _MIB
 
 
-def memory_told(field: str, meminfo: Path) -> int:
+def meminfo_bytes(field: str, meminfo: Path) -> int:
     """A field of the kernel's ``/proc/meminfo`` in bytes; 0 where it is not told. proc(5)."""
     try:
         lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())

@@ -10,7 +10,7 @@ import anyio
 import anyio.abc
 
 from nekro_core.sandbox.box import Backend, Box, BoxSpec, SandboxError
-from nekro_core.sandbox.memory_limit import memory_told
+from nekro_core.sandbox.memory_limit import meminfo_bytes
 
 _log = logging.getLogger(__name__)
 
@@ -23,9 +23,9 @@ _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 
 
-def fitting_size(meminfo: Path = Path("/proc/meminfo")) -> int:
+def suggested_pool_size(meminfo: Path = Path("/proc/meminfo")) -> int:
     """How many ready boxes suit the memory that this machine has free now: one to four."""
-    return max(1, min(_MOST, memory_told("MemAvailable", meminfo) // _MEMORY_FOR_ONE))
+    return max(1, min(_MOST, meminfo_bytes("MemAvailable", meminfo) // _MEMORY_FOR_ONE))
 
 
 class BoxPool:

@@ -11,14 +11,14 @@ import anyio.abc
 
 from nekro_core.sandbox.backends import open_backend
 from nekro_core.sandbox.box import Backend, BackendUnavailable, Box, ImageUnavailable
-from nekro_core.sandbox.pool import BoxPool, fitting_size
+from nekro_core.sandbox.pool import BoxPool, suggested_pool_size
 from nekro_core.sandbox.settings import SandboxSettings
 
 _LONGEST_PAUSE_S = 600.0
 """A try takes a second of one processor."""
 
 
-def owner_of(folder: Path) -> str:
+def installation_id(folder: Path) -> str:
     """What tells a data folder from every other one; made when it is first asked for.
 
     Only who holds the folder may pass it on: boxes of its former holder are removed.
@@ -132,7 +132,7 @@ class BoxSupply:
             backend = await self._find_backend(tasks, clock, report, owner)
             try:
                 self._backend = backend
-                size = fitting_size() if settings.pool_size is None else settings.pool_size
+                size = suggested_pool_size() if settings.pool_size is None else settings.pool_size
                 async with BoxPool(backend, settings.spec, size) as self._pool:
                     self._decided.set()
                     await anyio.sleep_forever()

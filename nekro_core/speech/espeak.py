@@ -65,7 +65,7 @@ class EspeakSpeaker:
         text = clean_text(text)
         chosen = await self._choose(voice, text)
         to_kana = chosen.startswith("ja")
-        if to_kana and not japanese.can_read():
+        if to_kana and not japanese.dictionary_installed():
             raise EngineUnavailable(
                 "Japanese needs its dictionary: pip install fugashi ipadic, then start again"
             )

@@ -19,7 +19,7 @@ _TENS = ("", "十", "百", "千")
 _MYRIADS = ("", "万", "億", "兆")
 
 
-def can_read() -> bool:
+def dictionary_installed() -> bool:
     """Whether the dictionary is installed."""
     return find_spec("fugashi") is not None and find_spec("ipadic") is not None
 

@@ -100,7 +100,7 @@ class Database:
             clean = tuple(SqlStatement(sql, self._clean(values)) for sql, values in statements)
             self._waiting.append(_Write(clean, done, committed, failed))
             self._wake.set()
-        done.add_done_callback(_see)
+        done.add_done_callback(_mark_retrieved)
         return done
 
     async def keep(self) -> None:
@@ -173,7 +173,7 @@ class _Group:
             write.results.append([row] if row is not None else [])
 
 
-def _see(done: "asyncio.Future[list[Rows]]") -> None:
+def _mark_retrieved(done: "asyncio.Future[list[Rows]]") -> None:
     """A failure counts as seen: who waited may be gone, and asyncio would complain."""
     if not done.cancelled():
         done.exception()

@@ -233,10 +233,10 @@ class ChatRepository:
 
     async def mark_handled(self, chat_key: ChatKey, seq: int) -> None:
         """Everything through ``seq`` was dealt with, as far as a restart is concerned."""
-        await self._database.write(handled(str(chat_key), seq))
+        await self._database.write(mark_handled_statement(str(chat_key), seq))
 
 
-def handled(chat_key: str, seq: int) -> SqlStatement:
+def mark_handled_statement(chat_key: str, seq: int) -> SqlStatement:
     """The statement behind `ChatRepository.mark_handled`; never goes back."""
     return SqlStatement(
         "UPDATE chats SET handled_seq = ? WHERE chat_key = ? AND handled_seq < ?",

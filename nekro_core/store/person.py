@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from nekro_core.chat.redact import spellings
+from nekro_core.chat.redact import id_spellings
 from nekro_core.store.database import Value
 
 _ESCAPED_IN_JSON = re.compile(r'["\\]|[^ -~]')
@@ -24,12 +24,12 @@ class Person:
     @property
     def ids(self) -> frozenset[str]:
         """How the id is written down."""
-        return spellings(self.user_id, {self.adapter, *self.instances})
+        return id_spellings(self.user_id, {self.adapter, *self.instances})
 
 
-def their_runs(person: Person) -> tuple[str, tuple[Value, ...]]:
+def runs_woken_by(person: Person) -> tuple[str, tuple[Value, ...]]:
     """The ids of the runs in turns that they woke."""
-    theirs, beginnings = within(person.instances)
+    theirs, beginnings = chat_key_in(person.instances)
     return (
         "SELECT run_id FROM runs WHERE turn_id IN "
         f"(SELECT id FROM turns WHERE user_id = ? AND {theirs})"
@@ -41,14 +41,14 @@ def is_one_of(column: str, values: Collection[str]) -> tuple[str, tuple[Value, .
     return f"{column} IN ({', '.join('?' * len(values))})", tuple(values)
 
 
-def within(instances: Collection[str]) -> tuple[str, tuple[Value, ...]]:
+def chat_key_in(instances: Collection[str]) -> tuple[str, tuple[Value, ...]]:
     """A ``chat_key`` of one of these accounts."""
     beginnings = tuple(f"{instance}-" for instance in instances)
     either = " OR ".join(f"substr(chat_key, 1, {len(each)}) = ?" for each in beginnings)
     return f"({either})", beginnings
 
 
-def like(text: str) -> str:
+def like_pattern(text: str) -> str:
     """A pattern, escaped by ``!``, for texts that hold this one, as JSON writes it or not: for
     more than those where the text has what JSON may escape."""
     for special in "!%_":

@@ -19,7 +19,7 @@ from nekro_core.chat.redact import RedactionTarget
 from nekro_core.store.database import Database, Rows, SqlStatement
 from nekro_core.store.messages import MessageRepository
 from nekro_core.store.people import ChatRepository, UserRepository
-from nekro_core.store.person import Person, is_one_of, like, their_runs, within
+from nekro_core.store.person import Person, chat_key_in, is_one_of, like_pattern, runs_woken_by
 from nekro_core.store.row_redactor import RowRedactor
 from nekro_core.store.traces import PersonTraces, traces_of
 
@@ -80,7 +80,7 @@ class PersonEraser:
             if await self._database.read(
                 f"SELECT 1 FROM {table} WHERE chat_key = ? AND segments LIKE ? ESCAPE '!' LIMIT 1",
                 str(chat_key),
-                like(name),
+                like_pattern(name),
             ):
                 return True
         return False
@@ -121,10 +121,10 @@ def _of_private(private: Iterable[ChatKey]) -> Iterable[SqlStatement]:
 
 def _of_turns(person: Person) -> Iterable[SqlStatement]:
     """What turns left behind that the person woke. While their runs are known, the rest first."""
-    runs, values = their_runs(person)
+    runs, values = runs_woken_by(person)
     for table in ("tool_calls", "deliveries", "messages", "runs"):
         yield SqlStatement(f"DELETE FROM {table} WHERE run_id IN ({runs})", values)
-    there, beginnings = within(person.instances)
+    there, beginnings = chat_key_in(person.instances)
     for table, setting in (
         ("steps", "user_id = '', reply = '', tail = ''"),
         ("model_uses", "user_id = '', run_id = ''"),
@@ -145,7 +145,7 @@ def _of_person(person: Person) -> Iterable[SqlStatement]:
     yield SqlStatement(
         f"DELETE FROM users WHERE {theirs} AND user_id = ?", (*values, person.user_id)
     )
-    there, beginnings = within(person.instances)
+    there, beginnings = chat_key_in(person.instances)
     yield SqlStatement(
         f"DELETE FROM waiting WHERE user_id = ? AND {there}", (person.user_id, *beginnings)
     )

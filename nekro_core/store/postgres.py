@@ -20,7 +20,7 @@ import asyncpg
 
 from nekro_core.store.engine import Bound, Rows, Value, explain
 from nekro_core.store.errors import DatabaseInUse, StoreError, StoreUnavailable, UniqueConflict
-from nekro_core.store.transaction import Connection, PostgresTransaction, numbered
+from nekro_core.store.transaction import Connection, PostgresTransaction, numbered_placeholders
 
 _MARK = 0x6E656B72
 """The first half of the advisory lock's key, "nekr"; the second is the schema's name."""
@@ -87,7 +87,7 @@ class PostgresEngine:
                     **engine._arguments(),
                 )
             except (asyncpg.PostgresError, OSError, TimeoutError) as error:
-                raise StoreUnavailable(explain(_said(error))) from error
+                raise StoreUnavailable(explain(_error_text(error))) from error
             yield engine
         finally:
             await engine._close()
@@ -95,7 +95,7 @@ class PostgresEngine:
     async def read(self, sql: str, values: Sequence[Value]) -> Rows:
         """As `Engine.read`."""
         try:
-            return cast(Rows, await self._pool.fetch(numbered(sql), *values))
+            return cast(Rows, await self._pool.fetch(numbered_placeholders(sql), *values))
         except Exception as error:
             raise _translated(error) from error
 
@@ -149,11 +149,11 @@ class PostgresEngine:
             try:
                 self._writer = await self._owner()
             except _NEVER as error:
-                raise StoreUnavailable(explain(_said(error))) from error
+                raise StoreUnavailable(explain(_error_text(error))) from error
             except (asyncpg.PostgresError, OSError, TimeoutError) as error:
                 if anyio.current_time() >= until:
                     self._patient = False
-                    raise StoreUnavailable(explain(_said(error))) from error
+                    raise StoreUnavailable(explain(_error_text(error))) from error
             except DatabaseInUse:
                 if anyio.current_time() >= until:
                     self._patient = False
@@ -230,10 +230,10 @@ def _translated(error: Exception) -> StoreError:
         case StoreError():
             return error
         case _:
-            return StoreUnavailable(explain(_said(error)))
+            return StoreUnavailable(explain(_error_text(error)))
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 

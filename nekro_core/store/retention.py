@@ -9,7 +9,7 @@ from nekro_core.store.database import Database, SqlStatement, Value
 
 SLICE = 200
 """Rows that go with one write: 2 to 5 ms on a small machine."""
-KEPT_PER_CHAT = 200
+MIN_MESSAGES_PER_CHAT = 200
 """Newest messages of each chat that stay however old they are: what prompts show, and by which the
 bot knows where a chat's history ended."""
 
@@ -44,7 +44,7 @@ class RowRetention:
                     "AND seq < (SELECT MIN(seq) FROM (SELECT seq FROM messages k "
                     "WHERE k.chat_key = messages.chat_key ORDER BY seq DESC LIMIT ?) newest) "
                     "AND NOT EXISTS (SELECT 1 FROM timers t WHERE t.record_seq = messages.seq)",
-                    (*old, KEPT_PER_CHAT),
+                    (*old, MIN_MESSAGES_PER_CHAT),
                 )
             )
         # Lines stand in the order of their arrival: behind a slice of new ones all are new.

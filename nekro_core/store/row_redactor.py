@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from nekro_core.chat import ChatKey, Segments, decode_segments, encode_segments
 from nekro_core.chat.redact import SHORTEST, RedactionTarget
 from nekro_core.store.database import Database, Rows, SqlStatement
-from nekro_core.store.person import Person, like, within
+from nekro_core.store.person import Person, chat_key_in, like_pattern
 
 _SLICE = 20_000
 """Rows of the history that are looked through at a time: 30 ms in which nothing else is read."""
@@ -34,7 +34,7 @@ class RowRedactor:
 
     async def _redact_history(self, person: Person, forgotten: RedactionTarget) -> int:
         changed = 0
-        there, beginnings = within(person.instances)
+        there, beginnings = chat_key_in(person.instances)
         for table, key in (("messages", "seq"), ("deliveries", "id")):
             (last,) = await self._database.read(f"SELECT MAX({key}) AS last FROM {table}")
             for begin in range(0, int(last["last"] or 0) + 1, _SLICE):
@@ -45,7 +45,7 @@ class RowRedactor:
                     begin,
                     begin + _SLICE,
                     *beginnings,
-                    like(person.user_id),
+                    like_pattern(person.user_id),
                 )
                 changed += await self._rewrite(table, key, rows, forgotten)
         return changed
@@ -76,7 +76,7 @@ class RowRedactor:
             either = " OR ".join(f"{column} LIKE ? ESCAPE '!'" for column in columns)
             rows = await self._database.read(
                 f"SELECT {key} AS at, {', '.join(columns)} FROM {table} WHERE {either}",
-                *[like(person.user_id)] * len(columns),
+                *[like_pattern(person.user_id)] * len(columns),
             )
             changed += await self._replace(table, key, columns, rows, forgotten)
         return changed
@@ -97,13 +97,13 @@ class RowRedactor:
 
     async def _redact_plugins(self, person: Person, forgotten: RedactionTarget) -> int:
         """What plugins keep of the person in values of others, or of all."""
-        there, beginnings = within(person.instances)
+        there, beginnings = chat_key_in(person.instances)
         rows = await self._database.read(
             "SELECT id, store_key, value FROM plugin_data WHERE "
             f"(chat_key = '' OR {there}) AND (value LIKE ? ESCAPE '!' "
             "OR store_key LIKE ? ESCAPE '!')",
             *beginnings,
-            *[like(person.user_id)] * 2,
+            *[like_pattern(person.user_id)] * 2,
         )
         statements = []
         for row in rows:

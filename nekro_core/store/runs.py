@@ -95,7 +95,7 @@ class RunRepository:
         """Keep calls of tools together, each in the place of what was kept when it began. Their
         place in line is taken before this returns."""
         return self._database.write(
-            *(_kept(run_id, calls[at : at + _CALLS]) for at in range(0, len(calls), _CALLS))
+            *(_insert_calls(run_id, calls[at : at + _CALLS]) for at in range(0, len(calls), _CALLS))
         )
 
     async def calls(self, run_id: str) -> list[ToolCall]:
@@ -116,7 +116,7 @@ class RunRepository:
         ]
 
 
-def _kept(run_id: str, calls: Sequence[ToolCall]) -> SqlStatement:
+def _insert_calls(run_id: str, calls: Sequence[ToolCall]) -> SqlStatement:
     rows = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * len(calls))
     return SqlStatement(
         "INSERT INTO tool_calls (run_id, position, name, arguments, outcome, started, seconds) "

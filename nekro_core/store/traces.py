@@ -16,7 +16,7 @@ from nekro_core.chat import (
     decode_segments,
 )
 from nekro_core.store.database import Database, Row, Rows
-from nekro_core.store.person import Person, is_one_of, their_runs, within
+from nekro_core.store.person import Person, chat_key_in, is_one_of, runs_woken_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ async def traces_of(database: Database, person: Person) -> PersonTraces:
         *values,
         user,
     )
-    there, beginnings = within(person.instances)
+    there, beginnings = chat_key_in(person.instances)
     woke = await read(
         f"SELECT DISTINCT chat_key FROM turns WHERE user_id = ? AND {there}", user, *beginnings
     )
@@ -68,7 +68,7 @@ async def traces_of(database: Database, person: Person) -> PersonTraces:
     private = await _alone(database, person, keys)
     shared = tuple(sorted(keys.difference(private)))
     rows, (turns,) = (
-        await _said(database, person, private),
+        await _written_messages(database, person, private),
         await read(
             f"SELECT COUNT(*) AS number FROM turns WHERE user_id = ? AND {there}",
             user,
@@ -79,7 +79,7 @@ async def traces_of(database: Database, person: Person) -> PersonTraces:
     return PersonTraces(
         private=private,
         shared=shared,
-        worked=await _worked(database, person, shared),
+        worked=await _woken_turns(database, person, shared),
         messages=sum(row["author"] == "person" for row in rows),
         turns=int(turns["number"]),
         media=tuple(_media(rows)),
@@ -108,9 +108,9 @@ async def _alone(
     return tuple(found)
 
 
-async def _said(database: Database, person: Person, private: Sequence[ChatKey]) -> Rows:
+async def _written_messages(database: Database, person: Person, private: Sequence[ChatKey]) -> Rows:
     """Rows of the history that go, with those of deliveries, for their media and ids."""
-    runs, of_runs = their_runs(person)
+    runs, of_runs = runs_woken_by(person)
     theirs, values = is_one_of("instance", person.instances)
     found: list[Row] = [
         *await database.read(
@@ -135,10 +135,10 @@ async def _said(database: Database, person: Person, private: Sequence[ChatKey]) 
     return found
 
 
-async def _worked(
+async def _woken_turns(
     database: Database, person: Person, shared: Sequence[ChatKey]
 ) -> tuple[ChatKey, ...]:
-    runs, values = their_runs(person)
+    runs, values = runs_woken_by(person)
     rows = await database.read(
         f"SELECT DISTINCT chat_key FROM runs WHERE run_id IN ({runs}) AND code <> ''", *values
     )
@@ -151,7 +151,7 @@ async def _timers(
 ) -> tuple[tuple[ChatKey, str], ...]:
     """Timers of private chats, and those that came to be in a turn that they woke: a chat takes
     one at a time. (A run's own time would not do: it leaves out what its calls waited.)"""
-    there, beginnings = within(person.instances)
+    there, beginnings = chat_key_in(person.instances)
     rows = await database.read(
         "SELECT chat_key, timer_id FROM timers WHERE EXISTS (SELECT 1 FROM turns "
         f"WHERE turns.chat_key = timers.chat_key AND turns.user_id = ? AND {there} "
@@ -173,7 +173,7 @@ async def _timers(
 async def _waiting(
     database: Database, person: Person, private: Sequence[ChatKey]
 ) -> tuple[str, ...]:
-    runs, values = their_runs(person)
+    runs, values = runs_woken_by(person)
     rows = await database.read(
         "SELECT chat_key, delivery_id FROM deliveries WHERE state IN ('pending', 'unknown') "
         f"AND run_id IN ({runs})",

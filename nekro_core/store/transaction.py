@@ -26,7 +26,7 @@ class PostgresTransaction:
         the connection was lost."""
         async with connection.transaction():
             rows = [
-                cast(Rows, await connection.fetch(numbered(sql), *values))
+                cast(Rows, await connection.fetch(numbered_placeholders(sql), *values))
                 for sql, values in self._statements
             ]
             self._number = await connection.fetchval("SELECT txid_current_if_assigned()")
@@ -45,7 +45,7 @@ class PostgresTransaction:
         return bool(status == "committed")
 
 
-def numbered(sql: str) -> str:
+def numbered_placeholders(sql: str) -> str:
     """PostgreSQL's way of saying where a value goes."""
     head, *rest = sql.split("?")
     return head + "".join(f"${number}{text}" for number, text in enumerate(rest, 1))

@@ -8,7 +8,7 @@ from anyio.abc import TaskGroup
 
 
 @asynccontextmanager
-async def own_tasks() -> AsyncIterator[TaskGroup]:
+async def background_tasks() -> AsyncIterator[TaskGroup]:
     """A task group for what runs beside a block: leaving the block cancels it and waits for it.
 
     An error of the block comes out as itself, since it is no task's. A task's error ends the block

@@ -5,7 +5,7 @@ import asyncio
 from anyio.abc import Process
 
 
-def may_die(process: Process) -> Process:
+def tolerate_exit(process: Process) -> Process:
     """The same process. Its streams tell that it is gone, and no log does besides.
 
     asyncio of CPython 3.11.2 keeps the error once more, for `wait_closed`, and logs it as an

@@ -15,7 +15,7 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 AT_ONCE = 16
 """Threads that wait for an answer. The system's resolver cannot be stopped and may wait for half a
 minute: the event loop's own threads are not used, since the model's address is looked up there."""
-PER_LANE = 2
+PER_KEY = 2
 """Of them for one chat."""
 
 
@@ -28,9 +28,9 @@ class HostResolver:
         self._progress = anyio.Event()
 
     async def addresses(self, host: str, port: int, lane: Hashable) -> Sequence[str]:
-        """The addresses of a host. Who asks in a ``lane`` waits while `PER_LANE` of its questions
+        """The addresses of a host. Who asks in a ``lane`` waits while `PER_KEY` of its questions
         are open, also those that nobody waits for any more. Raises `OSError`."""
-        while sum(self._open.values()) >= AT_ONCE or self._open.get(lane, 0) >= PER_LANE:
+        while sum(self._open.values()) >= AT_ONCE or self._open.get(lane, 0) >= PER_KEY:
             await self._progress.wait()
         self._open[lane] = self._open.get(lane, 0) + 1
         if self._resolve is not None:

@@ -20,7 +20,7 @@ Job = Callable[[], Awaitable[None]]
 READ_AHEAD = 8
 """Messages of a lane that are read at once: what one waits for, the next ones wait for too, so that
 a server which says nothing costs a chat one wait and not one for each message."""
-FEW = 4
+FETCHES_AT_ONCE = 4
 """Media of a lane that are had at once."""
 
 RETRY_S = (0.2, 1.0, 4.0, 15.0)
@@ -61,7 +61,7 @@ class KeyedQueue:
         self._capacity = capacity
         self._queues: dict[Hashable, deque[Job]] = {}
         self._ahead = KeyedLimiter(READ_AHEAD)
-        self._few = KeyedLimiter(FEW)
+        self._few = KeyedLimiter(FETCHES_AT_ONCE)
         self._waiting = 0
         self._progress = anyio.Event()
 
@@ -90,7 +90,7 @@ class KeyedQueue:
         return found
 
     def few(self, lane: Hashable) -> AbstractAsyncContextManager[None]:
-        """One of the `FEW` places that a lane has for fetching."""
+        """One of the `FETCHES_AT_ONCE` places that a lane has for fetching."""
         return self._few.of(lane)
 
     async def _read_ahead(self, lane: Hashable, reading: "Prefetch[T]") -> None:

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 
-def neutral_parents() -> tuple[Path, ...]:
+def temp_parents() -> tuple[Path, ...]:
     """Where temporary folders go whose paths others can read: ``TMPDIR``, which may lie in
     somebody's home, comes last."""
     return Path("/tmp"), Path("/var/tmp"), Path(tempfile.gettempdir())  # noqa: S108

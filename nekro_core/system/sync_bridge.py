@@ -1,9 +1,10 @@
 """Functions that are not async, called by code that is, and that must wait all the same.
 
 Existing plugins call ``ctx.fs.get_file(path)`` without an ``await``, and the file is in a box. So
-the bot calls handlers through `bridged`: the handler runs in a greenlet of its own, and `wait_for`,
-called anywhere below it, gives the event loop an awaitable and comes back with what it gave. The
-loop is never blocked. It is how SQLAlchemy's asyncio extension does it (``greenlet_spawn``).
+the bot calls handlers through `run_bridged`: the handler runs in a greenlet of its own, and
+`wait_for`, called anywhere below it, gives the event loop an awaitable and comes back with what it
+gave. The loop is never blocked. It is how SQLAlchemy's asyncio extension does it
+(``greenlet_spawn``).
 """
 
 import asyncio
@@ -40,7 +41,7 @@ class _Passed:
     value: Any
 
 
-async def bridged(coroutine: Awaitable[T]) -> T:
+async def run_bridged(coroutine: Awaitable[T]) -> T:
     """Await something; below it, `wait_for` works, also in threads that inherit its context."""
     _loop.set(asyncio.get_running_loop())
     return await _Bridge(coroutine)
@@ -48,7 +49,7 @@ async def bridged(coroutine: Awaitable[T]) -> T:
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     """What a coroutine gives, or raises. Raises `CannotWait` in a task that the bot does not call
-    through `bridged`."""
+    through `run_bridged`."""
     here = getcurrent()
     if isinstance(here, _Inner):
         result: T = here.waiter.switch(_Asked(coroutine))
@@ -69,7 +70,8 @@ def can_wait() -> bool:
 
 
 def outer_frame(innermost: FrameType) -> FrameType | None:
-    """Where the code waits that called through `bridged`, for a stack that ends in the bridge."""
+    """Where the code waits that called through `run_bridged`, for a stack that ends in the
+    bridge."""
     bridge = innermost.f_locals.get("self")
     waiter = bridge.inner.waiter if isinstance(bridge, _Bridge) and bridge.inner else None
     return waiter.gr_frame if waiter is not None else None

@@ -18,10 +18,10 @@ from nekro_core.delivery.host import Activity, Working
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.listing import PluginInfo, PluginState
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool as call
 from nekro_core.plugins.packages import InvalidRequirements as NeedsUnreadable
 from nekro_core.plugins.packages import PackageFolder as PackageShelf
-from nekro_core.plugins.packages.requirements import needs_of
+from nekro_core.plugins.packages.requirements import plugin_requirements as needs_of
 from nekro_core.testing.clock import FakeClock
 from nekro_core.testing.link import link_plugin
 from nekro_core.testing.platform import ACCOUNT, NAME, Sent, TestPlatform

@@ -22,7 +22,7 @@ def schedule_of(row: TimerRow) -> Schedule:
     return Schedule(row.cron, row.timezone, WorkdayMode(row.workdays))
 
 
-def after_telling(row: TimerRow, now: float) -> TimerRow:
+def after_firing(row: TimerRow, now: float) -> TimerRow:
     """The row once its due time was told of: over, or with its next time. Times that passed while
     the bot was away are told of together, as the latest due one."""
     if row.kind != RECURRING:
@@ -33,7 +33,7 @@ def after_telling(row: TimerRow, now: float) -> TimerRow:
     return replace(row, told_due=row.due, due=following)
 
 
-def mended(row: TimerRow, now: float) -> TimerRow:
+def rescheduled(row: TimerRow, now: float) -> TimerRow:
     """The row with the next time that its schedule gives today.
 
     Zones and holidays may be others than when it was reckoned, and so may the clock: a time that
@@ -49,7 +49,7 @@ def mended(row: TimerRow, now: float) -> TimerRow:
     return replace(row, due=following)
 
 
-def sentence(row: TimerRow, now: float) -> str:
+def due_text(row: TimerRow, now: float) -> str:
     """What the agent is told, with how late it is."""
     if row.kind == RECURRING:
         name = f' "{row.title}"' if row.title else ""

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from nekro_core.timers.workdays import WorkdayMode, is_meant
+from nekro_core.timers.workdays import WorkdayMode, includes_day
 
 _NAMED = {
     "@hourly": "0 * * * *",
@@ -68,7 +68,7 @@ class Schedule:
                 due = found.timestamp()
                 if due > moment + _HORIZON_S:
                     return
-                if not is_meant(self.workdays, found.date()):
+                if not includes_day(self.workdays, found.date()):
                     # On to the next day at once: a minute of each would be thousands of steps.
                     evening = datetime.combine(found.date(), time(23, 59, 59), zone)
                     times = CronSim(self.cron, evening)

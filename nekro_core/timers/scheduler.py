@@ -15,7 +15,7 @@ from loguru import logger
 
 from nekro_core.chat import ChatKey
 from nekro_core.store import SqlStatement, Store, StoreUnavailable, TimerRow
-from nekro_core.timers.due import RECURRING, after_telling, mended, sentence
+from nekro_core.timers.due import RECURRING, after_firing, due_text, rescheduled
 from nekro_core.timers.rows import TimerRows
 
 _AT_ONCE = 64
@@ -76,7 +76,7 @@ class TimerScheduler:
         """Reckon the next times anew: at the start, and after the clock was put back."""
         now = self._wall()
         for row in self._rows.all():
-            right = mended(row, now)
+            right = rescheduled(row, now)
             if right != row:
                 await self._rows.keep(right)
 
@@ -113,7 +113,7 @@ class TimerScheduler:
         `StoreUnavailable`: then neither was written."""
         if self._rows.get(row.timer_id) is not row:
             return  # changed or forgotten a moment ago
-        told = after_telling(row, now)
+        told = after_firing(row, now)
 
         def beside(seq: int) -> tuple[SqlStatement, ...]:
             nonlocal told
@@ -123,7 +123,7 @@ class TimerScheduler:
         try:
             await self._inbox.note(
                 row.chat_key,
-                sentence(row, now),
+                due_text(row, now),
                 to_bot=True,
                 unique_id=f"timer:{row.timer_id}:{row.due:.3f}",
                 beside=beside,

@@ -10,15 +10,15 @@ import anyio
 
 from nekro_core.chat import ChatKey
 from nekro_core.store import Store, TimerRow
-from nekro_core.system.background_tasks import own_tasks
+from nekro_core.system.background_tasks import background_tasks
 from nekro_core.timers.due import (
     ACTIVE,
     ONCE,
     PAUSED,
     RECURRING,
     TEMPORARY,
+    due_text,
     schedule_of,
-    sentence,
 )
 from nekro_core.timers.rows import TimerRows
 from nekro_core.timers.schedule import Schedule
@@ -81,7 +81,7 @@ class TimerService:
             await timers._begun.wait()
             await watch.live()
 
-        async with own_tasks() as tasks:
+        async with background_tasks() as tasks:
             tasks.start_soon(live, name="timers")
             yield timers
 
@@ -199,7 +199,7 @@ class TimerService:
         row = self._recurring(timer_id)
         await self._inbox.note(
             row.chat_key,
-            sentence(replace(row, due=0.0), self._wall()),
+            due_text(replace(row, due=0.0), self._wall()),
             to_bot=True,
             unique_id=f"timer:{timer_id}:now:{uuid.uuid4().hex}",
             beside=lambda seq: (self._rows.put(replace(row, record_seq=seq)),),

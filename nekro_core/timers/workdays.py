@@ -20,7 +20,7 @@ class WorkdayMode(StrEnum):
     CN_RESTDAY = "cn_restday"
 
 
-def is_meant(mode: WorkdayMode, day: date) -> bool:
+def includes_day(mode: WorkdayMode, day: date) -> bool:
     """Whether the mode has this day.
 
     China's holidays are decreed each autumn for the year to come. Of a year that the installed

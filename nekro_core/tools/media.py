@@ -41,7 +41,7 @@ def indexed_text(text: str, media: Sequence[ResultMedia], call: str) -> str:
     return f"{text}\n\n{listed}" if text else listed
 
 
-def shown_media(media: Sequence[ResultMedia], call: str) -> tuple[Content, ...]:
+def media_content(media: Sequence[ResultMedia], call: str) -> tuple[Content, ...]:
     """What the model sees or hears, each behind the name that the words use for it."""
     shown: list[Content] = []
     for each in media:

@@ -101,7 +101,7 @@ def tool_set(
     offered = _latest(tool for tool in tools if tool.visibility is not Visibility.HIDDEN)
     claims: dict[str, list[Tool]] = defaultdict(list)
     for tool in offered:
-        for name in bare_names(tool):
+        for name in short_name_candidates(tool):
             claims[name].append(tool)
     owners: dict[str, Tool] = {}
     clashes: list[NameConflict] = []
@@ -119,7 +119,7 @@ def tool_set(
     return ToolSet(tuple(named), tuple(clashes))
 
 
-def bare_names(tool: Tool) -> tuple[str, ...]:
+def short_name_candidates(tool: Tool) -> tuple[str, ...]:
     """The bare names that a tool may have, best first, if nobody else claims them. An author who
     names a tool ``module.python_name`` wants no other: ``glob`` alone would read as Python's own
     module."""
@@ -176,7 +176,7 @@ def _clash(name: str, rivals: Sequence[Tool], winner: Tool | None) -> NameConfli
 
 
 def _names(tool: Tool, owners: dict[str, Tool], offered: Sequence[Tool]) -> tuple[str, ...]:
-    bare = [name for name in bare_names(tool) if owners.get(name) is tool]
+    bare = [name for name in short_name_candidates(tool) if owners.get(name) is tool]
     dotted = dotted_name(tool)
     twins = [each for each in offered if dotted_name(each) == dotted]
     # Two authors may call their plugin the same: only the whole key tells their tools apart.

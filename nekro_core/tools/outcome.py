@@ -67,7 +67,7 @@ class ToolFailure(Exception):
     """Raised by a handler to tell the calling code why it cannot do what was asked.
 
     Its message reaches the model as it stands. Other exceptions are reported by their type, for
-    their text may hold paths and keys of the host (see `told_of`).
+    their text may hold paths and keys of the host (see `public_error_text`).
     """
 
 
@@ -79,7 +79,7 @@ _OURS = __name__.partition(".")[0]
 _OF_VALUES = (ValueError, LookupError, ArithmeticError)
 
 
-def told_of(error: BaseException) -> str:
+def public_error_text(error: BaseException) -> str:
     """What the code in a box, or a model, may read of an exception that came out of a tool.
 
     The text of a `ToolFailure`, and of what our own checks of values raise (`InvalidValue`,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from nekro_core.agent.session.backlog import MOST_HEARD, Backlog
+from nekro_core.agent.session.backlog import MAX_PENDING, Backlog
 from nekro_core.agent.session.trigger import PendingMessage
 from nekro_core.chat import Author, DeliveryState, Record, Segment, Sender, Text
 from tests.agent.bot import GROUP
@@ -26,9 +26,9 @@ def test_who_floods_the_chat_drops_no_one_elses_question(
 ) -> None:
     backlog = Backlog(lambda record: record.sender.user_id != "10002")
     way(backlog, said(1, "99999"))
-    for seq in range(2, 2 * MOST_HEARD):
+    for seq in range(2, 2 * MAX_PENDING):
         way(backlog, said(seq, "10001"))
     kept = [each.record.seq for each in (*backlog.fresh, *backlog.heard)]
-    assert len(kept) == MOST_HEARD
+    assert len(kept) == MAX_PENDING
     assert kept[0] == 1, "hers still waits"
-    assert kept[1:] == [*range(MOST_HEARD + 1, 2 * MOST_HEARD)], "of his the newest"
+    assert kept[1:] == [*range(MAX_PENDING + 1, 2 * MAX_PENDING)], "of his the newest"

@@ -10,7 +10,7 @@ from nekro_core.cli import doctor
 
 
 def test_this_interpreter_cuts_every_sample_where_it_should() -> None:
-    assert self_check.wrongly_cut() == []
+    assert self_check.misread_samples() == []
     finding = doctor.code_stream()
     assert (finding.area, finding.ok) == ("code", True)
 
@@ -38,6 +38,6 @@ def test_one_that_reads_strings_wrongly_is_told_with_what_to_do(
     finding = doctor.code_stream()
     assert finding.ok is False
     assert "this Python cuts replies of the model wrongly" in finding.seen
-    assert repr(self_check.wrongly_cut()[0]) in finding.seen
+    assert repr(self_check.misread_samples()[0]) in finding.seen
     assert "make clean" in finding.remedy
     assert "make run PYTHON=python3.12" in finding.remedy

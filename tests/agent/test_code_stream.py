@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nekro_core.agent.turn.code_statements import CodeStatement
-from nekro_core.agent.turn.code_stream import CodeStream, Event, Prose
+from nekro_core.agent.turn.code_stream import CodeStream, Prose, StreamEvent
 
 STDLIB = Path(sysconfig.get_paths()["stdlib"])
 CONTINUING = ("else", "elif", "except", "finally")
@@ -41,7 +41,7 @@ def chunks(text: str, seed: object) -> Iterator[str]:
         position += size
 
 
-def events(reply: str, *, bare_code: bool = False, seed: object = 0) -> list[Event]:
+def events(reply: str, *, bare_code: bool = False, seed: object = 0) -> list[StreamEvent]:
     stream = CodeStream(bare_code=bare_code)
     found = [event for chunk in chunks(reply, seed) for event in stream.feed(chunk)]
     return found + stream.finish()

@@ -6,7 +6,7 @@ from typing import Any
 import aiosqlite
 import anyio
 
-from nekro_core.agent.turn.tool_service import NOWHERE, AgentToolService
+from nekro_core.agent.turn.tool_service import NO_CHAT, AgentToolService
 from nekro_core.chat import Author
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -53,7 +53,7 @@ async def test_without_a_chat_there_are_the_boxes_and_what_needs_none(
         assert in_chat[:9] == [*EIGHT, "send_channel_message"]
         assert text_of(await desk.call(None, "double", {"number": 21})) == "42"
         assert text_of(await desk.call(None, "think", {})) == "thought"
-        assert not await bot.store.messages.newest(NOWHERE, 5)
+        assert not await bot.store.messages.newest(NO_CHAT, 5)
         refused = await desk.call(None, "send_channel_message", {"text": "hi"})
         assert refused.is_error
         assert "unknown_tool" in text_of(refused)
@@ -126,7 +126,7 @@ async def test_calls_on_boxes_are_written_down_too(folder: Path, boxes: Shelf) -
         query = "SELECT r.chat_key, code, stop, name, arguments, outcome FROM runs r, tool_calls"
         assert await database.execute_fetchall(query) == [
             (
-                str(NOWHERE),
+                str(NO_CHAT),
                 "shell(command='exit 3')",
                 "answered",
                 "shell",

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.agent.prompt.discovery import ToolDiscovery, more_functions_text, more_text
+from nekro_core.agent.prompt.discovery import (
+    ToolDiscovery,
+    deferred_functions_text,
+    deferred_tools_text,
+)
 from nekro_core.agent.turn.run_calls import tools_text
 from nekro_core.agent.turn.tool_service import AgentToolService
 from nekro_core.chat import ChatKey
@@ -343,11 +347,11 @@ def test_three_hundred_deferred_tools_cost_less_than_twelve_tokens_each(natively
     offered = ToolDiscovery().searchable(tools, natively=natively)
     if natively:
         (search,) = ToolDiscovery().functions(LIN, offered).offered
-        text = more_functions_text(offered) + json.dumps(
+        text = deferred_functions_text(offered) + json.dumps(
             [search.name, search.description, search.parameters]
         )
     else:
-        text = more_text(offered) + tools_text(offered)
+        text = deferred_tools_text(offered) + tools_text(offered)
     assert count(text) < 12 * 300
 
 

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from nekro_core.agent.prompt.functions import functions_of
+from nekro_core.agent.prompt.functions import function_set
 from nekro_core.agent.turn.native_calls import NativeCalls
 from nekro_core.agent.turn.native_reply import calls_text
 from nekro_core.agent.turn.plain_text import value_text
@@ -49,7 +49,7 @@ def a_tool(name: str, module: str = "chat", **more: Any) -> Tool:
     ],
 )
 def test_names_that_the_api_takes(names: list[str], shown: list[str]) -> None:
-    functions = functions_of(tool_set(map(a_tool, names)))
+    functions = function_set(tool_set(map(a_tool, names)))
     assert [each.name for each in functions.offered] == shown
     assert [functions.names[name].name for name in shown] == names
     assert functions.tokens > 0
@@ -57,7 +57,7 @@ def test_names_that_the_api_takes(names: list[str], shown: list[str]) -> None:
 
 def test_only_visible_tools_are_offered() -> None:
     tools = [a_tool(each.value, visibility=each) for each in Visibility]
-    assert [each.name for each in functions_of(tool_set(tools)).offered] == ["visible"]
+    assert [each.name for each in function_set(tool_set(tools)).offered] == ["visible"]
 
 
 class Colour(Enum):

@@ -6,7 +6,7 @@ import anyio
 from msgspec import structs
 
 from nekro_core.chat import (
-    NEW_BEGINNING,
+    CONVERSATION_RESET,
     Author,
     ChatKey,
     Notice,
@@ -75,7 +75,7 @@ async def test_in_a_group_only_who_runs_it(folder: Path, boxes: Shelf) -> None:
 
 
 def test_nobody_but_the_framework_marks_a_beginning() -> None:
-    marks = (Notice(NEW_BEGINNING), Text("anew"))
+    marks = (Notice(CONVERSATION_RESET), Text("anew"))
     for author in Author:
         record = Record(seq=1, chat_key=LIN, author=author, segments=marks, time=0.0)
         assert record.begins_anew is (author is Author.SYSTEM)

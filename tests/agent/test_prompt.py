@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from nekro_core.agent.prompt.prompt import FinishedStep, PromptView, build_prompt
 from nekro_core.agent.prompt.quoting import PromptLines, QuotedText
-from nekro_core.agent.prompt.system_prompt import system_text
-from nekro_core.agent.prompt.transcript import shortened, transcript, visible
+from nekro_core.agent.prompt.system_prompt import system_prompt
+from nekro_core.agent.prompt.transcript import escape_invisible, shortened, transcript
 from nekro_core.agent.settings import PromptSettings
 from nekro_core.chat import (
     Author,
@@ -183,9 +183,10 @@ def test_of_an_enormous_text_only_what_is_seen_is_looked_at() -> None:
 
 def test_what_cannot_be_seen_is_written_out() -> None:
     assert (
-        visible("a\u200bb\u202e\x1b[31m\ufeff\ud800") == "a\\u200bb\\u202e\\u001b[31m\\ufeff\ufffd"
+        escape_invisible("a\u200bb\u202e\x1b[31m\ufeff\ud800")
+        == "a\\u200bb\\u202e\\u001b[31m\\ufeff\ufffd"
     )
-    assert visible("👩\u200d💻 مرحبا") == "👩\u200d💻 مرحبا"
+    assert escape_invisible("👩\u200d💻 مرحبا") == "👩\u200d💻 مرحبا"
 
 
 # --- the whole prompt -----------------------------------------------------------------------------
@@ -287,8 +288,8 @@ def test_pictures_are_named_newest_last_and_bounded() -> None:
 
 
 def test_the_prefix_is_the_same_for_every_turn() -> None:
-    one = system_text("def f(): ...", names=("Nekro",), persona="A cat.", notes="")
-    two = system_text("def f(): ...", names=("Nekro",), persona="A cat.", notes="note")
+    one = system_prompt("def f(): ...", names=("Nekro",), persona="A cat.", notes="")
+    two = system_prompt("def f(): ...", names=("Nekro",), persona="A cat.", notes="note")
     assert two.startswith(one)
     assert one.index("How to answer") < one.index("A cat.") < one.index("def f()")
 

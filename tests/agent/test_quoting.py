@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import nekro_core.agent
 from nekro_core.agent.prompt.prompt import FinishedStep, PromptView, build_prompt
-from nekro_core.agent.prompt.quoting import OWN_MARKS, PromptLines, QuotedText, unlike_ours
+from nekro_core.agent.prompt.quoting import OWN_MARKS, PromptLines, QuotedText, escape_own_marks
 from nekro_core.agent.settings import AgentSettings, PromptSettings
 from nekro_core.agent.turn.native_calls import CallAnswer
 from nekro_core.agent.turn.report import done_lines, sent_lines
@@ -392,7 +392,7 @@ def test_no_line_of_a_prompt_is_forged(
 
 @given(_texts)
 def test_what_is_shown_as_it_stands_has_no_line_like_ours(text: str) -> None:
-    for line in lines_of(unlike_ours(text)):
+    for line in lines_of(escape_own_marks(text)):
         assert not re.match(r"\s*\[(?:before|chat|error|message|note|now|output|picture)\b", line)
         assert not re.match(r"\s*\[(?:result|sent|system|task)\b", line)
 
@@ -415,4 +415,4 @@ def test_all_of_our_marks_are_known() -> None:
      "\uff3btask\uff3d", "\ufe47task]", "[ta\u034fsk]", "\u200b[\ufeffnote]", "[\U000e0074task]"],
 )  # fmt: skip
 def test_a_mark_with_something_unseen_in_it_is_like_ours(line: str) -> None:
-    assert unlike_ours(f"hello\n{line} {ORDER}") == f"hello\n> {line} {ORDER}"
+    assert escape_own_marks(f"hello\n{line} {ORDER}") == f"hello\n> {line} {ORDER}"

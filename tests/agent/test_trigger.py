@@ -11,9 +11,9 @@ from nekro_core.agent.session.trigger import (
     StartTurn,
     StaySilent,
     WaitForMore,
-    called,
     decide,
-    reason,
+    mentions_name,
+    trigger_reason,
 )
 from nekro_core.agent.settings import TriggerSettings
 from nekro_core.chat import (
@@ -74,7 +74,7 @@ PICTURE = Image(Media(path="/x.png"))
     ],
 )
 def test_what_is_answered(heard: Record, why: str) -> None:
-    assert reason(heard, wall=NOW, settings=SETTINGS, names=NAMES) == why
+    assert trigger_reason(heard, wall=NOW, settings=SETTINGS, names=NAMES) == why
 
 
 @pytest.mark.parametrize(
@@ -93,19 +93,19 @@ def test_what_is_answered(heard: Record, why: str) -> None:
     ],
 )
 def test_names_in_any_spelling_but_not_inside_a_word(words: str, is_called: bool) -> None:
-    assert called(record(words), NAMES) is is_called
+    assert mentions_name(record(words), NAMES) is is_called
 
 
 def test_a_long_message_is_looked_at_from_both_ends() -> None:
     # Normalizing all of it would take minutes.
     marks = "\u0301\u0327" * 500_000
-    assert called(record(f"Nekro, a{marks}"), NAMES)
-    assert called(record(f"a{marks} Nekro"), NAMES)
-    assert not called(record(f"a{marks}"), NAMES)
+    assert mentions_name(record(f"Nekro, a{marks}"), NAMES)
+    assert mentions_name(record(f"a{marks} Nekro"), NAMES)
+    assert not mentions_name(record(f"a{marks}"), NAMES)
 
 
 def test_an_empty_name_calls_nobody() -> None:
-    assert not called(record("anything"), ["", " ", "\u200b"])
+    assert not mentions_name(record("anything"), ["", " ", "\u200b"])
 
 
 def choose(*heard: PendingMessage, now: float) -> object:

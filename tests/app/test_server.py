@@ -4,12 +4,12 @@ import sys
 
 import pytest
 
-from nekro_core.app.server import SWITCH_S, quick_switches
+from nekro_core.app.server import SWITCH_S, short_switch_interval
 
 
 def test_threads_give_way_to_the_event_loop_soon_while_a_bot_runs() -> None:
     before = sys.getswitchinterval()
-    with quick_switches():
+    with short_switch_interval():
         assert sys.getswitchinterval() == pytest.approx(SWITCH_S)
     assert sys.getswitchinterval() == pytest.approx(before)
     assert before > SWITCH_S

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nekro_core.plugins.host.builtin import builtin_folder
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.speech.espeak import EspeakSpeaker
 from nekro_core.tools.outcome import Outcome
 from tests.plugins.world import GROUP, World
@@ -33,6 +33,6 @@ async def run(world: World):
         async def run(name: str, *args: Any, **kwargs: Any) -> Outcome:
             tool = registry.tools_for(GROUP).resolve(name)
             assert tool is not None, f"no tool {name}"
-            return await call(tool, world.ctx(), args, kwargs)
+            return await call_tool(tool, world.ctx(), args, kwargs)
 
         yield run

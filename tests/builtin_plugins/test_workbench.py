@@ -7,14 +7,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.agent.prompt.functions import functions_of
+from nekro_core.agent.prompt.functions import function_set
 from nekro_core.agent.prompt.small_prompt import small_tools
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.turn.boxes import ChatBoxes
 from nekro_core.agent.turn.run_calls import guest_functions, tools_text
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.host.builtin import builtin_folder
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.sandbox.supply import BoxSupply
 from nekro_core.sandbox.tools import TOOL_NAMES
@@ -54,7 +54,7 @@ async def test_all_eight_are_there_by_their_dotted_name(world: World) -> None:
 
 async def test_native_calls_know_them_by_the_documents_names(world: World) -> None:
     tools = tool_set(each.tool for each in (await offered(world)).values())
-    assert tuple(functions_of(tools).names) == NAMES == TOOL_NAMES
+    assert tuple(function_set(tools).names) == NAMES == TOOL_NAMES
 
 
 async def test_an_installed_plugin_goes_before(world: World) -> None:
@@ -97,7 +97,7 @@ class Chats:
             tool = registry.tools_for(GROUP).resolve(name)
             assert tool is not None
             ctx = replace(self.world.ctx(), chat=ChatKey.parse(chat))
-            return await call(tool, ctx, args, kwargs)
+            return await call_tool(tool, ctx, args, kwargs)
 
     async def value(self, chat: str, name: str, *args: object, **kwargs: object) -> object:
         outcome = await self.run(chat, name, *args, **kwargs)

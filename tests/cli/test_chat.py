@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import anyio
 import pytest
 
-from nekro_core.app.instance import kept_note
+from nekro_core.app.instance import instance_file
 from nekro_core.app.settings import Settings
 from nekro_core.cli.chat import talk
 from nekro_core.store import DataFolderLock
@@ -107,7 +107,7 @@ async def test_a_killed_bots_note_is_not_believed_and_a_failed_start_is_told(
 ) -> None:
     write_env(NEKRO_DATABASE_URL="nonsense", NEKRO_LLM__BASE_URL=NOBODY, NEKRO_LLM__MODEL="m")
     (folder / "data").mkdir()
-    with kept_note(folder / "data", "127.0.0.1", 9, ""):
+    with instance_file(folder / "data", "127.0.0.1", 9, ""):
         ended = nekro(folder, "chat", typed="hello\n")
     assert ended.status == 1
     assert "the bot did not start; the end of data/chat.log says why" in ended.out

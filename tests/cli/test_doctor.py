@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.app.instance import kept_note
+from nekro_core.app.instance import instance_file
 from nekro_core.app.settings import Settings
 from nekro_core.cli.doctor import Finding, examine
 from nekro_core.store import DataFolderLock
@@ -114,7 +114,7 @@ async def test_a_bot_that_hangs_and_one_that_was_killed(folder: Path, write_env)
         NEKRO_SANDBOX__INTERPRETER="/nonexistent",
     )
     data = folder / "data"
-    with DataFolderLock(data), kept_note(data, "127.0.0.1", 9, ""):
+    with DataFolderLock(data), instance_file(data, "127.0.0.1", 9, ""):
         found = await findings(folder)
         note = (data / "running.json").read_bytes()
     assert found["bot"].ok is False

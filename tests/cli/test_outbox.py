@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.app.instance import kept_note
+from nekro_core.app.instance import instance_file
 from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Text
 from nekro_core.cli import outbox
 from nekro_core.delivery.activity import Broadcast
@@ -70,7 +70,7 @@ async def test_through_the_bot_that_runs(folder: Path, capsys: pytest.CaptureFix
     ):
         bot.host.outbox = outbox.desk
         port = int(bot.url.rpartition(":")[2])
-        with DataFolderLock(data), kept_note(data, "127.0.0.1", port, bot.adapter.access_token):
+        with DataFolderLock(data), instance_file(data, "127.0.0.1", port, bot.adapter.access_token):
             assert name in await said(capsys, "list")
             assert "all that was sent" in await said(capsys, "list", chat="fake-group_2")
             assert "expected all, or some of" in await said(capsys, "list", states="odd")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.app.instance import PortTaken, listen
+from nekro_core.app.instance import PortTaken, bind_listener
 from nekro_core.app.settings import Settings
 from nekro_core.cli import main
 from nekro_core.store import DataFolderLock, Store
@@ -106,8 +106,8 @@ def test_what_is_taken_is_told_before_weights_are_fetched(folder: Path, write_en
 
 
 def test_two_sockets_never_share_a_port() -> None:
-    with listen("127.0.0.1", 0) as first:
+    with bind_listener("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
         with pytest.raises(PortTaken, match="another program holds it"):
-            listen("127.0.0.1", port)
-    listen("127.0.0.1", port).close()  # free again at once
+            bind_listener("127.0.0.1", port)
+    bind_listener("127.0.0.1", port).close()  # free again at once

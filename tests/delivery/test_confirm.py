@@ -16,7 +16,7 @@ from nekro_core.chat import (
     Unknown,
 )
 from nekro_core.delivery.adapter import PlatformMessage, UncertainDelivery
-from nekro_core.delivery.outbound.match_delivery import judged
+from nekro_core.delivery.outbound.match_delivery import match_delivery
 
 from .conftest import GROUP
 
@@ -76,9 +76,9 @@ def test_a_history_is_judged(
         before=frozenset({"q", "mine"}),
         taken=frozenset({"q", "mine", "other"}),
     )
-    receipt = judged(doubt, history)
+    receipt = match_delivery(doubt, history)
     assert (receipt.state, receipt.message_id) == (state, message_id)
     assert receipt.ok or receipt.reason
-    changing = judged(doubt, history, faithful=False)
+    changing = match_delivery(doubt, history, faithful=False)
     strange = [each for each in history[1:] if each.own and each.message_id == "a"]
     assert changing.state is (UNSURE if state is ABSENT and strange[-1:] == history[-1:] else state)

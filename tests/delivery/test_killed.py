@@ -18,7 +18,10 @@ from .fakes import FakeAdapter
 VICTIM = """
 import asyncio, sys
 from nekro_core.chat import DeliveryState, Receipt, Text
-from nekro_core.delivery import Broadcast, DeliverySettings, Inbox, Outbox
+from nekro_core.delivery.activity import Broadcast
+from nekro_core.delivery.inbound.inbox import Inbox
+from nekro_core.delivery.outbound.outbox import Outbox
+from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.store import Store
 from tests.delivery.conftest import GROUP, Clock
 from tests.delivery.fakes import FakeAdapter, message

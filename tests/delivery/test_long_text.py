@@ -25,7 +25,7 @@ from nekro_core.chat import (
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.adapter import Capabilities
 from nekro_core.delivery.media.store import MediaStore
-from nekro_core.delivery.outbound.long_text import shortened
+from nekro_core.delivery.outbound.long_text import long_text_as_file
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.outbound.split import split
 from nekro_core.delivery.settings import DeliverySettings
@@ -54,7 +54,7 @@ def words_of(file: Segment) -> str:
     ],
 )
 def test_what_is_not_too_long_stays(segments: Segments) -> None:
-    assert shortened(segments, CAN, 3) == segments
+    assert long_text_as_file(segments, CAN, 3) == segments
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,12 @@ def test_what_is_not_too_long_stays(segments: Segments) -> None:
     ],
 )
 def test_a_platform_that_cannot_carry_the_file_gets_pieces(can: Capabilities) -> None:
-    assert shortened((Text("a" * 61),), can, 3) == (Text("a" * 61),)
+    assert long_text_as_file((Text("a" * 61),), can, 3) == (Text("a" * 61),)
 
 
 def test_the_beginning_ends_where_a_text_may_end() -> None:
     text = "One line.\nAnother line that is longer. " + "And so on. " * 9
-    said = shortened((Reply("7"), Text(text), PICTURE, Text("end")), CAN, 3)
+    said = long_text_as_file((Reply("7"), Text(text), PICTURE, Text("end")), CAN, 3)
     assert said[:3] == (Reply("7"), Text("One line."), Text(" …"))
     assert words_of(said[3]) == text
     assert said[4:] == (PICTURE, Text("end"))
@@ -78,7 +78,7 @@ def test_the_beginning_ends_where_a_text_may_end() -> None:
 
 def test_who_is_mentioned_further_on_is_named() -> None:
     mention = Mention("7", "Bo")
-    said = shortened((Text("x" * 70), mention, Text("what do you think?")), CAN, 3)
+    said = long_text_as_file((Text("x" * 70), mention, Text("what do you think?")), CAN, 3)
     assert words_of(said[-1]) == "x" * 70 + "@Bo what do you think?"
 
 
@@ -90,8 +90,8 @@ _segment = st.one_of(
 
 @given(st.lists(_segment, max_size=8).map(tuple), st.integers(1, 4))
 def test_nothing_of_a_text_is_lost(segments: Segments, most: int) -> None:
-    said = shortened(segments, CAN, most)
-    assert shortened(said, CAN, most) == said
+    said = long_text_as_file(segments, CAN, most)
+    assert long_text_as_file(said, CAN, most) == said
     whole = "".join(
         words_of(each) if isinstance(each, File) else plain_text((each,))
         for place, each in enumerate(said)

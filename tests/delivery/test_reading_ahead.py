@@ -3,9 +3,9 @@
 import anyio
 import pytest
 
-from nekro_core.system.host_resolver import AT_ONCE, PER_LANE, HostResolver
+from nekro_core.system.host_resolver import AT_ONCE, PER_KEY, HostResolver
 from nekro_core.system.keyed_limiter import KeyedLimiter
-from nekro_core.system.keyed_queue import FEW, READ_AHEAD, KeyedQueue
+from nekro_core.system.keyed_queue import FETCHES_AT_ONCE, READ_AHEAD, KeyedQueue
 
 
 class Reader:
@@ -70,7 +70,7 @@ async def test_a_lane_has_few_places_for_fetching_and_no_other_waits_for_them() 
         for _ in range(10):
             tasks.start_soon(fetch, "one")
             tasks.start_soon(fetch, "other")
-    assert most == {"one": FEW, "other": FEW}
+    assert most == {"one": FETCHES_AT_ONCE, "other": FETCHES_AT_ONCE}
 
 
 async def test_shares_are_forgotten_once_nobody_uses_them() -> None:
@@ -97,7 +97,7 @@ async def test_one_chats_names_that_nobody_answers_for_leave_room_for_anothers()
         for number in range(AT_ONCE * 2):
             tasks.start_soon(lookups.addresses, f"stuck{number}", 80, "slow")
         await anyio.wait_all_tasks_blocked()
-        assert len(asked) == PER_LANE
+        assert len(asked) == PER_KEY
         with anyio.fail_after(5):
             assert await lookups.addresses("quick", 80, "quick") == ["192.0.2.1"]
         tasks.cancel_scope.cancel()

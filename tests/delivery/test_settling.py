@@ -12,7 +12,7 @@ from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Text
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.adapter import PlatformMessage, UncertainDelivery
 from nekro_core.delivery.inbound.inbox import Inbox
-from nekro_core.delivery.outbound.match_delivery import judged
+from nekro_core.delivery.outbound.match_delivery import match_delivery
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.store import Store
 
@@ -66,7 +66,7 @@ class AskedAdapter(FakeAdapter):
         self.platform.questions += 1
         if self.offline:
             return Receipt(state=PENDING, reason="offline")
-        return judged(doubt, self.platform.shows)
+        return match_delivery(doubt, self.platform.shows)
 
 
 class Bench:

@@ -13,7 +13,7 @@ from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.retention import DAY_S, RetentionLoop
 from nekro_core.delivery.settings import MediaSettings
 from nekro_core.store import ModelUse, RetentionSettings, Step, Store, TimerRow, ToolCall
-from nekro_core.store.retention import KEPT_PER_CHAT
+from nekro_core.store.retention import MIN_MESSAGES_PER_CHAT
 
 from .conftest import GROUP, ONLY_WHEN_NUDGED, OTHER, Clock
 from .fakes import FakeAdapter, message
@@ -49,7 +49,7 @@ async def test_old_messages_go_but_the_newest_of_each_chat(
     await say(inbox, 50, clock)
     await tidying(store, clock).go_round()
     left = await seqs(store)
-    assert len(left) == KEPT_PER_CHAT
+    assert len(left) == MIN_MESSAGES_PER_CHAT
     assert left[:150] == before[-150:]
     assert len(await seqs(store, OTHER)) == 3
     await say(inbox, 1, clock)
@@ -137,7 +137,7 @@ async def test_a_line_that_tells_of_a_timer_stays(store: Store, clock: Clock) ->
     await tidying(store, clock).go_round()
     left = await seqs(store)
     assert first in left
-    assert len(left) == KEPT_PER_CHAT + 1
+    assert len(left) == MIN_MESSAGES_PER_CHAT + 1
 
 
 @pytest.mark.parametrize(("total", "left"), [(10_000, 6), (400, 3), (350, 3), (150, 1)])

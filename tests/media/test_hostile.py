@@ -13,7 +13,7 @@ from nekro_core.media.confined_process import run_confined
 from nekro_core.media.converter import MediaConverter
 from nekro_core.media.errors import MediaError, UnusableMedia
 from nekro_core.media.limits import PictureLimits
-from nekro_core.media.self_check import within_reach
+from nekro_core.media.self_check import unconfined_abilities
 from nekro_core.system.confinement.bpf import MACHINES
 from tests.media.pictures import drawn, moving
 from tests.media.sounds import amr_wide, encoded, silk, wav
@@ -73,7 +73,7 @@ async def test_no_other_program_is_started() -> None:
 
 @known_machine
 async def test_this_machine_keeps_a_decoder_from_everything() -> None:
-    assert await within_reach() == []
+    assert await unconfined_abilities() == []
 
 
 async def _namespaces() -> bool:

@@ -9,8 +9,8 @@ import pytest
 from loguru import logger
 
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.host.isolation.blocked_loop import loop_watched
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.isolation.blocked_loop import watch_event_loop
+from nekro_core.plugins.host.tool_calls import call_tool
 from tests.plugins.world import World
 from tests.tools.make import tool_of
 
@@ -50,8 +50,8 @@ def lines() -> Iterator[list[str]]:
 async def test_a_handler_that_blocks_is_named_once_with_its_line(
     world: World, lines: list[str]
 ) -> None:
-    with loop_watched(0.1):
-        await call(tool_of(blocks), world.ctx())
+    with watch_event_loop(0.1):
+        await call_tool(tool_of(blocks), world.ctx())
         with anyio.fail_after(30):
             while len(lines) < 2:
                 await anyio.sleep(0.01)
@@ -64,13 +64,13 @@ async def test_a_handler_that_blocks_is_named_once_with_its_line(
 
 
 async def test_a_handler_that_waits_is_not(world: World, lines: list[str]) -> None:
-    with loop_watched(0.25):
-        await call(tool_of(waits), world.ctx())
+    with watch_event_loop(0.25):
+        await call_tool(tool_of(waits), world.ctx())
     assert lines == []
 
 
 async def test_what_no_plugin_was_asked_for_is_shown_by_its_stack(lines: list[str]) -> None:
-    with loop_watched(0.1):
+    with watch_event_loop(0.1):
         await anyio.sleep(0)
         noticed.wait(30)
         await anyio.sleep(0.1)
@@ -80,6 +80,6 @@ async def test_what_no_plugin_was_asked_for_is_shown_by_its_stack(lines: list[st
 
 async def test_its_end_leaves_no_thread() -> None:
     before = threading.active_count()
-    with loop_watched(0.1):
+    with watch_event_loop(0.1):
         assert threading.active_count() == before + 1
     assert threading.active_count() == before

@@ -12,9 +12,9 @@ import pytest
 from loguru import logger
 
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.host.isolation.blocked_loop import loop_watched
+from nekro_core.plugins.host.isolation.blocked_loop import watch_event_loop
 from nekro_core.plugins.host.registry import PluginRegistry
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.tools.outcome import ToolCallFailed, ToolReturn
 from tests.plugins.world import GROUP, World, plugin_source
 from tests.tools.make import tool_of
@@ -54,7 +54,7 @@ def lines() -> Iterator[list[str]]:
 async def called(registry: PluginRegistry, world: World, name: str) -> object:
     tool = registry.tools_for(GROUP).resolve(name)
     assert tool is not None
-    return await call(tool, world.ctx())
+    return await call_tool(tool, world.ctx())
 
 
 async def test_a_regular_expression_gone_wild_is_broken_off_though_nobody_else_can_run(
@@ -63,7 +63,7 @@ async def test_a_regular_expression_gone_wild_is_broken_off_though_nobody_else_c
     """It holds Python's lock: the thread that looks stands still as well."""
     body = 'import re\n    re.search(r"(a+)+$", "a" * 60 + "!")'
     world.write("a.py", plugin_source("a", "fine", more=BLOCKS.format(body=body)))
-    with loop_watched(0.1, 0.3):
+    with watch_event_loop(0.1, 0.3):
         async with world.bot() as registry:
             outcome = await called(registry, world, "block")
             assert isinstance(outcome, ToolCallFailed)
@@ -82,7 +82,7 @@ async def test_a_plugin_that_blocks_is_broken_off(
     world: World, lines: list[str], body: str
 ) -> None:
     world.write("a.py", plugin_source("a", "fine", more=BLOCKS.format(body=body)))
-    with loop_watched(0.1, 0.3):
+    with watch_event_loop(0.1, 0.3):
         async with world.bot() as registry:
             outcome = await called(registry, world, "block")
             assert isinstance(outcome, ToolCallFailed)
@@ -99,8 +99,8 @@ async def test_the_bots_own_code_is_never_broken_off(world: World, lines: list[s
         time.sleep(0.8)
         return "done"
 
-    with loop_watched(0.1, 0.2):
-        assert await call(tool_of(slow), world.ctx()) == ToolReturn("done")
+    with watch_event_loop(0.1, 0.2):
+        assert await call_tool(tool_of(slow), world.ctx()) == ToolReturn("done")
     assert not [line for line in lines if "broken off" in line]
 
 
@@ -109,7 +109,7 @@ def test_on_the_loop_that_the_bot_has(world: World) -> None:
     seen: list[object] = []
 
     async def bot() -> None:
-        with loop_watched(0.1, 0.3):
+        with watch_event_loop(0.1, 0.3):
             async with world.bot() as registry:
                 seen.append(await called(registry, world, "block"))
                 seen.append(await called(registry, world, "block"))
@@ -123,7 +123,7 @@ def test_on_the_loop_that_the_bot_has(world: World) -> None:
 async def test_elsewhere_than_in_the_main_thread_it_only_tells() -> None:
     def other() -> None:
         async def watch() -> None:
-            with loop_watched(0.1, 0.1):
+            with watch_event_loop(0.1, 0.1):
                 assert signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL
 
         asyncio.run(watch())

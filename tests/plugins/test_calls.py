@@ -12,7 +12,7 @@ from pydantic import BaseModel, field_validator
 
 from nekro_core.chat import ChatKeyError
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.timers.schedule import BadSchedule
 from nekro_core.tools.outcome import ToolCallFailed, ToolFailure, ToolReturn
 from nekro_core.tools.tool import ToolKind
@@ -26,12 +26,12 @@ async def who(_ctx: AgentCtx) -> list[str]:
 
 
 async def test_the_handler_knows_who_asks(world: World) -> None:
-    outcome = await call(tool_of(who), world.ctx())
+    outcome = await call_tool(tool_of(who), world.ctx())
     assert outcome == ToolReturn(["10001", "onebot_v11-group_30003", "run-1", "ann.mod"])
 
 
 async def test_identity_cannot_be_given_as_an_argument(world: World) -> None:
-    outcome = await call(tool_of(who), world.ctx(), (), {"_ctx": {"from_user_id": "root"}})
+    outcome = await call_tool(tool_of(who), world.ctx(), (), {"_ctx": {"from_user_id": "root"}})
     assert isinstance(outcome, ToolCallFailed)
     assert "no argument '_ctx'" in outcome.message
 
@@ -93,7 +93,7 @@ def raising(error: BaseException) -> Any:
     ],
 )
 async def test_what_a_handler_raises(world: World, error: BaseException, message: str) -> None:
-    assert await call(tool_of(raising(error)), world.ctx()) == ToolCallFailed(message)
+    assert await call_tool(tool_of(raising(error)), world.ctx()) == ToolCallFailed(message)
 
 
 class AuthorsOwn(ToolFailure):
@@ -125,10 +125,10 @@ async def test_data_of_the_host_in_an_error_stays_there_and_in_the_log(world: Wo
     lines: list[str] = []
     sink = logger.add(lines.append, format="{message}")
     try:
-        looked_up = await call(tool_of(reads_a_token), world.ctx(), ("12345",))
-        parsed = await call(tool_of(parses_a_setting), world.ctx())
-        own = await call(tool_of(raising(AuthorsOwn("no such city"))), world.ctx())
-        value = await call(tool_of(raising(AuthorsValue("sk-1234"))), world.ctx())
+        looked_up = await call_tool(tool_of(reads_a_token), world.ctx(), ("12345",))
+        parsed = await call_tool(tool_of(parses_a_setting), world.ctx())
+        own = await call_tool(tool_of(raising(AuthorsOwn("no such city"))), world.ctx())
+        value = await call_tool(tool_of(raising(AuthorsValue("sk-1234"))), world.ctx())
     finally:
         logger.remove(sink)
     hidden = "; the operator finds the details in the log"
@@ -141,14 +141,14 @@ async def test_data_of_the_host_in_an_error_stays_there_and_in_the_log(world: Wo
 
 
 async def test_what_the_box_gave_is_named_in_what_is_wrong_with_it(world: World) -> None:
-    outcome = await call(tool_of(reads_a_token), world.ctx(), (["what came"],))
+    outcome = await call_tool(tool_of(reads_a_token), world.ctx(), (["what came"],))
     assert isinstance(outcome, ToolCallFailed)
     assert outcome.message.startswith("reads_a_token(): ")
     assert "what came" in outcome.message
 
 
 async def test_a_long_message_is_cut(world: World) -> None:
-    outcome = await call(tool_of(raising(ToolFailure("x" * 10_000))), world.ctx())
+    outcome = await call_tool(tool_of(raising(ToolFailure("x" * 10_000))), world.ctx())
     assert isinstance(outcome, ToolCallFailed)
     assert len(outcome.message) == 600
 
@@ -167,7 +167,7 @@ async def test_a_type_of_the_plugin_that_fails_itself(world: World) -> None:
         """Do."""
         return picky.word
 
-    outcome = await call(tool_of(it), world.ctx(), ({"word": "a"},))
+    outcome = await call_tool(tool_of(it), world.ctx(), ({"word": "a"},))
     assert outcome == ToolCallFailed(
         "it failed with RuntimeError; the operator finds the details in the log"
     )
@@ -181,14 +181,14 @@ async def forever(_ctx: AgentCtx) -> str:
 
 async def test_a_handler_that_hangs_is_stopped(world: World) -> None:
     tool = replace(tool_of(forever), timeout_s=0.05)
-    assert await call(tool, world.ctx()) == ToolCallFailed(
+    assert await call_tool(tool, world.ctx()) == ToolCallFailed(
         "forever took longer than 0.05 s and was stopped"
     )
 
 
 async def test_a_turn_that_is_stopped_stops_the_call(world: World) -> None:
     with anyio.move_on_after(0.05) as stopped:
-        await call(tool_of(forever), world.ctx())
+        await call_tool(tool_of(forever), world.ctx())
     assert stopped.cancelled_caught
 
 
@@ -197,7 +197,7 @@ async def test_the_wrong_type(world: World) -> None:
         """Lie."""
         return 5  # type: ignore[return-value]
 
-    outcome = await call(tool_of(it, ToolKind.AGENT), world.ctx())
+    outcome = await call_tool(tool_of(it, ToolKind.AGENT), world.ctx())
     assert outcome == ToolCallFailed("it returned int: a tool of kind agent must return str")
 
 
@@ -205,7 +205,7 @@ async def test_the_log_has_the_whole_story(world: World) -> None:
     lines: list[str] = []
     sink = logger.add(lines.append, format="{message}")
     try:
-        await call(tool_of(raising(RuntimeError("token=abc"))), world.ctx())
+        await call_tool(tool_of(raising(RuntimeError("token=abc"))), world.ctx())
     finally:
         logger.remove(sink)
     assert "token=abc" in lines[0]

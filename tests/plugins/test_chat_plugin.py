@@ -23,7 +23,7 @@ from nekro_core.chat import (
 )
 from nekro_core.media.converter import MediaConverter
 from nekro_core.plugins.host.builtin import builtin_folder
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.tools.content import ImageContent, TextContent
 from nekro_core.tools.names import ToolSet
 from nekro_core.tools.outcome import Outcome, RichObservation, ToolCallFailed, ToolReturn
@@ -45,7 +45,7 @@ async def run(
 ) -> Outcome:
     tool = tools.resolve(tool_name)
     assert tool is not None
-    return await call(tool, world.ctx(), args, kwargs)
+    return await call_tool(tool, world.ctx(), args, kwargs)
 
 
 def picture(size: tuple[int, int], kind: str = "PNG", mode: str = "RGB", **options: Any) -> bytes:

@@ -8,10 +8,10 @@ from loguru import logger
 
 from nekro_core.chat import ChatMessage, Sender, Text
 from nekro_core.plugins.authoring.signal import MsgSignal
-from nekro_core.plugins.host.hooks import asked
-from nekro_core.plugins.host.isolation.blocked_loop import loop_watched
+from nekro_core.plugins.host.hooks import hook_result
+from nekro_core.plugins.host.isolation.blocked_loop import watch_event_loop
 from nekro_core.plugins.host.listing import PluginState
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.tools.outcome import ToolCallFailed, ToolReturn
 from tests.plugins.world import GROUP, World, plugin_source
 
@@ -102,14 +102,14 @@ async def test_an_init_that_blocks_is_broken_off(world: World, lines: list[str])
     more = "\n@plugin.mount_init_method()\nasync def init():\n    while True:\n        pass\n"
     world.write("a.py", plugin_source("a", "f", more=more))
     world.write("b.py", plugin_source("b", "g"))
-    with loop_watched(0.1, 0.3):
+    with watch_event_loop(0.1, 0.3):
         async with world.bot() as registry:
             a, b = registry.plugins()
             assert (a.state, b.state) == (PluginState.BROKEN, PluginState.LOADED)
             assert "LoopBlocked: it blocked the event loop for" in a.problems[0].message
             tool = registry.tools_for(GROUP).resolve("g")
             assert tool is not None
-            assert isinstance(await call(tool, world.ctx()), ToolReturn | ToolCallFailed)
+            assert isinstance(await call_tool(tool, world.ctx()), ToolReturn | ToolCallFailed)
     assert "plugin local/a has blocked the event loop" in lines[0]
 
 
@@ -131,7 +131,7 @@ async def test_a_hook_that_is_closed_ends(world: World, lines: list[str], again:
     async with world.bot() as registry:
         plugin = next(iter(registry._entries.values())).plugin
         assert plugin is not None
-        hook = asked(plugin, "its method", method, 60)
+        hook = hook_result(plugin, "its method", method, 60)
         hook.send(None)
         hook.close()
     assert (ended, lines) == (["closed"], [])

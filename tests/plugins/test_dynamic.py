@@ -10,9 +10,9 @@ import pytest
 
 from nekro_core.plugins.host.listing import PluginState
 from nekro_core.plugins.host.switches import read_list
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.plugins.packages import PackageFolder
-from nekro_core.plugins.packages.requirements import PluginRequirement, requirement
+from nekro_core.plugins.packages.requirements import PluginRequirement, parse_requirement
 from nekro_core.tools.outcome import ToolCallFailed, ToolReturn
 from tests.plugins.packages.wheels import make_wheel, only_these
 from tests.plugins.world import GROUP, World, plugin_source
@@ -73,7 +73,7 @@ async def test_a_package_that_runs_changes_at_the_next_start_and_the_list_says_s
     async with world.bot() as registry:
         make_wheel(tmp_path / "index", "nk_dynamic", "2.0")
         # As `nekro plugin install` does it, in a process of its own.
-        newer = [PluginRequirement(requirement("nk_dynamic>=2"), "local/a")]
+        newer = [PluginRequirement(parse_requirement("nk_dynamic>=2"), "local/a")]
         PackageFolder(world.data_dir).fulfil("local/a", newer)
         await registry.load_all()
         (info,) = registry.plugins()
@@ -103,7 +103,7 @@ async def test_a_handler_waits_and_the_event_loop_does_not(
                     beats += 1
 
             tasks.start_soon(beat)
-            assert await call(tool, world.ctx()) == ToolReturn("1.5")
+            assert await call_tool(tool, world.ctx()) == ToolReturn("1.5")
             tasks.cancel_scope.cancel()
         assert beats > 5
 
@@ -114,11 +114,11 @@ async def test_in_a_task_of_a_handler_nobody_waits(world: World, packages: Packa
     async with world.bot() as registry:
         tool = registry.tools_for(GROUP).resolve("apart")
         assert tool is not None
-        first = await call(tool, world.ctx())
+        first = await call_tool(tool, world.ctx())
         assert isinstance(first, ToolCallFailed)
         assert "nk-dynamic is being fetched for local/a" in first.message
         with anyio.fail_after(60):
-            while not isinstance(answer := await call(tool, world.ctx()), ToolReturn):
+            while not isinstance(answer := await call_tool(tool, world.ctx()), ToolReturn):
                 assert isinstance(answer, ToolCallFailed)
                 await anyio.sleep(0.1)
         assert answer == ToolReturn("1.5")

@@ -23,7 +23,7 @@ from nekro_core.delivery.settings import MediaSettings
 from nekro_core.plugins.authoring.chat_network import ChatNetwork, PluginFetcher, PluginMediaKeeper
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.host.builtin import builtin_folder
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.sandbox.egress import EgressRules
 from nekro_core.tools.outcome import Outcome, RichObservation, ToolCallFailed, ToolFailure
 from nekro_core.tools.tool import ToolKind
@@ -109,7 +109,7 @@ Handler = Callable[..., Awaitable[Any]]
 
 
 async def called(world: World, handler: Handler, *given: Any, **fields: Any) -> str:
-    outcome: Outcome = await call(tool_of(handler), world.ctx(**fields), given)
+    outcome: Outcome = await call_tool(tool_of(handler), world.ctx(**fields), given)
     assert isinstance(outcome, ToolCallFailed), outcome
     return outcome.message
 
@@ -193,7 +193,7 @@ async def test_a_picture_is_not_looked_at_through_the_models_provider(
         """Look."""
         return [{"type": "image_url", "image_url": {"url": url}}]
 
-    outcome = await call(tool_of(look, ToolKind.MULTIMODAL_AGENT), world.ctx(), (URL,))
+    outcome = await call_tool(tool_of(look, ToolKind.MULTIMODAL_AGENT), world.ctx(), (URL,))
     assert isinstance(outcome, ToolCallFailed)
     assert "no network" in outcome.message
 
@@ -201,7 +201,7 @@ async def test_a_picture_is_not_looked_at_through_the_models_provider(
         """Look."""
         return await look(_ctx, OWN)
 
-    outcome = await call(tool_of(its_own, ToolKind.MULTIMODAL_AGENT), world.ctx())
+    outcome = await call_tool(tool_of(its_own, ToolKind.MULTIMODAL_AGENT), world.ctx())
     assert isinstance(outcome, RichObservation)
 
 
@@ -215,7 +215,7 @@ async def test_the_built_in_tools_say_what_to_do(
         for name in ("send_image", "send_file", "view_image"):
             tool = registry.tools_for(GROUP).resolve(name)
             assert tool is not None
-            outcome = await call(tool, world.ctx(), (URL,))
+            outcome = await call_tool(tool, world.ctx(), (URL,))
             assert isinstance(outcome, ToolCallFailed)
             assert f"{name}: this chat's code has no network" in outcome.message
     assert network.asked == []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nekro_core.plugins.host.listing import PluginState
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.tools.outcome import BehaviorReturn, ToolReturn
 from tests.plugins.world import GROUP, World
 
@@ -41,13 +41,13 @@ async def test_the_guides_plugins_do_what_it_says(world: World) -> None:
         shake, greet = tools.resolve("shake"), tools.resolve("greet")
         assert shake is not None
         assert greet is not None
-        rolled = await call(shake, world.ctx(), (), {"sides": "20", "count": 2})
+        rolled = await call_tool(shake, world.ctx(), (), {"sides": "20", "count": 2})
         assert isinstance(rolled, ToolReturn)
         assert len(rolled.value) == 2
-        assert await call(greet, world.ctx(), ("Lin",)) == BehaviorReturn(
+        assert await call_tool(greet, world.ctx(), ("Lin",)) == BehaviorReturn(
             "Greeted Lin; greetings so far: 1"
         )
-        assert await call(greet, world.ctx(), ("Lin",)) == BehaviorReturn(
+        assert await call_tool(greet, world.ctx(), ("Lin",)) == BehaviorReturn(
             "Greeted Lin; greetings so far: 2"
         )
         assert world.outgoing.texts[1:] == ["Hello, Lin!"] * 2

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.tools.outcome import ToolCallFailed, ToolReturn
 from tests.plugins.world import GROUP, World, plugin_source
 
@@ -94,7 +94,7 @@ async def called(world: World, tool: str, *args: str) -> ToolReturn | str:
     async with world.bot() as registry:
         found = registry.tools_for(GROUP).resolve(tool)
         assert found is not None
-        outcome = await call(found, world.ctx(services=registry.services), args)
+        outcome = await call_tool(found, world.ctx(services=registry.services), args)
         return outcome.message if isinstance(outcome, ToolCallFailed) else outcome
 
 

@@ -20,7 +20,7 @@ async def get(self, *args, **more):
     return await _get(self, *args, **more)
 
 httpx.AsyncClient.get = get
-nekro_core.plugins.host.tool_calls.call = lambda *args: None
+nekro_core.plugins.host.tool_calls.call_tool = lambda *args: None
 httpx.added = 1
 """
 BEHAVES = """
@@ -37,7 +37,7 @@ def as_they_were(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What the plugins here replace is put back."""
     monkeypatch.setattr(httpx.AsyncClient, "get", httpx.AsyncClient.get)
     monkeypatch.setattr(
-        nekro_core.plugins.host.tool_calls, "call", nekro_core.plugins.host.tool_calls.call
+        nekro_core.plugins.host.tool_calls, "call", nekro_core.plugins.host.tool_calls.call_tool
     )
     yield
     monkeypatch.undo()
@@ -53,7 +53,7 @@ async def test_told_at_the_start_and_of_the_right_one(world: World) -> None:
         assert (a.problems, c.problems, b.state) == ((), (), PluginState.LOADED)
         (problem,) = told(b)
         assert problem == (
-            "it replaces httpx.AsyncClient.get, nekro_core.plugins.host.tool_calls.call "
+            "it replaces httpx.AsyncClient.get, nekro_core.plugins.host.tool_calls.call_tool "
             "for the whole bot "
             "(leave what is others' as it is; only a restart without ann.b undoes this)"
         )

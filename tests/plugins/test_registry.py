@@ -10,8 +10,8 @@ import pytest
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.host.listing import PluginInfo, PluginState, UnknownPlugin
 from nekro_core.plugins.host.registry import PluginRegistry
-from nekro_core.plugins.host.switches import FILE_NAME, read_list, switch
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.switches import FILE_NAME, read_list, switch_plugin
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.tools.outcome import ToolReturn
 from tests.plugins.world import GROUP, World, plugin_source
 
@@ -36,7 +36,7 @@ def loaded_modules(world: World) -> list[str]:
 async def said(registry: PluginRegistry, world: World, name: str, *args: object) -> object:
     tool = registry.tools_for(GROUP).resolve(name)
     assert tool is not None
-    outcome = await call(tool, world.ctx(), args)
+    outcome = await call_tool(tool, world.ctx(), args)
     assert isinstance(outcome, ToolReturn)
     return outcome.value
 
@@ -218,15 +218,15 @@ async def test_a_command_beside_the_bot_switches_plugins(world: World) -> None:
         assert (a.item, a.key, a.state, a.tools) == ("local/a", "ann.a", "loaded", ["f"])
         assert b.state == "broken"
         assert "SyntaxError" in b.problems[0]
-        assert switch(world.data_dir, "ann.a", wanted=False) == "local/a"
+        assert switch_plugin(world.data_dir, "ann.a", wanted=False) == "local/a"
         await until(lambda: names(registry) == set())
-        assert switch(world.data_dir, "ann.a", wanted=True) == "local/a"
+        assert switch_plugin(world.data_dir, "ann.a", wanted=True) == "local/a"
         await until(lambda: names(registry) == {"f"})
         world.write("late.py", plugin_source("late", "g"))
-        switch(world.data_dir, "local/late", wanted=True)
+        switch_plugin(world.data_dir, "local/late", wanted=True)
         await until(lambda: names(registry) == {"f", "g"} and len(read_list(world.data_dir)) == 3)
         with pytest.raises(UnknownPlugin, match=r"'x'; there are ann\.a, local/b, ann\.late"):
-            switch(world.data_dir, "x", wanted=True)
+            switch_plugin(world.data_dir, "x", wanted=True)
 
 
 async def test_what_fails_inside_is_raised_as_it_is(world: World) -> None:

@@ -12,7 +12,7 @@ import pytest
 from nekro_core.chat import ChatKey, ChatMessage, Sender, Text
 from nekro_core.plugins.host.builtin import builtin_folder, items_in
 from nekro_core.plugins.host.registry import PluginRegistry
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.testing import Bot
 from nekro_core.testing.link import link_plugin
@@ -53,10 +53,10 @@ def use(registry: PluginRegistry, world: World) -> Callable[[], Awaitable[None]]
         assert look
         assert think
         assert hidden
-        seen = await call(look, ctx, ({"city": "Nara"}, [{"held": 2}]))
+        seen = await call_tool(look, ctx, ({"city": "Nara"}, [{"held": 2}]))
         assert seen == ToolReturn("Nara: 2")
-        assert isinstance(await call(think, ctx), Observation)
-        assert await call(hidden, ctx, ({"number": 3},)) == ToolReturn("number=3")
+        assert isinstance(await call_tool(think, ctx), Observation)
+        assert await call_tool(hidden, ctx, ({"number": 3},)) == ToolReturn("number=3")
         assert await registry.prompt_injections(ctx)
         await registry.on_user_message(ctx, MESSAGE)
         await ctx.push_system("line")

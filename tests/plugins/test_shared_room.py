@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nekro_core.plugins.authoring.shared_folder_quota import SharedFolderQuota
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.tools.outcome import Outcome, ToolCallFailed, ToolFailure
 from tests.plugins.world import GROUP, World, plugin_source
 
@@ -43,7 +43,7 @@ async def called(world: World, tool: str, *args: object) -> Outcome:
         found = registry.tools_for(GROUP).resolve(tool)
         assert found is not None
         ctx = world.ctx(services=replace(registry.services, shared_bytes=1000))
-        return await call(found, ctx, args)
+        return await call_tool(found, ctx, args)
 
 
 def age(folder: Path) -> None:

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 import anyio
 import pytest
 
-from nekro_core.system.sync_bridge import CannotWait, bridged, wait_for
+from nekro_core.system.sync_bridge import CannotWait, run_bridged, wait_for
 
 asked: ContextVar[str] = ContextVar("asked", default="nobody")
 
@@ -31,7 +31,7 @@ async def test_values_errors_and_variables_pass() -> None:
         await asyncio.sleep(0)
         return plain(plain(1)), asked.get()
 
-    assert await bridged(handler()) == (4, "lin")
+    assert await run_bridged(handler()) == (4, "lin")
     assert asked.get() == "lin"
 
 
@@ -48,7 +48,7 @@ async def test_others_run_meanwhile() -> None:
         await task
         return value
 
-    assert await bridged(handler()) == 6
+    assert await run_bridged(handler()) == 6
 
 
 async def test_cancelled_while_it_waits() -> None:
@@ -61,7 +61,7 @@ async def test_cancelled_while_it_waits() -> None:
             ended.append(1)
 
     with anyio.move_on_after(0.01) as limit:
-        await bridged(handler())
+        await run_bridged(handler())
     assert limit.cancelled_caught
     assert ended
 
@@ -70,7 +70,7 @@ async def test_cancelled_while_it_waits() -> None:
             wait_for(asyncio.sleep(60))
         return plain(2)
 
-    assert await bridged(inside()) == 4
+    assert await run_bridged(inside()) == 4
 
 
 async def test_bridges_within_bridges_and_threads() -> None:
@@ -78,9 +78,9 @@ async def test_bridges_within_bridges_and_threads() -> None:
         return plain(1)
 
     async def outer() -> tuple[int, int]:
-        return await bridged(inner()), await asyncio.to_thread(plain, 5)
+        return await run_bridged(inner()), await asyncio.to_thread(plain, 5)
 
-    assert await bridged(outer()) == (2, 10)
+    assert await run_bridged(outer()) == (2, 10)
 
 
 async def test_where_nobody_can_wait_it_is_told() -> None:
@@ -91,7 +91,7 @@ async def test_where_nobody_can_wait_it_is_told() -> None:
         await asyncio.create_task(apart())
 
     with pytest.raises(CannotWait, match="own coroutine"):
-        await bridged(handler())
+        await run_bridged(handler())
     failures: list[BaseException] = []
 
     def alone() -> None:

@@ -15,7 +15,7 @@ from nekro_core.api.reactive import Resources, scope
 from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.llm.model import ChatRequest, FunctionCall
 from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.tools.outcome import ToolCallFailed, ToolReturn
 from tests.peers.listening import LoopbackServer, read_request
 from tests.plugins.world import GROUP, World
@@ -68,12 +68,12 @@ async def test_the_plugin_posts_one_message_that_changes(
         tool = registry.tools_for(GROUP).resolve("count_words")
         assert tool is not None
         address = server.base_url.removesuffix("/v1")
-        assert await call(tool, world.ctx(), (f"{address}/story",)) == ToolReturn(None)
+        assert await call_tool(tool, world.ctx(), (f"{address}/story",)) == ToolReturn(None)
         assert world.outgoing.texts == ["counting ..."]
         assert world.editor.texts == ["2 words"]
         world.editor.every_s = None
-        await call(tool, world.ctx(), (f"{address}/story",))
+        await call_tool(tool, world.ctx(), (f"{address}/story",))
         assert world.outgoing.texts == ["counting ...", "2 words"]
-        failed = await call(tool, world.ctx(), (f"{address}/gone",))
+        failed = await call_tool(tool, world.ctx(), (f"{address}/gone",))
         assert isinstance(failed, ToolCallFailed)
         assert "the server answered 404" in failed.message

@@ -250,7 +250,7 @@ async def test_what_comes_through_the_door_must_be_one_connection(what: str, wor
         )
         box.open_door(door)
         box.attach(await Channel.open(ours, box.handle, box.lose))
-        socket.send_fds(agent_door, [wire.DOOR.pack(1)], numbers)
+        socket.send_fds(agent_door, [wire.DESCRIPTOR_HEAD.pack(1)], numbers)
         with pytest.raises((BoxLost, BoxConnectionError)), anyio.fail_after(30):
             await box.connect(80, timeout_s=1)
         assert words in box.lost_because

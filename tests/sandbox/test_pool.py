@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from nekro_core.sandbox.box import Backend, BackendUnavailable, Box, BoxSpec, SelfCheck
-from nekro_core.sandbox.pool import BoxPool, fitting_size
+from nekro_core.sandbox.pool import BoxPool, suggested_pool_size
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.play import play
 
@@ -95,5 +95,5 @@ async def test_a_backend_that_fails_is_asked_again_without_haste(jail: Backend) 
 )
 def test_a_pool_fits_the_memory(tmp_path: Path, meminfo: str, size: int) -> None:
     (tmp_path / "meminfo").write_text(meminfo)
-    assert fitting_size(tmp_path / "meminfo") == size
-    assert fitting_size(tmp_path / "nowhere") == 1
+    assert suggested_pool_size(tmp_path / "meminfo") == size
+    assert suggested_pool_size(tmp_path / "nowhere") == 1

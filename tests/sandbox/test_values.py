@@ -159,5 +159,5 @@ def test_every_jump_of_the_filter_lands_inside_it(machine: str) -> None:
     ],
 )
 def test_remedies(complaint: str, word: str) -> None:
-    assert word in remedies.find(complaint)
-    assert bool(remedies.find(complaint)) == bool(word)
+    assert word in remedies.find_remedy(complaint)
+    assert bool(remedies.find_remedy(complaint)) == bool(word)

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from nekro_core.system.background_tasks import own_tasks
+from nekro_core.system.background_tasks import background_tasks
 
 
 async def test_they_end_with_the_block() -> None:
@@ -15,7 +15,7 @@ async def test_they_end_with_the_block() -> None:
         finally:
             ended.append(True)
 
-    async with own_tasks() as tasks:
+    async with background_tasks() as tasks:
         tasks.start_soon(live)
         await anyio.wait_all_tasks_blocked()
     assert ended == [True]
@@ -23,7 +23,7 @@ async def test_they_end_with_the_block() -> None:
 
 async def test_the_blocks_error_is_its_own() -> None:
     async def block() -> None:
-        async with own_tasks() as tasks:
+        async with background_tasks() as tasks:
             tasks.start_soon(anyio.sleep_forever)
             raise ValueError("mine")
 
@@ -36,7 +36,7 @@ async def test_a_tasks_error_ends_the_block() -> None:
         raise ValueError("its")
 
     async def block() -> None:
-        async with own_tasks() as tasks:
+        async with background_tasks() as tasks:
             tasks.start_soon(fail)
             await anyio.sleep_forever()
 
@@ -48,7 +48,7 @@ async def test_a_tasks_error_ends_the_block() -> None:
 async def test_who_is_cancelled_leaves_none_behind() -> None:
     before = len(anyio.get_running_tasks())
     with anyio.CancelScope() as scope:
-        async with own_tasks() as tasks:
+        async with background_tasks() as tasks:
             tasks.start_soon(anyio.sleep_forever)
             scope.cancel()
             await anyio.sleep_forever()

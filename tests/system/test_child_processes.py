@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from nekro_core.system.child_processes import may_die
+from nekro_core.system.child_processes import tolerate_exit
 
 
 async def test_its_end_is_told_by_its_streams_and_by_no_log() -> None:
@@ -20,7 +20,7 @@ async def test_its_end_is_told_by_its_streams_and_by_no_log() -> None:
     before, logged = loop.get_exception_handler(), list[dict[str, Any]]()
     loop.set_exception_handler(lambda _, context: logged.append(context))
     try:
-        process = may_die(await anyio.open_process(["cat"], stdin=PIPE, stdout=PIPE))
+        process = tolerate_exit(await anyio.open_process(["cat"], stdin=PIPE, stdout=PIPE))
         assert process.stdin is not None
         assert process.stdout is not None
         await process.stdin.send(b"there")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nekro_core.chat import ChatKey
 from nekro_core.store import TimerRow
-from nekro_core.timers.due import after_telling, mended, schedule_of, sentence
+from nekro_core.timers.due import after_firing, due_text, rescheduled, schedule_of
 from nekro_core.timers.schedule import Schedule
 
 GROUP = ChatKey.parse("onebot_v11-group_30003")
@@ -30,15 +30,15 @@ class World:
     def look(self) -> None:
         """As the watch does. The line's unique key is not counted on here."""
         if self.now < self.seen:
-            self.disk = mended(self.disk, self.now)
+            self.disk = rescheduled(self.disk, self.now)
         self.seen = self.now
         while self.disk.state == "active" and 0 < self.disk.due <= self.now:
-            due, self.disk = self.disk.due, after_telling(self.disk, self.now)
+            due, self.disk = self.disk.due, after_firing(self.disk, self.now)
             self.told.append((due, self.now))
 
     def restart(self) -> None:
         self.seen = self.now
-        self.disk = mended(self.disk, self.now)
+        self.disk = rescheduled(self.disk, self.now)
         self.look()
 
 
@@ -107,26 +107,26 @@ def test_a_clock_that_was_years_ahead_does_not_silence_a_timer() -> None:
 
 def test_once_is_once() -> None:
     row = replace(ROW, kind="once", due=BEGIN)
-    over = after_telling(row, BEGIN + 5)
+    over = after_firing(row, BEGIN + 5)
     assert (over.state, over.told_due, over.due) == ("over", BEGIN, 0.0)
 
 
 def test_a_schedule_without_another_time_is_over() -> None:
     # 29 February at the end of what a calendar has.
     row = replace(ROW, cron="0 0 29 2 *", timezone="UTC", due=BEGIN)
-    assert after_telling(row, 253_402_300_000.0).state == "over"
+    assert after_firing(row, 253_402_300_000.0).state == "over"
 
 
 def test_the_agent_is_told_how_late_it_is() -> None:
     row = replace(ROW, cron="0 * * * *", timezone="UTC", due=BEGIN - BEGIN % 3600, title="pause")
-    assert sentence(row, row.due + 1) == 'The recurring timer "pause" (t1) is due: tea'
-    late = sentence(row, row.due + 3 * 3600 + 5)
+    assert due_text(row, row.due + 1) == 'The recurring timer "pause" (t1) is due: tea'
+    late = due_text(row, row.due + 3 * 3600 + 5)
     assert "It was due at 2026-11-18 11:00, when the bot was not there." in late
     assert "3 more of its times have passed since." in late
-    assert "One more of its times has" in sentence(row, row.due + 3605)
+    assert "One more of its times has" in due_text(row, row.due + 3605)
     once = replace(row, kind="once", title="")
-    assert sentence(once, row.due) == "A timer that was set in this chat is due: tea"
-    assert "more" not in sentence(once, row.due + 10_000)
+    assert due_text(once, row.due) == "A timer that was set in this chat is due: tea"
+    assert "more" not in due_text(once, row.due + 10_000)
 
 
 def test_a_row_knows_its_schedule() -> None:

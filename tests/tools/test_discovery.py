@@ -12,8 +12,8 @@ from nekro_core.cli.plugin_kit.tokens import token_counter
 from nekro_core.tools.discovery import SentenceVectors, ToolIndex, brief_of, deferred_lines
 from nekro_core.tools.discovery.lexicon import ConceptLexicon
 from nekro_core.tools.discovery.phonetics import sound_of_english, sound_of_katakana
-from nekro_core.tools.discovery.summaries import LINE_TOKENS, about_tokens
-from nekro_core.tools.discovery.words import all_words, folded, pairs, runs, stem
+from nekro_core.tools.discovery.summaries import LINE_TOKENS, estimate_tool_tokens
+from nekro_core.tools.discovery.words import all_words, character_bigrams, cjk_runs, folded, stem
 from nekro_core.tools.names import ToolSet, tool_set
 from tests.tools.searches import (
     SETS,
@@ -221,8 +221,8 @@ def test_a_longer_word_hides_what_it_is_made_of() -> None:
     assert meant("a time out") == {4: 0.5, 2: 0.5}
     assert meant("take a break") == {4: 0.5}
     assert meant("reading the text of it") == {5: 0.5}
-    assert runs(folded("看動畫ok")) == ["看动画"]
-    assert list(pairs("天気です")) == ["天気", "気で"]
+    assert cjk_runs(folded("看動畫ok")) == ["看动画"]
+    assert list(character_bigrams("天気です")) == ["天気", "気で"]
     assert all_words("a note to the band") == ["a", "note", "to", "the", "band"]
 
 
@@ -272,7 +272,7 @@ def test_a_line_is_a_line(description: str, name: str) -> None:
     (line,) = deferred_lines([(name, named)])
     assert "\n" not in line
     assert line.startswith((name, "some: 1 more"))
-    assert about_tokens(line) <= LINE_TOKENS + about_tokens(name, name=True)
+    assert estimate_tool_tokens(line) <= LINE_TOKENS + estimate_tool_tokens(name, name=True)
 
 
 @given(

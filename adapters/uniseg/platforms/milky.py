@@ -45,7 +45,7 @@ from nekro_core.api.secrets import ComparedSecret
 from ..adapter import UnisegAdapter
 from ..piece_reader import PieceReader
 from ..platform import Platform
-from ..values import identity_of
+from ..values import sent_message_id
 
 _UPLOADS = (FriendFileUploadEvent, GroupFileUploadEvent)
 
@@ -152,7 +152,7 @@ class Milky(Platform):
 
     def sent_id(self, result: Any) -> str:
         """An uploaded file has no sequence number that is told."""
-        return "" if isinstance(result, uniseg.File) else identity_of(result)
+        return "" if isinstance(result, uniseg.File) else sent_message_id(result)
 
 
 def create(host: Host, driver: Driver) -> UnisegAdapter:

@@ -42,7 +42,7 @@ from nekro_core.api.secrets import ComparedSecret, kept_secret, secret_file
 
 from ..adapter import UnisegAdapter
 from ..platform import Platform
-from ..values import Address, of_platform, on_platform
+from ..values import Address, native_user_id, qualified_user_id
 
 KEPT_AS = "onebot_v12_access_token"
 """The name of the kept token, unless the settings have one."""
@@ -66,11 +66,11 @@ class OneBotV12(Platform):
 
     def person(self, user_id: str, bot: BaseBot) -> str:
         """See the module."""
-        return of_platform(user_id, bot)
+        return qualified_user_id(user_id, bot)
 
     def user(self, person: str, bot: BaseBot) -> str:
         """See the module."""
-        return on_platform(person, bot)
+        return native_user_id(person, bot)
 
     def is_message(self, event: BaseEvent) -> bool:
         """What somebody wrote."""

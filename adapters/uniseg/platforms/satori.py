@@ -36,7 +36,7 @@ from nekro_core.api.chat import (
 )
 
 from ..platform import Platform
-from ..values import of_platform, on_platform
+from ..values import native_user_id, qualified_user_id
 from .satori_adapter import SatoriAdapter
 from .satori_connection import ResumingAdapter, SequenceFile
 
@@ -65,11 +65,11 @@ class Satori(Platform):
 
     def person(self, user_id: str, bot: BaseBot) -> str:
         """See the module."""
-        return of_platform(user_id, bot)
+        return qualified_user_id(user_id, bot)
 
     def user(self, person: str, bot: BaseBot) -> str:
         """See the module."""
-        return on_platform(person, bot)
+        return native_user_id(person, bot)
 
     def is_message(self, event: BaseEvent) -> bool:
         """Not an edit and not a deletion, which are message events there."""

@@ -12,7 +12,7 @@ from nekro_core.api.chat import ChatKey, DeliveryState, Receipt
 from ..adapter import UnisegAdapter
 from ..outcome import outcome_of
 from ..piece_reader import outline
-from ..values import in_chat
+from ..values import account_message_id
 
 FEATURE = "message.list"
 ASK_S = 10.0
@@ -58,7 +58,7 @@ class SatoriAdapter(UnisegAdapter):
 
     def _shown(self, message: MessageObject, bot: Bot, key: ChatKey) -> Shown:
         return Shown(
-            message_id=in_chat(message.id, key),
+            message_id=account_message_id(message.id, key),
             own=message.user is not None and message.user.id == self._platform.user_of(bot),
             segments=outline(
                 self._intake.bridge.read(Message(message.content)),

@@ -2,9 +2,9 @@
 
 from typing import Protocol
 
-from nekro_core.agent.commands.command_texts import described
+from nekro_core.agent.commands.command_texts import command_texts
 from nekro_core.agent.commands.erase_command import erase_command
-from nekro_core.agent.commands.policy_commands import chat_commands
+from nekro_core.agent.commands.policy_commands import policy_commands
 from nekro_core.agent.commands.status_commands import status_commands
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.turn.ports import Ports
@@ -37,7 +37,7 @@ class SessionControl(Protocol):
         `StoreError`."""
 
 
-def own_commands(
+def builtin_commands(
     sessions: SessionControl, ports: Ports, erasing: PersonErasure | None = None
 ) -> tuple[Command, ...]:
     """To be put into the book of commands. Without ``erasing`` there is no ``/erase``."""
@@ -54,15 +54,15 @@ def own_commands(
         return CmdCtl.success(catalogue.say("own.reset.done", context.lang))
 
     commands = (
-        Command(name="stop", handler=stop, **described(catalogue, "stop")),
+        Command(name="stop", handler=stop, **command_texts(catalogue, "stop")),
         Command(
             name="reset",
             handler=reset,
             # Of a chat of many the past is not one member's to throw away.
             permission=CommandPermission.CHAT_ADMIN,
-            **described(catalogue, "reset"),
+            **command_texts(catalogue, "reset"),
         ),
-        *chat_commands(ports, sessions.stop),
+        *policy_commands(ports, sessions.stop),
         *status_commands(ports, sessions.rested),
     )
     if erasing is None:

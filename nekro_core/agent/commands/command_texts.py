@@ -6,7 +6,7 @@ from nekro_core.chat.catalogue import Catalogue
 from nekro_core.chat.catalogue.languages import SupportedLang
 
 
-def described(catalogue: Catalogue, name: str) -> dict[str, Any]:
+def command_texts(catalogue: Catalogue, name: str) -> dict[str, Any]:
     """A command's aliases and descriptions from the catalogue, as arguments of `Command`."""
     words = {str(lang): catalogue.say(f"own.{name}.does", lang) for lang in SupportedLang}
     aliases = (catalogue.say(f"own.{name}.alias", lang) for lang in SupportedLang)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Protocol
 
 from loguru import logger
 
-from nekro_core.agent.commands.command_texts import described
+from nekro_core.agent.commands.command_texts import command_texts
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey
@@ -125,5 +125,5 @@ def erase_command(ports: Ports, erasing: PersonErasure, sessions: SessionErasure
         name="erase",
         handler=erase,
         permission=CommandPermission.USER,
-        **described(ports.catalogue, "erase"),
+        **command_texts(ports.catalogue, "erase"),
     )

@@ -5,14 +5,14 @@ from typing import Annotated, Literal
 
 from loguru import logger
 
-from nekro_core.agent.commands.command_texts import described
+from nekro_core.agent.commands.command_texts import command_texts
 from nekro_core.agent.prompt.transcript import shortened
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
 from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
 from nekro_core.plugins.commands.arguments import Arg
-from nekro_core.policy import ChatState, InvalidOverride, bare_chat
+from nekro_core.policy import ChatState, InvalidOverride, without_thread
 from nekro_core.policy.command_names import folded
 from nekro_core.policy.permissions import CommandPermission
 
@@ -20,11 +20,11 @@ _SHOWN = 1500
 _DEFAULT = "default"
 """What a person writes to leave it to the account and the settings again."""
 
-Put = Callable[[CommandExecutionContext, str, object | None], Awaitable[str]]
+WriteOverride = Callable[[CommandExecutionContext, str, object | None], Awaitable[str]]
 Wanted = Literal["public", "user", "chat_admin", "advanced", "super_user", "off", "default"]
 
 
-def chat_commands(
+def policy_commands(
     ports: Ports, stop: Callable[[ChatKey], Awaitable[object]]
 ) -> tuple[Command, ...]:
     """The commands. ``stop`` ends the chat's turn. Their word is written into the file of the
@@ -33,7 +33,7 @@ def chat_commands(
 
     async def put(context: CommandExecutionContext, field: str, value: object | None) -> str:
         """Why it cannot be written; empty where it was."""
-        chat = bare_chat(ChatKey.parse(context.chat_key))
+        chat = without_thread(ChatKey.parse(context.chat_key))
         try:
             await conduct.put(("chats", str(chat)), field, value)
         except (InvalidOverride, OSError) as error:
@@ -59,7 +59,7 @@ def chat_commands(
             name=state.value,
             handler=turn,
             permission=CommandPermission.CHAT_ADMIN,
-            **described(ports.catalogue, state.value),
+            **command_texts(ports.catalogue, state.value),
         )
 
     async def persona(
@@ -84,13 +84,13 @@ def chat_commands(
             handler=persona,
             # It is part of what the model is told by its operator, not by people of the chat.
             permission=CommandPermission.ADVANCED,
-            **described(ports.catalogue, "persona"),
+            **command_texts(ports.catalogue, "persona"),
         ),
         _permit_command(ports, put),
     )
 
 
-def _permit_command(ports: Ports, put: Put) -> Command:
+def _permit_command(ports: Ports, put: WriteOverride) -> Command:
     conduct, say = ports.manners.conduct, ports.catalogue.say
 
     async def permit(
@@ -101,7 +101,7 @@ def _permit_command(ports: Ports, put: Put) -> Command:
         found = ports.commands.book.find(command.replace(" ", "."), context.adapter_key)
         if not found:
             return CmdCtl.failed(say("command.help.unknown", context.lang, name=command[:40]))
-        chat, name = bare_chat(ChatKey.parse(context.chat_key)), found[0].command.name
+        chat, name = without_thread(ChatKey.parse(context.chat_key)), found[0].command.name
         table = conduct.book.chats.get(str(chat))
         rules: dict[str, str] = {
             known: rule
@@ -118,5 +118,5 @@ def _permit_command(ports: Ports, put: Put) -> Command:
         name="permit",
         handler=permit,
         permission=CommandPermission.SUPER_USER,
-        **described(ports.catalogue, "permit"),
+        **command_texts(ports.catalogue, "permit"),
     )

@@ -7,13 +7,13 @@ import anyio
 from loguru import logger
 
 from nekro_core import __version__
-from nekro_core.agent.commands.command_texts import described
+from nekro_core.agent.commands.command_texts import command_texts
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey, DeliveryState
 from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
 from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
 from nekro_core.plugins.commands.arguments import Arg
-from nekro_core.policy import InvalidOverride, Quota, bare_chat
+from nekro_core.policy import InvalidOverride, Quota, without_thread
 from nekro_core.policy.limits import total
 from nekro_core.policy.permissions import CommandPermission
 from nekro_core.policy.quotas import QuotaUsage, quota_of_bot, quota_of_chat, quota_of_person
@@ -88,7 +88,7 @@ def status_commands(
         tokens: str = "",
         money: str = "",
     ) -> CommandResponse:
-        chat, lang = bare_chat(ChatKey.parse(context.chat_key)), context.lang
+        chat, lang = without_thread(ChatKey.parse(context.chat_key)), context.lang
         given = {"turns": turns, "tokens": tokens, "money": money}
         wanted = {name: text for name, text in given.items() if text}
         if not wanted:
@@ -116,13 +116,13 @@ def status_commands(
             name="status",
             handler=status,
             permission=CommandPermission.USER,
-            **described(ports.catalogue, "status"),
+            **command_texts(ports.catalogue, "status"),
         ),
         Command(
             name="quota",
             handler=quota,
             permission=CommandPermission.USER,
-            **described(ports.catalogue, "quota"),
+            **command_texts(ports.catalogue, "quota"),
         ),
     )
 

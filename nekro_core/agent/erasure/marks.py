@@ -15,7 +15,7 @@ from loguru import logger
 
 from nekro_core.system.atomic_files import write_whole
 
-KEPT_S = 30 * 86_400.0
+RETENTION_S = 30 * 86_400.0
 """No platform's history is asked for what is older."""
 FILE_NAME = "erased.json"
 
@@ -35,7 +35,7 @@ class ErasureMarks:
     def add(self, adapter: str, user_id: str) -> None:
         """This person is erased now. Raises `OSError`."""
         now = self._wall()
-        self._marks = {each: at for each, at in self._marks.items() if at > now - KEPT_S}
+        self._marks = {each: at for each, at in self._marks.items() if at > now - RETENTION_S}
         self._marks[self._digest(adapter, user_id)] = now
         self._write()
 

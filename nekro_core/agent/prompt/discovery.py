@@ -13,7 +13,7 @@ from functools import partial
 import anyio.to_thread
 
 from nekro_core.agent.prompt.found_tools import FoundTools
-from nekro_core.agent.prompt.functions import FunctionSet, functions_of
+from nekro_core.agent.prompt.functions import FunctionSet, function_set
 from nekro_core.agent.turn.run_calls import tool_text
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -24,8 +24,8 @@ from nekro_core.tools.discovery import (
     SEARCH_OWNER,
     TextSimilarity,
     deferred_lines,
-    index_of,
-    shelf_of,
+    deferred_tools_of,
+    search_index_of,
 )
 from nekro_core.tools.names import NamedTool, ToolSet
 from nekro_core.tools.outcome import ToolFailure
@@ -60,13 +60,13 @@ class ToolDiscovery:
     async def recall(self, chat_key: ChatKey, tools: ToolSet) -> None:
         """Learn what the chat found before this bot was started, where there is anything to find.
         Ask before a prompt is written."""
-        if tools.once(shelf_of).deferred:
+        if tools.once(deferred_tools_of).deferred:
             await self._found.recall(chat_key)
 
     def searchable(self, tools: ToolSet, *, natively: bool = False) -> ToolSet:
         """The set with `tool_search`, where it has anything to find. ``natively`` it answers with
         functions for a model that calls them."""
-        if not tools.once(shelf_of).deferred:
+        if not tools.once(deferred_tools_of).deferred:
             return tools
         return tools.once(self._for_calls if natively else self._for_code)
 
@@ -76,7 +76,7 @@ class ToolDiscovery:
         keys = self._found.of(chat_key)
         if not keys:
             return ()
-        shelf = tools.once(shelf_of)
+        shelf = tools.once(deferred_tools_of)
         by_key: dict[tuple[str, str], tuple[NamedTool, ...]] = {
             (each.tool.owner, each.tool.python_name): (each,) for each in shelf.single
         }
@@ -89,11 +89,11 @@ class ToolDiscovery:
     def asleep(self, chat_key: ChatKey, tools: ToolSet) -> frozenset[str]:
         """The keys of the plugins that sleep in this chat."""
         awake = {owner for owner, name in self._found.of(chat_key) if not name}
-        return frozenset(tools.once(shelf_of).asleep) - awake
+        return frozenset(tools.once(deferred_tools_of).asleep) - awake
 
     def functions(self, chat_key: ChatKey, tools: ToolSet) -> FunctionSet:
         """What a model that calls natively is offered now."""
-        functions = tools.once(functions_of)
+        functions = tools.once(function_set)
         found = self.found(chat_key, tools)
         return functions.with_tools(each.tool for each in found) if found else functions
 
@@ -149,11 +149,11 @@ class ToolDiscovery:
             raise ToolFailure(
                 f"a query of {len(query)} characters: at most {_MOST_QUERY}, a few words"
             )
-        index = await anyio.to_thread.run_sync(partial(tools.once, index_of))
+        index = await anyio.to_thread.run_sync(partial(tools.once, search_index_of))
         near = await self._nearness.of(query, index.sentences) if self._nearness else ()
         hits = [hit.named for hit in index.search(query, max(1, min(limit, MOST_HITS)), near)]
         if not hits:
-            there = tools.once(shelf_of).modules
+            there = tools.once(deferred_tools_of).modules
             named = ", ".join(there[:_NAMED])
             raise ToolFailure(
                 f"nothing fits {query[:200]!r}; try other words. These have functions: {named}"
@@ -166,20 +166,21 @@ class ToolDiscovery:
         return hits
 
 
-def more_text(tools: ToolSet) -> str:
+def deferred_tools_text(tools: ToolSet) -> str:
     """The lines about deferred tools for a model that writes code; use it with `ToolSet.once`."""
-    return _more([(each.name, each) for each in tools.once(shelf_of).single], tools)
+    return _more([(each.name, each) for each in tools.once(deferred_tools_of).single], tools)
 
 
-def more_functions_text(tools: ToolSet) -> str:
+def deferred_functions_text(tools: ToolSet) -> str:
     """The same for a model that calls functions."""
-    functions = tools.once(functions_of)
+    functions = tools.once(function_set)
     return _more(
-        [(functions.name_of(each.tool), each) for each in tools.once(shelf_of).single], tools
+        [(functions.name_of(each.tool), each) for each in tools.once(deferred_tools_of).single],
+        tools,
     )
 
 
-def found_text(found: Sequence[NamedTool]) -> str:
+def found_tools_text(found: Sequence[NamedTool]) -> str:
     """Tools that were found before, in full."""
     if not found:
         return ""
@@ -188,7 +189,7 @@ def found_text(found: Sequence[NamedTool]) -> str:
 
 def _more(single: Sequence[tuple[str, NamedTool]], tools: ToolSet) -> str:
     lines = deferred_lines(single)
-    for sleeping in tools.once(shelf_of).asleep.values():
+    for sleeping in tools.once(deferred_tools_of).asleep.values():
         tool = sleeping[0].tool
         brief = " ".join(tool.sleep_brief.split())
         count = f"{len(sleeping)} function{'s'[: len(sleeping) > 1]}"
@@ -204,7 +205,7 @@ def _short(brief: str, most: int = 80) -> str:
 
 def _fitted(tool: Tool, tools: ToolSet) -> Tool:
     """The search, offered to whom and where there is something to find."""
-    deferred = [each.tool for each in tools.once(shelf_of).deferred]
+    deferred = [each.tool for each in tools.once(deferred_tools_of).deferred]
     return replace(
         tool,
         needs_chat=all(each.needs_chat for each in deferred),
@@ -221,7 +222,7 @@ def _as_stubs(hits: Sequence[NamedTool]) -> str:
 
 
 def _as_functions(hits: Sequence[NamedTool], tools: ToolSet) -> str:
-    functions = tools.once(functions_of)
+    functions = tools.once(function_set)
     shown = []
     for each in hits:
         function = functions.function_of(each.tool)

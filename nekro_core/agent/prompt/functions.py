@@ -44,7 +44,7 @@ class FunctionSet:
         )
 
 
-def functions_of(tools: ToolSet) -> FunctionSet:
+def function_set(tools: ToolSet) -> FunctionSet:
     """The visible tools. Names that the API does not take are written in ASCII."""
     offered: list[Function] = []
     names: dict[str, Tool] = {}

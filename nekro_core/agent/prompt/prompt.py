@@ -12,8 +12,14 @@ from datetime import datetime, tzinfo
 from functools import lru_cache
 
 from nekro_core.agent.prompt.functions import FunctionSet
-from nekro_core.agent.prompt.quoting import PromptLines, QuotedText, Shown, marked
-from nekro_core.agent.prompt.transcript import UPLOADS, media_of, person, shortened, transcript
+from nekro_core.agent.prompt.quoting import PromptContent, PromptLines, QuotedText, quote_lines
+from nekro_core.agent.prompt.transcript import (
+    UPLOADS,
+    media_of,
+    person_label,
+    shortened,
+    transcript,
+)
 from nekro_core.agent.settings import PromptSettings
 from nekro_core.agent.turn.native_calls import CallAnswer
 from nekro_core.chat import Author, ChatKey, ChatKind, Record, Sender
@@ -57,7 +63,7 @@ class FinishedStep:
     """
 
     reply: str
-    report: tuple[Shown, ...]
+    report: tuple[PromptContent, ...]
     through_seq: int
     calls: tuple[CallAnswer, ...] = ()
 
@@ -134,7 +140,11 @@ def _opening(
     asked = [r for r in past if r.seq in view.unanswered]
     if asked:
         count = f"{len(asked)} messages" if len(asked) > 1 else "the message"
-        by = f" {person(view.asker)} asks you." if view.asker.user_id and _is_shared(view) else ""
+        by = (
+            f" {person_label(view.asker)} asks you."
+            if view.asker.user_id and _is_shared(view)
+            else ""
+        )
         text.append(f"[task]{by} Answer {count} marked as unanswered.")
     else:
         text.append("[task] Act on the newest lines above, if there is anything to do.")
@@ -292,7 +302,7 @@ def _with_words_marked(each: CallAnswer, limit: int) -> list[Part]:
     return [
         TextPart(head.text(limit)),
         *(
-            TextPart(marked(part.text, limit)) if isinstance(part, TextPart) else part
+            TextPart(quote_lines(part.text, limit)) if isinstance(part, TextPart) else part
             for part in each.media
         ),
     ]

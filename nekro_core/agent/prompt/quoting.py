@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from unicodedata import category, normalize
 
-from nekro_core.agent.prompt.transcript import LINE_END, shortened, shown
+from nekro_core.agent.prompt.transcript import LINE_END, shortened, visible_excerpt
 from nekro_core.llm.model import AudioPart, ImagePart
 
 OWN_MARKS = (
@@ -69,16 +69,16 @@ class PromptLines:
         most = _share(own, max(for_own, _LEAST_LINE * len(own)))
         share = _share(quoted, limit - sum(min(length, most) + 1 for length in own))
         return "\n".join(
-            marked(line.text, share) if isinstance(line, QuotedText) else _one_line(line, most)
+            quote_lines(line.text, share) if isinstance(line, QuotedText) else _one_line(line, most)
             for line in lines
         )
 
 
-Shown = PromptLines | ImagePart | AudioPart
+PromptContent = PromptLines | ImagePart | AudioPart
 """What a step's report is made of."""
 
 
-def marked(text: str, limit: int) -> str:
+def quote_lines(text: str, limit: int) -> str:
     """What is not ours in about ``limit`` characters, each line behind its mark."""
     limit = max(limit, _LEAST_QUOTE)
     found = _marked(text, limit)
@@ -88,11 +88,11 @@ def marked(text: str, limit: int) -> str:
 
 
 def _marked(text: str, limit: int) -> str:
-    return "\n".join(f"> {line}" for line in shown(text, limit).rstrip("\n").split("\n"))
+    return "\n".join(f"> {line}" for line in visible_excerpt(text, limit).rstrip("\n").split("\n"))
 
 
 @lru_cache(16)
-def unlike_ours(text: str) -> str:
+def escape_own_marks(text: str) -> str:
     """Text that is shown as it stands, of a plugin for example, which may tell what people wrote:
     its lines that look like ours stand behind the mark of what is not. Kept, since a prompt's list
     of functions stays the same: 20,000 characters take a millisecond."""

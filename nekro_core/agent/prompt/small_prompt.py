@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from nekro_core.agent.prompt.quoting import PromptLines, unlike_ours
+from nekro_core.agent.prompt.quoting import PromptLines, escape_own_marks
 from nekro_core.chat import Author, Mention, Record, Reply, Text, Voice, plain_text
 from nekro_core.llm.grammar import call_grammar
 from nekro_core.llm.model import ChatRequest, PromptMessage
-from nekro_core.tools.discovery import SEARCH, is_search, shelf_of
+from nekro_core.tools.discovery import SEARCH, deferred_tools_of, is_search
 from nekro_core.tools.examples import script_language
 from nekro_core.tools.names import NamedTool, ToolSet
 from nekro_core.tools.stub import signature_text
@@ -152,7 +152,7 @@ def _with_used_parameters(tool: Tool) -> Tool:
 def _system(offered: Sequence[NamedTool], persona: str, tools: ToolSet) -> str:
     stubs = (f"{signature_text(each.tool, each.name)}  # {each.tool.summary}" for each in offered)
     shown = " ".join(persona.split())[:MAX_PERSONA]
-    more = ", ".join(tools.once(shelf_of).modules)[:MAX_MORE]
+    more = ", ".join(tools.once(deferred_tools_of).modules)[:MAX_MORE]
     searches = any(is_search(each.tool) for each in offered)
     told = f"# {SEARCH} finds more, of: {more}" if searches else ""
     return "\n".join(filter(None, [shown, _TASK, *stubs, told]))
@@ -220,7 +220,7 @@ def _anchored(past: Sequence[_Exchange]) -> Sequence[_Exchange]:
 
 def _said(row: Sequence[Record]) -> str:
     texts = (_words(record) for record in row[-MAX_ROW:])
-    return unlike_ours(_shortened("\n".join(filter(None, texts))))
+    return escape_own_marks(_shortened("\n".join(filter(None, texts))))
 
 
 def _words(record: Record) -> str:

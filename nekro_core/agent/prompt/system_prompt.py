@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from nekro_core.agent.prompt.quoting import unlike_ours
+from nekro_core.agent.prompt.quoting import escape_own_marks
 from nekro_core.agent.prompt.transcript import UPLOADS
 
 _RULES = """\
@@ -59,7 +59,7 @@ How to read what you are given:
   again unless you are asked to."""
 
 
-def system_text(
+def system_prompt(
     tools: str, *, names: Sequence[str], persona: str, more: str = "", notes: str = ""
 ) -> str:
     """The stable prefix. ``tools`` is their rendered list, ``more`` tells of those that are not in
@@ -68,7 +68,7 @@ def system_text(
     return _sections(_RULES, names, persona, functions, more, notes)
 
 
-def native_system_text(
+def native_system_prompt(
     *, names: Sequence[str], persona: str, more: str = "", notes: str = ""
 ) -> str:
     """The stable prefix for a model that calls functions: they go beside it."""
@@ -80,6 +80,6 @@ def _sections(rules: str, names: Sequence[str], persona: str, *others: str) -> s
     if names:
         sections.append(f"Your name: {', '.join(names)}.")
     if persona.strip():
-        sections.append(f"Who you are:\n{unlike_ours(persona.strip())}")
-    sections += filter(None, (unlike_ours(each.strip()) for each in others))
+        sections.append(f"Who you are:\n{escape_own_marks(persona.strip())}")
+    sections += filter(None, (escape_own_marks(each.strip()) for each in others))
     return "\n\n".join(sections)

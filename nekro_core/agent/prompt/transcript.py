@@ -62,15 +62,15 @@ _STATES = {
 }
 
 
-def visible(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """The text with every character that cannot be seen written as its escape."""
     text = _SURROGATE.sub("\ufffd", LINE_END.sub("\n", text))
     return _UNSEEN.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
-def quoted(text: str, limit: int = _QUOTED) -> str:
+def json_quoted(text: str, limit: int = _QUOTED) -> str:
     """The text in JSON quotes on one line."""
-    return json.dumps(shown(text, limit, mark=" ... "), ensure_ascii=False)
+    return json.dumps(visible_excerpt(text, limit, mark=" ... "), ensure_ascii=False)
 
 
 def shortened(text: str, limit: int, mark: str = "", *, missing: int = 0) -> str:
@@ -84,14 +84,14 @@ def shortened(text: str, limit: int, mark: str = "", *, missing: int = 0) -> str
     return f"{text[:head]}{mark}{text[len(text) - tail :]}"
 
 
-def shown(text: str, limit: int, mark: str = "") -> str:
-    """`visible`, then `shortened`, for what gets its marks after this. What will not be seen is not
-    even looked at: the escapes of a million characters without width took 4 s, in which no chat
-    got an answer."""
+def visible_excerpt(text: str, limit: int, mark: str = "") -> str:
+    """`escape_invisible`, then `shortened`, for what gets its marks after this. What will not be
+    seen is not even looked at: the escapes of a million characters without width took 4 s, in which
+    no chat got an answer."""
     missing = max(len(text) - 4 * limit, 0)
     if missing:
         text = text[: 2 * limit] + text[-2 * limit :]
-    return shortened(visible(text), limit, mark, missing=missing)
+    return shortened(escape_invisible(text), limit, mark, missing=missing)
 
 
 def box_path(media: Media) -> str:
@@ -143,7 +143,7 @@ def _lines(
     record: Record, zone: tzinfo | None, limit: int, mark: str, own: Collection[str]
 ) -> Iterator[str]:
     yield _header(record, zone, mark)
-    words = shown("".join(_inline(part, own) for part in record.segments), limit)
+    words = visible_excerpt("".join(_inline(part, own) for part in record.segments), limit)
     if words.strip():
         yield from (f"> {line}" for line in words.split("\n"))
     attached = [line for segment in record.segments for line in _attached(segment)]
@@ -162,20 +162,20 @@ def _header(record: Record, zone: tzinfo | None, mark: str) -> str:
             head = f"[{name}] from you at {time}"
             return f"{head}, {_STATES[record.state]}" if record.state in _STATES else head
     to_you = "to you" if record.to_bot else ""
-    head = f"[{name}] from {person(record.sender)} at {time}"
+    head = f"[{name}] from {person_label(record.sender)} at {time}"
     return ", ".join(filter(None, [head, to_you, mark]))
 
 
-def person(sender: Sender) -> str:
+def person_label(sender: Sender) -> str:
     """A person as our own lines name them."""
-    return f"{quoted(sender.name, 60)} (user {_identifier(sender.user_id)})"
+    return f"{json_quoted(sender.name, 60)} (user {_identifier(sender.user_id)})"
 
 
 def _identifier(text: str) -> str:
     """A platform's id, which may be any text, on one line and without our brackets."""
     if re.fullmatch(r"[\w.:@=/+-]{1,120}", text):
         return text
-    return quoted(text, 120)
+    return json_quoted(text, 120)
 
 
 def _inline(segment: Segment, own: Collection[str]) -> str:
@@ -198,27 +198,28 @@ def _attached(segment: Segment) -> Iterator[str]:
         case Image(media) | Voice(media) | Video(media) | File(media):
             yield _medium(type(segment).__name__.lower(), media)
         case Mention() if segment.name:
-            yield f"@{quoted(segment.name, 60)} is user {_identifier(segment.user_id)}"
+            yield f"@{json_quoted(segment.name, 60)} is user {_identifier(segment.user_id)}"
         case Reply():
             by = f" by user {_identifier(segment.sender_id)}" if segment.sender_id else ""
-            text = f": {quoted(segment.text)}" if segment.text else ""
+            text = f": {json_quoted(segment.text)}" if segment.text else ""
             yield f"answers message {_identifier(segment.message_id)}{by}{text}"
         case Forward(messages):
             yield f"{len(messages)} forwarded messages"
             for message in messages[:_FORWARDED]:
-                said = quoted(plain_text(message.segments))
-                yield f"  {quoted(message.sender_name or message.sender_id, 60)}: {said}"
+                said = json_quoted(plain_text(message.segments))
+                yield f"  {json_quoted(message.sender_name or message.sender_id, 60)}: {said}"
         case Notice():
             people = [segment.actor_id and f"by user {_identifier(segment.actor_id)}"]
             people.append(segment.target_id and f"to user {_identifier(segment.target_id)}")
             yield " ".join(filter(None, [f"notice {_identifier(segment.kind)}", *people]))
         case Unknown():
-            yield f"something of kind {quoted(segment.kind, 40)}: {quoted(segment.summary)}"
+            kind, summary = json_quoted(segment.kind, 40), json_quoted(segment.summary)
+            yield f"something of kind {kind}: {summary}"
 
 
 def _medium(kind: str, media: Media) -> str:
-    name = f" {quoted(media.name, 80)}" if media.name else ""
+    name = f" {json_quoted(media.name, 80)}" if media.name else ""
     if not media.path:
-        return f"{kind}{name}, not available: {quoted(media.problem or 'it was not kept')}"
+        return f"{kind}{name}, not available: {json_quoted(media.problem or 'it was not kept')}"
     size = f"{media.size / 1000:.0f} kB" if media.size >= 1000 else f"{media.size} bytes"
     return f"{kind} {box_path(media)}{name} ({_identifier(media.mime)}, {size})"

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from nekro_core.agent.session.trigger import PendingMessage
 from nekro_core.chat import Record
 
-MOST_HEARD = 1000
+MAX_PENDING = 1000
 """Records kept in mind between turns; a flood beyond it is still in the store and the history."""
 
 
 def _make_room(heard: list[PendingMessage]) -> None:
     """Where there are too many, drop the oldest of whoever said most: a flood is one person's, and
     drops nobody else's question."""
-    while len(heard) > MOST_HEARD:
+    while len(heard) > MAX_PENDING:
         ((most, _),) = Counter(each.record.sender.user_id for each in heard).most_common(1)
         place = next(n for n, each in enumerate(heard) if each.record.sender.user_id == most)
         del heard[place]

@@ -12,7 +12,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.agent.session.backlog import Backlog
-from nekro_core.agent.session.store_trouble import STORE_PAUSE_S, StoreOutage, of_the_store
+from nekro_core.agent.session.store_trouble import STORE_PAUSE_S, StoreOutage, store_error_in
 from nekro_core.agent.session.trigger import (
     TIMER_S,
     PendingMessage,
@@ -20,17 +20,17 @@ from nekro_core.agent.session.trigger import (
     StaySilent,
     WaitForMore,
     decide,
-    reason,
+    trigger_reason,
 )
 from nekro_core.agent.session.turn_slots import TurnSlots
 from nekro_core.agent.turn.already_sent import was_answered
 from nekro_core.agent.turn.context import TurnRequest
 from nekro_core.agent.turn.native_turn import NativeTurn
-from nekro_core.agent.turn.notices import say
+from nekro_core.agent.turn.notices import send_notice
 from nekro_core.agent.turn.ports import Ports
-from nekro_core.agent.turn.prepared_step import PreparedTurn, acts_natively, make_ready
+from nekro_core.agent.turn.prepared_step import PreparedTurn, prepare_turn, uses_native_calls
 from nekro_core.agent.turn.recorder import CUT_OFF, TurnRecorder
-from nekro_core.agent.turn.report import LEFT
+from nekro_core.agent.turn.report import DO_NOT_RESEND
 from nekro_core.agent.turn.turn import Turn
 from nekro_core.chat import Author, ChatKey, ChatKind, ChatMessage, Record
 from nekro_core.delivery.host import Working
@@ -194,7 +194,7 @@ class Session:
         if self._news.is_set():
             return
         try:
-            self._ready = await make_ready(self._ports, self._task_for(record))
+            self._ready = await prepare_turn(self._ports, self._task_for(record))
         except Exception as error:  # noqa: BLE001 (the turn meets the same fault, and tells of it)
             logger.debug("{}: nothing was made ready: {}", self.chat_key, error)
         with anyio.move_on_after(due - anyio.current_time() - TIMER_S):
@@ -237,7 +237,9 @@ class Session:
                 sender,
                 seconds,
             )
-            await say(self._ports, self.chat_key, [record], "turn.rests", seconds=f"{seconds:g}")
+            await send_notice(
+                self._ports, self.chat_key, [record], "turn.rests", seconds=f"{seconds:g}"
+            )
         return True
 
     async def _signal(self, record: Record) -> MsgSignal:
@@ -270,9 +272,9 @@ class Session:
         self._ready = None
         await self._ports.store.chats.mark_handled(self.chat_key, record.seq)
         if waiting:
-            await say(self._ports, self.chat_key, [record], "turn.stopped")
+            await send_notice(self._ports, self.chat_key, [record], "turn.stopped")
         elif record.to_bot or self.chat_key.kind is ChatKind.PRIVATE:
-            await say(self._ports, self.chat_key, [record], "turn.nothing_to_stop")
+            await send_notice(self._ports, self.chat_key, [record], "turn.nothing_to_stop")
 
     def _forget(self) -> None:
         """Nothing that was heard asks for an answer, nor will it."""
@@ -334,8 +336,12 @@ class Session:
             sent = await store.deliveries.of_turn(stored.turn_id)
             stop = "finished" if was_answered(runs, sent) else "given_up"
             await store.turns.end(stored.turn_id, stop=stop, waiting_seq=waiting)
-            if not any(row.state in LEFT for row in sent):  # else people have got something
-                await say(self._ports, self.chat_key, [record] if record else [], "turn.failed")
+            if not any(
+                row.state in DO_NOT_RESEND for row in sent
+            ):  # else people have got something
+                await send_notice(
+                    self._ports, self.chat_key, [record] if record else [], "turn.failed"
+                )
             return
         if record.recalled:
             await store.turns.end(stored.turn_id, stop="recalled", waiting_seq=waiting)
@@ -366,7 +372,7 @@ class Session:
             return False
         wall, manner = self._ports.wall(), self._ports.manners.of(self.chat_key)
         return record.seq in self._forced or bool(
-            reason(record, wall=wall, settings=manner.trigger, names=manner.names)
+            trigger_reason(record, wall=wall, settings=manner.trigger, names=manner.names)
         )
 
     async def _take_turn(
@@ -420,13 +426,13 @@ class Session:
                     if self._store.lasts:
                         await book.turn_id()  # No model is paid for what is in vain.
                         self._store.lasts = False
-                    kind = NativeTurn if acts_natively(self._ports, self.chat_key) else Turn
+                    kind = NativeTurn if uses_native_calls(self._ports, self.chat_key) else Turn
                     stop = await kind(self._ports, task, book, ready).run()
             if scope.cancelled_caught and self._stopped_at is None:
                 stop = "recalled"
         except Exception as error:  # noqa: BLE001 (one turn's fault must not end the chat)
             stop = "internal"
-            if (unwritten := of_the_store(error)) is not None:
+            if (unwritten := store_error_in(error)) is not None:
                 self._store.begins(unwritten)
             else:
                 logger.exception("{}: the turn failed", self.chat_key)
@@ -450,12 +456,12 @@ class Session:
             waiting = self._backlog.oldest_waiting(asker)
             await self._store.written(partial(book.end, stop, waiting, only_asked=only_asked))
             if stop == "internal" and not await self._store.written(book.sent):
-                await say(self._ports, self.chat_key, [task.asks], "turn.internal")
+                await send_notice(self._ports, self.chat_key, [task.asks], "turn.internal")
         level = "INFO" if stop in _AS_IT_SHOULD else "WARNING"
         logger.log(level, "{}: the turn ended: {}", self.chat_key, stop)
         if stop == "too_busy":
-            await say(self._ports, self.chat_key, [task.asks], "turn.too_busy")
+            await send_notice(self._ports, self.chat_key, [task.asks], "turn.too_busy")
         if self._stopped_at is not None:
             mark = self._ports.store.chats.mark_handled
             await self._store.written(partial(mark, self.chat_key, self._stopped_at))
-            await say(self._ports, self.chat_key, [task.asks], "turn.stopped")
+            await send_notice(self._ports, self.chat_key, [task.asks], "turn.stopped")

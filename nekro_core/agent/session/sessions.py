@@ -7,7 +7,7 @@ import anyio
 from anyio.abc import TaskGroup
 from loguru import logger
 
-from nekro_core.agent.commands.builtin import own_commands
+from nekro_core.agent.commands.builtin import builtin_commands
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.prompt.small_prompt import beginnings
 from nekro_core.agent.session.session import Session
@@ -16,7 +16,7 @@ from nekro_core.agent.turn.ports import Ports
 from nekro_core.chat import ChatKey, ChatKind, Record
 from nekro_core.delivery.host import Working
 from nekro_core.llm.model import ChatRequest, ModelError
-from nekro_core.plugins.tasks.interrupted import tell_of_cut_off
+from nekro_core.plugins.tasks.interrupted import report_interrupted
 from nekro_core.policy import ChatState
 from nekro_core.policy.cooldown import Cooldown, CooldownState
 from nekro_core.store import StoreUnavailable, UnansweredMessages
@@ -55,7 +55,10 @@ class Sessions:
         self._leave = [
             self._ports.inbox.listen(self.hear),
             self._ports.inbox.listen_recalls(self.take_back),
-            *(book.add_own(command) for command in own_commands(self, self._ports, self._erasing)),
+            *(
+                book.add_own(command)
+                for command in builtin_commands(self, self._ports, self._erasing)
+            ),
         ]
         return self
 
@@ -102,7 +105,7 @@ class Sessions:
             # Or of somebody who is ignored: not to be looked at at each start.
             await store.chats.mark_handled(chat.chat_key, chat.records[-1].seq)
         # At last: the listeners hear of these lines by themselves.
-        await tell_of_cut_off(store, self._ports.inbox)
+        await report_interrupted(store, self._ports.inbox)
 
     async def prepare(self) -> None:
         """Begin to make the model ready, before the first person waits for it: its library loaded,

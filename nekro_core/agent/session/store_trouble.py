@@ -42,7 +42,7 @@ class StoreOutage:
                 return done
 
 
-def of_the_store(error: Exception) -> StoreUnavailable | None:
+def store_error_in(error: Exception) -> StoreUnavailable | None:
     """The store's own error, also where a group of tasks has wrapped it."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]

@@ -69,7 +69,7 @@ def decide(
     numbers of records that are answered whatever they are.
     """
     for item in heard:
-        why = reason(item.record, wall=wall, settings=settings, names=names)
+        why = trigger_reason(item.record, wall=wall, settings=settings, names=names)
         if item.record.seq in forced:
             why = "forced"
         if not why:
@@ -82,7 +82,9 @@ def decide(
     return StaySilent()
 
 
-def reason(record: Record, *, wall: float, settings: TriggerSettings, names: Sequence[str]) -> str:
+def trigger_reason(
+    record: Record, *, wall: float, settings: TriggerSettings, names: Sequence[str]
+) -> str:
     """Why this record is to be answered, in a word; empty where it is not.
 
     Our own accounts' messages (`Author.BOT`) never are, the framework's lines where they are meant
@@ -103,19 +105,19 @@ def reason(record: Record, *, wall: float, settings: TriggerSettings, names: Seq
         return "private" if settings.private else ""
     if record.to_bot:
         return "addressed"
-    return "named" if called(record, names) else ""
+    return "named" if mentions_name(record, names) else ""
 
 
-def called(record: Record, names: Sequence[str]) -> bool:
+def mentions_name(record: Record, names: Sequence[str]) -> bool:
     """Whether one of the names stands in what the person wrote or said."""
     said = " ".join(part.text for part in record.segments if isinstance(part, Text | Voice))
     if len(said) > 2 * _CALLED_WITHIN:
         said = f"{said[:_CALLED_WITHIN]} {said[-_CALLED_WITHIN:]}"
-    words = folded(said)
-    return any(_contains(words, folded(name)) for name in names if folded(name))
+    words = fold_text(said)
+    return any(_contains(words, fold_text(name)) for name in names if fold_text(name))
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """The text without differences of case, width and invisible characters."""
     return _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).casefold().strip()
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from nekro_core.agent.turn.recorder import SAID
-from nekro_core.agent.turn.report import LEFT
+from nekro_core.agent.turn.report import DO_NOT_RESEND
 from nekro_core.chat import (
     ChatKey,
     File,
@@ -30,7 +30,7 @@ def was_answered(runs: Sequence[RunRecord], sent: Sequence[DeliveryRow]) -> bool
     end, and that was the answer."""
     if not runs:
         return False
-    last, left = runs[-1], [row for row in sent if row.state in LEFT]
+    last, left = runs[-1], [row for row in sent if row.state in DO_NOT_RESEND]
     if last.stop == StopReason.FINISHED.value:
         answered = any(row.run_id == last.run_id for row in left)
         return answered or (bool(left) and not last.output.strip())
@@ -43,7 +43,7 @@ class DeduplicatingSender:
     def __init__(self, outgoing: MessageSender, rows: Sequence[DeliveryRow]) -> None:
         self._outgoing = outgoing
         self._left: list[tuple[str, tuple[Receipt, ...]]] = []
-        for send in _sends([row for row in rows if row.state in LEFT]):
+        for send in _sends([row for row in rows if row.state in DO_NOT_RESEND]):
             receipts = tuple(
                 Receipt(state=row.state, message_id=row.message_id, reason="sent before a restart")
                 for row in send

@@ -30,7 +30,7 @@ class Prose:
     line: int
 
 
-Event = Prose | CodeStatement
+StreamEvent = Prose | CodeStatement
 
 
 class _Mode(Enum):
@@ -60,7 +60,7 @@ class CodeStream:
         self._indent: int | None = None
         self._fence = "```"
 
-    def feed(self, chunk: str) -> list[Event]:
+    def feed(self, chunk: str) -> list[StreamEvent]:
         """Take the next piece of the reply. Line ends may be ``\\n``, ``\\r\\n`` or ``\\r``."""
         if self._after_return and chunk.startswith("\n"):
             chunk = chunk[1:]
@@ -72,7 +72,7 @@ class CodeStream:
             chunk = chunk.replace("\r\n", "\n").replace("\r", "\n")
         first, *rest = _SURROGATE.sub("\ufffd", chunk).split("\n")
         self._add_part(first)
-        events: list[Event] = []
+        events: list[StreamEvent] = []
         for part in rest:
             events += self._end_line("\n")
             self._add_part(part)
@@ -82,7 +82,7 @@ class CodeStream:
                 events += self._scanner.peek(self._without_indent("".join(self._parts)))
         return events
 
-    def finish(self) -> list[Event]:
+    def finish(self) -> list[StreamEvent]:
         """The reply is over: whatever is left, whole or not."""
         events = self._end_line("") if self._part_length else []
         return [*events, *self._scanner.flush()]
@@ -92,7 +92,7 @@ class CodeStream:
             self._parts.append(part)
             self._part_length += len(part)
 
-    def _end_line(self, ending: str) -> list[Event]:
+    def _end_line(self, ending: str) -> list[StreamEvent]:
         text = "".join(self._parts) + ending
         self._parts.clear()
         self._part_length = 0
@@ -100,7 +100,7 @@ class CodeStream:
         self._number += 1
         return events
 
-    def _line(self, text: str) -> list[Event]:
+    def _line(self, text: str) -> list[StreamEvent]:
         if self._number == 1:
             text = text.removeprefix("\ufeff")
         if self._mode is _Mode.CODE:
@@ -111,10 +111,10 @@ class CodeStream:
             return self._prose(text)
         return self._prose_line(text)
 
-    def _prose(self, text: str) -> list[Event]:
+    def _prose(self, text: str) -> list[StreamEvent]:
         return [Prose(text, self._number)] if text else []
 
-    def _prose_line(self, text: str) -> list[Event]:
+    def _prose_line(self, text: str) -> list[StreamEvent]:
         line = text if text.endswith("\n") else text + "\n"
         if found := _OPENING.match(line):
             self._fence = found.group("fence")
@@ -134,7 +134,7 @@ class CodeStream:
         self.begun = True
         self._indent_limit, self._indent = indent_limit, None
 
-    def _code_line(self, text: str) -> list[Event]:
+    def _code_line(self, text: str) -> list[StreamEvent]:
         if self._indent is None:
             text = text.removeprefix("\ufeff")
             if text.strip():
@@ -144,7 +144,7 @@ class CodeStream:
         done, fence = self._scanner.line(text, self._number)
         if fence is None:
             return [*done]
-        events: list[Event] = [*done, *self._scanner.flush()]
+        events: list[StreamEvent] = [*done, *self._scanner.flush()]
         after = text[fence:]
         if _REOPENING.match(after):
             self._begin_block(self._indent_limit)

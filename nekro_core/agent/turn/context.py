@@ -4,17 +4,21 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
-from nekro_core.agent.prompt.discovery import found_text, more_functions_text, more_text
+from nekro_core.agent.prompt.discovery import (
+    deferred_functions_text,
+    deferred_tools_text,
+    found_tools_text,
+)
 from nekro_core.agent.prompt.functions import FunctionSet
 from nekro_core.agent.prompt.prompt import FinishedStep, PromptView, build_prompt
-from nekro_core.agent.prompt.quoting import PromptLines, Shown
+from nekro_core.agent.prompt.quoting import PromptContent, PromptLines
 from nekro_core.agent.prompt.small_prompt import (
     SmallPromptStep,
     small_prompt,
     small_tools,
     with_found,
 )
-from nekro_core.agent.prompt.system_prompt import native_system_text, system_text
+from nekro_core.agent.prompt.system_prompt import native_system_prompt, system_prompt
 from nekro_core.agent.prompt.transcript import media_of
 from nekro_core.agent.turn.native_calls import CallAnswer
 from nekro_core.agent.turn.ports import Ports
@@ -94,7 +98,7 @@ class TurnContext:
         hearing = self._ports.hearing
         return hearing is not None and self._task.is_unanswered(record) and hearing.begin(record)
 
-    def remember(self, reply: ModelReply, parts: tuple[Shown, ...]) -> None:
+    def remember(self, reply: ModelReply, parts: tuple[PromptContent, ...]) -> None:
         """Keep a step for the prompt of the next one."""
         self._steps.append(
             FinishedStep(reply=reply.kept, report=parts, through_seq=self.through_seq)
@@ -105,7 +109,7 @@ class TurnContext:
         self._codes.append(SmallPromptStep(code=reply.code.strip() or reply.kept, observation=told))
 
     def remember_calls(
-        self, prose: str, calls: tuple[CallAnswer, ...], parts: tuple[Shown, ...]
+        self, prose: str, calls: tuple[CallAnswer, ...], parts: tuple[PromptContent, ...]
     ) -> None:
         """Keep a step of a model that calls functions natively."""
         self._steps.append(
@@ -153,12 +157,12 @@ class TurnContext:
         )
         names, persona = manner.names, manner.persona
         if functions is None:
-            code, more = tools.once(tools_text), tools.once(more_text)
-            end = "\n\n".join(filter(None, (notes, found_text(self._found))))
-            system = system_text(code, names=names, persona=persona, more=more, notes=end)
+            code, more = tools.once(tools_text), tools.once(deferred_tools_text)
+            end = "\n\n".join(filter(None, (notes, found_tools_text(self._found))))
+            system = system_prompt(code, names=names, persona=persona, more=more, notes=end)
         else:
-            more = tools.once(more_functions_text)
-            system = native_system_text(names=names, persona=persona, more=more, notes=notes)
+            more = tools.once(deferred_functions_text)
+            system = native_system_prompt(names=names, persona=persona, more=more, notes=notes)
         request = build_prompt(
             system,
             view,

@@ -8,14 +8,14 @@ from typing import assert_never
 import anyio
 from loguru import logger
 
-from nekro_core.agent.prompt.transcript import shortened, visible
+from nekro_core.agent.prompt.transcript import escape_invisible, shortened
 from nekro_core.agent.turn.plain_text import value_text
 from nekro_core.agent.turn.run_calls import CallSender, RunCalls, model_part
 from nekro_core.agent.turn.send_order import SendOrder
 from nekro_core.llm.model import FunctionCall, Part, TextPart
 from nekro_core.plugins.authoring.services import BoxFiles, MessageSender
 from nekro_core.sandbox.box import SandboxError
-from nekro_core.tools.media import indexed_text, shown_media
+from nekro_core.tools.media import indexed_text, media_content
 from nekro_core.tools.outcome import (
     BehaviorReturn,
     Observation,
@@ -120,7 +120,7 @@ class NativeCalls:
                 text = told or value_text(value)
             case ToolReturnMedia(words, shown):
                 text = indexed_text(words, shown, call.call_id)
-                media = tuple(map(model_part, shown_media(shown, call.call_id)))
+                media = tuple(map(model_part, media_content(shown, call.call_id)))
             case BehaviorReturn(text) | Observation(text):
                 pass
             case RichObservation(contents):
@@ -137,12 +137,14 @@ class NativeCalls:
     async def _bounded(self, position: int, text: str) -> str:
         """At most about ``result_chars``: beginning and end, and where the box has all of it."""
         if len(text) <= self._result_chars:
-            return shortened(visible(text), self._result_chars * 2)
+            return shortened(escape_invisible(text), self._result_chars * 2)
         data = text.encode("utf-8", "replace")
         path = await self._keep(f"{self._stem(position)}.txt", data)
         where = f"all of it is in {path}" if path else "the rest is not kept"
         mark = f"\n[... {len(text) - self._result_chars} characters left out; {where} ...]\n"
-        return shortened(visible(shortened(text, self._result_chars, mark)), self._result_chars * 2)
+        return shortened(
+            escape_invisible(shortened(text, self._result_chars, mark)), self._result_chars * 2
+        )
 
     async def _kept_bytes(self, position: int, call: FunctionCall, data: bytes) -> CallAnswer:
         kind = next((kind for head, kind in _KINDS if head.match(data)), "bin")
@@ -180,4 +182,4 @@ def _ends(outcome: Outcome, *, sent: bool) -> bool:
 
 
 def _error(call: FunctionCall, message: str) -> CallAnswer:
-    return CallAnswer(call=call, text=f"[error] {visible(message)}", failed=True)
+    return CallAnswer(call=call, text=f"[error] {escape_invisible(message)}", failed=True)

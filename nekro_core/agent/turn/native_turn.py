@@ -15,7 +15,7 @@ from nekro_core.agent.turn.native_reply import NativeReader, NativeReply, calls_
 from nekro_core.agent.turn.ports import Ports
 from nekro_core.agent.turn.prepared_step import PreparedStep, PreparedTurn
 from nekro_core.agent.turn.recorder import SAID_BESIDE, TurnRecorder
-from nekro_core.agent.turn.report import LEFT, native_empty_report, native_report
+from nekro_core.agent.turn.report import DO_NOT_RESEND, native_empty_report, native_step_report
 from nekro_core.agent.turn.run_calls import RunCalls
 from nekro_core.agent.turn.turn import LAST_WORDS_S, Turn
 from nekro_core.llm.model import ModelError, RequestRejected
@@ -45,11 +45,11 @@ class NativeTurn(Turn):
         beside = await self._say_beside(reply)
         answered = await self._carry_out(asking, reply, calls)
         sent = await self._book.sent_by(asking.run_id)
-        left = any(row.state in LEFT for row in (*beside, *sent))
+        left = any(row.state in DO_NOT_RESEND for row in (*beside, *sent))
         self._sent = self._sent or left
         if left and reply.end == "whole" and all(each.ends for each in answered):
             return "finished"
-        self._known.remember_calls(reply.prose, tuple(answered), native_report(reply, beside))
+        self._known.remember_calls(reply.prose, tuple(answered), native_step_report(reply, beside))
         self._failures = self._failures + 1 if all(each.failed for each in answered) else 0
         if self._failures > self._settings.max_repairs:
             await self._say("limit.repairs", limit=self._settings.max_repairs)

@@ -11,7 +11,7 @@ from nekro_core.delivery.errors import DeliveryError
 from nekro_core.store import StoreError
 
 
-async def say(
+async def send_notice(
     ports: Ports,
     chat_key: ChatKey,
     records: Sequence[Record],
@@ -21,14 +21,14 @@ async def say(
     **values: object,
 ) -> None:
     """Send a sentence of the catalogue in the language of the chat. What fails is logged."""
-    said = sentence(ports, records, key, **values)
+    said = notice_text(ports, records, key, **values)
     try:
         await ports.outbox.send(chat_key, (Text(said),), run_id=run_id)
     except (DeliveryError, StoreError) as error:
         logger.error("{} could not be told {!r}: {}", chat_key, said, error)
 
 
-def sentence(ports: Ports, records: Sequence[Record], key: str, **values: object) -> str:
+def notice_text(ports: Ports, records: Sequence[Record], key: str, **values: object) -> str:
     """A sentence of the catalogue in the language that people spoke in these records."""
     texts = [
         segment.text

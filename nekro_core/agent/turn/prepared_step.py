@@ -48,14 +48,14 @@ class PreparedTurn:
     asking: PreparedStep
 
 
-def acts_natively(ports: Ports, chat_key: ChatKey) -> bool:
+def uses_native_calls(ports: Ports, chat_key: ChatKey) -> bool:
     """Whether the model calls functions in this chat, instead of writing code. One that cannot
     call writes code whatever the settings say."""
     manner = ports.manners.of(chat_key)
     return manner.mode == "tools" and manner.model.profile.functions
 
 
-async def ask(
+async def prepare_step(
     ports: Ports,
     task: TurnRequest,
     known: TurnContext,
@@ -77,7 +77,7 @@ async def ask(
     )
     if outgoing is not None:
         ctx = replace(ctx, services=replace(ctx.services, outgoing=outgoing))
-    natively = acts_natively(ports, task.chat_key)
+    natively = uses_native_calls(ports, task.chat_key)
     tools = ports.discovery.searchable(await ports.plugins.tools_in(ctx), natively=natively)
     await ports.discovery.recall(task.chat_key, tools)
     await known.look()
@@ -96,10 +96,10 @@ async def ask(
     )
 
 
-async def make_ready(ports: Ports, task: TurnRequest) -> PreparedTurn:
-    """Everything that a turn's first request needs. Raises as `ask`."""
+async def prepare_turn(ports: Ports, task: TurnRequest) -> PreparedTurn:
+    """Everything that a turn's first request needs. Raises as `prepare_step`."""
     known, files = TurnContext(ports, task), LazyBox(ports.boxes, task.chat_key)
     try:
-        return PreparedTurn(task, known, files, await ask(ports, task, known, files))
+        return PreparedTurn(task, known, files, await prepare_step(ports, task, known, files))
     finally:
         await files.close()

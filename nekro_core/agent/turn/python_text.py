@@ -6,7 +6,7 @@ import warnings
 from nekro_core.tools.names import ToolSet
 
 
-def parsed(source: str) -> ast.Module | None:
+def try_parse(source: str) -> ast.Module | None:
     """The source as a tree; nothing where it is no Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "\\d" in somebody else's string is no news to our log
@@ -18,22 +18,22 @@ def parsed(source: str) -> ast.Module | None:
 
 def count_statements(source: str) -> int:
     """Statements as the guest counts them: ``a; b`` is two, what does not parse is one."""
-    tree = parsed(source)
+    tree = try_parse(source)
     return 1 if tree is None else len(tree.body)
 
 
-def is_silence(text: str) -> bool:
+def is_no_op(text: str) -> bool:
     """Whether a reply, or its code, is Python that does nothing on purpose: ``pass`` or comments.
     A fence around nothing is an accident."""
     lines = (line.strip() for line in text.splitlines())
     code = "\n".join(line for line in lines if not line.startswith(("```", "~~~")))
-    tree = parsed(code) if code.strip() else None
+    tree = try_parse(code) if code.strip() else None
     return tree is not None and all(isinstance(node, ast.Pass) for node in tree.body)
 
 
 def is_call(text: str, tools: ToolSet) -> bool:
     """Whether a whole reply is Python that calls a tool at its top level."""
-    tree = parsed(text)
+    tree = try_parse(text)
     if tree is None:
         return False
     calls = [node.value for node in tree.body if isinstance(node, ast.Expr)]

@@ -8,7 +8,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from nekro_core.agent.turn.code_statements import CodeStatement
-from nekro_core.agent.turn.code_stream import CodeStream, Event, Prose
+from nekro_core.agent.turn.code_stream import CodeStream, Prose, StreamEvent
 from nekro_core.agent.turn.python_text import count_statements
 from nekro_core.llm.model import (
     ChatModel,
@@ -149,7 +149,7 @@ class ReplyReader:
             self._model_error = error
             self._end = "broken"
 
-    async def _take(self, events: Sequence[Event], watchers: TaskGroup) -> None:
+    async def _take(self, events: Sequence[StreamEvent], watchers: TaskGroup) -> None:
         for event in events:
             if isinstance(event, Prose):
                 self._prose.append(event.text)

@@ -6,8 +6,8 @@ it stands behind ``>`` like those of the history: `QuotedText`, which is marked 
 
 from collections.abc import Sequence
 
-from nekro_core.agent.prompt.quoting import PromptLines, QuotedText, Shown
-from nekro_core.agent.prompt.transcript import quoted, shortened
+from nekro_core.agent.prompt.quoting import PromptContent, PromptLines, QuotedText
+from nekro_core.agent.prompt.transcript import json_quoted, shortened
 from nekro_core.agent.turn.native_reply import NativeReply
 from nekro_core.agent.turn.recorder import CUT_OFF, SAID
 from nekro_core.agent.turn.reply import End, ModelReply
@@ -18,7 +18,7 @@ from nekro_core.sandbox.box import StopReason
 from nekro_core.store import DeliveryRow, ToolCall
 from nekro_core.tools.discovery import SEARCH
 
-LEFT = frozenset(state for state in DeliveryState if state.left)
+DO_NOT_RESEND = frozenset(state for state in DeliveryState if state.left)
 """States of what must not be said again."""
 
 _STATES = {
@@ -48,14 +48,14 @@ _ENDS = {
 }
 
 
-def report(
+def step_report(
     reply: ModelReply,
     calls: RunCalls,
     sent: Sequence[DeliveryRow],
     *,
     again: bool = False,
     nothing: bool = False,
-) -> tuple[Shown, ...]:
+) -> tuple[PromptContent, ...]:
     """All that the next step needs to know of this one. ``again`` says that its output is that of
     the step before, ``nothing`` that nobody heard or saw anything of it."""
     lines: list[str | QuotedText] = []
@@ -81,7 +81,7 @@ def report(
     lines += sent_lines(sent)
     if calls.unread and not _printed(reply):
         lines += [f"[result] of {SEARCH}:", QuotedText(calls.unread)]
-    parts: list[Shown] = []
+    parts: list[PromptContent] = []
     for name, observed in calls.observed:
         lines.append(f"[result] of {name}:")
         for part in observed:
@@ -94,7 +94,9 @@ def report(
     return (*parts, PromptLines(tuple(lines)))
 
 
-def native_report(reply: NativeReply, sent: Sequence[DeliveryRow]) -> tuple[Shown, ...]:
+def native_step_report(
+    reply: NativeReply, sent: Sequence[DeliveryRow]
+) -> tuple[PromptContent, ...]:
     """What the answers to a reply's calls do not tell of it: that it was cut, what its words did.
     Nothing where there is nothing to tell."""
     lines = list(_ENDS.get(reply.end, ()))
@@ -109,14 +111,14 @@ _NOTHING: dict[End, str] = {
 }
 
 
-def empty_report(end: End) -> tuple[Shown, ...]:
+def empty_report(end: End) -> tuple[PromptContent, ...]:
     """For a reply in which there was nothing of use, by how it ended."""
     empty = "[error] Your reply was empty. Reply with a block fenced as ```python; to stay silent, "
     empty += "with `pass` in it."
     return (PromptLines((_NOTHING.get(end, empty),)),)
 
 
-def native_empty_report(end: End) -> tuple[Shown, ...]:
+def native_empty_report(end: End) -> tuple[PromptContent, ...]:
     """The same, for a model that calls functions natively."""
     empty = "[error] Your reply was empty, and nobody has got an answer yet."
     return (PromptLines((_NOTHING.get(end, empty),)),)
@@ -127,11 +129,13 @@ def sent_lines(rows: Sequence[DeliveryRow]) -> list[str]:
     if not rows:
         return []
     lines = ["[sent] People got this from you already; do not send it again:"]
-    if not any(row.state in LEFT for row in rows):
+    if not any(row.state in DO_NOT_RESEND for row in rows):
         lines = ["[sent] Nothing reached the people:"]
     for row in rows:
-        why = f" ({quoted(row.reason)})" if row.reason and row.state not in LEFT else ""
-        lines.append(f"+ {_STATES[row.state]}{why}: {quoted(plain_text(row.segments), 600)}")
+        why = (
+            f" ({json_quoted(row.reason)})" if row.reason and row.state not in DO_NOT_RESEND else ""
+        )
+        lines.append(f"+ {_STATES[row.state]}{why}: {json_quoted(plain_text(row.segments), 600)}")
     return lines
 
 
@@ -146,9 +150,9 @@ def done_lines(runs: Sequence[tuple[RunRecord, Sequence[ToolCall]]]) -> list[str
         code = run.code.strip() or "(the code is not known any more)"
         lines.append(QuotedText(shortened(code, _CODE)))
         for call in calls:
-            became = quoted(call.outcome) if call.outcome else "unknown whether it was done"
-            arguments = quoted(call.arguments, _ARGUMENTS)
-            lines.append(f"+ it called {quoted(call.name, 80)} with {arguments}: {became}")
+            became = json_quoted(call.outcome) if call.outcome else "unknown whether it was done"
+            arguments = json_quoted(call.arguments, _ARGUMENTS)
+            lines.append(f"+ it called {json_quoted(call.name, 80)} with {arguments}: {became}")
         if run.output.strip():
             lines += ["[output] printed by it:", QuotedText(shortened(run.output, _CODE))]
         if run.error.strip():

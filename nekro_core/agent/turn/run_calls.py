@@ -11,12 +11,12 @@ from nekro_core.chat import ChatKey, Receipt, Segment
 from nekro_core.llm.model import AudioPart, ImagePart, Part, TextPart
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import MessageSender
-from nekro_core.plugins.host.tool_calls import call as call_tool
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.sandbox.box import Answer, CallFailure, CallReturn, EndRun, GuestCall, GuestFunction
 from nekro_core.store import ToolCall
 from nekro_core.tools.content import AudioContent, Content, ImageContent, TextContent
 from nekro_core.tools.discovery import is_search
-from nekro_core.tools.media import indexed_text, shown_media
+from nekro_core.tools.media import indexed_text, media_content
 from nekro_core.tools.names import NamedTool, ToolSet
 from nekro_core.tools.outcome import (
     BehaviorReturn,
@@ -41,7 +41,7 @@ the run is over."""
 _KEPT_S = 0.02
 """How long after its begin or end a call is written down at the latest, so that a restart knows of
 it; those of that time together, since a loop makes a thousand calls in a moment."""
-AT_WORK = ""
+IN_PROGRESS = ""
 """`ToolCall.outcome` of a call that is not over."""
 
 Note = Callable[[str], Awaitable[object]]
@@ -116,7 +116,7 @@ class RunCalls:
                 return CallReturn(value, checkpoint=sent)
             case ToolReturnMedia(text, media):
                 index = f"{self.ctx.run_id[:8]}_{len(self.made)}"
-                shown = tuple(map(model_part, shown_media(media, index)))
+                shown = tuple(map(model_part, media_content(media, index)))
                 self.observed.append((call.name, shown))
                 return CallReturn(indexed_text(text, media, index), checkpoint=sent)
             case BehaviorReturn(text):
@@ -157,7 +157,7 @@ class RunCalls:
                 seconds=seconds,
             )
 
-        self._at_work[place] = lambda: made(AT_WORK, 0.0)
+        self._at_work[place] = lambda: made(IN_PROGRESS, 0.0)
         self._keep_soon()
         try:
             tool = self._tools.resolve(name)

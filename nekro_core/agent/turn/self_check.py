@@ -18,7 +18,7 @@ _SAMPLES = (
 )
 
 
-def wrongly_cut() -> list[str]:
+def misread_samples() -> list[str]:
     """Those of a few fixed pieces of Python that are not cut into their statements here."""
     return ["".join(sample) for sample in _SAMPLES if _cut("".join(sample)) != list(sample)]
 

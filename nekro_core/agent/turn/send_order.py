@@ -7,7 +7,7 @@ import anyio
 from nekro_core.chat import ChatKey, Receipt, Segment
 from nekro_core.plugins.authoring.services import MessageSender
 
-PATIENCE_S = 3.0
+MAX_WAIT_S = 3.0
 """How long a message waits for what an earlier call may send: a picture is made ready in less, and
 "one moment, please" must not wait for the search that it announces."""
 
@@ -17,7 +17,7 @@ class SendOrder:
     sent something or is over, at most ``patience_s``."""
 
     def __init__(
-        self, outgoing: MessageSender, calls: int, *, patience_s: float = PATIENCE_S
+        self, outgoing: MessageSender, calls: int, *, patience_s: float = MAX_WAIT_S
     ) -> None:
         self._outgoing = outgoing
         self._patience_s = patience_s

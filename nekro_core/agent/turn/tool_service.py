@@ -21,7 +21,7 @@ from nekro_core.tools.content import AudioContent, Content, ImageContent, TextCo
 from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.offer import OfferedTool, ToolAnswer
 
-NOWHERE = ChatKey("tools", ChatKind.PRIVATE, "outside")
+NO_CHAT = ChatKey("tools", ChatKind.PRIVATE, "outside")
 """Owns the boxes of those who chose no chat. No account has this instance: nothing can be sent."""
 _AT_ONCE = 16
 _LAST_WORDS_S = 5.0
@@ -65,7 +65,7 @@ class AgentToolService:
         run_id = uuid.uuid4().hex
         made: list[ToolCall] = []
         async with self._slots:
-            await store.runs.begin(run_id, chat_key or NOWHERE, code=calls_text([call]))
+            await store.runs.begin(run_id, chat_key or NO_CHAT, code=calls_text([call]))
             began, stop = clock(), "cancelled"
             try:
                 if name in TOOL_NAMES or name not in functions.names:
@@ -86,15 +86,15 @@ class AgentToolService:
         if chat_key is not None:
             tools = await plugins.tools_in(plugins.context_for(chat_key))
         else:
-            tools = plugins.tools_for(NOWHERE)
+            tools = plugins.tools_for(NO_CHAT)
             if self._chatless is None or self._chatless[0] is not tools:
                 free = tool_set(each.tool for each in tools.named if not each.tool.needs_chat)
                 self._chatless = (tools, free)
             tools = self._chatless[1]
         discovery = self._ports.discovery
-        await discovery.recall(chat_key or NOWHERE, tools)
+        await discovery.recall(chat_key or NO_CHAT, tools)
         tools = discovery.searchable(tools, natively=True)
-        return tools, discovery.functions(chat_key or NOWHERE, tools)
+        return tools, discovery.functions(chat_key or NO_CHAT, tools)
 
     async def _on_boxes(
         self, chat_key: ChatKey | None, call: FunctionCall, made: list[ToolCall]
@@ -102,7 +102,7 @@ class AgentToolService:
         began, started = self._ports.clock(), self._ports.wall()
         told = "cut off: nobody waited for it any more"
         try:
-            chat = chat_key or NOWHERE
+            chat = chat_key or NO_CHAT
             result = await self._ports.boxes.call(chat, call.name, call.arguments)
             told = "failed" if result.is_error else "ok"
             return ToolAnswer(content=(TextContent(result.content),), is_error=result.is_error)
@@ -127,7 +127,7 @@ class AgentToolService:
         run_id: str,
         made: list[ToolCall],
     ) -> ToolAnswer:
-        ports, chat = self._ports, chat_key or NOWHERE
+        ports, chat = self._ports, chat_key or NO_CHAT
         files = LazyBox(ports.boxes, chat)
         ctx = ports.plugins.context_for(chat, run_id=run_id, box=files)
 

@@ -17,13 +17,19 @@ from nekro_core.agent.turn.already_sent import DeduplicatingSender, was_answered
 from nekro_core.agent.turn.box_on_demand import LazyBox
 from nekro_core.agent.turn.boxes import ChatBox
 from nekro_core.agent.turn.context import TurnContext, TurnRequest
-from nekro_core.agent.turn.notices import say, sentence
+from nekro_core.agent.turn.notices import notice_text, send_notice
 from nekro_core.agent.turn.ports import Ports
-from nekro_core.agent.turn.prepared_step import PreparedStep, PreparedTurn, ask
-from nekro_core.agent.turn.python_text import is_call, is_silence
+from nekro_core.agent.turn.prepared_step import PreparedStep, PreparedTurn, prepare_step
+from nekro_core.agent.turn.python_text import is_call, is_no_op
 from nekro_core.agent.turn.recorder import SAID, StepCost, TurnRecorder
 from nekro_core.agent.turn.reply import End, ModelReply, ReplyReader
-from nekro_core.agent.turn.report import LEFT, done_lines, empty_report, report, sent_lines
+from nekro_core.agent.turn.report import (
+    DO_NOT_RESEND,
+    done_lines,
+    empty_report,
+    sent_lines,
+    step_report,
+)
 from nekro_core.agent.turn.run_calls import RunCalls, guest_functions
 from nekro_core.chat import Record, Text
 from nekro_core.delivery.errors import DeliveryError, TooManySends
@@ -118,7 +124,7 @@ class Turn:
         await store.runs.cut_off(turn_id)
         before = await self._book.sent()
         self._outgoing = DeduplicatingSender(self._ports.outbox, before)
-        self._sent = any(row.state in LEFT for row in before)
+        self._sent = any(row.state in DO_NOT_RESEND for row in before)
         self._known.runs = {run.run_id for run in runs}
         if not runs:
             return False
@@ -169,7 +175,7 @@ class Turn:
         asking, self._asking = self._asking, None
         if asking is None or not asking.holds(ports):
             outgoing = self._outgoing if self._task.resumed else None
-            asking = await ask(ports, self._task, self._known, self._files, outgoing)
+            asking = await prepare_step(ports, self._task, self._known, self._files, outgoing)
         run_id = asking.run_id
         await self._book.seen(self._known.through_seq)
         calls = RunCalls(
@@ -256,11 +262,11 @@ class Turn:
         if not reply.statements:
             return await self._after_words(reply)
         sent = await self._book.sent_by(run_id)
-        self._sent = self._sent or any(row.state in LEFT for row in sent)
+        self._sent = self._sent or any(row.state in DO_NOT_RESEND for row in sent)
         result = reply.result
         again = bool(reply.shows) and reply.shows == self._shown
         nothing = self._is_silent(reply, calls)
-        self._known.remember(reply, report(reply, calls, sent, again=again, nothing=nothing))
+        self._known.remember(reply, step_report(reply, calls, sent, again=again, nothing=nothing))
         if isinstance(reply.box_error, BackendUnavailable):
             await self._say(_no_box(reply.box_error))
             return "no_backend"
@@ -279,14 +285,16 @@ class Turn:
         if nothing and not self._told_of_nothing:
             self._told_of_nothing = True
             return ""
-        return await self._after_output(reply, answered=any(row.state in LEFT for row in sent))
+        return await self._after_output(
+            reply, answered=any(row.state in DO_NOT_RESEND for row in sent)
+        )
 
     def _is_silent(self, reply: ModelReply, calls: RunCalls) -> bool:
         """Whether code came to its end and nobody hears of it: nothing was sent in the whole turn,
         done on the record or said beside it, there is nothing to show, and it is not ``pass``."""
         acted = self._sent or reply.prose or calls.recorded
         done = reply.result is not None and reply.result.stop is StopReason.FINISHED
-        return done and not acted and not reply.shows and not is_silence(reply.code)
+        return done and not acted and not reply.shows and not is_no_op(reply.code)
 
     async def _after_output(self, reply: ModelReply, *, answered: bool) -> str:
         """Code came to its end. What it has to show leads to another step, unless the same code had
@@ -310,7 +318,7 @@ class Turn:
         """A reply without code."""
         if reply.prose:
             return await self._send_prose(reply.prose, end=reply.end)
-        if reply.end == "whole" and reply.text.strip() and is_silence(reply.text):
+        if reply.end == "whole" and reply.text.strip() and is_no_op(reply.text):
             return "finished"
         if self._sent:
             return "finished"
@@ -332,7 +340,7 @@ class Turn:
         self._known.runs.add(run_id)
         try:
             note = _UNFINISHED.get(end)
-            tail = f"\n\n{sentence(self._ports, self._heard(), note)}" if note else ""
+            tail = f"\n\n{notice_text(self._ports, self._heard(), note)}" if note else ""
             await self._send_whole(prose, tail, run_id)
             self._sent = True
         except DeliveryError as error:
@@ -367,7 +375,7 @@ class Turn:
         if run_id:
             await self._book.begin_run(run_id)
             self._known.runs.add(run_id)
-        await say(self._ports, chat_key, self._heard(), key, run_id=run_id, **values)
+        await send_notice(self._ports, chat_key, self._heard(), key, run_id=run_id, **values)
         if run_id:
             await self._book.said(run_id)
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import httpx
 
-from nekro_core.app.instance import InstanceInfo, where_it_runs
+from nekro_core.app.instance import InstanceInfo, find_running_instance
 
 _LIST_S = 30.0
 _CONNECT_S = 10.0
@@ -79,7 +79,7 @@ class BotTools:
         )
 
     def _find_again(self) -> bool:
-        place = where_it_runs(self._data_dir)
+        place = find_running_instance(self._data_dir)
         if place is None or place == self._place:
             return False
         self._place = place

@@ -7,10 +7,10 @@ from argparse import Namespace
 import anyio
 import uvicorn
 
-from nekro_core.app.instance import PortTaken, listen
+from nekro_core.app.instance import PortTaken, bind_listener
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey, ChatKeyError
-from nekro_core.cli.chat import bot_at_hand
+from nekro_core.cli.chat import running_bot
 from nekro_core.cli.mcp_server.bot_tools import BotTools
 from nekro_core.cli.mcp_server.bridge import make_server
 from nekro_core.cli.mcp_server.transports import PATH, serve_http, serve_stdio
@@ -19,7 +19,7 @@ from nekro_core.system.secrets import kept_secret
 _HOST = "127.0.0.1"
 
 
-async def offer_tools(options: Namespace) -> int:
+async def serve_tools(options: Namespace) -> int:
     """Serve ``options.chat``'s tools over stdio, or with ``options.http`` over HTTP on
     ``options.port``. Returns an exit status."""
     try:
@@ -42,7 +42,7 @@ async def _serve(
     settings: Settings, chat: str, options: Namespace, servers: list[uvicorn.Server]
 ) -> int:
     data = settings.nekro_data_dir
-    async with bot_at_hand(settings, sys.stderr) as place:
+    async with running_bot(settings, sys.stderr) as place:
         if place is None:
             return 1
         async with BotTools.at(data, place, chat=chat) as tools:
@@ -51,7 +51,7 @@ async def _serve(
                 await serve_stdio(server)
                 return 0
             try:
-                listener = listen(_HOST, options.port)
+                listener = bind_listener(_HOST, options.port)
             except PortTaken as error:
                 _say(str(error))
                 return 1

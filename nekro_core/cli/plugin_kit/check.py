@@ -11,10 +11,10 @@ from loguru import logger
 from nekro_core.agent.prompt.small_prompt import small_tools
 from nekro_core.agent.turn.run_calls import tools_text
 from nekro_core.chat import ChatKey
-from nekro_core.cli.plugin_kit.inspection import MANIFEST, look
+from nekro_core.cli.plugin_kit.inspection import MANIFEST, inspect_plugin
 from nekro_core.cli.plugin_kit.lint import blocking_calls, tool_advice
 from nekro_core.cli.plugin_kit.packages import fetch_packages
-from nekro_core.cli.plugin_kit.report import abilities_text, at_home
+from nekro_core.cli.plugin_kit.report import abilities_text, with_author_paths
 from nekro_core.cli.plugin_kit.tokens import TokenCounter, token_counter
 from nekro_core.plugins.host.listing import PluginInfo, PluginState
 from nekro_core.plugins.host.settings import PluginSettings
@@ -52,12 +52,12 @@ async def check(plugin: Path, out: TextIO, settings: PluginSettings | None = Non
                     ]
                     info = bot.info
             except (PluginNotLoaded, PackagesRefused, InvalidRequirements) as error:
-                out.write(f"{at_home(str(error), data, plugin)}\n")
+                out.write(f"{with_author_paths(str(error), data, plugin)}\n")
                 return 1
     finally:
         logger.enable("nekro_core")
     report = "\n".join(_report(plugin, info, tools, notes, counter)) + "\n"
-    out.write(at_home(report, data, plugin))
+    out.write(with_author_paths(report, data, plugin))
     broken = [each for each in info.problems if each.severity is ProblemSeverity.ERROR]
     return 1 if broken or info.state is not PluginState.LOADED else 0
 
@@ -70,7 +70,7 @@ def _report(
     plugin: Path, info: PluginInfo, tools: ToolSet, notes: Sequence[str], counter: TokenCounter
 ) -> Iterator[str]:
     yield f"{info.key} {info.version}: {info.name}. {info.description}"
-    yield from abilities_text(look(plugin))
+    yield from abilities_text(inspect_plugin(plugin))
     visible = [each for each in tools.named if each.tool.visibility is Visibility.VISIBLE]
     deferred = [each for each in tools.named if each.tool.visibility is Visibility.DEFERRED]
     if visible:

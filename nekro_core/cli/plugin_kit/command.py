@@ -11,13 +11,13 @@ import anyio.to_thread
 from nekro_core.app.settings import Settings
 from nekro_core.cli.plugin_kit.files import FilesRefused
 from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
-from nekro_core.cli.plugin_kit.installed import InstallRecords, finish
+from nekro_core.cli.plugin_kit.installed import InstallRecords, recover_interrupted
 from nekro_core.cli.plugin_kit.new import NewRefused, write_new
-from nekro_core.cli.plugin_kit.report import plain, state_text
+from nekro_core.cli.plugin_kit.report import printable, state_text
 from nekro_core.cli.plugin_kit.sources import SourceRefused, parse
 from nekro_core.plugins.host.listing import UnknownPlugin
 from nekro_core.plugins.host.registry import LOCAL_FOLDER
-from nekro_core.plugins.host.switches import read_list, switch
+from nekro_core.plugins.host.switches import read_list, switch_plugin
 from nekro_core.plugins.packages import InvalidRequirements, PackagesRefused
 
 _MOST_CHANGES = 10
@@ -25,7 +25,7 @@ _MOST_CHANGES = 10
 
 async def _list(_: argparse.Namespace) -> int:
     data = Settings.load().nekro_data_dir.absolute()
-    finish(data)
+    recover_interrupted(data)
     listed, records = read_list(data), InstallRecords(data)
     installed = records.all()
     if not listed and not installed:
@@ -54,13 +54,13 @@ def _print_origin(records: InstallRecords, item: str) -> None:
         at = f" at {record.commit[:12]}" if record.commit else ""
         print(f"{'':10}from {record.source}{at}")
         for line in records.changed_since(item)[:_MOST_CHANGES]:
-            print(f"{'':10}since it was installed: {plain(line)}")
+            print(f"{'':10}since it was installed: {printable(line)}")
 
 
 def _switching(*, wanted: bool) -> Callable[[argparse.Namespace], Awaitable[int]]:
     async def act(options: argparse.Namespace) -> int:
         try:
-            item = switch(Settings.load().nekro_data_dir, options.name, wanted=wanted)
+            item = switch_plugin(Settings.load().nekro_data_dir, options.name, wanted=wanted)
         except UnknownPlugin as error:
             print(error.args[0], file=sys.stderr)
             return 1
@@ -129,7 +129,7 @@ async def _changing(change: Callable[[], str], done: str) -> int:
         FilesRefused, InstallRefused, InvalidRequirements, OSError, PackagesRefused, SourceRefused
     ) as error:  # fmt: skip
         for line in str(error).splitlines():
-            print(plain(line), file=sys.stderr)
+            print(printable(line), file=sys.stderr)
         return 1
     print(f"{item} {done}" if item else "nothing was changed")
     return 0

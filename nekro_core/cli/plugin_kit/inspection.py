@@ -81,12 +81,12 @@ class PluginInspection:
     unreadable: tuple[str, ...] = ()
 
 
-def look(plugin: Path) -> PluginInspection:
+def inspect_plugin(plugin: Path) -> PluginInspection:
     """Read a plugin's file or folder. What is no Python is named in ``unreadable``."""
     manifest = _manifest(plugin)
     found = _Reader()
     unreadable: list[str] = []
-    for path in sources(plugin):
+    for path in python_files(plugin):
         name = path.name if plugin.is_file() else path.relative_to(plugin).as_posix()
         if path.stat().st_size > _LARGEST_SOURCE:
             unreadable.append(f"{name}: over {_LARGEST_SOURCE} bytes")
@@ -116,7 +116,7 @@ def look(plugin: Path) -> PluginInspection:
     )
 
 
-def sources(plugin: Path) -> list[Path]:
+def python_files(plugin: Path) -> list[Path]:
     """The Python files of a plugin without its tests, sorted, at most 2,000."""
     if plugin.is_file():
         return [plugin]

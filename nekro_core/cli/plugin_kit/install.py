@@ -15,16 +15,21 @@ from pathlib import Path
 import msgspec
 
 from nekro_core.cli.plugin_kit.files import changes, digests
-from nekro_core.cli.plugin_kit.inspection import PluginInspection, look
-from nekro_core.cli.plugin_kit.installed import InstalledPlugin, InstallRecords, finish, recorded
-from nekro_core.cli.plugin_kit.report import RIGHTS, abilities_text, plain
+from nekro_core.cli.plugin_kit.inspection import PluginInspection, inspect_plugin
+from nekro_core.cli.plugin_kit.installed import (
+    InstalledPlugin,
+    InstallRecords,
+    install_record,
+    recover_interrupted,
+)
+from nekro_core.cli.plugin_kit.report import RIGHTS, abilities_text, printable
 from nekro_core.cli.plugin_kit.sources import FetchedPlugin, PluginSource, fetch
 from nekro_core.cli.plugin_kit.switched_off import switched_off
-from nekro_core.plugins.host.file_moves import MovesAlready, PluginMove, delete, moving
+from nekro_core.plugins.host.file_moves import MovesAlready, PluginMove, delete, move_files
 from nekro_core.plugins.host.registry import LOCAL_FOLDER
 from nekro_core.plugins.host.switches import PluginSwitches, read_list
 from nekro_core.plugins.packages import PackageFolder, PackagesRefused
-from nekro_core.plugins.packages.requirements import PluginRequirement, needs_of
+from nekro_core.plugins.packages.requirements import PluginRequirement, plugin_requirements
 
 _STAGING = ".installing"
 _LEFT_S = 86_400.0
@@ -56,7 +61,7 @@ class Installer:
         with self._staging() as staging:
             fetched = fetch(source, staging)
             place, item = self._place_of(fetched)
-            looked = look(fetched.path)
+            looked = inspect_plugin(fetched.path)
             if item in self._records.all():
                 raise InstallRefused(f"{item} is installed: nekro plugin update {fetched.name}")
             if self._taken(place):
@@ -65,7 +70,7 @@ class Installer:
                     "there: remove it first, or give its path to take it over as it is"
                 )
             self._refuse_twin(looked, item)
-            needs = needs_of(fetched.path, item)
+            needs = plugin_requirements(fetched.path, item)
             self._tell(source, fetched, looked, needs)
             if not self.ask("Install it?"):
                 return ""
@@ -97,8 +102,8 @@ class Installer:
             if not different and not mine:
                 self._say(f"{item} is as it is there")
                 return ""
-            looked, before = look(fetched.path), look(place)
-            needs = needs_of(fetched.path, item)
+            looked, before = inspect_plugin(fetched.path), inspect_plugin(place)
+            needs = plugin_requirements(fetched.path, item)
             self._tell(record.source, fetched, looked, needs)
             self._say(f"  against {before.version or 'what is here'}: {', '.join(different[:20])}")
             known = {ability.text for ability in before.abilities}
@@ -151,7 +156,7 @@ class Installer:
 
     def _say(self, text: str) -> None:
         """Names of files and plugins are strangers' words."""
-        self.say(plain(text))
+        self.say(printable(text))
 
     @property
     def _plugins(self) -> Path:
@@ -180,8 +185,8 @@ class Installer:
     def _adopt(self, source: PluginSource, place: Path) -> str:
         """What an operator put there by hand: its packages are got, its files recorded."""
         item = f"local/{place.stem if place.is_file() else place.name}"
-        looked = look(place)
-        needs = needs_of(place, item)
+        looked = inspect_plugin(place)
+        needs = plugin_requirements(place, item)
         self._tell(source, FetchedPlugin(place, place.stem), looked, needs)
         if not self.ask("Take it over?"):
             return ""
@@ -243,7 +248,7 @@ class Installer:
     def _finish(self) -> None:
         """Put right what a command left that was killed."""
         if self.data_dir.is_dir():
-            finish(self.data_dir)
+            recover_interrupted(self.data_dir)
 
     @contextmanager
     def _moving(
@@ -268,7 +273,7 @@ class Installer:
             loses=(loses.relative_to(self.data_dir).as_posix(),) if loses else (),
         )
         try:
-            with moving(self.data_dir, plan):
+            with move_files(self.data_dir, plan):
                 yield
         except MovesAlready as error:
             raise InstallRefused(str(error)) from None
@@ -304,7 +309,7 @@ class Installer:
             record = self._records.all().get(item)
             key = (record.key if record else "") or listed.get(item, "")
             if name and name in (item, stem, key):
-                return item, path, key or look(path).key
+                return item, path, key or inspect_plugin(path).key
         raise InstallRefused(f"there is no plugin {name!r} in {self._plugins}")
 
     def _follow(self, item: str, key: str) -> None:
@@ -322,7 +327,7 @@ def _aside(staging: Path) -> Path:
 def _record(
     source: PluginSource, fetched: FetchedPlugin, place: Path, looked: PluginInspection
 ) -> InstalledPlugin:
-    return recorded(
+    return install_record(
         source,
         place,
         _as_placed(fetched, place),

@@ -8,7 +8,7 @@ import msgspec
 
 from nekro_core.cli.plugin_kit.files import FilesRefused, changes, digests
 from nekro_core.cli.plugin_kit.sources import Kind, PluginSource
-from nekro_core.plugins.host.file_moves import forget, is_lost, settle
+from nekro_core.plugins.host.file_moves import clear_note, is_lost, recover_interrupted_move
 from nekro_core.plugins.host.registry import LOCAL_FOLDER
 from nekro_core.system.atomic_files import write_whole
 
@@ -66,7 +66,7 @@ class InstallRecords:
             return [str(error)]
 
 
-def recorded(
+def install_record(
     source: PluginSource, place: Path, files: dict[str, str], *, key: str, version: str, commit: str
 ) -> InstalledPlugin:
     """The record of a plugin whose files, with these digests, are in their place, or will be."""
@@ -83,9 +83,9 @@ def recorded(
     )
 
 
-def finish(data_dir: Path) -> None:
+def recover_interrupted(data_dir: Path) -> None:
     """Put right what a killed command left, and remember what came of it. Raises `OSError`."""
-    plan = settle(data_dir)
+    plan = recover_interrupted_move(data_dir)
     if plan is None:
         return
     record = msgspec.json.decode(plan.record, type=InstalledPlugin | None)
@@ -95,4 +95,4 @@ def finish(data_dir: Path) -> None:
         records.put(plan.item, record)
     elif is_lost(data_dir, plan):
         records.put(plan.item, None)
-    forget(data_dir)
+    clear_note(data_dir)

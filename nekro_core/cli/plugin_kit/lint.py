@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nekro_core.cli.plugin_kit.inspection import sources
+from nekro_core.cli.plugin_kit.inspection import python_files
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 from nekro_core.tools.tool import Tool, Visibility
 
@@ -23,7 +23,7 @@ _BLOCKING_MODULES = frozenset({"requests"})
 
 def blocking_calls(plugin: Path) -> Iterator[PluginProblem]:
     """Calls that hold every chat up, because they stand in an ``async def`` and wait."""
-    for path in sources(plugin):
+    for path in python_files(plugin):
         try:
             tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError):

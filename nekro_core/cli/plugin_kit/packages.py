@@ -7,7 +7,7 @@ from typing import TextIO
 import anyio.to_thread
 
 from nekro_core.plugins.host.settings import PluginSettings
-from nekro_core.plugins.packages.requirements import needs_of
+from nekro_core.plugins.packages.requirements import plugin_requirements
 from nekro_core.testing.link import link_plugin
 
 
@@ -17,7 +17,7 @@ async def fetch_packages(
     """Get them for the bot of a data folder, and say which. Raises `NoPlugin`,
     `InvalidRequirements` and `PackagesRefused`."""
     item = link_plugin(plugin, data_dir)
-    needs, shelf = needs_of(plugin, item), settings.shelf(data_dir)
+    needs, shelf = plugin_requirements(plugin, item), settings.shelf(data_dir)
     if any(not shelf.has(need.requirement) for need in needs):
         got = await anyio.to_thread.run_sync(partial(shelf.fulfil, item, needs))
         out.writelines(f"got {name} {version}\n" for name, version in got.items())

@@ -14,7 +14,7 @@ RIGHTS = (
 )
 
 
-def plain(text: str) -> str:
+def printable(text: str) -> str:
     """A line that holds what strangers wrote, without what a terminal obeys or what turns the
     direction of reading: a plugin's name must not wipe out the lines that tell what it does."""
     return "".join(
@@ -42,7 +42,7 @@ def state_text(plugin: ListedPlugin) -> Iterator[str]:
         yield f"{'':10}{line}"
 
 
-def at_home(text: str, data_dir: Path, plugin: Path) -> str:
+def with_author_paths(text: str, data_dir: Path, plugin: Path) -> str:
     """A text with the places where its author knows a plugin's files, not the link in a data
     folder behind which a bot sees them."""
     return re.sub(rf"{re.escape(str(data_dir / LOCAL_FOLDER))}/[^/:\s]+", str(plugin), text)

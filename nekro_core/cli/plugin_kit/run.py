@@ -9,9 +9,9 @@ from typing import TextIO
 import anyio
 
 from nekro_core.app.settings import Settings, written_settings
-from nekro_core.cli.chat import bot_at_hand, converse
+from nekro_core.cli.chat import converse, running_bot
 from nekro_core.cli.plugin_kit.packages import fetch_packages
-from nekro_core.cli.plugin_kit.report import at_home, state_text
+from nekro_core.cli.plugin_kit.report import state_text, with_author_paths
 from nekro_core.plugins.host.switches import LIST_NAME, read_list
 from nekro_core.testing.link import link_plugin
 
@@ -32,7 +32,7 @@ async def run_plugin(settings: Settings, plugin: Path, *, lines: TextIO, out: Te
     await fetch_packages(plugin, own, settings.nekro_plugin, out)
     known = settings.model_copy(update={"nekro_data_dir": own})
     environment = {**_environment(), "NEKRO_DATA_DIR": str(own)}
-    async with bot_at_hand(known, out, environment=environment, folder=own) as place:
+    async with running_bot(known, out, environment=environment, folder=own) as place:
         if place is None:
             return 1
         if link := _LINK.findall((own / "chat.log").read_text(errors="replace")):
@@ -53,7 +53,7 @@ async def _tell_changes(data: Path, item: str, plugin: Path, out: TextIO) -> Non
             seen = stamp
             for each in read_list(data):
                 if each.item == item:
-                    out.write(at_home("\n".join(state_text(each)), data, plugin) + "\n")
+                    out.write(with_author_paths("\n".join(state_text(each)), data, plugin) + "\n")
             out.flush()
         await anyio.sleep(_LOOK_S)
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from nekro_core.cli.plugin_kit.files import FilesRefused, copy_files
 from nekro_core.cli.plugin_kit.git import GitFailed, clone
-from nekro_core.cli.plugin_kit.inspection import MANIFEST, look
+from nekro_core.cli.plugin_kit.inspection import MANIFEST, inspect_plugin
 from nekro_core.cli.plugin_kit.unpack import unpack
 
 Kind = Literal["folder", "file", "zip", "git"]
@@ -128,7 +128,7 @@ def _is_plugin(folder: Path) -> bool:
 
 def _name(plugin: Path, otherwise: str) -> str:
     """What it calls itself, else what its place is called, as far as that can be imported."""
-    key = look(plugin).key
+    key = inspect_plugin(plugin).key
     for wanted in (key.rpartition(".")[2], otherwise):
         name = re.sub(r"[^A-Za-z0-9_]", "_", wanted)
         if _NAME.match(name):

@@ -21,7 +21,7 @@ _current: ContextVar[HandlerCall | None] = ContextVar("nekro_maibot_call", defau
 
 
 @contextmanager
-def calling(ctx: AgentCtx | None) -> Iterator[None]:
+def handler_call(ctx: AgentCtx | None) -> Iterator[None]:
     """In here a handler runs for this context; None: for nobody, as in ``on_load``."""
     call = HandlerCall(ctx) if ctx is not None else None
     token = _current.set(call)

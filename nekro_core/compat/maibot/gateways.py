@@ -36,7 +36,7 @@ from nekro_core.compat.maibot.plugin import MaiBotPlugin
 from nekro_core.compat.maibot.wire import adapter_of, message_of, seconds_of
 from nekro_core.delivery.adapter import Capabilities
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.faults import passes_through
+from nekro_core.plugins.authoring.faults import is_cancellation
 
 if TYPE_CHECKING:
     from nekro_core.compat.maibot.host import MaiBotHost
@@ -93,7 +93,7 @@ class GatewayAdapter:
                 state=DeliveryState.UNKNOWN, reason=f"the gateway took over {_SEND_S:g} s"
             )
         except BaseException as error:
-            if passes_through(error):
+            if is_cancellation(error):
                 raise
             logger.exception("gateway {} of {}", self._component.name, self.live.plugin_id)
             return Receipt(state=DeliveryState.UNKNOWN, reason=f"the gateway failed: {error}")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nekro_core.chat import ChatKey, ChatKeyError
-from nekro_core.compat.maibot.prompt_messages import calls_of, merged, message_dicts
+from nekro_core.compat.maibot.prompt_messages import calls_of, merge_changes, message_dicts
 from nekro_core.llm.model import (
     ChatModel,
     ChatRequest,
@@ -87,7 +87,7 @@ class HookedModel:
         )
         if begun.aborted:
             raise ModelRefused("a plugin decided that the model is not asked")
-        messages = merged(
+        messages = merge_changes(
             request.messages, message_dicts(request.messages), begun.kwargs["messages"]
         )
         told = await stages.event(

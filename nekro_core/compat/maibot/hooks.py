@@ -9,7 +9,7 @@ from loguru import logger
 from nekro_core.compat.maibot.components import MaiBotComponent
 from nekro_core.compat.maibot.plugin import MaiBotPlugin
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.faults import passes_through
+from nekro_core.plugins.authoring.faults import is_cancellation
 
 HOOKS: Mapping[str, str] = {
     "chat.receive.before_process": "works",
@@ -182,7 +182,7 @@ class HookRunner:
         try:
             return await live.call(each, {}, ctx=ctx, given=kwargs, limit_s=limit_s)
         except BaseException as error:
-            if passes_through(error):
+            if is_cancellation(error):
                 raise
             if failed is not None:
                 failed.append(error)
@@ -199,7 +199,9 @@ def event_type(component: MaiBotComponent) -> str:
     return str(getattr(value, "value", value)).strip().lower()
 
 
-def unheard(components: Iterable[MaiBotComponent]) -> list[tuple[MaiBotComponent, str]]:
+def unsupported_handlers(
+    components: Iterable[MaiBotComponent],
+) -> list[tuple[MaiBotComponent, str]]:
     """Handlers whose hook or event never happens here, with the reason."""
     found = []
     for each in components:

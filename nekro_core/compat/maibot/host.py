@@ -26,7 +26,7 @@ from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.plugins.host.loader import DiscoveredPlugin
 from nekro_core.store import Store
-from nekro_core.system.background_tasks import own_tasks
+from nekro_core.system.background_tasks import background_tasks
 
 if TYPE_CHECKING:
     from nekro_core.compat.maibot.gateways import GatewayAdapter
@@ -80,7 +80,7 @@ class MaiBotHost:
     @asynccontextmanager
     async def open(cls, ports: MaiBotPorts) -> AsyncIterator[Self]:
         """Leave it after the registry."""
-        async with own_tasks() as tasks:
+        async with background_tasks() as tasks:
             host = cls(ports, tasks)
             try:
                 yield host

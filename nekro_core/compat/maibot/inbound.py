@@ -12,14 +12,14 @@ from nekro_core.compat.maibot.plugin import MaiBotPlugin
 from nekro_core.compat.maibot.wire import event_message_of, host_arguments
 from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.faults import passes_through
+from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.plugins.authoring.signal import MsgSignal
 from nekro_core.tools.outcome import ToolFailure
 
 if TYPE_CHECKING:
     from nekro_core.compat.maibot.host import MaiBotHost
 
-PATIENCE_S = 4.0
+COMMAND_WAIT_S = 4.0
 """How long a message waits for its command: one that takes longer goes on by itself, and the
 message does not wake the bot."""
 _BEFORE = ("chat.receive.before_process", "on_message_pre_process")
@@ -28,7 +28,7 @@ _AFTER = ("chat.receive.after_process", "on_message")
 MessageMethod = Callable[[AgentCtx, LegacyChatMessage], Awaitable[MsgSignal | None]]
 
 
-def heard(host: "MaiBotHost", live: MaiBotPlugin) -> MessageMethod:
+def message_method(host: "MaiBotHost", live: MaiBotPlugin) -> MessageMethod:
     """A plugin's message method. The first of the plugins speaks for all: an order of hooks, and
     one command, hold over all of them."""
 
@@ -40,7 +40,7 @@ def heard(host: "MaiBotHost", live: MaiBotPlugin) -> MessageMethod:
     return method
 
 
-def injected(host: "MaiBotHost", live: MaiBotPlugin) -> Callable[[AgentCtx], Awaitable[str]]:
+def prompt_method(host: "MaiBotHost", live: MaiBotPlugin) -> Callable[[AgentCtx], Awaitable[str]]:
     """A plugin's prompt method: what was made of messages, told by the first of the plugins."""
 
     async def method(ctx: AgentCtx) -> str:
@@ -104,7 +104,7 @@ async def _command(
             over.set()
 
     found.live.plugin.tasks.start(run, name=f"command {found.component.name}")
-    with anyio.move_on_after(PATIENCE_S):
+    with anyio.move_on_after(COMMAND_WAIT_S):
         await over.wait()
     answer = answers[0] if answers else CommandReply(False, "", stops=True)
     if answer.hides:
@@ -146,7 +146,7 @@ async def _run(
     try:
         value = await live.call(component, {}, ctx=own, given=given, limit_s=host.ports.tool_s)
     except BaseException as error:
-        if passes_through(error):
+        if is_cancellation(error):
             raise
         told = str(error) if isinstance(error, ToolFailure) else type(error).__name__
         logger.opt(exception=error).error(

@@ -8,9 +8,9 @@ from loguru import logger
 
 from nekro_core.compat.maibot import configuration
 from nekro_core.compat.maibot.configuration import ConfigurationError
-from nekro_core.compat.maibot.current_call import calling
+from nekro_core.compat.maibot.current_call import handler_call
 from nekro_core.compat.maibot.plugin import MaiBotPlugin
-from nekro_core.plugins.authoring.faults import passes_through
+from nekro_core.plugins.authoring.faults import is_cancellation
 
 if TYPE_CHECKING:
     from nekro_core.compat.maibot.host import MaiBotHost
@@ -95,7 +95,7 @@ class MaiBotLifecycle:
                 version = configuration.version_of(made)
                 await self._lifecycle("on_config_update", "self", dict(made), version)
         except BaseException as error:
-            if passes_through(error):
+            if is_cancellation(error):
                 raise
             logger.exception("plugin {}: on_config_update failed", live.plugin_id)
 
@@ -105,7 +105,7 @@ class MaiBotLifecycle:
         method = getattr(type(live.instance), name, None)
         if method is None or getattr(method, "__module__", "") == "maibot_sdk.plugin":
             return
-        with live.plugin.acting(), calling(None):
+        with live.plugin.acting(), handler_call(None):
             await getattr(live.instance, name)(*args)
 
 

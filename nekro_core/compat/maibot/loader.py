@@ -19,8 +19,8 @@ from nekro_core.compat.maibot.commands import problem_of as problem_of_command
 from nekro_core.compat.maibot.components import components_of
 from nekro_core.compat.maibot.configuration import ConfigurationError
 from nekro_core.compat.maibot.gateways import close_gateways
-from nekro_core.compat.maibot.hooks import unheard
-from nekro_core.compat.maibot.inbound import heard, injected
+from nekro_core.compat.maibot.hooks import unsupported_handlers
+from nekro_core.compat.maibot.inbound import message_method, prompt_method
 from nekro_core.compat.maibot.lifecycle import MaiBotLifecycle
 from nekro_core.compat.maibot.manifest import (
     FILE_NAME,
@@ -38,7 +38,7 @@ from nekro_core.plugins.host.loader import (
     DiscoveredPlugin,
     LoadFailed,
     SwitchedOff,
-    imported,
+    import_plugin_module,
     problem_of,
 )
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
@@ -85,8 +85,8 @@ async def load_plugin(
         )
     warnings = [*manifest.problems, *_packages(manifest, where)]
     _check_needed(host, manifest, where)
-    _older_names(host, item, effects, manifest.plugin_id)
-    instance = await _made(item, limit_s)
+    _legacy_modules(host, item, effects, manifest.plugin_id)
+    instance = await _create_plugin(item, limit_s)
     author, module_name = manifest.key
     plugin = NekroPlugin(
         name=manifest.name,
@@ -106,8 +106,8 @@ async def load_plugin(
     life = MaiBotLifecycle(host, live, offer_gateways, offer_components)
     plugin.init_method = life.begin
     plugin.cleanup_method = life.end
-    plugin.on_user_message_method = heard(host, live)
-    plugin.prompt_inject_method = injected(host, live)
+    plugin.on_user_message_method = message_method(host, live)
+    plugin.prompt_inject_method = prompt_method(host, live)
     effects.add(f"MaiBot plugin {manifest.plugin_id}", lambda: _forget(host, live))
     return plugin
 
@@ -140,7 +140,7 @@ def offer_components(host: "MaiBotHost", live: MaiBotPlugin) -> None:
         elif each.type in ("REPLY_EXTENSION", "HOME_CARD"):
             text = f"{each.type} {each.name!r} has no effect: there is no place for it here"
             problems.append(_warning(text, where))
-    for each, why in unheard(live.components):
+    for each, why in unsupported_handlers(live.components):
         problems.append(_warning(f"{each.name!r} is never called: {why}", where))
     if providers := _providers(live.instance):
         text = f"LLM providers are not taken from plugins: {', '.join(providers)}"
@@ -164,13 +164,13 @@ def offer_tools(host: "MaiBotHost", live: MaiBotPlugin) -> None:
     live.plugin.tools_changed()
 
 
-async def _made(item: DiscoveredPlugin, limit_s: float) -> Any:
+async def _create_plugin(item: DiscoveredPlugin, limit_s: float) -> Any:
     """The object that the plugin's factory makes."""
     if not item.path.is_file():
         raise LoadFailed(_error("there is no plugin.py beside the manifest", f"{item.path}:1"))
     owner = current_owner()
     assert owner is not None, "plugins are loaded by a registry"
-    module = await imported(item, owner, limit_s)
+    module = await import_plugin_module(item, owner, limit_s)
     factory: Callable[[], Any] | None = getattr(module, "create_plugin", None)
     if factory is None:
         factory = _legacy(module)
@@ -190,7 +190,7 @@ async def _made(item: DiscoveredPlugin, limit_s: float) -> Any:
     return instance
 
 
-def _older_names(
+def _legacy_modules(
     host: "MaiBotHost", item: DiscoveredPlugin, effects: UndoStack, plugin_id: str
 ) -> None:
     """The names of the time before the SDK (``src.plugin_system``), for a plugin that imports them:

@@ -11,7 +11,7 @@ import anyio
 from anyio import to_thread
 
 from nekro_core.compat.maibot.components import MaiBotComponent
-from nekro_core.compat.maibot.current_call import calling
+from nekro_core.compat.maibot.current_call import handler_call
 from nekro_core.compat.maibot.manifest import MaiBotManifest
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.plugin import NekroPlugin
@@ -70,7 +70,7 @@ class MaiBotPlugin:
         what the handler does, `ToolFailure` where the arguments do not fit it, and `TimeoutError`.
         """
         handler = getattr(self.instance, component.handler, None)
-        with anyio.fail_after(limit_s), self.plugin.acting(), calling(ctx):
+        with anyio.fail_after(limit_s), self.plugin.acting(), handler_call(ctx):
             if callable(handler):
                 arguments = {**arguments, **_taken(handler, given or {})}
                 _check(component, handler, arguments)

@@ -35,7 +35,7 @@ def message_dicts(messages: Sequence[PromptMessage]) -> list[dict[str, Any]]:
     return made
 
 
-def merged(
+def merge_changes(
     messages: Sequence[PromptMessage], before: list[dict[str, Any]], now: Any
 ) -> tuple[PromptMessage, ...]:
     """The messages after a plugin changed their dicts: what is equal stays what it was, with its

@@ -10,7 +10,7 @@ from nekro_core.compat.maibot.capabilities import CAPABILITIES
 from nekro_core.compat.maibot.capabilities.call import CapabilityCall, CapabilityDenied, NotDone
 from nekro_core.compat.maibot.gateways import route_message, update_state
 from nekro_core.compat.maibot.plugin import MaiBotPlugin
-from nekro_core.plugins.authoring.faults import passes_through
+from nekro_core.plugins.authoring.faults import is_cancellation
 
 if TYPE_CHECKING:
     from nekro_core.compat.maibot.host import MaiBotHost
@@ -68,7 +68,7 @@ class PluginRpc:
         except TimeoutError:
             return _failed(f"{name} took over {limit_s:g} s")
         except BaseException as error:
-            if passes_through(error):
+            if is_cancellation(error):
                 raise
             logger.exception("plugin {}: {} failed", live.plugin_id, name)
             return _failed(f"{name} failed with {type(error).__name__}")

@@ -7,17 +7,17 @@ from types import ModuleType
 from typing import Any, Self, cast
 
 from nekro_core.chat import ChatKey
-from nekro_core.plugins.authoring.binding import meant_binding
+from nekro_core.plugins.authoring.binding import effective_binding
 from nekro_core.plugins.authoring.host_files import CallFiles
 from nekro_core.plugins.authoring.services import LegacyServices, Services
-from nekro_core.plugins.authoring.web import WebhookRequest, nowhere
+from nekro_core.plugins.authoring.web import WebhookRequest, no_chat_key
 from nekro_core.tools.outcome import ToolFailure
 
 _calling: ContextVar[Any] = ContextVar("nekro_calling", default=None)
 
 
 @contextmanager
-def calling(ctx: Any) -> Iterator[None]:
+def call_scope(ctx: Any) -> Iterator[None]:
     """In here a tool runs for the run of this context."""
     token = _calling.set(ctx)
     try:
@@ -26,7 +26,7 @@ def calling(ctx: Any) -> Iterator[None]:
         _calling.reset(token)
 
 
-def calling_context() -> Any:
+def current_context() -> Any:
     """The context of the tool that runs, if one does."""
     return _calling.get()
 
@@ -121,18 +121,18 @@ class LegacyContext:
     @classmethod
     async def create_by_webhook(cls, req: WebhookRequest) -> Self:
         """The context of a webhook's handler: it is in no chat, so what is sent names one."""
-        return cls._made(nowhere(req.endpoint), req)
+        return cls._made(no_chat_key(req.endpoint), req)
 
     @classmethod
     def _made(cls, chat: ChatKey, webhook_request: Any) -> Self:
-        binding = meant_binding()
+        binding = effective_binding()
         if binding is None or binding.services is None:
             raise RuntimeError(
                 "no bot runs here: make a context in a function that a bot calls (a tool, a hook, "
                 "a command, a task)"
             )
         make = cast(Any, cls)
-        calls = calling_context()
+        calls = current_context()
         made = make(
             services=binding.services,
             chat=chat,

@@ -12,7 +12,7 @@ _API = "nekro_core.api"
 _RESPONSE = "nekro_core.plugins.authoring.command_response"
 _COMPAT = "nekro_core.compat.nekro_agent"
 _SEGMENTS = "nekro_core.compat.nekro_agent.agent_segments"
-_HEARD = "nekro_core.compat.nekro_agent.legacy_segments"
+_LEGACY_MESSAGE = "nekro_core.compat.nekro_agent.legacy_segments"
 _CORE_CONFIG = (f"{_COMPAT}.core_config", f"{_API}.llm:ModelConfigGroup")
 _VECTOR_CLIENT = (
     f"{_API}.vectors:get_qdrant_client",
@@ -26,7 +26,7 @@ _AGENT_SEGMENTS = tuple(
 _CHAT_MESSAGE = (
     "nekro_core.compat.nekro_agent.legacy_message:LegacyChatMessage",
     *(
-        f"{_HEARD}:{name}"
+        f"{_LEGACY_MESSAGE}:{name}"
         for name in (
             "ChatMessageSegment",
             "ChatMessageSegmentAt",
@@ -149,7 +149,7 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.models": (),
         "nekro_agent.models.db_chat_channel": (
             f"{_COMPAT}.rows.chats:DBChatChannel",
-            f"{_HEARD}:ChatType",
+            f"{_LEGACY_MESSAGE}:ChatType",
         ),
         "nekro_agent.models.db_chat_message": (f"{_COMPAT}.rows.messages:DBChatMessage",),
         "nekro_agent.models.db_exec_code": (f"{_COMPAT}.rows.others:DBExecCode",),

@@ -15,7 +15,7 @@ from nekro_core.agent.settings import AgentSettings, TriggerSettings
 from nekro_core.chat import ChatKey
 from nekro_core.compat.nekro_agent.facts_file import FactsFile
 from nekro_core.llm.settings import LLMSettings
-from nekro_core.plugins.authoring.binding import meant_binding
+from nekro_core.plugins.authoring.binding import effective_binding
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.policy.permissions import CommandSettings
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _open: list["NekroAgentHost"] = []
 """The bots of this process, for code that runs outside of any plugin's call. An entry is there
-while its `hosted` is open."""
+while its `use_host` is open."""
 
 
 class NoBot(RuntimeError):
@@ -62,7 +62,7 @@ class NekroAgentHost:
     @property
     def reach(self) -> Services:
         """What plugins can reach. Raises `NoBot` before the bot is put together."""
-        binding = meant_binding()
+        binding = effective_binding()
         if binding is not None and binding.services is not None:
             return binding.services
         if self.plugins is None:
@@ -149,7 +149,7 @@ class NekroAgentHost:
 
 
 @contextmanager
-def hosted(host: NekroAgentHost) -> Iterator[NekroAgentHost]:
+def use_host(host: NekroAgentHost) -> Iterator[NekroAgentHost]:
     """While this is open, names at module level may mean this bot."""
     _open.append(host)
     try:
@@ -160,7 +160,7 @@ def hosted(host: NekroAgentHost) -> Iterator[NekroAgentHost]:
 
 def current_host() -> NekroAgentHost:
     """The bot that is meant here. Raises `NoBot`."""
-    binding = meant_binding()
+    binding = effective_binding()
     older = binding.services.older if binding and binding.services else None
     if isinstance(older, NekroAgentHost):
         return older

@@ -171,7 +171,7 @@ class _FacadeFinder(MetaPathFinder, Loader):
 
 
 @contextmanager
-def provided_names(table: Table = FACADES) -> Iterator[None]:
+def install_facades(table: Table = FACADES) -> Iterator[None]:
     """While this is open, existing plugins' imports work. Enter it before plugins are loaded.
 
     Two bots of one process may each have it open; the last to leave takes the façades away. A

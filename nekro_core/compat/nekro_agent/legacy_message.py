@@ -11,7 +11,7 @@ from nekro_core.compat.nekro_agent.legacy_segments import (
     ChatMessageSegment,
     ChatMessageSegmentImage,
     ChatType,
-    heard_segments,
+    legacy_segments,
 )
 
 BOT_ID = "-1"
@@ -131,11 +131,11 @@ def _facts(
         "sender_name": sender.name,
         "sender_nickname": sender.name,
         "content_text": plain_text(segments),
-        "content_data": heard_segments(segments),
+        "content_data": legacy_segments(segments),
         "ext_data": extra,
     }
 
 
 def content_data_text(segments: Segments) -> str:
     """The pieces as the JSON text in which existing plugins read them from a row."""
-    return json.dumps([each.model_dump() for each in heard_segments(segments)], ensure_ascii=False)
+    return json.dumps([each.model_dump() for each in legacy_segments(segments)], ensure_ascii=False)

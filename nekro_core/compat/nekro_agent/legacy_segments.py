@@ -31,7 +31,7 @@ from nekro_core.chat import (
     plain_text,
 )
 from nekro_core.delivery.host import Expected
-from nekro_core.plugins.authoring.binding import meant_binding
+from nekro_core.plugins.authoring.binding import effective_binding
 from nekro_core.tools.outcome import ToolFailure
 
 
@@ -232,7 +232,7 @@ def segments_from_list(data: Iterable[Mapping[str, Any]]) -> list[ChatMessageSeg
     return [segment_from_dict(each) for each in data]
 
 
-def heard_segments(segments: Iterable[Segment]) -> list[ChatMessageSegment]:
+def legacy_segments(segments: Iterable[Segment]) -> list[ChatMessageSegment]:
     """The pieces of a message. A reply is none: it stands in ``ChatMessage.ext_data``."""
     return [_heard(each) for each in segments if not isinstance(each, Reply)]
 
@@ -286,7 +286,7 @@ def _suffixed(name: str, suffix: str) -> str:
 
 
 def _keeper() -> Any:
-    binding = meant_binding()
+    binding = effective_binding()
     if binding is None or binding.services is None:
         raise RuntimeError("no bot is known here: call this in a function that the bot calls")
     return binding.services.media

@@ -8,7 +8,7 @@ from nonebot.matcher import Matcher
 
 from nekro_core.compat.nekro_agent.host import current_host
 from nekro_core.plugins.authoring.binding import current_owner
-from nekro_core.policy.permissions import CommandPermission, standing
+from nekro_core.policy.permissions import CommandPermission, permission_of
 
 __all__ = ["command_guard", "finish_with", "on_command", "reset_command_guard"]
 
@@ -40,7 +40,7 @@ async def command_guard(
     del trigger_on_off
     user_id = event.get_user_id()
     host = current_host()
-    level = standing(
+    level = permission_of(
         host.command, adapter="onebot_v11", instance=_instance(bot.self_id), user_id=user_id
     )
     wanted = CommandPermission.SUPER_USER

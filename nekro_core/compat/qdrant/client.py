@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 import anyio.to_thread
 
-from nekro_core.compat.qdrant.filters import wants
+from nekro_core.compat.qdrant.filters import matches_filter
 from nekro_core.compat.qdrant.home import FILE_NAME, PayloadRedactor
 from nekro_core.compat.qdrant.models import (
     CollectionConfig,
@@ -304,7 +304,7 @@ def _rows(points: Any) -> Iterable[tuple[PointId, Any, dict[str, Any]]]:
 def _wanted(condition: Any) -> Callable[[PointId, dict[str, Any]], bool] | None:
     if condition is None:
         return None
-    return lambda point, payload: wants(condition, point, payload)
+    return lambda point, payload: matches_filter(condition, point, payload)
 
 
 def _among(ids: Iterable[Any]) -> Callable[[PointId, dict[str, Any]], bool]:
@@ -317,7 +317,7 @@ def _selected(selector: Any) -> Callable[[PointId, dict[str, Any]], bool]:
         return _among(selector.points)
     condition = getattr(selector, "filter", selector)
     if any(hasattr(condition, name) for name in ("must", "should", "must_not")):
-        return lambda point, payload: wants(condition, point, payload)
+        return lambda point, payload: matches_filter(condition, point, payload)
     if isinstance(selector, int | str):
         return _among([selector])
     try:

@@ -12,7 +12,9 @@ class InvalidFilter(ValueError):
     """A condition that this store does not know. The message names it."""
 
 
-def wants(condition: Any, point: PointId, payload: Mapping[str, Any], depth: int = 0) -> bool:
+def matches_filter(
+    condition: Any, point: PointId, payload: Mapping[str, Any], depth: int = 0
+) -> bool:
     """Whether a filter or condition holds. Raises `InvalidFilter`."""
     if condition is None:
         return True
@@ -33,7 +35,7 @@ def wants(condition: Any, point: PointId, payload: Mapping[str, Any], depth: int
 
 def _filter(given: Any, point: PointId, payload: Mapping[str, Any], depth: int) -> bool:
     def holds(condition: Any) -> bool:
-        return wants(condition, point, payload, depth + 1)
+        return matches_filter(condition, point, payload, depth + 1)
 
     should = _listed(getattr(given, "should", None))
     return (

@@ -8,7 +8,7 @@ import msgspec
 from loguru import logger
 
 from nekro_core.chat import (
-    NEW_BEGINNING,
+    CONVERSATION_RESET,
     Author,
     ChatKey,
     ChatMessage,
@@ -171,7 +171,7 @@ class Inbox:
         where the caller is cancelled. Raises `StoreUnavailable`.
         """
         store, begun = self._store, self._clock()
-        marks = (Notice(NEW_BEGINNING),) if begins_anew else ()
+        marks = (Notice(CONVERSATION_RESET),) if begins_anew else ()
         record = Record(
             seq=store.messages.reserve(),
             chat_key=chat_key,

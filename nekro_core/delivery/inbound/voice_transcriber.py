@@ -21,7 +21,7 @@ from nekro_core.speech.settings import TranscriberSettings
 from nekro_core.speech.speaker import SpeechError
 from nekro_core.speech.transcriber import Transcriber
 from nekro_core.store import Store, StoreError
-from nekro_core.system.background_tasks import own_tasks
+from nekro_core.system.background_tasks import background_tasks
 
 _AT_ONCE = 4
 """Voices of all chats that are listened to at the same time."""
@@ -63,7 +63,7 @@ class VoiceTranscriber:
         self._heard: dict[int, Record] = {}
         self._tried: dict[int, None] = {}
         self._left: defaultdict[ChatKey, set[str]] = defaultdict(set)
-        self._own = own_tasks()
+        self._own = background_tasks()
         self._tasks: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:

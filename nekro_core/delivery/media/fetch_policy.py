@@ -204,6 +204,6 @@ def _shown(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def outside() -> ChatFetchPolicy:
+def public_internet() -> ChatFetchPolicy:
     """The internet, for what nobody's code named."""
     return ChatFetchPolicy(told=lambda _: False)

@@ -141,7 +141,7 @@ class MediaFitter:
     ) -> Image | File:
         media = image.media
         try:
-            if fits_already(media, limits):
+            if within_limits(media, limits):
                 return image
             data = await anyio.Path(media.path).read_bytes()
             made = await self._converter.picture(data, limits)
@@ -186,7 +186,7 @@ def format_of(data: bytes, mime: str) -> VoiceFormat | None:
             return other
 
 
-def fits_already(media: Media, limits: PictureLimits) -> bool:
+def within_limits(media: Media, limits: PictureLimits) -> bool:
     """Whether a picture may stay as it is, as far as that is known without looking into it."""
     if media.mime not in limits.types or media.size > limits.max_bytes:
         return False

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
-def old_files(folder: Path, *, before: float, total_bytes: int) -> list[Path]:
+def expired_files(folder: Path, *, before: float, total_bytes: int) -> list[Path]:
     """Files of the chats' folders last used before that time (seconds since 1970), and over the
     total the oldest of the others, down to nine tenths of it. Oldest first."""
     found: list[tuple[float, int, Path]] = []
@@ -26,7 +26,7 @@ def old_files(folder: Path, *, before: float, total_bytes: int) -> list[Path]:
     return old
 
 
-def delete(paths: Sequence[Path], *, before: float) -> int:
+def delete_expired(paths: Sequence[Path], *, before: float) -> int:
     """Delete those that nobody has used again meanwhile; how many. ``before`` is when they were
     found to be old."""
     gone = 0

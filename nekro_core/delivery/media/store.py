@@ -24,11 +24,11 @@ from nekro_core.delivery.errors import NotFetched
 from nekro_core.delivery.host import Expected
 from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.delivery.media.fetch_policy import FetchPolicy
-from nekro_core.delivery.media.retention import delete, old_files
+from nekro_core.delivery.media.retention import delete_expired, expired_files
 from nekro_core.delivery.settings import MediaSettings
 from nekro_core.media.converter import MediaConverter
 from nekro_core.media.errors import MediaError
-from nekro_core.media.sniff import HEAD, claim_of, sniff
+from nekro_core.media.sniff import HEAD, claimed_kind, sniff
 
 _OURS = re.compile(r"[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")
 _LEAST_FREE = 64 * 1024 * 1024
@@ -183,7 +183,7 @@ class MediaStore:
         many files those were. ``now`` is in seconds since 1970. Raises `OSError`."""
         keep_s = self._settings.keep_days * 86_400.0
         look = partial(
-            old_files,
+            expired_files,
             self._folder,
             before=now - keep_s if keep_s else 0.0,
             total_bytes=self._settings.total_bytes,
@@ -198,7 +198,7 @@ class MediaStore:
 
     def _let_go(self, paths: list[Path], before: float) -> int:
         self._used.clear()  # counted anew with each chat's next medium
-        return delete(paths, before=before)
+        return delete_expired(paths, before=before)
 
     def _inside(self, chat_key: ChatKey, path: str) -> Path | None:
         name = path.rpartition("/")[2]
@@ -213,7 +213,7 @@ class MediaStore:
         mime, ending = sniff(data[:HEAD])
         try:
             path, digest, problem = await self._place(
-                chat_key, data, mime, ending, expect or claim_of(name)
+                chat_key, data, mime, ending, expect or claimed_kind(name)
             )
         except OSError as error:
             logger.error("a medium of {} cannot be stored: {}", chat_key, error)

@@ -9,11 +9,11 @@ from nekro_core.chat import File, Media, Mention, Reply, Segment, Segments, Text
 from nekro_core.delivery.adapter import Capabilities
 from nekro_core.delivery.outbound.split import split
 
-NAME = "message.txt"
+FILE_NAME = "message.txt"
 _MORE = " …"
 
 
-def shortened(segments: Iterable[Segment], can: Capabilities, most: int) -> Segments:
+def long_text_as_file(segments: Iterable[Segment], can: Capabilities, most: int) -> Segments:
     """The segments, with words that need more than ``most`` messages as their first message and a
     text file that has all of them, where the platform carries files. Whoever is mentioned in the
     file alone is named and not called.
@@ -44,4 +44,4 @@ def _shortened(words: Segments, can: Capabilities, most: int) -> Iterator[Segmen
     yield from beginning.segments
     yield Text(_MORE)
     url = f"data:text/plain;base64,{base64.b64encode(data).decode()}"
-    yield File(Media(url=url, name=NAME, mime="text/plain", size=len(data)))
+    yield File(Media(url=url, name=FILE_NAME, mime="text/plain", size=len(data)))

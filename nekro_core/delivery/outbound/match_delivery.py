@@ -20,7 +20,7 @@ CLOCKS_S = 120.0
 """How far our clock and a platform's may be apart, where only the time tells old from new."""
 
 
-def judged(
+def match_delivery(
     doubt: UncertainDelivery, shown: Sequence[PlatformMessage], *, faithful: bool = True
 ) -> Receipt:
     """A verdict for `Confirming.confirm` from a piece of the chat's history without holes, oldest

@@ -10,7 +10,7 @@ from nekro_core.delivery.adapter import Adapter, SupportsConfirmation
 from nekro_core.delivery.outbound.bundle import media_bytes, unbundled
 from nekro_core.delivery.outbound.chat_queue import ChatQueue
 from nekro_core.delivery.outbound.ledger import DeliveryLedger, OutgoingCall
-from nekro_core.delivery.outbound.long_text import shortened
+from nekro_core.delivery.outbound.long_text import long_text_as_file
 from nekro_core.delivery.outbound.split import Piece, split
 from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.store import Store
@@ -64,7 +64,7 @@ class PlatformCaller:
             return segments
         can, most = adapter.capabilities(chat_key), self._settings.text_pieces
         found = unbundled(segments, can)
-        return shortened(found, can, most) if most else found
+        return long_text_as_file(found, can, most) if most else found
 
     async def call(self, lane: ChatQueue, entry: OutgoingCall) -> None:
         """Make the one platform call, between its two commits. Nothing happens where no adapter

@@ -16,7 +16,7 @@ from nekro_core.chat import (
     every_segment,
 )
 from nekro_core.delivery.adapter import Adapter
-from nekro_core.delivery.media.fetch_policy import outside
+from nekro_core.delivery.media.fetch_policy import public_internet
 from nekro_core.delivery.media.fitter import MediaFitter
 from nekro_core.delivery.media.store import MediaStore
 
@@ -56,7 +56,7 @@ async def _keep(media: MediaStore, chat_key: ChatKey, segment: Segment) -> Segme
     elif found.url:
         # A plugin's; hosts that a chat's code named were asked about before (`AgentCtx.send`).
         copy = await media.keep_url(
-            chat_key, found.url, name=found.name, expect="file", reach=outside()
+            chat_key, found.url, name=found.name, expect="file", reach=public_internet()
         )
     else:
         copy = msgspec.structs.replace(found, problem="it has neither a path nor a URL")

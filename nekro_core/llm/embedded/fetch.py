@@ -21,7 +21,7 @@ from nekro_core.llm.embedded.weights import (
     Weights,
     WeightsError,
     WeightsSourceError,
-    is_genuine,
+    has_sha256,
     known_weights,
     require_gguf,
 )
@@ -81,7 +81,7 @@ async def ensure_weights(
 
 async def _here(weights: Weights, folder: Path) -> Path | None:
     path = folder / weights.file
-    return path if await anyio.to_thread.run_sync(is_genuine, path, weights.sha256) else None
+    return path if await anyio.to_thread.run_sync(has_sha256, path, weights.sha256) else None
 
 
 async def _fetch(

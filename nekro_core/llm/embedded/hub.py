@@ -18,7 +18,7 @@ from nekro_core.llm.embedded.weights import (
     Report,
     Weights,
     WeightsSourceError,
-    accept,
+    install_download,
     require_space,
 )
 
@@ -46,7 +46,7 @@ async def fetch_from_hub(base_url: str, weights: Weights, path: Path, report: Re
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise WeightsSourceError(f"{host}: {str(error) or type(error).__name__}") from error
     report(DownloadProgress(f"{weights.name}: checking", size, size))
-    await anyio.to_thread.run_sync(accept, partial, path, sha256)
+    await anyio.to_thread.run_sync(install_download, partial, path, sha256)
 
 
 async def _ask(client: httpx.AsyncClient, address: str) -> tuple[str, int]:

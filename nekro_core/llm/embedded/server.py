@@ -15,7 +15,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from nekro_core.llm.embedded.openmp import library_path
 from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.model import ModelUnreachable
-from nekro_core.system.child_processes import may_die
+from nekro_core.system.child_processes import tolerate_exit
 from nekro_core.system.locked_temp_folder import LockedTempFolder
 
 SLOTS = 3
@@ -97,7 +97,7 @@ class ModelServer:
                 env=self._environment(),
                 start_new_session=True,  # Ctrl-C is for the bot, which then ends this in order
             )
-        return may_die(process)
+        return tolerate_exit(process)
 
     def _environment(self) -> dict[str, str]:
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}

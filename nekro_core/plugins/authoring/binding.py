@@ -86,7 +86,7 @@ def serving(binding: PluginBinding) -> Iterator[None]:
         _serving.remove(binding)
 
 
-def meant_binding() -> PluginBinding | None:
+def effective_binding() -> PluginBinding | None:
     """The bot whose plugin's code runs right now, else the one that was started last."""
     return current_binding() or (_serving[-1] if _serving else None)
 

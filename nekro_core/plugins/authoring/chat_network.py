@@ -27,10 +27,10 @@ from nekro_core.chat import (
     Video,
     Voice,
 )
-from nekro_core.compat.nekro_agent.context import calling_context
+from nekro_core.compat.nekro_agent.context import current_context
 from nekro_core.delivery.host import Expected
 from nekro_core.delivery.media.fetch import Fetcher
-from nekro_core.delivery.media.fetch_policy import ChatFetchPolicy, outside
+from nekro_core.delivery.media.fetch_policy import ChatFetchPolicy, public_internet
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.plugins.authoring.host_files import CallFiles, texts_of
 from nekro_core.sandbox.egress.rules import EgressRules
@@ -49,7 +49,7 @@ _asked: ContextVar[_Asked | None] = ContextVar("nekro_fetching_for", default=Non
 
 
 @contextmanager
-def fetching_for(chat: ChatKey, call: CallFiles) -> Iterator[None]:
+def fetch_scope(chat: ChatKey, call: CallFiles) -> Iterator[None]:
     """In here something is fetched for this call, also where the tool itself runs no more."""
     token = _asked.set(_Asked(chat, call))
     try:
@@ -60,7 +60,7 @@ def fetching_for(chat: ChatKey, call: CallFiles) -> Iterator[None]:
 
 def _who_asks() -> Iterator[_Asked]:
     """The tool that runs, and whoever said for which call something is fetched."""
-    if ctx := calling_context():
+    if ctx := current_context():
         yield _Asked(ctx.asked_in or ctx.chat, ctx.files)
     if asked := _asked.get():
         yield asked
@@ -79,7 +79,7 @@ class ChatNetwork:
         asks = [*_who_asks()]
         home = asks[0].chat if asks else chat
         if home is None:
-            return outside()
+            return public_internet()
         said = _said_by_code(asks)
         named = _is_said(_hosts_of(url), said)
         return ChatFetchPolicy(
@@ -89,7 +89,7 @@ class ChatNetwork:
         )
 
 
-def named_by_code(url: str) -> bool:
+def host_named_by_code(url: str) -> bool:
     """Whether the code that calls now wrote the host of a URL."""
     return _is_said(_hosts_of(url), _said_by_code(_who_asks()))
 

@@ -25,13 +25,13 @@ from nekro_core.compat.nekro_agent.context import LegacyContext
 from nekro_core.delivery.errors import DeliveryError
 from nekro_core.delivery.host import Expected
 from nekro_core.media.errors import MediaError
-from nekro_core.plugins.authoring.chat_network import fetching_for, named_by_code, with_fetched
+from nekro_core.plugins.authoring.chat_network import fetch_scope, host_named_by_code, with_fetched
 from nekro_core.plugins.authoring.files import BoxFileSystem, is_url
 from nekro_core.plugins.authoring.find_in_chat import find_message, find_person
 from nekro_core.plugins.authoring.host_files import CallFiles, HostFiles
 from nekro_core.plugins.authoring.live_message import FollowableValue, LiveMessage, Render
 from nekro_core.plugins.authoring.services import BoxFiles, Services, UsageMeter
-from nekro_core.plugins.authoring.web import is_nowhere
+from nekro_core.plugins.authoring.web import is_no_chat
 from nekro_core.sandbox.tools import handle_tool_call
 from nekro_core.tools.content import Content, ImageContent, contents
 from nekro_core.tools.outcome import Outcome, RichObservation, ToolFailure, ToolReturnMedia
@@ -205,7 +205,7 @@ class AgentCtx(LegacyContext):
         """Our own kept copy of a picture, sound or file. Raises `ToolFailure` with the reason."""
         keeper = self.services.media
         if is_url(source):
-            with fetching_for(self.asked_in or self.chat, self.files):
+            with fetch_scope(self.asked_in or self.chat, self.files):
                 medium = await keeper.keep_url(self.chat, source, name=name, expect=expect)
         else:
             if not isinstance(source, bytes):
@@ -233,7 +233,7 @@ class AgentCtx(LegacyContext):
         return outcome
 
     async def _copied(self, content: Content) -> Content:
-        if not isinstance(content, ImageContent) or not named_by_code(content.url):
+        if not isinstance(content, ImageContent) or not host_named_by_code(content.url):
             return content
         part = await self.picture_part(await self.fs.fetch(content.url))
         (copy,) = contents([part])
@@ -311,8 +311,8 @@ class AgentCtx(LegacyContext):
         except ChatKeyError as error:
             raise ToolFailure(str(error)) from None
         home = self.asked_in or self.chat
-        if is_nowhere(home):  # The plugin itself speaks, and no chat's model through it.
-            if is_nowhere(key):
+        if is_no_chat(home):  # The plugin itself speaks, and no chat's model through it.
+            if is_no_chat(key):
                 raise ToolFailure("a webhook has no chat: say which one, with chat_key=...")
             return key
         if key != home and self.owner not in self.services.may_send_elsewhere:

@@ -1,8 +1,8 @@
 """What functions without a context work with: the bot and the call in which they are called."""
 
 from nekro_core.chat import ChatKey, ChatKeyError
-from nekro_core.compat.nekro_agent.context import calling_context
-from nekro_core.plugins.authoring.binding import meant_binding
+from nekro_core.compat.nekro_agent.context import current_context
+from nekro_core.plugins.authoring.binding import effective_binding
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.tools.outcome import ToolFailure
@@ -14,7 +14,7 @@ class NoCurrentBot(RuntimeError):
 
 def current_services() -> Services:
     """The bot's. Raises `NoCurrentBot`."""
-    binding = meant_binding()
+    binding = effective_binding()
     if binding is None or binding.services is None:
         raise NoCurrentBot(
             "this works inside a running bot alone: in a plugin's tools, hooks, commands and tasks"
@@ -24,7 +24,7 @@ def current_services() -> Services:
 
 def current_call() -> AgentCtx | None:
     """The context of the tool that runs, if one does."""
-    ctx = calling_context()
+    ctx = current_context()
     return ctx if isinstance(ctx, AgentCtx) else None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 from loguru import logger
 
-from nekro_core.plugins.authoring.faults import passes_through
+from nekro_core.plugins.authoring.faults import is_cancellation
 
 Undo = Callable[[], Awaitable[object] | None]
 """Takes one thing back. What it gives is awaited where it can be."""
@@ -48,6 +48,6 @@ class UndoStack:
             except TimeoutError:
                 logger.error("{} is not undone after {:g} s", what, limit_s)
             except BaseException as error:
-                if passes_through(error):
+                if is_cancellation(error):
                     raise
                 logger.exception("{} could not be undone", what)

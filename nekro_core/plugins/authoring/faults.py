@@ -3,7 +3,7 @@
 import asyncio
 
 
-def passes_through(error: BaseException) -> bool:
+def is_cancellation(error: BaseException) -> bool:
     """Whether it is not the plugin's: this task is being cancelled, or its coroutine closed. Asked
     in the frame that caught it.
 

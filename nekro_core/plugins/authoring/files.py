@@ -11,7 +11,7 @@ from anyio import to_thread
 from nekro_core.chat import ChatKey, Media
 from nekro_core.delivery.host import MediaKeeper
 from nekro_core.media.sniff import HEAD, sniff
-from nekro_core.plugins.authoring.chat_network import fetching_for
+from nekro_core.plugins.authoring.chat_network import fetch_scope
 from nekro_core.plugins.authoring.host_files import HOME, SHARED, UPLOADS, HostFiles
 from nekro_core.plugins.authoring.services import BoxFiles
 from nekro_core.sandbox.box import BoxFileError
@@ -258,7 +258,7 @@ class BoxFileSystem:
         return copy if copy.is_file() else None
 
     async def _fetched(self, url: str) -> Media:
-        with fetching_for(self._chat, self._mirror.call):
+        with fetch_scope(self._chat, self._mirror.call):
             medium = await self._media.keep_url(self._chat, url, expect="file")
         if medium.problem:
             raise ToolFailure(medium.problem)

@@ -7,7 +7,7 @@ from typing import Any
 
 from loguru import logger
 
-from nekro_core.plugins.authoring.faults import passes_through
+from nekro_core.plugins.authoring.faults import is_cancellation
 
 
 class OwnedTasks:
@@ -57,7 +57,7 @@ class OwnedTasks:
         try:
             await function()
         except BaseException as error:
-            if passes_through(error):
+            if is_cancellation(error):
                 raise
             logger.exception("plugin {}: {} failed", self._owner, name or "a task of it")
 

@@ -57,11 +57,11 @@ _NO_ACCOUNT = "webhook"
 """An instance that no account has."""
 
 
-def nowhere(endpoint: str) -> ChatKey:
+def no_chat_key(endpoint: str) -> ChatKey:
     """What stands where a chat would, in the context of a webhook's handler."""
     return ChatKey(_NO_ACCOUNT, ChatKind.CHANNEL, endpoint)
 
 
-def is_nowhere(chat: ChatKey) -> bool:
+def is_no_chat(chat: ChatKey) -> bool:
     """Whether it is that, and no chat."""
     return chat.instance == _NO_ACCOUNT

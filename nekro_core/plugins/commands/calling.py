@@ -15,16 +15,16 @@ from nekro_core.chat.catalogue.languages import SupportedLang, get_text
 from nekro_core.plugins.authoring.command_response import CommandResponse, Question
 from nekro_core.plugins.authoring.commands import CommandExecutionContext
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.faults import passes_through
+from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.plugins.commands.book import CommandRegistry, RegisteredCommand
-from nekro_core.plugins.commands.delivering import deliver, numbered
+from nekro_core.plugins.commands.delivering import numbered, send_response
 from nekro_core.plugins.commands.pending_questions import (
     PendingQuestion,
     PendingQuestions,
     TooManyWaits,
 )
 from nekro_core.plugins.commands.reading import BadArgument, read_answer, read_arguments
-from nekro_core.plugins.host.hooks import asked
+from nekro_core.plugins.host.hooks import hook_result
 from nekro_core.policy.permissions import CommandAccess, CommandPermission, CommandSettings
 from nekro_core.tools.outcome import ToolFailure
 
@@ -96,7 +96,8 @@ class CommandRunner:
         if entry.plugin is None:
             await work()
         elif (
-            await asked(entry.plugin, f"its command {name}", work, self._settings.command_s) is None
+            await hook_result(entry.plugin, f"its command {name}", work, self._settings.command_s)
+            is None
         ):
             await self._say(context, "command.too_long", name=name)
 
@@ -138,7 +139,7 @@ class CommandRunner:
         except ToolFailure as failure:
             await self._say(context, "command.failed_because", name=name, reason=failure)
         except BaseException as error:
-            if passes_through(error):
+            if is_cancellation(error):
                 raise
             logger.exception("plugin {}: its command {} failed", call.entry.owner, name)
             await self._say(context, "command.failed", name=name)
@@ -156,7 +157,7 @@ class CommandRunner:
         if answer.question is not None:
             self._ask(call, context, answer.question)
         assert context.ctx is not None
-        await deliver(context.ctx, answer, context.lang)
+        await send_response(context.ctx, answer, context.lang)
 
     def _ask(self, call: CommandCall, context: CommandExecutionContext, question: Question) -> None:
         plugin = call.entry.plugin

@@ -13,7 +13,7 @@ from nekro_core.plugins.authoring.command_response import (
 from nekro_core.plugins.authoring.context import AgentCtx
 
 
-async def deliver(ctx: AgentCtx, response: CommandResponse, lang: str) -> None:
+async def send_response(ctx: AgentCtx, response: CommandResponse, lang: str) -> None:
     """Send an answer to the chat that asked. Raises `ToolFailure` where it cannot be."""
     segments: list[Segment] = []
     if text := get_text(response.message, "", lang).strip():

@@ -15,16 +15,16 @@ from nekro_core.plugins.commands.book import CommandRegistry, RegisteredCommand
 from nekro_core.plugins.commands.calling import CommandCall, CommandRunner, ContextFactory, chosen
 from nekro_core.plugins.commands.help import help_command
 from nekro_core.plugins.commands.pending_questions import PendingQuestions, QuestionStore
-from nekro_core.plugins.commands.restoring import restored
-from nekro_core.plugins.commands.spoken import line_of, word_of
+from nekro_core.plugins.commands.restoring import restore_questions
+from nekro_core.plugins.commands.spoken import command_line_of, command_word
 from nekro_core.policy.permissions import CommandAccess, CommandPermission, CommandSettings
 from nekro_core.store import StoreError
 
 _ROUNDS_WAITING = 8
 """So many times what may run at once may wait in a chat; a flood beyond it is dropped."""
 
-Errand = Callable[[], Coroutine[Any, Any, None]]
-Start = Callable[[Errand], object]
+CommandJob = Callable[[], Coroutine[Any, Any, None]]
+Start = Callable[[CommandJob], object]
 
 
 class _Lane(msgspec.Struct):
@@ -98,7 +98,7 @@ class CommandRouter:
             return True
         if (wait := self._waits.take(record.chat_key, user, record.seq)) is None:
             return False
-        line = chosen(wait.question, line_of(record))
+        line = chosen(wait.question, command_line_of(record))
         self._begin(CommandCall(entry=wait.entry, record=record, line=line, wait=wait), start)
         return True
 
@@ -106,7 +106,7 @@ class CommandRouter:
         """Go on waiting for what an earlier process asked people. The numbers of records that were
         answers it was at work on: they are not to be taken for anything else. Called once, when the
         plugins are loaded. Raises `StoreUnavailable`."""
-        return await restored(self._waits, self.book, self._context_for)
+        return await restore_questions(self._waits, self.book, self._context_for)
 
     def forget(self, chat_key: ChatKey, user_id: str) -> None:
         """Wait no longer for what this person answers."""
@@ -129,13 +129,13 @@ class CommandRouter:
         first = next((part.text for part in record.segments if isinstance(part, Text)), "")
         if not first.lstrip().startswith(prefixes):
             return None
-        line = line_of(record)
+        line = command_line_of(record)
         prefix = next((each for each in prefixes if line.startswith(each)), "")
-        name, rest = word_of(line[len(prefix) :]) if prefix else ("", "")
+        name, rest = command_word(line[len(prefix) :]) if prefix else ("", "")
         if not name:
             return None
         adapter = self._adapter_of(record.chat_key.instance)
-        sub, behind = word_of(rest)
+        sub, behind = command_word(rest)
         if sub and (found := self.book.find(f"{name}.{sub}", adapter)):
             return found, behind
         found = self.book.find(name, adapter) or self.book.members(name, adapter)
@@ -159,7 +159,7 @@ class CommandRouter:
         await self._caller.run(call)
         self._waits.done(call.record.seq)
 
-    async def _in_lane(self, call: CommandCall, errand: Errand) -> None:
+    async def _in_lane(self, call: CommandCall, errand: CommandJob) -> None:
         """Do it when it is this call's turn in its chat. Nothing is raised."""
         chat, at_once = call.record.chat_key, self._settings.at_once
         lane = self._lanes.setdefault(chat, _Lane(anyio.CapacityLimiter(at_once)))

@@ -17,9 +17,9 @@ from nekro_core.store import WaitingRow
 
 QUESTION, ANSWER = "question", "answer"
 """Kinds of rows: who is waited for, and answers that a command is at work on."""
-MAX_WAITS = 1000
+MAX_PENDING = 1000
 """In all chats together; each is a task."""
-Late = Callable[[], Awaitable[None]]
+OnTimeout = Callable[[], Awaitable[None]]
 _Key = tuple[ChatKey, str]
 
 
@@ -46,7 +46,7 @@ class PendingQuestion(msgspec.Struct, frozen=True, eq=False):
     entry: RegisteredCommand
     question: Question
     until: float
-    late: Late
+    late: OnTimeout
     said: str = ""
     after: int = 0
     over: anyio.Event = msgspec.field(default_factory=anyio.Event)
@@ -86,7 +86,7 @@ class PendingQuestions:
         user_id: str,
         entry: RegisteredCommand,
         question: Question,
-        late: Late,
+        late: OnTimeout,
         *,
         said: str = "",
         after: int = 0,
@@ -105,8 +105,8 @@ class PendingQuestions:
         key, plugin = wait.key, wait.entry.plugin
         assert plugin is not None, "the bot's own commands ask nothing"
         self.close(key)
-        if len(self._open) >= MAX_WAITS:
-            raise TooManyQuestions(f"{MAX_WAITS} commands wait for an answer already")
+        if len(self._open) >= MAX_PENDING:
+            raise TooManyQuestions(f"{MAX_PENDING} commands wait for an answer already")
         self._open[key] = wait
         # One whose task is cancelled before its first step never comes to its own ``finally``.
         forget = plugin.effects.add("a question to a person", lambda: self._drop(wait))

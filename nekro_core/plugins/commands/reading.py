@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from nekro_core.plugins.commands.arguments import CommandParameter, CommandSignature
-from nekro_core.plugins.commands.words import Word, split
+from nekro_core.plugins.commands.words import Word, split_words
 from nekro_core.policy.command_names import folded
 
 _SHOWN = 40
@@ -52,7 +52,7 @@ def read_arguments(
     loose: list[Word] = []
     taken: dict[str, Any] = dict(given)
     named: list[Word] = []
-    for word in split(line):
+    for word in split_words(line):
         parameter = known.get(folded(word.name)) if word.name else None
         # Whoever types it says nothing of what a question was asked with.
         own = folded(word.name) == _OF_A_QUESTION

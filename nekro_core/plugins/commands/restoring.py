@@ -18,7 +18,7 @@ _TOLD_LATE_S = 3600.0
 not longer ago."""
 
 
-async def restored(
+async def restore_questions(
     waits: PendingQuestions, book: CommandRegistry, context_for: ContextFactory
 ) -> set[int]:
     """See `CommandRouter.restore`."""

@@ -10,7 +10,7 @@ _LONGEST_NAME = 3 * MAX_NAME
 """``author.module:group.name``; what is longer is no name, and is not looked up."""
 
 
-def line_of(record: Record) -> str:
+def command_line_of(record: Record) -> str:
     """The words of a record, mentioned people by their ids; nothing where it begins with a mention
     of somebody else: it is for another bot.
 
@@ -33,7 +33,7 @@ def line_of(record: Record) -> str:
     return "".join(parts).strip()
 
 
-def word_of(line: str) -> tuple[str, str]:
+def command_word(line: str) -> tuple[str, str]:
     """The first word, where it may be a command's name, and what stands behind it."""
     found = _WORD.match(line)
     if found is None or len(found.group(1)) > _LONGEST_NAME:

@@ -23,7 +23,7 @@ class Word(msgspec.Struct, frozen=True):
     value: str = ""
 
 
-def split(line: str) -> list[Word]:
+def split_words(line: str) -> list[Word]:
     """All words of a line.
 
     A quote counts at the beginning of a word or of a value, and where it has an end before a blank;

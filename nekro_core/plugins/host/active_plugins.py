@@ -10,9 +10,9 @@ from nekro_core.plugins.authoring.services import BoxFiles, Services
 from nekro_core.plugins.authoring.signal import MsgSignal
 from nekro_core.plugins.host.chat_hooks import (
     HookedJournal,
-    system_signal,
-    tell_of_erasing,
-    tell_of_reset,
+    notify_erasure,
+    notify_reset,
+    system_message_signal,
 )
 from nekro_core.plugins.host.entry import PluginEntry
 from nekro_core.plugins.host.hooks import PromptInjection, message_signal, prompt_injections
@@ -94,18 +94,20 @@ class ActivePlugins:
 
     async def on_channel_reset(self, ctx: AgentCtx) -> None:
         """Tell the plugins that a chat begins anew; who is late or fails is passed over."""
-        await tell_of_reset(self._plugins_of(ctx), ctx, self._settings.message_s)
+        await notify_reset(self._plugins_of(ctx), ctx, self._settings.message_s)
 
     async def on_user_erase(
         self, ctx: AgentCtx, adapter: str, user_id: str
     ) -> tuple[int, list[str]]:
         """Have the plugins forget a person: how many things went, and who failed or was late."""
         plugins = self._plugins_of(ctx)
-        return await tell_of_erasing(plugins, ctx, adapter, user_id, self._settings.tool_s)
+        return await notify_erasure(plugins, ctx, adapter, user_id, self._settings.tool_s)
 
     async def _system_signal(self, chat_key: ChatKey, text: str, run_id: str) -> MsgSignal:
         ctx = self.context_for(chat_key, run_id=run_id)
-        return await system_signal(self._plugins_of(ctx), ctx, text, self._settings.message_s)
+        return await system_message_signal(
+            self._plugins_of(ctx), ctx, text, self._settings.message_s
+        )
 
     def _loaded(self, adapter: str) -> list[PluginEntry]:
         return [

@@ -10,12 +10,12 @@ from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.services import Journal
 from nekro_core.plugins.authoring.signal import MsgSignal
-from nekro_core.plugins.host.hooks import asked, asked_signal
+from nekro_core.plugins.host.hooks import hook_result, hook_signal
 
 _within: ContextVar[bool] = ContextVar("nekro_system_hook", default=False)
 
 
-async def system_signal(
+async def system_message_signal(
     plugins: Sequence[NekroPlugin], ctx: AgentCtx, text: str, limit_s: float
 ) -> MsgSignal:
     """Ask one after another, and merge what they say."""
@@ -24,19 +24,19 @@ async def system_signal(
         if method := plugin.on_system_message_method:
             question = partial(method, ctx.called_for(plugin.key, given=text), text)
             what = "its system message method"
-            signals.append(await asked_signal(plugin, what, question, limit_s))
+            signals.append(await hook_signal(plugin, what, question, limit_s))
     return MsgSignal.merged(signals)
 
 
-async def tell_of_reset(plugins: Sequence[NekroPlugin], ctx: AgentCtx, limit_s: float) -> None:
+async def notify_reset(plugins: Sequence[NekroPlugin], ctx: AgentCtx, limit_s: float) -> None:
     """Tell all, one after another, that the chat begins anew."""
     for plugin in plugins:
         if method := plugin.on_channel_reset_method:
             question = partial(method, ctx.called_for(plugin.key))
-            await asked(plugin, "its reset method", question, limit_s)
+            await hook_result(plugin, "its reset method", question, limit_s)
 
 
-async def tell_of_erasing(
+async def notify_erasure(
     plugins: Sequence[NekroPlugin], ctx: AgentCtx, adapter: str, user_id: str, limit_s: float
 ) -> tuple[int, list[str]]:
     """Have all forget a person, one after another: how many things went, and who failed."""
@@ -48,7 +48,7 @@ async def tell_of_erasing(
             async def erase(question: Callable[[], Awaitable[int | None]] = question) -> int:
                 return await question() or 0
 
-            answer = await asked(plugin, "its erase method", erase, limit_s)
+            answer = await hook_result(plugin, "its erase method", erase, limit_s)
             if isinstance(answer, int):
                 gone += answer
             else:

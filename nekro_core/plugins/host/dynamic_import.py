@@ -11,7 +11,7 @@ from anyio import to_thread
 from loguru import logger
 
 from nekro_core.plugins.authoring.binding import PluginOwner, current_owner
-from nekro_core.plugins.host.loader import waiting_for
+from nekro_core.plugins.host.loader import pause_import_limit
 from nekro_core.plugins.packages import PackageFolder, PackagesRefused
 from nekro_core.system.sync_bridge import can_wait, wait_for
 from nekro_core.tools.outcome import ToolFailure
@@ -46,7 +46,7 @@ def dynamic_import_pkg(
     from nekro_core.plugins.packages import requirements  # noqa: PLC0415 - 40 ms, for few
 
     del mirror, trusted_host, repo_dir
-    wanted = requirements.requirement(package_spec)
+    wanted = requirements.parse_requirement(package_spec)
     module = import_name or wanted.name.replace("-", "_")
     owner = current_owner()
     shelf = owner.binding.services.packages if owner and owner.binding.services else None
@@ -63,7 +63,7 @@ def dynamic_import_pkg(
                 f"{wanted} is being fetched for {owner.item}: the same call works in a moment"
             )
         else:
-            with waiting_for(timeout):
+            with pause_import_limit(timeout):
                 shelf.fulfil(owner.item, [need], more=True)
     for stale in shelf.refresh():
         logger.warning("plugin {}: {}", owner.item, stale)

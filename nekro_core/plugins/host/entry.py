@@ -123,7 +123,7 @@ def _method(each: Callable[..., Any] | SandboxMethod) -> SandboxMethod:
     return SandboxMethod(kind, getattr(each, "__name__", "function"), "", each)
 
 
-def refuse_flood(plugin: NekroPlugin, value: object, most: int) -> None:
+def check_declaration_count(plugin: NekroPlugin, value: object, most: int) -> None:
     """Raises `DeclarationRefused` for what a plugin declares after it declared as much as one
     may."""
     declared = plugin.declared

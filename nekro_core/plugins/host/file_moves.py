@@ -22,7 +22,7 @@ from loguru import logger
 
 from nekro_core.plugins.host.switches import PluginSwitches
 
-NOTE = "plugins.moving.json"
+NOTE_NAME = "plugins.moving.json"
 _LOCK = "plugins.moving.lock"
 
 
@@ -50,22 +50,22 @@ class PluginMove(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def moving(data_dir: Path, plan: PluginMove) -> Iterator[None]:
+def move_files(data_dir: Path, plan: PluginMove) -> Iterator[None]:
     """Within it the files may be moved. Raises `MoveInProgress`, and `OSError`.
 
     An exception is up to who moves: the note goes, since nothing was cut short.
     """
     with _locked(data_dir):
-        _write(data_dir / NOTE, plan)
+        _write(data_dir / NOTE_NAME, plan)
         try:
             yield
         finally:
-            forget(data_dir)
+            clear_note(data_dir)
 
 
-def settle(data_dir: Path) -> PluginMove | None:
+def recover_interrupted_move(data_dir: Path) -> PluginMove | None:
     """Put right what a killed command left. Gives what is still to be remembered, if anything."""
-    path = data_dir / NOTE
+    path = data_dir / NOTE_NAME
     if not path.exists():
         return None
     try:
@@ -96,9 +96,9 @@ def delete(path: Path) -> None:
         shutil.rmtree(path)
 
 
-def forget(data_dir: Path) -> None:
+def clear_note(data_dir: Path) -> None:
     """The note has done its work."""
-    (data_dir / NOTE).unlink(missing_ok=True)
+    (data_dir / NOTE_NAME).unlink(missing_ok=True)
 
 
 def _put_right(data_dir: Path, plan: PluginMove) -> bool:

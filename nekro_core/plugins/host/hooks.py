@@ -12,10 +12,10 @@ from loguru import logger
 from nekro_core.chat import ChatMessage
 from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.faults import passes_through
+from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.signal import MsgSignal
-from nekro_core.system.sync_bridge import bridged
+from nekro_core.system.sync_bridge import run_bridged
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ async def prompt_injections(
         method = plugin.prompt_inject_method
         assert method is not None
         question = partial(method, ctx.called_for(plugin.key))
-        text = await asked(plugin, "its prompt method", question, limit_s)
+        text = await hook_result(plugin, "its prompt method", question, limit_s)
         if isinstance(text, str) and text.strip():
             found[plugin.key] = text
 
@@ -58,15 +58,15 @@ async def message_signal(
             heard = LegacyChatMessage.of(message, ctx.adapter_key)
             own = ctx.called_for(plugin.key, given=heard.content_text)
             question = partial(method, own, heard)
-            signals.append(await asked_signal(plugin, "its message method", question, limit_s))
+            signals.append(await hook_signal(plugin, "its message method", question, limit_s))
     return MsgSignal.merged(signals)
 
 
-async def asked_signal(
+async def hook_signal(
     plugin: NekroPlugin, what: str, method: Callable[[], Any], limit_s: float
 ) -> MsgSignal:
     """A method's signal; no opinion where it fails or gives none, with a line in the log."""
-    answer = await asked(plugin, what, method, limit_s)
+    answer = await hook_result(plugin, what, method, limit_s)
     try:
         return MsgSignal.of(answer)
     except ValueError as error:
@@ -74,13 +74,15 @@ async def asked_signal(
         return MsgSignal.CONTINUE
 
 
-async def asked(plugin: NekroPlugin, what: str, method: Callable[[], Any], limit_s: float) -> Any:
+async def hook_result(
+    plugin: NekroPlugin, what: str, method: Callable[[], Any], limit_s: float
+) -> Any:
     """A method's result, or nothing where it fails or is late, with a line in the log."""
     with anyio.move_on_after(limit_s) as limit, plugin.acting():
         try:
-            return await bridged(awaited(method()))
+            return await run_bridged(await_if_needed(method()))
         except BaseException as error:
-            if passes_through(error):
+            if is_cancellation(error):
                 raise
             logger.exception("plugin {}: {} failed", plugin.key, what)
     if limit.cancelled_caught:
@@ -88,6 +90,6 @@ async def asked(plugin: NekroPlugin, what: str, method: Callable[[], Any], limit
     return None
 
 
-async def awaited(value: Awaitable[Any] | Any) -> Any:
+async def await_if_needed(value: Awaitable[Any] | Any) -> Any:
     """The value of what may be a coroutine: authors forget an ``async`` where it does no harm."""
     return await value if inspect.isawaitable(value) else value

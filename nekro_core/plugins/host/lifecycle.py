@@ -6,14 +6,14 @@ from dataclasses import replace
 import anyio
 
 from nekro_core.plugins.authoring.binding import acting
-from nekro_core.plugins.authoring.faults import passes_through
+from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.plugins.authoring.mounting import Lifecycle
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.entry import PluginEntry
-from nekro_core.plugins.host.hooks import asked, awaited
-from nekro_core.plugins.host.loader import LoadFailed, load, problem_of
+from nekro_core.plugins.host.hooks import await_if_needed, hook_result
+from nekro_core.plugins.host.loader import LoadFailed, load_plugin, problem_of
 from nekro_core.plugins.host.settings import PluginSettings
-from nekro_core.system.sync_bridge import bridged
+from nekro_core.system.sync_bridge import run_bridged
 from nekro_core.tools.describe import place_of
 
 
@@ -27,14 +27,14 @@ class PluginLifecycle:
         """The plugin object. Raises `LoadFailed`; what was done by then is among the effects."""
         limit_s = self._settings.import_s
         if entry.kind is None:
-            return await load(entry.item, entry.owner, limit_s)
+            return await load_plugin(entry.item, entry.owner, limit_s)
         try:
             with acting(entry.owner):
                 return await entry.kind.load(entry.item, entry.owner.effects, limit_s)
         except LoadFailed:
             raise
         except BaseException as error:
-            if passes_through(error):
+            if is_cancellation(error):
                 raise
             raise LoadFailed(problem_of(error, entry.item)) from error
 
@@ -44,14 +44,14 @@ class PluginLifecycle:
             return
         try:
             with anyio.fail_after(self._settings.init_s), plugin.acting():
-                await bridged(awaited(plugin.init_method()))
+                await run_bridged(await_if_needed(plugin.init_method()))
         except TimeoutError as error:
             text = f"its init method took over {self._settings.init_s:g} s"
             problem = problem_of(error, entry.item, text)
             where, remedy = place_of(plugin.init_method), "give what it waits for a time limit"
             raise LoadFailed(replace(problem, where=where, remedy=remedy)) from None
         except BaseException as error:
-            if passes_through(error):
+            if is_cancellation(error):
                 raise
             raise LoadFailed(problem_of(error, entry.item)) from error
 
@@ -75,4 +75,4 @@ class PluginLifecycle:
 
     async def _tell(self, plugin: NekroPlugin, what: str, methods: Sequence[Lifecycle]) -> None:
         for method in methods:
-            await asked(plugin, what, method, self._settings.cleanup_s)
+            await hook_result(plugin, what, method, self._settings.cleanup_s)

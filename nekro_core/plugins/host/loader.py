@@ -22,12 +22,12 @@ from types import CodeType, ModuleType
 import anyio
 
 from nekro_core.plugins.authoring.binding import PluginOwner, acting
-from nekro_core.plugins.authoring.faults import passes_through
+from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.builtin import NAMESPACE, items_in, namespace
 from nekro_core.plugins.host.isolation.code_owner import LOCAL_NAMESPACE, plugin_of_module
 from nekro_core.plugins.host.isolation.library_caches import forget_types
-from nekro_core.plugins.host.nonebot_matchers import drop_matchers, made_up_for
+from nekro_core.plugins.host.nonebot_matchers import drop_matchers, init_missing_nonebot
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 _FRESH_S = 5.0
@@ -84,7 +84,7 @@ class SwitchedOff(LoadFailed):
     """A plugin says itself that it is not wanted: it is listed as disabled, with the reason."""
 
 
-def items(source: str, folder: Path) -> list[DiscoveredPlugin]:
+def discover_plugins(source: str, folder: Path) -> list[DiscoveredPlugin]:
     """The plugins of a folder: ``x.py`` and ``x/__init__.py``, sorted."""
     found = []
     for name in items_in(folder):
@@ -95,13 +95,13 @@ def items(source: str, folder: Path) -> list[DiscoveredPlugin]:
     return found
 
 
-async def load(item: DiscoveredPlugin, owner: PluginOwner, limit_s: float) -> NekroPlugin:
+async def load_plugin(item: DiscoveredPlugin, owner: PluginOwner, limit_s: float) -> NekroPlugin:
     """Import a plugin's module and give its ``plugin``.
 
     The import runs in a thread, so one that hangs costs the bot a thread and not its life. Raises
     `LoadFailed`; what was done by then is among the owner's effects.
     """
-    module = await imported(item, owner, limit_s)
+    module = await import_plugin_module(item, owner, limit_s)
     plugin = getattr(module, "plugin", None)
     if not isinstance(plugin, NekroPlugin):
         came = "has no 'plugin'" if plugin is None else f"has a 'plugin' of {type(plugin).__name__}"
@@ -110,7 +110,9 @@ async def load(item: DiscoveredPlugin, owner: PluginOwner, limit_s: float) -> Ne
     return plugin
 
 
-async def imported(item: DiscoveredPlugin, owner: PluginOwner, limit_s: float) -> ModuleType:
+async def import_plugin_module(
+    item: DiscoveredPlugin, owner: PluginOwner, limit_s: float
+) -> ModuleType:
     """A plugin's module, which its owner's effects forget again. Raises `LoadFailed`."""
     module_name = f"{_namespace(item)}.{item.name}"
     owner.effects.add(f"import of {item.item}", _forgetting(module_name, item.folder))
@@ -121,7 +123,7 @@ async def imported(item: DiscoveredPlugin, owner: PluginOwner, limit_s: float) -
             try:
                 return _import(module_name, item)
             except ValueError as error:
-                if not made_up_for(error):
+                if not init_missing_nonebot(error):
                     raise
             return _import(module_name, item)
 
@@ -130,7 +132,7 @@ async def imported(item: DiscoveredPlugin, owner: PluginOwner, limit_s: float) -
     except TimeoutError as error:
         raise LoadFailed(problem_of(error, item, f"its import took over {limit_s:g} s")) from None
     except BaseException as error:  # a plugin may do anything at import
-        if passes_through(error):
+        if is_cancellation(error):
             raise
         raise LoadFailed(problem_of(error, item)) from error
 
@@ -187,7 +189,7 @@ class _FreshFinder(MetaPathFinder):
 
 
 @contextmanager
-def reading_fresh() -> Iterator[None]:
+def without_bytecode_cache() -> Iterator[None]:
     """While this is open, all modules of plugins are read as they are on disk."""
     finder = _FreshFinder()
     sys.meta_path.insert(0, finder)
@@ -297,7 +299,7 @@ async def _in_thread(work: Callable[[], ModuleType], limit_s: float, name: str) 
 
 
 @contextmanager
-def waiting_for(seconds: float) -> Iterator[None]:
+def pause_import_limit(seconds: float) -> Iterator[None]:
     """In here an import waits for something that is not its own slowness, a package to come for
     example: for so long its limit of time stands still. Elsewhere it changes nothing."""
     extend, began = _more_time.get(), time.monotonic()

@@ -5,7 +5,7 @@ import sys
 import nonebot
 
 
-def made_up_for(error: Exception) -> bool:
+def init_missing_nonebot(error: Exception) -> bool:
     """Whether a plugin failed because NoneBot does not run here, and now one does.
 
     In a test, `nekro plugin check` or the terminal it gets a driver that serves nothing, so what a

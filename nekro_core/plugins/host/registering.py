@@ -16,9 +16,10 @@ Three ways, by what is known when:
 - A task is started with ``plugin.tasks.start(function, ...)``.
 
 Call the plugin's code inside ``with plugin.acting():``, or with
-`nekro_core.plugins.host.hooks.asked`, which also bounds its time and keeps its faults. Disabling,
-reloading and the end of the bot end the tasks and undo the effects, last first, then forget the
-modules. Keep no plugin object, nor anything of its modules, past that: a test counts what is left.
+`nekro_core.plugins.host.hooks.hook_result`, which also bounds its time and keeps its faults.
+Disabling, reloading and the end of the bot end the tasks and undo the effects, last first, then
+forget the modules. Keep no plugin object, nor anything of its modules, past that: a test counts
+what is left.
 """
 
 from collections.abc import Callable, Mapping

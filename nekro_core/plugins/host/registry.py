@@ -17,9 +17,9 @@ from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.plugins.host.active_plugins import ActivePlugins
 from nekro_core.plugins.host.builtin import builtin_folder
-from nekro_core.plugins.host.entry import PluginEntry, refuse_flood
-from nekro_core.plugins.host.isolation.adopted_tasks import tasks_adopted
-from nekro_core.plugins.host.isolation.patches import PatchDetector, by_plugin, patches
+from nekro_core.plugins.host.entry import PluginEntry, check_declaration_count
+from nekro_core.plugins.host.isolation.adopted_tasks import adopt_plugin_tasks
+from nekro_core.plugins.host.isolation.patches import PatchDetector, by_plugin, patch_problem
 from nekro_core.plugins.host.kinds import PluginKind
 from nekro_core.plugins.host.lifecycle import PluginLifecycle
 from nekro_core.plugins.host.listing import PluginInfo, PluginState, UnknownPlugin
@@ -27,14 +27,14 @@ from nekro_core.plugins.host.loader import (
     DiscoveredPlugin,
     LoadFailed,
     SwitchedOff,
-    items,
-    reading_fresh,
+    discover_plugins,
+    without_bytecode_cache,
 )
 from nekro_core.plugins.host.registering import NO_REGISTRARS, Refused, Registrars
-from nekro_core.plugins.host.reload_on_edit import follow_files
+from nekro_core.plugins.host.reload_on_edit import watch_files
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.host.switches import PluginSwitches, write_list
-from nekro_core.system.background_tasks import own_tasks
+from nekro_core.system.background_tasks import background_tasks
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 _MOST_TOLD = 1000
@@ -88,7 +88,7 @@ class PluginRegistry(ActivePlugins):
         host, ``registrars`` put in force what plugins declare. No plugin's fault is raised."""
         folder = builtin or builtin_folder("plugins")
         registry = cls(services, settings or PluginSettings(), folder, kinds, registrars)
-        with reading_fresh(), tasks_adopted(), serving(registry._binding):
+        with without_bytecode_cache(), adopt_plugin_tasks(), serving(registry._binding):
             async with registry._open():
                 yield registry
 
@@ -96,10 +96,10 @@ class PluginRegistry(ActivePlugins):
     async def _open(self) -> AsyncIterator[None]:
         try:
             await self.load_all()
-            async with own_tasks() as tasks:
+            async with background_tasks() as tasks:
                 tasks.start_soon(self.follow_choices)
                 if self._settings.watch_files:
-                    tasks.start_soon(follow_files, self._folders["local"], self.reload)
+                    tasks.start_soon(watch_files, self._folders["local"], self.reload)
                 yield
         finally:
             with anyio.CancelScope(shield=True):
@@ -198,7 +198,9 @@ class PluginRegistry(ActivePlugins):
     def _find(self) -> None:
         for source, folder in self._folders.items():
             for kind in (*self._kinds, None):
-                for item in items(source, folder) if kind is None else kind.items(source, folder):
+                for item in (
+                    discover_plugins(source, folder) if kind is None else kind.items(source, folder)
+                ):
                     if item.item not in self._entries:
                         key = self._choices.key_of(item.item)
                         info = PluginInfo(item=item.item, state=PluginState.DISABLED, key=key)
@@ -241,11 +243,11 @@ class PluginRegistry(ActivePlugins):
         for item, names in by_plugin(found, installed).items():
             plugin = installed[item].plugin if item else None
             if plugin is not None:
-                plugin.problems.append(patches(names, plugin.key))
+                plugin.problems.append(patch_problem(names, plugin.key))
                 self._describe(installed[item])
             else:
                 what = ", ".join(installed)
-                logger.warning("{}", patches(names, item or f"the one of {what} that did it"))
+                logger.warning("{}", patch_problem(names, item or f"the one of {what} that did it"))
 
     async def _load(self, entry: PluginEntry) -> None:
         try:
@@ -281,7 +283,7 @@ class PluginRegistry(ActivePlugins):
         if (registrar := self._registrars.get(type(value))) is None:
             return
         try:
-            refuse_flood(plugin, value, self._settings.most_tools)
+            check_declaration_count(plugin, value, self._settings.most_tools)
             with plugin.acting():
                 registrar(plugin, value)
         except Refused as error:

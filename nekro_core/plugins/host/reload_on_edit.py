@@ -14,7 +14,7 @@ _NOT_LOADED = frozenset({"tests", "test", "docs"})
 """Folders of a plugin that are no part of what runs."""
 
 
-async def follow_files(folder: Path, reload: Callable[[str], Awaitable[None]]) -> None:
+async def watch_files(folder: Path, reload: Callable[[str], Awaitable[None]]) -> None:
     """Call ``reload`` with the item of each plugin of a folder whose files change. Runs until
     cancelled. A plugin may be a link to where its author keeps it."""
     import watchfiles  # noqa: PLC0415 - for authors at work; a bot starts without it

@@ -113,7 +113,7 @@ def read_list(data_dir: Path) -> list[ListedPlugin]:
         return []
 
 
-def switch(data_dir: Path, plugin: str, *, wanted: bool) -> str:
+def switch_plugin(data_dir: Path, plugin: str, *, wanted: bool) -> str:
     """Switch a plugin on or off by key or item; a bot that runs follows within a second.
 
     Returns its item. Raises `UnknownPlugin`. An item may be named before the bot has seen it.

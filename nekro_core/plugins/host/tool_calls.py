@@ -6,18 +6,24 @@ from typing import Any
 import anyio
 from loguru import logger
 
-from nekro_core.compat.nekro_agent.context import calling
+from nekro_core.compat.nekro_agent.context import call_scope
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.faults import LoopBlocked, passes_through
-from nekro_core.system.sync_bridge import bridged
+from nekro_core.plugins.authoring.faults import LoopBlocked, is_cancellation
+from nekro_core.system.sync_bridge import run_bridged
 from nekro_core.tools.arguments import ArgumentError, bind_arguments
-from nekro_core.tools.outcome import Outcome, ToolCallFailed, ToolFailure, outcome_of, told_of
+from nekro_core.tools.outcome import (
+    Outcome,
+    ToolCallFailed,
+    ToolFailure,
+    outcome_of,
+    public_error_text,
+)
 from nekro_core.tools.tool import Tool
 
 _MAX_MESSAGE = 600
 
 
-async def call(
+async def call_tool(
     tool: Tool, ctx: AgentCtx, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
 ) -> Outcome:
     """Call a tool's handler with arguments as they came from a box.
@@ -35,15 +41,15 @@ async def call(
     try:
         with anyio.move_on_after(tool.timeout_s), tool.around():
             own = ctx.called_for(tool.owner, given=(args, kwargs), by_code=True)
-            with calling(own):
-                value: Any = await bridged(tool.handler(own, *bound.args, **bound.kwargs))
+            with call_scope(own):
+                value: Any = await run_bridged(tool.handler(own, *bound.args, **bound.kwargs))
                 outcome = await own.shown(outcome_of(tool, value))
             await own.fs.hand_in()
             return outcome
     except ToolFailure as error:
         return ToolCallFailed(_bounded(f"{tool.name}: {error}"))
     except BaseException as error:
-        if passes_through(error):
+        if is_cancellation(error):
             raise
         return _broken(tool, error)
     logger.warning("{} ({}) ran over {} s", tool.name, tool.where, tool.timeout_s)
@@ -52,7 +58,9 @@ async def call(
 
 def _broken(tool: Tool, error: BaseException) -> ToolCallFailed:
     logger.opt(exception=error).error("{} ({}) failed", tool.name, tool.where)
-    text = " ".join((str(error) if isinstance(error, LoopBlocked) else told_of(error)).split())
+    text = " ".join(
+        (str(error) if isinstance(error, LoopBlocked) else public_error_text(error)).split()
+    )
     told = f": {text}" if text else "; the operator finds the details in the log"
     return ToolCallFailed(_bounded(f"{tool.name} failed with {type(error).__name__}{told}"))
 

@@ -9,7 +9,7 @@ from loguru import logger
 
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.host.entry import PluginEntry
-from nekro_core.plugins.host.hooks import asked
+from nekro_core.plugins.host.hooks import hook_result
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.tool import Tool
@@ -88,7 +88,7 @@ class ToolSetCache:
         assert plugin is not None
         assert plugin.collect_method is not None
         question = partial(plugin.collect_method, ctx.called_for(plugin.key))
-        found = await asked(plugin, "its collect method", question, self._settings.prompt_s)
+        found = await hook_result(plugin, "its collect method", question, self._settings.prompt_s)
         if found is None or entry.plugin is not plugin:
             return ()
         try:

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from nekro_core.llm.failures import Redactor, describe, retry_after
+from nekro_core.llm.failures import Redactor, model_error, parse_retry_after
 from nekro_core.llm.model import ModelError, ModelUnreachable, RequestRejected
 from nekro_core.tools.outcome import InvalidValue
 
@@ -93,12 +93,12 @@ class EmbeddingEndpoint:
         return _read(response, bytes(data), len(texts))
 
     def _refused(self, response: httpx.Response, data: bytes) -> ModelError:
-        error, _ = describe(
+        error, _ = model_error(
             response.status_code,
             _json(response, data),
             data[:500].decode("utf-8", "replace"),
             self._redact,
-            retry_after_s=retry_after(response.headers.get("retry-after")),
+            retry_after_s=parse_retry_after(response.headers.get("retry-after")),
         )
         return error
 

@@ -14,7 +14,7 @@ _NONE = re.compile(r"No matching distribution found for (?P<wanted>[^\n(]+)")
 _LAST_LINES = 3
 
 
-def against_the_bot(needs: Sequence[PluginRequirement], own: Mapping[str, str]) -> str:
+def conflicts_with_bot(needs: Sequence[PluginRequirement], own: Mapping[str, str]) -> str:
     """What is directly against a version that the bot itself runs on; empty where nothing is."""
     clashes = [
         f"{need}, and the bot itself has {need.requirement.name} {own[name]}"
@@ -26,7 +26,7 @@ def against_the_bot(needs: Sequence[PluginRequirement], own: Mapping[str, str]) 
     return f"{'; '.join(clashes)} ({remedy})" if clashes else ""
 
 
-def in_words(
+def explain_failure(
     error: PipFailed | TimeoutError, needs: Sequence[PluginRequirement], *, builds: bool
 ) -> str:
     """What pip said, told by plugins."""

@@ -6,13 +6,19 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from nekro_core.plugins.packages.conflicts import against_the_bot, in_words
+from nekro_core.plugins.packages.conflicts import conflicts_with_bot, explain_failure
 from nekro_core.plugins.packages.errors import PackagesRefused
-from nekro_core.plugins.packages.pip import PinnedPackage, PipFailed, own_versions, place, resolve
+from nekro_core.plugins.packages.pip import (
+    PinnedPackage,
+    PipFailed,
+    bot_versions,
+    install_into,
+    resolve,
+)
 from nekro_core.plugins.packages.requirements import PluginRequirement
 
 
-def fill(
+def install_packages(
     target: Path,
     every: Mapping[str, Sequence[str]],
     held: Mapping[str, str],
@@ -29,8 +35,8 @@ def fill(
     needs = [
         PluginRequirement(Requirement(text), who) for who, texts in every.items() for text in texts
     ]
-    own = own_versions()
-    if clash := against_the_bot(needs, own):
+    own = bot_versions()
+    if clash := conflicts_with_bot(needs, own):
         raise PackagesRefused(clash)
     # Neither side stands against the other from here on, as far as they name each other.
     if all(
@@ -42,7 +48,7 @@ def fill(
         texts = dict.fromkeys(str(need.requirement) for need in needs)
         pinned = resolve(texts, index=index, builds=builds, limit_s=limit_s)
         if {each.name: each.version for each in pinned} != held:
-            place(pinned, target, index=index, builds=builds, limit_s=limit_s)
+            install_into(pinned, target, index=index, builds=builds, limit_s=limit_s)
     except (PipFailed, TimeoutError) as error:
-        raise PackagesRefused(in_words(error, needs, builds=builds)) from None
+        raise PackagesRefused(explain_failure(error, needs, builds=builds)) from None
     return pinned

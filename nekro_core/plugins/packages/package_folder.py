@@ -188,12 +188,12 @@ class PackageFolder:
                 self._running.setdefault(_canonical(name), version)
 
     def _change(self, note: _Note, every: dict[str, list[str]]) -> dict[str, str]:
-        from nekro_core.plugins.packages.install import fill  # noqa: PLC0415 - as above
+        from nekro_core.plugins.packages.install import install_packages  # noqa: PLC0415 - as above
 
         number = max([note.number, *self._numbers()]) + 1
         target = self._folder / str(number)
         try:
-            pinned = fill(
+            pinned = install_packages(
                 target,
                 every,
                 note.held,

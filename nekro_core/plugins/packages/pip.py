@@ -36,7 +36,7 @@ class PinnedPackage:
     digest: str
 
 
-def own_versions() -> dict[str, str]:
+def bot_versions() -> dict[str, str]:
     """What is installed where the bot runs, by canonical name."""
     found: dict[str, str] = {}
     for each in distributions(path=_own_path()):
@@ -62,7 +62,7 @@ def resolve(
         held.write_text(
             "\n".join(
                 f"{name}=={version}"
-                for name, version in own_versions().items()
+                for name, version in bot_versions().items()
                 if name not in _OWN_COMMANDS and "+" not in version
             )
         )
@@ -77,7 +77,7 @@ def resolve(
     return [_pinned(each) for each in found["install"]]
 
 
-def place(
+def install_into(
     pinned: Sequence[PinnedPackage], target: Path, *, index: str, builds: bool, limit_s: float
 ) -> None:
     """Put a resolution into an empty folder. Blocks. Raises `PipFailed` and `TimeoutError`."""

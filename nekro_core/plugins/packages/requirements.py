@@ -27,7 +27,7 @@ class PluginRequirement:
         return f"{self.plugin} needs {self.requirement}"
 
 
-def needs_of(plugin: Path, name: str) -> tuple[PluginRequirement, ...]:
+def plugin_requirements(plugin: Path, name: str) -> tuple[PluginRequirement, ...]:
     """The packages that a plugin's file or folder names, for this machine and Python.
 
     From ``requirements.txt``, ``[project] dependencies`` in ``pyproject.toml``, inline script
@@ -42,7 +42,7 @@ def needs_of(plugin: Path, name: str) -> tuple[PluginRequirement, ...]:
     return tuple(PluginRequirement(each, name) for each in fitting.values())
 
 
-def requirement(text: str) -> Requirement:
+def parse_requirement(text: str) -> Requirement:
     """One requirement by name and version. Raises `InvalidRequirements`."""
     return _parsed(text, "this")
 

@@ -80,7 +80,7 @@ class RunningTaskRecords:
             self._keeper.forget(TASK, _name(task_type, task_id))
 
 
-async def tell_of_cut_off(store: Store, inbox: TaskNoteWriter) -> int:
+async def report_interrupted(store: Store, inbox: TaskNoteWriter) -> int:
     """Tell chats of the tasks that an earlier process left, and forget these; how many there were.
     Raises `StoreError`."""
     rows = await store.waiting.all(TASK)

@@ -12,7 +12,7 @@ import anyio
 import msgspec
 from loguru import logger
 
-from nekro_core.plugins.authoring.faults import passes_through
+from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.plugins.authoring.task_flag import AwaitableBool
 from nekro_core.plugins.authoring.tasks import TaskCtl, TaskType
 from nekro_core.plugins.tasks.handle import AsyncTaskHandle
@@ -165,7 +165,7 @@ async def _worked(
                     if said.is_terminal:
                         return said
         except BaseException as error:
-            if passes_through(error):
+            if is_cancellation(error):
                 raise
             logger.exception("plugin {}: task {} {!r} failed", key, kind.name, handle.task_id)
             return TaskCtl.fail(f"{type(error).__name__}: {error}", error)
@@ -191,6 +191,6 @@ async def _told(on_terminal: OnTerminal | None, last: TaskCtl, handle: AsyncTask
             if inspect.isawaitable(answer):
                 await answer
     except BaseException as error:
-        if passes_through(error):
+        if is_cancellation(error):
             raise
         logger.exception("plugin {}: on_terminal of {} failed", handle.plugin.key, handle.task_id)

@@ -48,7 +48,7 @@ class _Listed(list[TimerTask]):
         return self
 
 
-def timers() -> TimerService:
+def current_timers() -> TimerService:
     """The bot's. Raises `ToolFailure` where it has none."""
     found = current_services().timers
     if found is None:
@@ -67,10 +67,10 @@ async def set_timer(
     """
     chat = allowed_chat(chat_key)
     if trigger_time < 0:
-        await timers().clear(chat, temporary=temporary)
+        await current_timers().clear(chat, temporary=temporary)
         return True
     try:
-        await timers().set_once(chat, float(trigger_time), event_desc, temporary=temporary)
+        await current_timers().set_once(chat, float(trigger_time), event_desc, temporary=temporary)
     except TimerRefused as error:
         logger.warning("{}: a timer is not set: {}", chat, error)
         return False
@@ -84,7 +84,7 @@ async def set_temp_timer(chat_key: str, trigger_time: float, event_desc: str) ->
 
 async def clear_timers(chat_key: str, temporary: bool | None = None) -> bool:
     """Forget the chat's timers: all of them, the temporary one (True), or the others (False)."""
-    await timers().clear(allowed_chat(chat_key), temporary=temporary)
+    await current_timers().clear(allowed_chat(chat_key), temporary=temporary)
     return True
 
 
@@ -98,24 +98,24 @@ def get_timers(chat_key: str) -> list[TimerTask]:
             temporary=row.kind == "temporary",
             timer_id=row.timer_id,
         )
-        for row in timers().of_chat(allowed_chat(chat_key))
+        for row in current_timers().of_chat(allowed_chat(chat_key))
     )
 
 
 async def clear_timer(chat_key: str, timer_id: str) -> bool:
     """Forget one timer of a chat, a recurring one too; False where the chat has none of the id."""
-    return await timers().forget(allowed_chat(chat_key), timer_id)
+    return await current_timers().forget(allowed_chat(chat_key), timer_id)
 
 
 def now() -> float:
     """Seconds since 1970, by the clock that timers go by."""
-    return timers().now()
+    return current_timers().now()
 
 
 def moment_of(local_time: str, timezone: str = "") -> float:
     """A date and time of day (``2026-11-23 07:30``) as seconds since 1970, in a zone of the IANA's;
     without one the operator's, or the machine's. Raises `ValueError`."""
-    zone = zone_of(parsed_zone(timezone or timers().timezone))
+    zone = zone_of(parsed_zone(timezone or current_timers().timezone))
     try:
         moment = datetime.fromisoformat(local_time.strip())
     except ValueError:
@@ -127,5 +127,5 @@ def moment_of(local_time: str, timezone: str = "") -> float:
 
 def local_time_of(moment: float, timezone: str = "") -> str:
     """The reverse of `moment_of`."""
-    zone = zone_of(parsed_zone(timezone or timers().timezone))
+    zone = zone_of(parsed_zone(timezone or current_timers().timezone))
     return datetime.fromtimestamp(moment, zone).strftime("%Y-%m-%d %H:%M")

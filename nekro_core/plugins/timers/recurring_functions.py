@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from nekro_core.plugins.authoring.current import allowed_chat
-from nekro_core.plugins.timers.functions import timers
+from nekro_core.plugins.timers.functions import current_timers
 from nekro_core.store import TimerRow
 from nekro_core.timers import Schedule, TimerRefused, parsed_cron, parsed_zone
 
@@ -62,9 +62,9 @@ async def create_cron_job(
     title: str | None = None,
 ) -> RecurringTimerJob:
     """Wake the chat's agent whenever the schedule says so, with what it shall do then."""
-    schedule = Schedule.parse(cron_expr, timezone or timers().timezone, workday_mode)
+    schedule = Schedule.parse(cron_expr, timezone or current_timers().timezone, workday_mode)
     chat = allowed_chat(chat_key)
-    return _job_of(await timers().create(chat, schedule, event_desc, title=title or ""))
+    return _job_of(await current_timers().create(chat, schedule, event_desc, title=title or ""))
 
 
 async def update_job(
@@ -82,10 +82,12 @@ async def update_job(
         return None
     schedule = Schedule.parse(
         row.cron if cron_expr is None else cron_expr,
-        row.timezone if timezone is None else timezone or timers().timezone,
+        row.timezone if timezone is None else timezone or current_timers().timezone,
         row.workdays if workday_mode is None else workday_mode,
     )
-    return _job_of(await timers().update(job_id, schedule=schedule, text=event_desc, title=title))
+    return _job_of(
+        await current_timers().update(job_id, schedule=schedule, text=event_desc, title=title)
+    )
 
 
 async def get_job(job_id: str) -> RecurringTimerJob | None:
@@ -99,28 +101,28 @@ async def list_jobs(
 ) -> list[RecurringTimerJob]:
     """The jobs of a chat, or of all chats, in the order in which they were made."""
     chat = allowed_chat(chat_key) if chat_key else None
-    jobs = [_job_of(row) for row in timers().recurring(chat)]
+    jobs = [_job_of(row) for row in current_timers().recurring(chat)]
     return [job for job in jobs if not status or job.status == status][:limit]
 
 
 async def delete_job(job_id: str) -> bool:
     """Forget a job; False where there was none."""
-    return _row(job_id) is not None and await timers().delete(job_id)
+    return _row(job_id) is not None and await current_timers().delete(job_id)
 
 
 async def pause_job(job_id: str) -> RecurringTimerJob | None:
     """Let a job rest until it is resumed; None where there is none."""
-    return _job_of(await timers().pause(job_id)) if _row(job_id) else None
+    return _job_of(await current_timers().pause(job_id)) if _row(job_id) else None
 
 
 async def resume_job(job_id: str) -> RecurringTimerJob | None:
     """Let a job go on, from now; None where there is none."""
-    return _job_of(await timers().resume(job_id)) if _row(job_id) else None
+    return _job_of(await current_timers().resume(job_id)) if _row(job_id) else None
 
 
 async def run_now(job_id: str) -> RecurringTimerJob | None:
     """Wake the agent at once, besides the job's times; None where there is none."""
-    return _job_of(await timers().run_now(job_id)) if _row(job_id) else None
+    return _job_of(await current_timers().run_now(job_id)) if _row(job_id) else None
 
 
 def get_job_id(job: RecurringTimerJob | str) -> str:
@@ -151,7 +153,7 @@ def validate_timezone(timezone: str) -> str:
 
 def _row(job_id: str) -> TimerRow | None:
     """The row of a job in a chat where the caller may do something."""
-    row = timers().get(job_id)
+    row = current_timers().get(job_id)
     if row is not None:
         allowed_chat(row.chat_key)
     return row

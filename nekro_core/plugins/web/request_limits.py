@@ -3,10 +3,10 @@
 import anyio
 from loguru import logger
 
-from nekro_core.plugins.authoring.faults import passes_through
+from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.system.asgi import Message, Receive, Scope, Send, WebApplication
-from nekro_core.system.sync_bridge import bridged
+from nekro_core.system.sync_bridge import run_bridged
 
 _CODES = {404: "not_found", 405: "method", 408: "body", 413: "body", 503: "busy"}
 
@@ -51,9 +51,9 @@ class PluginRequests:
             try:
                 with self._plugin.acting():
                     bounded = _bounded(receive, self._body_bytes)
-                    await bridged(application(scope, bounded, sending))
+                    await run_bridged(application(scope, bounded, sending))
             except BaseException as error:
-                if passes_through(error):
+                if is_cancellation(error):
                     raise
                 logger.exception("plugin {}: {} failed", self._plugin.key, self._what)
                 if not begun.is_set():

@@ -12,7 +12,7 @@ from nekro_core.sandbox.box import Box, BoxSpec, Check, SandboxError, SelfCheck
 from nekro_core.sandbox.check import check_box
 from nekro_core.sandbox.docker import remedies
 from nekro_core.sandbox.docker.engine import DockerEngine
-from nekro_core.sandbox.docker.fd_passing import shares_machine
+from nekro_core.sandbox.docker.fd_passing import engine_is_local
 from nekro_core.sandbox.docker.images import ImageResolver
 from nekro_core.sandbox.docker.launch import ContainerLauncher
 from nekro_core.sandbox.docker.orphans import box_labels, remove_orphans
@@ -65,7 +65,10 @@ class DockerBackend:
             box = await self.create(self._settings.spec)
         except SandboxError as error:
             failed = Check(
-                name="a box starts", ok=False, seen=str(error), remedy=remedies.find(str(error))
+                name="a box starts",
+                ok=False,
+                seen=str(error),
+                remedy=remedies.find_remedy(str(error)),
             )
             return SelfCheck(backend=self.name, checks=(failed,))
         try:
@@ -88,7 +91,7 @@ class DockerBackend:
             name="limits of the whole tree",
             ok=not facts.unbounded,
             seen=f"not enforced: {', '.join(facts.unbounded) or 'none'}",
-            remedy=remedies.find("cgroup") if facts.unbounded else "",
+            remedy=remedies.find_remedy("cgroup") if facts.unbounded else "",
         )
         return SelfCheck(backend=self.name, checks=(started, bounded, *checks))
 
@@ -135,7 +138,7 @@ class DockerBackend:
                         total_bytes=self._total_bytes(engine),
                         total_wait_s=self._settings.total_wait_seconds,
                         doors_in=self._settings.runtime_dir,
-                        may_have_doors=shares_machine(self._settings.docker_host),
+                        may_have_doors=engine_is_local(self._settings.docker_host),
                         uploads=UploadQuota(self._settings.uploads_bytes),
                         clock=self._clock,
                     )

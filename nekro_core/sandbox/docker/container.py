@@ -9,7 +9,7 @@ from typing import Any
 
 from nekro_core.sandbox.box import BoxSpec
 from nekro_core.sandbox.docker import boot
-from nekro_core.sandbox.docker.fd_passing import INSIDE
+from nekro_core.sandbox.docker.fd_passing import SOCKET_FOLDER
 from nekro_core.sandbox.docker.images import GuestImage
 from nekro_core.sandbox.docker.users import BoxUserIds
 from nekro_core.system.confinement.buffer_filter import build_buffer_filter
@@ -144,7 +144,7 @@ def _mounts(image: GuestImage, door: Path | None) -> Iterator[dict[str, Any]]:
             "TmpfsOptions": {"SizeBytes": 4096},
         }
     if door is not None:
-        yield {"Type": "bind", "Source": str(door), "Target": INSIDE, "ReadOnly": True}
+        yield {"Type": "bind", "Source": str(door), "Target": SOCKET_FOLDER, "ReadOnly": True}
 
 
 def _folders(image: GuestImage, spec: BoxSpec, users: BoxUserIds, quarter: int) -> dict[str, str]:

@@ -15,11 +15,11 @@ import struct
 from pathlib import Path
 
 from nekro_core.sandbox.box import BackendUnavailable
-from nekro_core.system.locked_temp_folder import LockedTempFolder, neutral_parents
+from nekro_core.system.locked_temp_folder import LockedTempFolder, temp_parents
 
-INSIDE = "/run/nekro"
+SOCKET_FOLDER = "/run/nekro"
 """The folder, as a box sees it."""
-ADDRESS = f"{INSIDE}/door"
+ADDRESS = f"{SOCKET_FOLDER}/door"
 
 _CREDENTIALS = struct.Struct("3i")
 
@@ -33,8 +33,8 @@ class DescriptorSockets:
     @classmethod
     def open(cls, wanted: Path | None) -> "DescriptorSockets":
         """Make the folder. Raises `OSError`."""
-        parents = (parent for parent in neutral_parents() if os.access(parent, os.W_OK | os.X_OK))
-        folder = LockedTempFolder(wanted or next(parents, neutral_parents()[-1]), "nekro-doors-")
+        parents = (parent for parent in temp_parents() if os.access(parent, os.W_OK | os.X_OK))
+        folder = LockedTempFolder(wanted or next(parents, temp_parents()[-1]), "nekro-doors-")
         folder.path.chmod(0o711)  # nothing to list: a box's folder is found by who knows its name
         return cls(folder)
 
@@ -96,7 +96,7 @@ class DescriptorSocket:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def shares_machine(host: str) -> bool:
+def engine_is_local(host: str) -> bool:
     """Whether the engine at this address may be on this machine."""
     address = host or os.environ.get("DOCKER_HOST", "")
     return not address or address.startswith("unix:")

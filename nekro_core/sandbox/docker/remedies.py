@@ -30,7 +30,7 @@ _REMEDIES = {
 }
 
 
-def find(complaint: str) -> str:
+def find_remedy(complaint: str) -> str:
     """The remedy for what an engine said; empty where none is known."""
     lowered = complaint.lower()
     for signs, text in _REMEDIES.items():

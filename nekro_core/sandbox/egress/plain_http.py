@@ -9,7 +9,7 @@ from anyio.abc import ByteStream
 
 from nekro_core.sandbox.egress.dial import DestinationUnreachable
 from nekro_core.sandbox.egress.relay import GONE, READ_BYTES, IdleTimeout
-from nekro_core.sandbox.hop_headers import end_to_end
+from nekro_core.sandbox.hop_headers import end_to_end_headers
 
 HEAD_BYTES = 32 * 1024
 
@@ -57,7 +57,7 @@ class PlainRequest:
         count: Callable[[int], None],
     ) -> None:
         """``target`` is a path with its query; ``host`` is what is allowed, whatever was said."""
-        kept = [pair for pair in end_to_end(request.headers) if pair[0] != b"host"]
+        kept = [pair for pair in end_to_end_headers(request.headers) if pair[0] != b"host"]
         chunked = any(name == b"transfer-encoding" for name, _ in request.headers)
         if chunked:
             kept = [pair for pair in kept if pair[0] != b"content-length"]
@@ -98,7 +98,7 @@ class PlainRequest:
                     head = await there.next()
                 assert isinstance(head, h11.Response)
                 began = True
-                headers = [*end_to_end(head.headers), (b"connection", b"close")]
+                headers = [*end_to_end_headers(head.headers), (b"connection", b"close")]
                 await inside.send(
                     h11.Response(status_code=head.status_code, headers=headers, reason=head.reason)
                 )

@@ -63,16 +63,20 @@ class EgressProxy:
                 with self._counted():
                     await self._serve(inside)
             except NotAllowed as refusal:
-                await _tell(inside, 403, str(refusal))
+                await _respond(inside, 403, str(refusal))
             except Unreachable as failure:
-                await _tell(inside, 502, str(failure))
+                await _respond(inside, 502, str(failure))
             except TimeoutError:
-                await _tell(inside, 408, "the request did not come in time")
+                await _respond(inside, 408, "the request did not come in time")
             except TrafficBudgetExceeded:
                 self._log_once("budget", "has used up its traffic of this hour")
-                await _tell(inside, 429, "this chat's boxes have used up their traffic of the hour")
+                await _respond(
+                    inside, 429, "this chat's boxes have used up their traffic of the hour"
+                )
             except h11.ProtocolError:
-                await _tell(inside, 400, "this is a proxy for HTTP: absolute addresses or CONNECT")
+                await _respond(
+                    inside, 400, "this is a proxy for HTTP: absolute addresses or CONNECT"
+                )
             except GONE:
                 return
             except Exception:  # noqa: BLE001 (logged with its traceback)
@@ -170,7 +174,7 @@ def _wanted(target: str, *, connects: bool) -> tuple[Destination, str]:
     return Destination.parse(found[1], 80), path if path.startswith("/") else f"/{path}"
 
 
-async def _tell(inside: HttpStream, status: int, sentence: str) -> None:
+async def _respond(inside: HttpStream, status: int, sentence: str) -> None:
     """Answer with a sentence, where no answer has begun."""
     body = f"{sentence}\n".encode()
     headers = [

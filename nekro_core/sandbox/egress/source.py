@@ -5,7 +5,7 @@ from typing import Protocol
 from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.egress.egress import Egress
 
-NOBODY = ""
+NO_OWNER = ""
 """The owner of such boxes."""
 
 
@@ -17,7 +17,7 @@ class EgressBoxSource(Protocol):
 
 
 class DefaultEgressSource:
-    """A source of boxes each of which may reach what `NOBODY`'s boxes may."""
+    """A source of boxes each of which may reach what `NO_OWNER`'s boxes may."""
 
     def __init__(self, source: EgressBoxSource, egress: Egress) -> None:
         self._source = source
@@ -27,7 +27,7 @@ class DefaultEgressSource:
         """A fresh box. Raises what the source raises, and `SandboxError`."""
         box = await self._source.take(image)
         try:
-            await self._egress.attach(NOBODY, box.box_id, box)
+            await self._egress.attach(NO_OWNER, box.box_id, box)
         except BaseException:
             await box.destroy()
             raise

@@ -14,7 +14,7 @@ import guest_packages
 import guest_tools
 import guest_values
 from guest_minimal_stdlib import dumps, loads
-from guest_wire import Channel
+from guest_wire import BlockingChannel
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
@@ -107,10 +107,10 @@ def _accept_values_in_asyncio() -> None:
 class Program:
     """The globals, source and event loop of one run, or of several that keep their globals."""
 
-    def __init__(self, conversation: guest_tools.Conversation) -> None:
+    def __init__(self, conversation: guest_tools.RunConnection) -> None:
         self.conversation = conversation
         self.module = type(sys)("__main__")
-        self.bindings = guest_tools.Bindings(conversation, vars(self.module))
+        self.bindings = guest_tools.ToolBindings(conversation, vars(self.module))
         self.filename = FILENAME
         self.lines: list[str] = []
         self.loop: Any = None
@@ -287,7 +287,7 @@ def _show_line(part: Any) -> None:
         part.text = linecache.getline(part.filename, int(part.lineno))
 
 
-def become_run(channel: Channel, known: tuple[bytes, Any]) -> None:
+def become_run(channel: BlockingChannel, known: tuple[bytes, Any]) -> None:
     """The whole life of a run's process: get warm, wait to be started, run; never returns.
 
     One that keeps its globals waits to be started again.
@@ -306,15 +306,15 @@ def become_run(channel: Channel, known: tuple[bytes, Any]) -> None:
     builtins.exit = builtins.quit = sys.exit
     builtins.help = _help
     if not channel.waits():  # one that is wanted at once has no time to get warm
-        _get_warm()
-    conversation = guest_tools.Conversation(channel, known)
+        _warm_up()
+    conversation = guest_tools.RunConnection(channel, known)
     program = Program(conversation)
     if conversation.functions is not None:
         program.bindings.bind(conversation.functions)
     settings, described = conversation.start()
     sys.modules["__main__"] = program.module
     for number in itertools.count(2):
-        guest_packages.settle(settings["environment"])
+        guest_packages.apply_environment(settings["environment"])
         program.bindings.bind(described)
         stop, error = program.run()
         ended = dumps({"stop": stop, "error": error})
@@ -332,7 +332,7 @@ def _help(*topics: Any) -> None:
         print(pydoc.plain(pydoc.render_doc(topic)))
 
 
-def _get_warm() -> None:
+def _warm_up() -> None:
     """Touch what every run touches: after a fork, each first write to a page costs a copy."""
     module: dict[str, Any] = {}
     for source in ("x = [1, 'text']\n", "def f(a, b=2):\n    return {'a': a, **{}}\nf(1)\n"):

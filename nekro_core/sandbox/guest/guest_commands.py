@@ -165,7 +165,7 @@ class CommandProcess:
         os.close(self._complaint)
         if complaint:
             place, _, number = complaint.rpartition(" ")
-            raise guest_files.explained(place, OSError(int(number), ""))
+            raise guest_files.file_error(place, OSError(int(number), ""))
         told, body = [], bytearray()
         for printed in self.printed:
             if printed.open:
@@ -201,7 +201,7 @@ def _standard_input(given: bytes) -> Any:
             file.seek(0)
             yield file.fileno()
     except OSError as error:
-        raise guest_files.explained("the standard input", error) from error
+        raise guest_files.file_error("the standard input", error) from error
 
 
 def _start(

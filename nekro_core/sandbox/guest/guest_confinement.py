@@ -62,7 +62,7 @@ class Confinement:
     have a further filter of system calls, whose program is given as hexadecimal digits."""
 
     def __init__(self, limits: dict[str, Any], score: int = -1) -> None:
-        """``score`` is what `give_way` gave."""
+        """``score`` is what `lower_priority` gave."""
         self._score = score
         self._nice = limits.get("guest_nice", 0)
         self._filter = bytes.fromhex(limits.get("guest_filter", ""))
@@ -86,7 +86,7 @@ class Confinement:
             filter_calls(self._filter)
 
 
-def give_way(nice: int) -> int:
+def lower_priority(nice: int) -> int:
     """Where processors or memory are short, everything else of the machine goes first.
 
     When the kernel must kill, it takes this process before it takes the bot, and what is below it

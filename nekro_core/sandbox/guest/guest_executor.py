@@ -34,7 +34,7 @@ class ExecutorProcess:
         self.pid = confinement.fork()
         if self.pid == 0:
             try:
-                _become_steward(theirs, their_door, confinement)
+                _become_executor(theirs, their_door, confinement)
             finally:
                 os._exit(70)
         theirs.close()
@@ -51,7 +51,7 @@ class ExecutorProcess:
         self.open_work.add(number)
         if stream is not None:
             with contextlib.suppress(OSError):  # it is being killed, which is told soon
-                socket.send_fds(self._door, [wire.DOOR.pack(number)], [stream.fileno()])
+                socket.send_fds(self._door, [wire.DESCRIPTOR_HEAD.pack(number)], [stream.fileno()])
         self.send(wire.frame(wire.WORK, number, text, body))
 
     def send(self, frame: bytes) -> None:
@@ -98,7 +98,7 @@ class ExecutorProcess:
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
 
-    def tell_its_end(self, host: wire.Channel, because: str) -> None:
+    def tell_its_end(self, host: wire.BlockingChannel, because: str) -> None:
         """Pass on the answers that it still gave, say that the others never come, and close."""
         more = True
         while more:
@@ -106,7 +106,7 @@ class ExecutorProcess:
             answers = self.take() or b""
             host.send_bytes(answers)
             more = bool(answers) or len(self.received) > before
-        host.send(wire.STEWARD, 0)
+        host.send(wire.EXECUTOR, 0)
         lost = json.dumps({"code": "killed", "message": because or _KILLED}).encode()
         for number in self.open_work:
             host.send(wire.WORK_DONE, number, lost)
@@ -114,7 +114,7 @@ class ExecutorProcess:
         self._door.close()
 
 
-def _become_steward(sock: socket.socket, door: socket.socket, confinement: Confinement) -> None:
+def _become_executor(sock: socket.socket, door: socket.socket, confinement: Confinement) -> None:
     """In the forked child: let go of all that is the agent's, then serve it."""
     import guest_executor_loop  # what only the steward needs is not imported before
 
@@ -123,4 +123,6 @@ def _become_steward(sock: socket.socket, door: socket.socket, confinement: Confi
     for place, number in enumerate(high, start=3):
         os.dup2(number, place, inheritable=False)
     os.closerange(5, 1024)
-    guest_executor_loop.Works(wire.Channel(3, 3), socket.socket(fileno=4), confinement).serve()
+    guest_executor_loop.Executor(
+        wire.BlockingChannel(3, 3), socket.socket(fileno=4), confinement
+    ).serve()

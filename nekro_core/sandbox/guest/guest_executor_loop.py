@@ -21,7 +21,7 @@ import guest_glob
 import guest_pack
 import guest_unpack
 import guest_wire as wire
-from guest_commands import Command, Printed
+from guest_commands import CapturedOutput, CommandProcess
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
@@ -37,14 +37,16 @@ _REST_S = 0.02
 class Executor:
     """The steward's loop."""
 
-    def __init__(self, agent: wire.Channel, door: socket.socket, confinement: Confinement) -> None:
+    def __init__(
+        self, agent: wire.BlockingChannel, door: socket.socket, confinement: Confinement
+    ) -> None:
         self._agent = agent
         self._door = door
         self._confinement = confinement
         self._sending = threading.Lock()
-        self._commands: dict[int, Command] = {}
-        self._printing: dict[int, tuple[Command, Printed]] = {}
-        self._background: dict[int, Printed] = {}
+        self._commands: dict[int, CommandProcess] = {}
+        self._printing: dict[int, tuple[CommandProcess, CapturedOutput]] = {}
+        self._background: dict[int, CapturedOutput] = {}
         self._resting: list[tuple[float, int]] = []
         self._streams: dict[int, socket.socket | None] = {}
         self._poll = select.poll()
@@ -91,7 +93,9 @@ class Executor:
     def _begin(self, number: int, wanted: dict[str, Any], body: bytes) -> None:
         operation = wanted.pop("operation")
         if operation == "execute":
-            command = self._commands[number] = Command(number, wanted, body, self._confinement)
+            command = self._commands[number] = CommandProcess(
+                number, wanted, body, self._confinement
+            )
             for printed in command.printed:
                 self._printing[printed.pipe] = (command, printed)
                 self._poll.register(printed.pipe, select.POLLIN)
@@ -108,7 +112,7 @@ class Executor:
 
     def _receive_stream(self) -> socket.socket:
         """What the agent sent through its door before it sent the work."""
-        _, numbers, _, _ = socket.recv_fds(self._door, wire.DOOR.size, 1)
+        _, numbers, _, _ = socket.recv_fds(self._door, wire.DESCRIPTOR_HEAD.size, 1)
         return socket.socket(fileno=numbers[0])
 
     def _work(
@@ -126,7 +130,7 @@ class Executor:
         except guest_files.FileError as error:
             self._refuse(number, error)
         except OSError as error:
-            self._refuse(number, guest_files.explained(wanted.get("path", operation), error))
+            self._refuse(number, guest_files.file_error(wanted.get("path", operation), error))
         except MemoryError:
             refused = guest_files.FileError("too_large", "the box has not enough memory for this")
             self._refuse(number, refused)
@@ -197,7 +201,7 @@ class Executor:
             if command.over:
                 self._tell(command)
 
-    def _tell(self, command: Command) -> None:
+    def _tell(self, command: CommandProcess) -> None:
         del self._commands[command.number]
         try:
             text, body = command.result()

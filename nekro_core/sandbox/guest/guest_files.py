@@ -49,7 +49,7 @@ _CODES = {
 }
 
 
-def explained(path: str, error: OSError | ValueError) -> FileError:
+def file_error(path: str, error: OSError | ValueError) -> FileError:
     """The error that the caller is told."""
     number = getattr(error, "errno", None)
     code = _CODES.get(number, "invalid_input")
@@ -57,14 +57,14 @@ def explained(path: str, error: OSError | ValueError) -> FileError:
 
 
 @contextlib.contextmanager
-def told_by_path(path: str) -> Iterator[None]:
+def translate_os_errors(path: str) -> Iterator[None]:
     """Have what the system refuses told as `FileError`."""
     try:
         yield
     except FileError:
         raise
     except (OSError, ValueError) as error:
-        raise explained(path, error) from error
+        raise file_error(path, error) from error
 
 
 def count() -> int:
@@ -105,7 +105,7 @@ def open_parents(root: str, parts: list[str], make: bool) -> int:
 
 def open_folder(path: str) -> int:
     """Open a folder by any path of the box's own."""
-    with told_by_path(path):
+    with translate_os_errors(path):
         if not os.path.lexists(os.path.join(HOME, path)):
             raise FileNotFoundError(errno.ENOENT, "")
         root, parts = locate(path)
@@ -115,7 +115,7 @@ def open_folder(path: str) -> int:
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
     """A regular file that may be read, and what is known of it."""
-    with told_by_path(path):
+    with translate_os_errors(path):
         root, parts = locate(path)
         folder = open_parents(root, parts[:-1], make=False)
         try:
@@ -193,7 +193,7 @@ def read_segment(file: int, offset: int, length: int) -> Iterator[bytes]:
 
 def status(path: str, follow: bool) -> dict[str, Any] | None:
     """What is there: its kind, size, permission bits and time; None where nothing is."""
-    with told_by_path(path):
+    with translate_os_errors(path):
         try:
             root, parts = locate(path, follow)
             folder = open_parents(root, parts[:-1], make=False)
@@ -236,7 +236,7 @@ def write_sparse(path: str, data: Iterable[tuple[int, bytes]], size: int, mode: 
 
 
 def _replace(path: str, fill: Callable[[Any], None], mode: int) -> int:
-    with told_by_path(path):
+    with translate_os_errors(path):
         folder, name = _open_place(path)
         temporary = f".{os.urandom(8).hex()}.part"
         try:
@@ -261,7 +261,7 @@ def _replace(path: str, fill: Callable[[Any], None], mode: int) -> int:
 
 def append(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
     """Add to the end of a regular file, made if there is none; all of it or nothing."""
-    with told_by_path(path):
+    with translate_os_errors(path):
         folder, name = _open_place(path)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
@@ -300,7 +300,7 @@ def write_all(file: int, data: bytes | bytearray) -> None:
 
 def create(path: str) -> Any:
     """A new file, open for writing, with its parents made."""
-    with told_by_path(path):
+    with translate_os_errors(path):
         folder, name = _open_place(path)
         try:
             return os.fdopen(os.open(name, _NEW, 0o644, dir_fd=folder), "wb", buffering=0)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def used_kb() -> int:
+def idle_memory_kb() -> int:
     """Kilobytes of all that runs in the box, pages that several map by their share, and of its
     files. Of a process that the kernel tells less of, all that is not read from files."""
     used = 0
@@ -59,7 +59,9 @@ def trim() -> None:
         call_function(dlsym(dlopen(None, 0), "malloc_trim"), (0,))
 
 
-def start_anew(limits: dict[str, Any], host: wire.Channel, door: socket.socket | None) -> None:
+def restart_supervisor(
+    limits: dict[str, Any], host: wire.BlockingChannel, door: socket.socket | None
+) -> None:
     """Become a fresh agent on the same channel. Returns only where that fails."""
     told = dumps({**limits, "nice": 0, "rested": True})
     descriptors = [host.incoming, host.outgoing] + ([door.fileno()] if door else [])

@@ -22,7 +22,7 @@ import guest_wire as wire
 from guest_minimal_stdlib import dumps, loads
 
 
-def _open_channel(told: str) -> wire.Channel:
+def _open_channel(told: str) -> wire.BlockingChannel:
     """The host's channel, out of the way of what children inherit."""
     numbers = [int(number) for number in told.split(",")]
     if numbers[0] < 3:
@@ -35,7 +35,7 @@ def _open_channel(told: str) -> wire.Channel:
         os.close(null)
     for number in numbers:
         os.set_inheritable(number, False)
-    return wire.Channel(numbers[0], numbers[-1])
+    return wire.BlockingChannel(numbers[0], numbers[-1])
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
     if os.getpid() != 1:
         raise SystemExit("the agent ends every process it can see: start it in a box of its own")
     limits = loads(sys.argv[1])
-    score = guest_confinement.give_way(limits.get("nice", 0))
+    score = guest_confinement.lower_priority(limits.get("nice", 0))
     guest_confinement.set_dumpable(False)
     os.umask(0o022)
     guest_confinement.set_limits(limits["memory"], limits["processes"], wire.OPEN_FILES)

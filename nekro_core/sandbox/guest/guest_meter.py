@@ -57,7 +57,7 @@ class ResourceMeter:
                 spent += max(seen[pid] - self._seen.get(pid, 0), 0)
         self._seen = seen
         over = MemoryOverrun.NOBODY
-        sockets = guest_socket_memory.held("/proc/net")
+        sockets = guest_socket_memory.socket_memory("/proc/net")
         if self.starved() or (sockets and sockets + _memory_of(listed) > self._memory):
             over = (
                 MemoryOverrun.COMMANDS

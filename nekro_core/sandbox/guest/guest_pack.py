@@ -45,7 +45,7 @@ def stays_inside(name: bytes, target: bytes) -> bool:
 def pack(stream: socket.socket, path: str, recursive: bool) -> tuple[dict[str, Any], bytes]:
     """Send a file, or a folder with all below it."""
     packer = _Packer(stream)
-    with files.told_by_path(path):
+    with files.translate_os_errors(path):
         root, parts = files.locate(path)
         folder = files.open_parents(root, parts[:-1], make=False)
         try:

@@ -10,7 +10,7 @@ from guest_minimal_stdlib import suppress
 _PACKAGES = "/home/user/.local/lib/python{}.{}/site-packages".format(*sys.version_info[:2])
 
 
-def settle(environment: dict[str, str]) -> None:
+def apply_environment(environment: dict[str, str]) -> None:
     """Set the variables, and let the run import what was installed into this box.
 
     Where pip may install something during the run the folder is made first: an import path that

@@ -170,7 +170,7 @@ def _become_run(channel: _socket.socket, output: int, known: tuple[bytes, Any]) 
     # Not dumpable, as the agent: this process calls functions with the rights of who asked, and a
     # command that another turn left in the background has the same user id.
     guest_confinement.set_dumpable(False)
-    guest_code.become_run(wire.Channel(3, 3), known)
+    guest_code.become_run(wire.BlockingChannel(3, 3), known)
 
 
 def describe_status(status: int) -> str:

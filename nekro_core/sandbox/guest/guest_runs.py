@@ -10,7 +10,7 @@ from _signal import SIGKILL
 import guest_processes
 import guest_wire as wire
 from guest_minimal_stdlib import dumps, loads, suppress
-from guest_run import Run, describe_status
+from guest_run import RunProcess, describe_status
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import guest_confinement
     import guest_meter
-    from guest_executor import Steward
+    from guest_executor import ExecutorProcess
 
 TICK_S = 0.2
 _SOON_S = 0.02
@@ -40,15 +40,15 @@ class RunManager:
 
     def __init__(
         self,
-        host: wire.Channel,
+        host: wire.BlockingChannel,
         poll: Any,
-        meter: guest_meter.Meter | None,
+        meter: guest_meter.ResourceMeter | None,
         confinement: guest_confinement.Confinement,
     ) -> None:
-        self.current: Run | None = None
-        self.spare: Run | None = None
-        self.kept: Run | None = None
-        self.steward: Steward | None = None
+        self.current: RunProcess | None = None
+        self.spare: RunProcess | None = None
+        self.kept: RunProcess | None = None
+        self.steward: ExecutorProcess | None = None
         self.fork_failed = False
         self.promised = False
         """Whether the host may start the next run without saying its functions."""
@@ -96,7 +96,7 @@ class RunManager:
         if described and functions is None:
             self._known = (described, loads(described))
         try:
-            self.spare = Run(self._confinement, self._known)
+            self.spare = RunProcess(self._confinement, self._known)
         except OSError:
             self.fork_failed = True
 
@@ -108,7 +108,7 @@ class RunManager:
             if run.outgoing:
                 self._poll.modify(run.sock, select.POLLIN | select.POLLOUT)
 
-    def handle(self, run: Run, events: dict[int, int]) -> None:
+    def handle(self, run: RunProcess, events: dict[int, int]) -> None:
         """Look at what it said, what it printed, and whether it still lives."""
         if run.sock.fileno() in events:
             self._handle_socket(run, events[run.sock.fileno()])
@@ -146,7 +146,7 @@ class RunManager:
         if self._file_count > _MOST_FILES:
             raise TooManyFiles
 
-    def end(self, run: Run, text: bytes | None, flags: int = 0) -> None:
+    def end(self, run: RunProcess, text: bytes | None, flags: int = 0) -> None:
         """End all that is left of the run and tell the host what became of it.
 
         Daemons that it left behind end with it: whatever should outlive a run is a file. What
@@ -170,7 +170,7 @@ class RunManager:
         if not kept:
             run.close()
 
-    def end_strangers(self, run: Run | None = None) -> bool:
+    def end_strangers(self, run: RunProcess | None = None) -> bool:
         """End whoever belongs neither to the agent, nor to its steward, nor to these runs.
 
         Whether there was anybody.
@@ -189,7 +189,7 @@ class RunManager:
         self.reap_orphans()
         return found
 
-    def _own(self, run: Run | None) -> set[int]:
+    def _own(self, run: RunProcess | None) -> set[int]:
         return {one.pid for one in (run, self.spare, self.kept, self.steward) if one}
 
     def dismiss_steward(self) -> None:
@@ -247,22 +247,22 @@ class RunManager:
         elif self.spare and self.spare.pid == pid:
             self.spare = self.spare.close()
 
-    def _measure(self, meter: guest_meter.Meter) -> None:
+    def _measure(self, meter: guest_meter.ResourceMeter) -> None:
         import guest_meter
 
         run, steward = self.current, self.steward
         spent, over = meter.look(steward.pid if steward else 0)
-        if run and over == guest_meter.Over.RUN:
+        if run and over == guest_meter.MemoryOverrun.RUN:
             self.end(run, _STARVED)
         else:
             self._tell_used(meter, int(min(spent, TICK_S) * 1e6))
-        if over == guest_meter.Over.COMMANDS or (over and not run):
+        if over == guest_meter.MemoryOverrun.COMMANDS or (over and not run):
             self.end_commands()
 
-    def _tell_used(self, meter: guest_meter.Meter, spent: int = 0) -> None:
+    def _tell_used(self, meter: guest_meter.ResourceMeter, spent: int = 0) -> None:
         self._host.send(wire.USED, spent, str(meter.used()).encode())
 
-    def _handle_socket(self, run: Run, event: int) -> None:
+    def _handle_socket(self, run: RunProcess, event: int) -> None:
         if event & select.POLLOUT:
             run.flush()
             if not run.outgoing:
@@ -287,7 +287,7 @@ class RunManager:
         except wire.ProtocolError as error:
             self.end(run, _ended("protocol_error", f"the run sent {error}"))
 
-    def _forward(self, run: Run, kind: int, number: int, text_length: int, end: int) -> None:
+    def _forward(self, run: RunProcess, kind: int, number: int, text_length: int, end: int) -> None:
         has_body = wire.HEAD.size + text_length < end
         if kind == wire.CALL and run.calls_left <= 0:
             self.end(run, _ended("too_many_calls", ""))
@@ -304,7 +304,7 @@ class RunManager:
         del run.received[:end]
 
     @staticmethod
-    def _printed(run: Run) -> bytes:
+    def _printed(run: RunProcess) -> bytes:
         """How much the run had printed when it called, where the host does not know it yet."""
         run.take_output(2)  # it has flushed; more than a pipe holds cannot be there
         if len(run.output) == run.output_told:
@@ -312,7 +312,7 @@ class RunManager:
         run.output_told = len(run.output)
         return wire.frame(wire.PRINTED, run.output_told)
 
-    def _keep(self, run: Run) -> bool:
+    def _keep(self, run: RunProcess) -> bool:
         """Freeze the run with its globals and end all else of it; False if it cannot be, as where
         a forked child said that it is over: the run itself would go on where it was."""
         if not run.is_its_own_end:
@@ -327,23 +327,23 @@ class RunManager:
                 return True
         return False
 
-    def _take_kept(self) -> Run | None:
+    def _take_kept(self) -> RunProcess | None:
         run, self.kept = self.kept, None
         if run is not None and not run.lives:
             run = self._bury(run)
         return run
 
-    def _take_spare(self) -> Run | None:
+    def _take_spare(self) -> RunProcess | None:
         run, self.spare = self.spare, None
         if run is not None and not run.lives:  # a command may have killed it
             run = self._bury(run)
         return run
 
-    def _fork_at_any_cost(self) -> Run | None:
+    def _fork_at_any_cost(self) -> RunProcess | None:
         """Fork a run's process; where commands left none for it, they end."""
         for _ in range(_FORK_TRIES):
             with suppress(OSError):
-                return Run(self._confinement, self._known)
+                return RunProcess(self._confinement, self._known)
             self.end_commands()
             self.end_strangers()
             time.sleep(_DEATH_S)
@@ -366,11 +366,11 @@ class RunManager:
         self.reap_orphans()
 
     @staticmethod
-    def _bury(run: Run) -> None:
+    def _bury(run: RunProcess) -> None:
         os.waitpid(run.pid, 0)
         run.close()
 
-    def _end_all(self, run: Run) -> int:
+    def _end_all(self, run: RunProcess) -> int:
         """End the run and whatever it left; the status of its own process."""
         if self.steward is None and self.kept is None and self.spare is None:
             with suppress(ProcessLookupError):
@@ -386,7 +386,7 @@ class RunManager:
         return status
 
     @staticmethod
-    def _reap_all(run: Run) -> int:
+    def _reap_all(run: RunProcess) -> int:
         """Wait until nothing else is left in the box; the status of the run's own process."""
         status = 0
         while True:

@@ -30,7 +30,7 @@ has sent as much as one more."""
 _DATAGRAM, _LISTENS = b"0002", b"0A"
 
 
-def held(net: str) -> int:
+def socket_memory(net: str) -> int:
     """Bytes that the sockets seen in a folder like ``/proc/self/net`` may hold; 0 for few of them.
 
     20 µs where there are few, else some for each socket.

@@ -47,7 +47,7 @@ class _Relayed:
 class StreamRelay:
     """All that are open. Calls of a run go before them: `handle` moves one piece of each."""
 
-    def __init__(self, host: wire.Channel, poll: Any, door: socket.socket | None) -> None:
+    def __init__(self, host: wire.BlockingChannel, poll: Any, door: socket.socket | None) -> None:
         self._host = host
         self._poll = poll
         self._door = door
@@ -135,7 +135,7 @@ class StreamRelay:
         with sock:
             import socket
 
-            socket.send_fds(self._door, [wire.DOOR.pack(number)], [sock.fileno()])
+            socket.send_fds(self._door, [wire.DESCRIPTOR_HEAD.pack(number)], [sock.fileno()])
         return True
 
     def _give_listener(self, number: int, sock: socket.socket) -> None:

@@ -11,8 +11,8 @@ import time
 import guest_confinement
 import guest_wire as wire
 from guest_minimal_stdlib import dumps, loads, suppress
-from guest_runs import TICK_S, Runs, TooManyFiles
-from guest_streams import Streams
+from guest_runs import TICK_S, RunManager, TooManyFiles
+from guest_streams import StreamRelay
 
 TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import guest_changes
     import guest_meter
-    from guest_executor import Steward
+    from guest_executor import ExecutorProcess
 
 # What code often needs, imported while nobody waits: each run then has it for nothing.
 _PRELOAD = (
@@ -46,11 +46,11 @@ class Supervisor:
 
     def __init__(
         self,
-        host: wire.Channel,
+        host: wire.BlockingChannel,
         limits: dict[str, Any],
         confinement: guest_confinement.Confinement,
         door: _socket.socket | None = None,
-        meter: guest_meter.Meter | None = None,
+        meter: guest_meter.ResourceMeter | None = None,
     ) -> None:
         self.host = host
         self.limits = limits
@@ -62,12 +62,12 @@ class Supervisor:
         self.told = False
         self.look_at = 0.0
         """When a box with commands in the background is next looked at, by the monotonic clock."""
-        self.changes: guest_changes.Changes | None = None
+        self.changes: guest_changes.FileChangeTracker | None = None
         self.poll = select.poll()
         self.poll.register(host.incoming, select.POLLIN)
         self.confinement = confinement
-        self.runs = Runs(host, self.poll, meter, self.confinement)
-        self.streams = Streams(host, self.poll, door)
+        self.runs = RunManager(host, self.poll, meter, self.confinement)
+        self.streams = StreamRelay(host, self.poll, door)
         self.unloaded = _PRELOAD.split() + limits.get("preload", "").split()
 
     def serve(self) -> None:
@@ -143,7 +143,7 @@ class Supervisor:
             guest_idle_memory.trim()
         self.told = True
         self.look_at = time.monotonic() + _LOOK_MS / 1000
-        self.host.send(wire.MEMORY, guest_idle_memory.used_kb())
+        self.host.send(wire.MEMORY, guest_idle_memory.idle_memory_kb())
 
     def _rest(self) -> None:
         self.runs.dismiss_spare()
@@ -151,7 +151,7 @@ class Supervisor:
         if not self.host.buffer:
             import guest_idle_memory
 
-            guest_idle_memory.start_anew(self.limits, self.host, self.door)
+            guest_idle_memory.restart_supervisor(self.limits, self.host, self.door)
 
     def _handle_host(self) -> None:
         buffer = self.host.buffer
@@ -218,11 +218,13 @@ class Supervisor:
             stream.close()
         self._watch_steward(steward)
 
-    def _hire_steward(self) -> Steward:
-        from guest_executor import Steward  # 3 ms that a box without commands need not spend
+    def _hire_steward(self) -> ExecutorProcess:
+        from guest_executor import (
+            ExecutorProcess,  # 3 ms that a box without commands need not spend
+        )
 
-        steward = self.runs.steward = Steward(self.confinement)
-        self.host.send(wire.STEWARD, steward.pid)
+        steward = self.runs.steward = ExecutorProcess(self.confinement)
+        self.host.send(wire.EXECUTOR, steward.pid)
         return steward
 
     def _stop(self, number: int, text: bytes) -> None:
@@ -236,11 +238,11 @@ class Supervisor:
         elif int(text) == steward.pid:  # it may be another one by now
             self.runs.end_commands()
 
-    def _watch_steward(self, steward: Steward) -> None:
+    def _watch_steward(self, steward: ExecutorProcess) -> None:
         waits = select.POLLOUT if steward.outgoing else 0
         self.poll.register(steward.sock, select.POLLIN | waits)
 
-    def _handle_steward(self, steward: Steward, events: dict[int, int]) -> None:
+    def _handle_steward(self, steward: ExecutorProcess, events: dict[int, int]) -> None:
         if events[steward.sock.fileno()] & select.POLLOUT:
             steward.flush()
         answers = steward.take()
@@ -287,7 +289,7 @@ class Supervisor:
             if self.changes is None:
                 import guest_changes
 
-                self.changes = guest_changes.Changes()
+                self.changes = guest_changes.FileChangeTracker()
             if operation == "note":
                 return self.changes.note()
             return self.changes.send(send=send, **wanted)
@@ -314,14 +316,14 @@ class Supervisor:
             yield body
 
 
-def serve(limits: dict[str, Any], host: wire.Channel, door: int | None, score: int) -> None:
+def serve(limits: dict[str, Any], host: wire.BlockingChannel, door: int | None, score: int) -> None:
     """Be the agent until the host is gone."""
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # the only signal that Python would act on
     meter = None
     if limits.get("metered"):
         import guest_meter
 
-        meter = guest_meter.Meter(limits["memory"])
+        meter = guest_meter.ResourceMeter(limits["memory"])
     opened = None if door is None else _socket.socket(fileno=door)
     confinement = guest_confinement.Confinement(limits, score)
     agent = Supervisor(host, limits, confinement, opened, meter)

@@ -61,7 +61,7 @@ def export(send: Callable[[bytes], None], limit: int, paths: Iterable[str] | Non
     import tarfile  # 15 ms that a box without saved files need not spend
 
     with (
-        files.told_by_path(files.HOME),
+        files.translate_os_errors(files.HOME),
         tarfile.open(
             mode="w|",
             fileobj=_Sender(send, limit),
@@ -132,7 +132,7 @@ def restore(pieces: Iterable[bytes]) -> None:
     """Put an archive's files, folders and inner links back. It may have been made by anyone."""
     import tarfile
 
-    with files.told_by_path("the archive"):
+    with files.translate_os_errors("the archive"):
         try:
             with tarfile.open(mode="r|", fileobj=_Receiver(pieces), bufsize=files.PIECE) as archive:
                 for count, entry in enumerate(archive):

@@ -19,7 +19,7 @@ from guest_wire import (
     SAME_FUNCTIONS,
     START,
     UNWIND,
-    Channel,
+    BlockingChannel,
     frame,
 )
 
@@ -61,7 +61,7 @@ class RunConnection:
     queue from which the main thread takes it.
     """
 
-    def __init__(self, channel: Channel, known: tuple[bytes, Any]) -> None:
+    def __init__(self, channel: BlockingChannel, known: tuple[bytes, Any]) -> None:
         """``known`` are functions as the host writes them, and read."""
         self._channel = channel
         self._value_limit = 0

@@ -41,7 +41,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 def unpack(stream: socket.socket, path: str) -> tuple[dict[str, Any], bytes]:
     """Put what arrives at ``path``; gives the reply, and as JSON what was left out."""
     reader = _Reader(stream)
-    with files.told_by_path(path):
+    with files.translate_os_errors(path):
         kind, mode, time, size, name, own = reader.entry()
         if kind not in (FILE, SPARSE, FOLDER) or name:
             raise _bad("it begins with neither a file nor a folder")

@@ -7,11 +7,11 @@ one decoder alone, the host's, ever parses it.
 What the host asks beside its run has a number of its own, counted up: FILE is answered by
 FILE_DONE, WORK by WORK_DONE, OPEN by OPENED. A WORK that packs or unpacks and an OPEN come with a
 *stream* of the same number. Where agent and host share a second socket, the door, the stream is a
-descriptor that the agent sends through it (`DOOR` beside it), and no frame of it ever passes here.
-Without a door it is relayed: the agent says OPENED, then each side sends DATA, at most `WINDOW`
-bytes before the other has given CREDIT (decimal, in the text) for what it has passed on. DATA
-without a body says that no more comes from this side, CLOSE (from either) that the stream is over
-for both. A relayed listener says ACCEPTED, in its text the number of a new stream.
+descriptor that the agent sends through it (`DESCRIPTOR_HEAD` beside it), and no frame of it ever
+passes here. Without a door it is relayed: the agent says OPENED, then each side sends DATA, at most
+`WINDOW` bytes before the other has given CREDIT (decimal, in the text) for what it has passed on.
+DATA without a body says that no more comes from this side, CLOSE (from either) that the stream is
+over for both. A relayed listener says ACCEPTED, in its text the number of a new stream.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import select
 from struct import Struct
 
 HEAD = Struct("!IIII")
-DOOR = Struct("!I")
+DESCRIPTOR_HEAD = Struct("!I")
 """What goes through the door beside a descriptor: the number of its stream."""
 
 # From the host.
@@ -30,7 +30,7 @@ START, FEED, FINISH, ANSWER, CANCEL, FILE, CHUNK, WORK, STOP, OPEN, UNWIND, DROP
 # END. DROP: the kept interpreter is not wanted any more.
 # From the agent; CALL, DONE and END come from a run.
 READY, CALL, DONE, RESULT, FILE_DONE, END, WORK_DONE, OPENED, ACCEPTED = range(16, 25)
-USED, STEWARD, PRINTED, ENDING, MEMORY = range(40, 45)
+USED, EXECUTOR, PRINTED, ENDING, MEMORY = range(40, 45)
 """In their numbers: microseconds of a run's processor time, from an agent that meters its box, with
 the bytes of memory that this uses in the text; the process id inside of the steward, below which
 commands are, or 0 when it is gone; bytes that the run had printed when it made the CALL which comes

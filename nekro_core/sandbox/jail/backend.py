@@ -85,7 +85,10 @@ class JailBackend:
             box = await self.create(self._settings.spec)
         except BackendUnavailable as error:
             failed = Check(
-                name="a box starts", ok=False, seen=str(error), remedy=remedies.find(str(error))
+                name="a box starts",
+                ok=False,
+                seen=str(error),
+                remedy=remedies.find_remedy(str(error)),
             )
             return SelfCheck(backend=self.name, checks=(failed,))
         try:
@@ -212,7 +215,7 @@ class JailBackend:
         arguments_file = _anonymous_file("\0".join((*arguments, "")).encode())
         numbers = [end.fileno() for end in ends]  # the agent's ends of its channel and its door
         rest_s = self._settings.rest_seconds
-        told = _told(
+        told = _guest_settings(
             layout,
             template,
             spec,
@@ -309,7 +312,7 @@ class JailBackend:
         )
 
 
-def _told(
+def _guest_settings(
     layout: JailLayout, template: BoxTemplate, spec: BoxSpec, *, rest_s: float, bounded: bool
 ) -> str:
     """What the agent is told about its box."""

@@ -124,9 +124,11 @@ class JailProcesses:
         return process_tree.descendants(self._inner) if self._inner is not None else []
 
     def kernel_memory(self) -> int:
-        """Bytes that the kernel may hold for its sockets (`guest_socket_memory.held`)."""
+        """Bytes that the kernel may hold for its sockets (`guest_socket_memory.socket_memory`)."""
         return (
-            guest_socket_memory.held(f"/proc/{self._inner}/net") if self._inner is not None else 0
+            guest_socket_memory.socket_memory(f"/proc/{self._inner}/net")
+            if self._inner is not None
+            else 0
         )
 
     def files_bytes(self) -> int:
@@ -144,7 +146,7 @@ class JailProcesses:
         itself too."""
         if self._inner is None or not steward:
             return set()
-        found = process_tree.numbered(process_tree.children(self._inner), steward)
+        found = process_tree.with_inner_pid(process_tree.children(self._inner), steward)
         return set(process_tree.descendants(found)) if found is not None else set()
 
     def kill(self) -> None:

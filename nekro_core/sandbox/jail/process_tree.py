@@ -40,7 +40,7 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def numbered(pids: Iterable[int], inner: int) -> int | None:
+def with_inner_pid(pids: Iterable[int], inner: int) -> int | None:
     """Which of these is numbered ``inner`` in the innermost namespace that it is in."""
     for pid in pids:
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -65,7 +65,7 @@ def usage(pids: Iterable[int]) -> TreeUsage:
     return TreeUsage(memory, ticks / _TICKS)
 
 
-def shared_out(pids: Iterable[int]) -> int:
+def proportional_memory(pids: Iterable[int]) -> int:
     """The memory of these processes in bytes, where each has its share of pages that several map.
 
     The kernel walks every page for it: 10 ms for 2 GB. Of a process that it does not tell this of

@@ -38,7 +38,7 @@ _REMEDIES = (
 )
 
 
-def find(complaint: str) -> str:
+def find_remedy(complaint: str) -> str:
     """The remedy for what a launcher said; empty where none is known."""
     lowered = complaint.lower()
     for remedy in _REMEDIES:

@@ -20,7 +20,7 @@ from pathlib import Path
 from nekro_core.sandbox import guest
 from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.jail.interpreter import Interpreter
-from nekro_core.system.locked_temp_folder import LockedTempFolder, neutral_parents
+from nekro_core.system.locked_temp_folder import LockedTempFolder, temp_parents
 
 _PREFIX = "nekro-boxes-"
 _USERS = "user:x:1000:1000::/home/user:/bin/sh\n"
@@ -71,7 +71,7 @@ def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
 
 def _choose_parent(wanted: Path | None, *, shared: bool) -> Path:
     # Boxes can read the path of what they are given, so it should tell nothing.
-    tried = (wanted,) if wanted else tuple(dict.fromkeys((Path("/run"), *neutral_parents())))
+    tried = (wanted,) if wanted else tuple(dict.fromkeys((Path("/run"), *temp_parents())))
     for parent in tried:
         if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
             continue

@@ -10,7 +10,7 @@ _HIGHEST = 2**31 - 2
 _RESERVED_BELOW = 100_000  # systems give ids below to people and services
 
 
-def mapped_ids() -> tuple[int, int]:
+def mapped_user_ids() -> tuple[int, int]:
     """The last range of user ids that exist in this process's user namespace: first, end."""
     first, end = 0, 0
     for line in Path("/proc/self/uid_map").read_text().splitlines():
@@ -27,7 +27,7 @@ class UserIds:
         self._taken: set[int] = set()
         if not is_root():
             return
-        first, end = mapped_ids()
+        first, end = mapped_user_ids()
         if start is None:
             # The top of what there is: users and services are numbered from below.
             start = max(first, end - count)

@@ -122,7 +122,7 @@ def _of_kernel(processes: JailProcesses, of_run: set[int], commands: set[int]) -
 
 def _shares(of_run: set[int], commands: set[int]) -> tuple[int, int]:
     """Memory of either, in which pages that forks still share count once."""
-    return process_tree.shared_out(of_run), process_tree.shared_out(commands)
+    return process_tree.proportional_memory(of_run), process_tree.proportional_memory(commands)
 
 
 def _end_greedier(box: BoxConnection, by_run: int, by_commands: int) -> None:

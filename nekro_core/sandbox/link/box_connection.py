@@ -395,7 +395,7 @@ class BoxConnection:
                 self.idle_bytes = number * 1024 + self._outside_bytes
             elif kind == wire.READY:
                 self._handle_ready(text)
-            elif kind == wire.STEWARD:
+            elif kind == wire.EXECUTOR:
                 self.steward_pid = number
                 self._starved()  # whatever was killed before is no matter of what comes
             elif kind == wire.ENDING:

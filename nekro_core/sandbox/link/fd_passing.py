@@ -44,7 +44,7 @@ class DescriptorReceiver:
         for _ in range(_AT_ONCE):
             try:
                 message, descriptors, _, _ = socket.recv_fds(
-                    self._socket, wire.DOOR.size, 4, socket.MSG_CMSG_CLOEXEC
+                    self._socket, wire.DESCRIPTOR_HEAD.size, 4, socket.MSG_CMSG_CLOEXEC
                 )
             except BlockingIOError:
                 return
@@ -59,7 +59,7 @@ class DescriptorReceiver:
                 return
 
     def _take(self, message: bytes, descriptors: list[int]) -> bool:
-        alone = len(message) == wire.DOOR.size and len(descriptors) == 1
+        alone = len(message) == wire.DESCRIPTOR_HEAD.size and len(descriptors) == 1
         if not alone or not stat.S_ISSOCK(os.fstat(descriptors[0]).st_mode):
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -69,7 +69,7 @@ class DescriptorReceiver:
             sock.close()
             return False
         sock.setblocking(False)
-        (number,) = wire.DOOR.unpack(message)
+        (number,) = wire.DESCRIPTOR_HEAD.unpack(message)
         self._on_socket(number, sock)
         return True
 

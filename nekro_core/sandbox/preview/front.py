@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nekro_core.sandbox.box import SandboxError
 from nekro_core.sandbox.preview.body import RequestBody
-from nekro_core.sandbox.preview.problems import PreviewProblem, Say, tell
+from nekro_core.sandbox.preview.problems import PreviewProblem, Say, send_problem
 from nekro_core.sandbox.preview.registry import OpenPreview, PreviewRegistry
 from nekro_core.sandbox.preview.request import PreviewRequest
 from nekro_core.sandbox.preview.slots import ConnectionLimiter, ConnectionLimitReached
@@ -55,7 +55,7 @@ class PreviewFront:
         else:
             problem = await self._show(name, scope, body, send)
         if problem is not None:
-            await tell(problem, self._say, scope, body, send)
+            await send_problem(problem, self._say, scope, body, send)
 
     async def _show(
         self, name: str, scope: Scope, body: RequestBody, send: Send

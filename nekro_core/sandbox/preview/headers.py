@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from nekro_core.sandbox.hop_headers import Header, end_to_end
+from nekro_core.sandbox.hop_headers import Header, end_to_end_headers
 
 OURS = b"nekro_"
 """How every cookie of the bot's begins. None reaches a box, whatever name it was set for."""
@@ -33,12 +33,12 @@ _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 """What the web server takes; h11 lets control characters through."""
 
 
-def asked_of_box(headers: Iterable[Header], *, scheme: str) -> list[Header]:
+def request_headers(headers: Iterable[Header], *, scheme: str) -> list[Header]:
     """A request's headers for the server in the box. ``Host`` stays what the browser said, so that
     the server's own addresses and its check of ``Origin`` are right."""
     given = list(headers)
     passed = []
-    for name, value in end_to_end(given):
+    for name, value in end_to_end_headers(given):
         if name in _ABOUT_THE_VISITOR or name.startswith((b"x-forwarded-", b"sec-websocket-")):
             continue
         if name == b"cookie":
@@ -51,11 +51,11 @@ def asked_of_box(headers: Iterable[Header], *, scheme: str) -> list[Header]:
     return [*passed, (b"x-forwarded-host", host), (b"x-forwarded-proto", scheme.encode())]
 
 
-def answered_by_box(headers: Iterable[Header], port: int) -> list[Header]:
+def response_headers(headers: Iterable[Header], port: int) -> list[Header]:
     """An answer's headers for the browser. ``port`` is the server's own, in the box."""
     passed = []
     names = set()
-    for name, value in end_to_end(headers):
+    for name, value in end_to_end_headers(headers):
         if name in _NOT_FROM_A_BOX or name.startswith(b"sec-websocket-"):
             continue
         if not _VALUE.fullmatch(value):

@@ -58,7 +58,7 @@ class HttpExchange:
 
     def _request(self) -> h11.Request:
         query = self._scope["query_string"]
-        passed = headers.asked_of_box(self._scope["headers"], scheme=self._settings.scheme)
+        passed = headers.request_headers(self._scope["headers"], scheme=self._settings.scheme)
         if any(name == b"transfer-encoding" for name, _ in self._scope["headers"]):
             passed = [pair for pair in passed if pair[0] != b"content-length"]
             passed.append((b"transfer-encoding", b"chunked"))
@@ -148,7 +148,7 @@ class HttpExchange:
                 self._may_upload.set()
 
     async def _pass_head(self, head: h11.Response) -> None:
-        passed = headers.answered_by_box(list(head.headers), self._visit.port)
+        passed = headers.response_headers(list(head.headers), self._visit.port)
         chunked = any(name == b"transfer-encoding" for name, _ in head.headers)
         if chunked or head.status_code in {204, 304}:
             # 304 tells the length of what it does not send, which the web server would wait for.

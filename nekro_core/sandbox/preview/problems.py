@@ -40,7 +40,7 @@ _STATUS = {
 }
 
 
-async def tell(
+async def send_problem(
     problem: PreviewProblem, say: Say, scope: Scope, body: RequestBody, send: Send
 ) -> None:
     """Answer a request, or refuse a WebSocket that was not accepted, with a sentence."""

@@ -57,7 +57,7 @@ class WebSocketBridge:
             return PreviewProblem.BROKEN_ANSWER
         if response is None:
             return PreviewProblem.BROKEN_ANSWER
-        passed = headers.answered_by_box(_raw(response), self._visit.port)
+        passed = headers.response_headers(_raw(response), self._visit.port)
         if self._box.state is not State.OPEN:
             return await self._pass_refusal(response, passed)
         await self._send(
@@ -76,7 +76,7 @@ class WebSocketBridge:
     async def _shake_hands(self) -> Response | None:
         request = self._box.connect()
         del request.headers["Host"]
-        for name, value in headers.asked_of_box(
+        for name, value in headers.request_headers(
             self._scope["headers"], scheme=self._settings.scheme
         ):
             if name != b"content-length":

@@ -49,7 +49,7 @@ async def handle_tool_call(pool: SandboxPool, name: str, input: object) -> Sandb
     except ToolError as error:
         return failure(error, call.news)
     except SandboxError as error:
-        return failure(_told(error), call.news)
+        return failure(_error_for_model(error), call.news)
     except Exception:  # noqa: BLE001 (every call has a result; the log has the whole story)
         _log.exception("the tool %s failed", name)
         return failure(
@@ -60,7 +60,7 @@ async def handle_tool_call(pool: SandboxPool, name: str, input: object) -> Sandb
         )
 
 
-def _told(error: SandboxError) -> ToolError:
+def _error_for_model(error: SandboxError) -> ToolError:
     """What a model is told. Messages about the machine are for its operator alone."""
     match error:
         case BoxFileError():

@@ -10,7 +10,7 @@ from nekro_core.sandbox.results import FileChunk, GlobResult
 from nekro_core.sandbox.tools.inputs import invalid
 from nekro_core.sandbox.tools.pool import SandboxToolCall
 from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolError, SandboxToolResult, result
-from nekro_core.sandbox.tools.text import MARGIN, slice_text
+from nekro_core.sandbox.tools.text import UTF8_MARGIN, slice_text
 
 _LARGEST = 2**53
 """What every JSON reader takes for a whole number."""
@@ -26,10 +26,10 @@ async def read_file(call: SandboxToolCall) -> SandboxToolResult:
     offset = call.input.whole("offset", least=0, most=_LARGEST) or 0
     asked = call.input.whole("limit", least=1, most=_LARGEST)
     limit = min(asked or call.limits.read_bytes, call.limits.read_bytes)
-    first = max(0, offset - MARGIN)
+    first = max(0, offset - UTF8_MARGIN)
 
     async def read(box: Box) -> FileChunk:
-        return await box.read_piece(path, offset=first, limit=offset - first + limit + MARGIN)
+        return await box.read_piece(path, offset=first, limit=offset - first + limit + UTF8_MARGIN)
 
     piece = await call.on_box(UseEffect.NOTHING, read)
     begin = offset - first

@@ -4,7 +4,7 @@ import codecs
 import re
 from dataclasses import dataclass
 
-MARGIN = 3
+UTF8_MARGIN = 3
 """Bytes before and after a slice that decide whether it cuts a code point."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
@@ -42,8 +42,8 @@ def slice_text(data: bytes, *, before: bytes = b"", after: bytes = b"") -> Slice
 
 def _continued(before: bytes, data: bytes) -> int:
     """How many bytes at the beginning of ``data`` end a code point that began before it."""
-    for taken in range(1, MARGIN + 1):
-        for given in range(1, MARGIN + 2 - taken):
+    for taken in range(1, UTF8_MARGIN + 1):
+        for given in range(1, UTF8_MARGIN + 2 - taken):
             cut = before[-given:] + data[:taken]
             if len(cut) == given + taken and _is_one_character(cut):
                 return taken

@@ -52,18 +52,18 @@ def confine(
     `nekro doctor` tells what is missing (`nekro_core.media.self_check`). ``files_closed`` and
     ``calls_filtered`` are for tests, which show what each is good for.
     """
-    close_off(memory=memory, files_closed=files_closed)
-    bound(resource.RLIMIT_CPU, seconds)
+    confine_parent(memory=memory, files_closed=files_closed)
+    set_rlimit(resource.RLIMIT_CPU, seconds)
     if calls_filtered:
         filter_calls()
 
 
-def close_off(*, memory: int, files_closed: bool = True) -> None:
+def confine_parent(*, memory: int, files_closed: bool = True) -> None:
     """The part of `confine` that a process which forks others can do for all of them."""
-    bound(resource.RLIMIT_AS, memory)
-    bound(resource.RLIMIT_FSIZE, 0)
-    bound(resource.RLIMIT_CORE, 0)
-    bound(resource.RLIMIT_NOFILE, _MOST_FILES)
+    set_rlimit(resource.RLIMIT_AS, memory)
+    set_rlimit(resource.RLIMIT_FSIZE, 0)
+    set_rlimit(resource.RLIMIT_CORE, 0)
+    set_rlimit(resource.RLIMIT_NOFILE, _MOST_FILES)
     if sys.platform == "linux":
         library = ctypes.CDLL(None, use_errno=True)
         library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -74,7 +74,7 @@ def close_off(*, memory: int, files_closed: bool = True) -> None:
             _close_files(library)
 
 
-def bound(which: int, most: int) -> None:
+def set_rlimit(which: int, most: int) -> None:
     """Set one limit of resources, where it is not lower already."""
     _, hard = resource.getrlimit(which)
     least = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -87,7 +87,7 @@ def filter_calls() -> None:
         install(ctypes.CDLL(None, use_errno=True))
 
 
-def answered(handle: Callable[[], Answer]) -> bytes:
+def encode_answer(handle: Callable[[], Answer]) -> bytes:
     """What a child writes: one line of JSON, then what it made, whose length the line tells."""
     try:
         fields, made = handle()
@@ -120,7 +120,7 @@ def serve_once(
         confine(memory=request["memory"], seconds=request["seconds"])
         return work(data)
 
-    output.write(answered(handle))
+    output.write(encode_answer(handle))
     output.flush()
 
 

@@ -20,7 +20,7 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 import nekro_core
-from nekro_core.system.child_processes import may_die
+from nekro_core.system.child_processes import tolerate_exit
 
 _LONGEST_LINE = 1_000_000
 _FAREWELL_S = 0.3
@@ -104,7 +104,7 @@ class WorkerProcess:
                     env=bare | self._environment,
                 )
             assert process.stdout is not None
-            self._process = may_die(process)
+            self._process = tolerate_exit(process)
             self._reader = BufferedByteReceiveStream(process.stdout)
         return self._process, self._reader
 

@@ -19,12 +19,12 @@ from nekro_core.tools.discovery.search import (
     SEARCH,
     SEARCH_OWNER,
     DeferredTools,
-    index_of,
+    deferred_tools_of,
     is_search,
-    shelf_of,
+    search_index_of,
 )
 from nekro_core.tools.discovery.similarity import SentenceVectors, TextSimilarity
-from nekro_core.tools.discovery.summaries import about_tokens, brief_of, deferred_lines
+from nekro_core.tools.discovery.summaries import brief_of, deferred_lines, estimate_tool_tokens
 
 __all__ = [
     "SEARCH",
@@ -34,10 +34,10 @@ __all__ = [
     "SentenceVectors",
     "TextSimilarity",
     "ToolIndex",
-    "about_tokens",
     "brief_of",
     "deferred_lines",
-    "index_of",
+    "deferred_tools_of",
+    "estimate_tool_tokens",
     "is_search",
-    "shelf_of",
+    "search_index_of",
 ]

@@ -26,7 +26,7 @@ from nekro_core.tools.discovery.phonetics import (
     sound_of_english,
     sound_of_katakana,
 )
-from nekro_core.tools.discovery.words import folded, plain_words, threes
+from nekro_core.tools.discovery.words import character_trigrams, content_words, folded
 from nekro_core.tools.names import NamedTool
 from nekro_core.tools.tool import Tool
 
@@ -134,7 +134,7 @@ class ToolIndex:
         """Of the words that the lexicon does not have. Only those that a tool has: no word is
         missed for having no like in the other script."""
         katakana = [run for run in runs_of_katakana(plain) if not self._known(run)]
-        english = [word for word in plain_words(plain) if not self._known(word)]
+        english = [word for word in content_words(plain) if not self._known(word)]
         for sound in _sounds(katakana, english, katakana="~e", english="~k"):
             if sound in self._having:
                 yield sound
@@ -173,7 +173,7 @@ class ToolIndex:
         for part in self._parts(plain):
             for term, weight in part.items():
                 terms[term] = max(terms.get(term, 0.0), weight)
-        words = plain_words(plain)
+        words = content_words(plain)
         joined = (
             first + second for first, second in pairwise(words)
         )  # スタックオーバーフロー is one
@@ -188,7 +188,7 @@ class ToolIndex:
             }
             terms |= {concept: _CONCEPT * sure for concept, sure in concepts.items()}
             for each in written:
-                three = threes(each)
+                three = character_trigrams(each)
                 terms |= {letters: _LETTERS * len(three) ** -0.5 for letters in three}
             yield terms
 

@@ -4,7 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
-from nekro_core.tools.discovery.words import all_words, folded, pairs, runs, says_nothing
+from nekro_core.tools.discovery.words import (
+    all_words,
+    character_bigrams,
+    cjk_runs,
+    folded,
+    is_stop_word,
+)
 
 Part = tuple[tuple[str, ...], Mapping[int, float]]
 """The stems or pairs of characters of a word, and the concepts that it may mean."""
@@ -44,20 +50,20 @@ class ConceptLexicon:
         while at < len(stems):
             found: dict[int, float] = {}
             length = self._note_english(stems, at, found)
-            telling = [each for each in stems[at : at + length] if not says_nothing(each)]
+            telling = [each for each in stems[at : at + length] if not is_stop_word(each)]
             for inner in telling if length > 1 else ():
                 self._note(self._english.get((inner,), ()), found, _INSIDE)
             if telling or found:
                 yield tuple(telling), found
             at += length
-        for run in runs(plain):
+        for run in cjk_runs(plain):
             at = 0
             while at < len(run):
                 found = {}
                 length = self._note_eastern(run[at : at + self._widest], found)
                 for start in range(at, at + length - 1) if length > 2 else ():
                     self._note(self._eastern.get(run[start : start + 2], ()), found, _INSIDE)
-                yield tuple(pairs(run[at : at + max(length, 2)])), found
+                yield tuple(character_bigrams(run[at : at + max(length, 2)])), found
                 at += length
 
     def _note_english(self, stems: Sequence[str], at: int, found: dict[int, float]) -> int:
@@ -65,11 +71,11 @@ class ConceptLexicon:
         nothing may stand between its words: "identify the song"."""
         for length in range(min(self._longest, len(stems) - at), 0, -1):
             known = self._english.get(tuple(stems[at : at + length]))
-            if known and (length > 1 or not says_nothing(stems[at])):
+            if known and (length > 1 or not is_stop_word(stems[at])):
                 self._note(known, found)
                 return length
             near = range(at, min(at + 2 * length, len(stems)))
-            telling = [place for place in near if not says_nothing(stems[place])][:length]
+            telling = [place for place in near if not is_stop_word(stems[place])][:length]
             known = self._english.get(tuple(stems[place] for place in telling))
             if known and length > 1 and telling[0] == at:
                 self._note(known, found)
@@ -84,7 +90,7 @@ class ConceptLexicon:
         return 1
 
     def _take(self, form: str, number: int) -> None:
-        eastern = runs(form)
+        eastern = cjk_runs(form)
         if eastern and eastern[0] == form:
             known = self._eastern.setdefault(form, [])
         elif stems := tuple(all_words(form)):

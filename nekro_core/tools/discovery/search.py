@@ -31,7 +31,7 @@ class DeferredTools:
         return tuple(dict.fromkeys(each.tool.module for each in self.deferred))
 
 
-def shelf_of(tools: ToolSet) -> DeferredTools:
+def deferred_tools_of(tools: ToolSet) -> DeferredTools:
     """The deferred tools of a set; use it with `ToolSet.once`."""
     single: list[NamedTool] = []
     asleep: dict[str, tuple[NamedTool, ...]] = {}
@@ -45,9 +45,9 @@ def shelf_of(tools: ToolSet) -> DeferredTools:
     return DeferredTools(tuple(single), asleep)
 
 
-def index_of(tools: ToolSet) -> ToolIndex:
+def search_index_of(tools: ToolSet) -> ToolIndex:
     """The deferred tools of a set, ready to be searched; use it with `ToolSet.once`."""
-    return ToolIndex(tools.once(shelf_of).deferred)
+    return ToolIndex(tools.once(deferred_tools_of).deferred)
 
 
 def is_search(tool: Tool) -> bool:

@@ -32,14 +32,14 @@ def deferred_lines(tools: Iterable[tuple[str, NamedTool]], limit: int = MAX_LINE
     lines: list[str] = []
     more: Counter[str] = Counter()
     for name, named in tools:
-        if len(lines) < limit and about_tokens(name, name=True) < LINE_TOKENS:
+        if len(lines) < limit and estimate_tool_tokens(name, name=True) < LINE_TOKENS:
             lines.append(_line(name, named.tool))
         else:
             more[named.tool.module] += 1
     return lines + [f"{module}: {count} more" for module, count in more.most_common(limit)]
 
 
-def about_tokens(text: str, *, name: bool = False) -> float:
+def estimate_tool_tokens(text: str, *, name: bool = False) -> float:
     """About how many tokens of o200k_base a short text takes. Words inside of a name take more,
     for no space stands before them."""
     total = 0.0
@@ -67,8 +67,8 @@ def brief_of(tool: Tool) -> str:
 
 def _line(name: str, tool: Tool) -> str:
     brief = brief_of(tool)
-    room = LINE_TOKENS - about_tokens(name, name=True) - about_tokens(":\n")
-    if about_tokens(brief) > room:
+    room = LINE_TOKENS - estimate_tool_tokens(name, name=True) - estimate_tool_tokens(":\n")
+    if estimate_tool_tokens(brief) > room:
         brief = _cut(brief, room - 1.0)  # a token for the mark that something is missing
     return f"{name}: {brief}" if brief else name
 
@@ -76,5 +76,5 @@ def _line(name: str, tool: Tool) -> str:
 def _cut(text: str, room: float) -> str:
     """As much of a text as fits, up to the end of a word."""
     ends = [match.start() for match in _WORD_ENDS.finditer(text)]
-    fitting = [end for end in ends if end and about_tokens(text[:end]) <= room]
+    fitting = [end for end in ends if end and estimate_tool_tokens(text[:end]) <= room]
     return f"{text[: fitting[-1]].rstrip()}…" if fitting else ""

@@ -43,22 +43,22 @@ def all_words(plain: str) -> list[str]:
     return [word if word in _STOP else stem(word) for word in _WORD.findall(plain)]
 
 
-def plain_words(plain: str) -> list[str]:
+def content_words(plain: str) -> list[str]:
     """The English words that say something, as they stand."""
     return [word for word in _WORD.findall(plain) if word not in _STOP]
 
 
-def says_nothing(word: str) -> bool:
+def is_stop_word(word: str) -> bool:
     """Whether a word alone tells nothing of what somebody wants."""
     return word in _STOP
 
 
-def runs(plain: str) -> list[str]:
+def cjk_runs(plain: str) -> list[str]:
     """The stretches of Chinese, Japanese or Korean in a folded text."""
     return _EAST.findall(plain)
 
 
-def pairs(run: str) -> Iterator[str]:
+def character_bigrams(run: str) -> Iterator[str]:
     """Each two neighbours, since nothing parts words there; those of hiragana are mostly endings,
     and left out."""
     for start in range(len(run) - 1):
@@ -67,7 +67,7 @@ def pairs(run: str) -> Iterator[str]:
             yield pair
 
 
-def threes(word: str) -> list[str]:
+def character_trigrams(word: str) -> list[str]:
     """Each three neighbours of a longer English word, marked as such; none of a Chinese one."""
     if not word.isascii():
         return []
@@ -91,7 +91,7 @@ def stem(word: str) -> str:
     if len(bare) > 3 and bare[-1] == bare[-2] and bare[-1] not in "aeiouls":
         bare = bare[:-1]
     short = bare.removesuffix("e") if len(bare) > 3 else bare
-    return bare if says_nothing(short) else short  # a note is not "not"
+    return bare if is_stop_word(short) else short  # a note is not "not"
 
 
 def _bare(accented: re.Match[str]) -> str:

@@ -18,7 +18,7 @@ log hold them. The package ``mcp`` takes a second to import, so only `connection
 it do, when there is a server.
 """
 
-from nekro_core.tools.mcp_client.servers import McpServers, read_states, told_of_servers
+from nekro_core.tools.mcp_client.servers import McpServers, read_states, server_status_lines
 from nekro_core.tools.mcp_client.settings import McpSettings
 from nekro_core.tools.mcp_client.state import McpServerPhase, McpServerState
 
@@ -28,5 +28,5 @@ __all__ = [
     "McpServers",
     "McpSettings",
     "read_states",
-    "told_of_servers",
+    "server_status_lines",
 ]

@@ -20,9 +20,9 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from nekro_core.system.child_processes import may_die
+from nekro_core.system.child_processes import tolerate_exit
 from nekro_core.tools.mcp_client.configuration import McpServerConfig
-from nekro_core.tools.mcp_client.depth_limit import shallow
+from nekro_core.tools.mcp_client.depth_limit import limit_depth
 
 _END_S = 0.5
 """How long a server has to end after its stdin was closed, and again after SIGTERM."""
@@ -49,7 +49,7 @@ async def child_process(
         cwd=server.cwd or None,
         start_new_session=True,
     )
-    may_die(process)
+    tolerate_exit(process)
     incoming, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
     try:
@@ -100,7 +100,9 @@ def _message(line: bytes, name: str) -> SessionMessage | None:
     if not line.strip():
         return None
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(shallow(line), by_name=False))
+        return SessionMessage(
+            jsonrpc_message_adapter.validate_json(limit_depth(line), by_name=False)
+        )
     except ValueError:
         logger.debug("MCP server {}: a line on its stdout is no message", name)
         return None

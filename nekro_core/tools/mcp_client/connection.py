@@ -75,7 +75,7 @@ class McpConnection:
             except Exception as error:  # noqa: BLE001 - a stranger's process and wire: anything comes
                 self._reason = self._server.without_secrets(_reason(error))
                 # Our own words only: those of others name the host's programs and folders.
-                ours = isinstance(_first(error), McpConnectionLost)
+                ours = isinstance(_first_error(error), McpConnectionLost)
                 self._told = self._reason if ours else "the operator finds why in the log"
             self._client = None
             if anyio.current_time() - began > self._settings.retry_s * _LONGEST_RETRY:
@@ -224,7 +224,7 @@ class McpConnection:
         self._tell(McpServerState(self._server.name, phase, self._server.place, tools, reason))
 
 
-def _first(error: BaseException) -> BaseException:
+def _first_error(error: BaseException) -> BaseException:
     """Of errors in a group the first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -233,7 +233,7 @@ def _first(error: BaseException) -> BaseException:
 
 def _reason(error: BaseException) -> str:
     """What went wrong, in a line."""
-    match error := _first(error):
+    match error := _first_error(error):
         case McpConnectionLost() | MCPError():
             text = str(error)
         case FileNotFoundError():

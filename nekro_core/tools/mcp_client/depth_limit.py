@@ -7,7 +7,7 @@ import re
 
 from pydantic_core import from_json
 
-DEEPEST = 100
+MAX_DEPTH = 100
 """Levels that are kept; the reader of messages gives up at 200."""
 INSTEAD = b'"nested too deeply"'
 # Single signs, not whole strings: a quote that nothing closes would be looked for to the end again
@@ -15,10 +15,10 @@ INSTEAD = b'"nested too deeply"'
 _SIGN = re.compile(rb'\\.|["\[\]{}]', re.DOTALL)
 
 
-def shallow(message: bytes) -> bytes:
-    """A message of JSON in which each value below `DEEPEST` levels is a text that says so; one that
-    can be read, or is no JSON, is as it was."""
-    if message.count(b"[") + message.count(b"{") <= DEEPEST:
+def limit_depth(message: bytes) -> bytes:
+    """A message of JSON in which each value below `MAX_DEPTH` levels is a text that says so; one
+    that can be read, or is no JSON, is as it was."""
+    if message.count(b"[") + message.count(b"{") <= MAX_DEPTH:
         return message
     try:
         from_json(message)
@@ -38,12 +38,12 @@ def _cut(message: bytes) -> bytes:
             case _ if in_string:
                 continue
             case b"[" | b"{":
-                if depth == DEEPEST:
+                if depth == MAX_DEPTH:
                     kept += (message[start : found.start()], INSTEAD)
                 depth += 1
             case b"]" | b"}":
                 depth -= 1
-                if depth == DEEPEST:
+                if depth == MAX_DEPTH:
                     start = found.end()
             case _:
                 continue  # an escape outside of strings: no JSON

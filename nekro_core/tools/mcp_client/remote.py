@@ -9,7 +9,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from nekro_core.tools.mcp_client.configuration import McpServerConfig
-from nekro_core.tools.mcp_client.depth_limit import shallow
+from nekro_core.tools.mcp_client.depth_limit import limit_depth
 
 _ANSWER_S = 300.0
 """Longest silence within an answer; a call has its own limit."""
@@ -96,7 +96,7 @@ class _Lines(httpx2.AsyncByteStream):
 def _readable(line: bytes) -> bytes:
     """A line of a stream of events. Source: the HTML standard, "Server-sent events"."""
     name, colon, value = line.partition(b":")
-    return name + colon + shallow(value) if name == b"data" else line
+    return name + colon + limit_depth(value) if name == b"data" else line
 
 
 class _Whole(httpx2.AsyncByteStream):
@@ -114,7 +114,7 @@ class _Whole(httpx2.AsyncByteStream):
             left -= len(chunk)
             if left < 0:
                 raise httpx2.ReadError("the answer is too long")
-        yield shallow(b"".join(pieces))
+        yield limit_depth(b"".join(pieces))
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -15,7 +15,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 from loguru import logger
 
-from nekro_core.system.background_tasks import own_tasks
+from nekro_core.system.background_tasks import background_tasks
 from nekro_core.tools.mcp_client.configuration import (
     ConfigurationError,
     McpConfig,
@@ -26,7 +26,7 @@ from nekro_core.tools.mcp_client.settings import McpSettings
 from nekro_core.tools.mcp_client.state import McpServerPhase, McpServerState
 from nekro_core.tools.tool import Tool
 
-FILE = "mcp.json"
+CONFIG_FILE = "mcp.json"
 STATE_FILE = "mcp_state.json"
 """Below the data folder; the second is written by the bot, for `nekro mcp servers`."""
 
@@ -45,7 +45,7 @@ class McpServers:
         environment: Mapping[str, str],
         tasks: TaskGroup,
     ) -> None:
-        self._file = data_dir / FILE
+        self._file = data_dir / CONFIG_FILE
         self._state_file = data_dir / STATE_FILE
         self._offer = offer
         self._settings = settings
@@ -68,7 +68,7 @@ class McpServers:
         """Follow ``mcp.json`` of the folder, whose ``${NAME}`` are filled from ``environment``.
         Nobody waits for a server; leaving ends them all. What is wrong with one is logged and in
         its state."""
-        async with own_tasks() as tasks:
+        async with background_tasks() as tasks:
             servers = cls(data_dir, offer, settings or McpSettings(), environment, tasks)
             tasks.start_soon(servers.follow, name="MCP servers")
             yield servers
@@ -92,12 +92,12 @@ class McpServers:
         except FileNotFoundError:
             return McpConfig()
         except (OSError, UnicodeDecodeError) as error:
-            logger.error("{} cannot be read: {}", FILE, error)
+            logger.error("{} cannot be read: {}", CONFIG_FILE, error)
             return None
         try:
             return read_configuration(text, self._environment)
         except ConfigurationError as error:
-            logger.error("{}: {}; the servers stay as they are", FILE, error)
+            logger.error("{}: {}; the servers stay as they are", CONFIG_FILE, error)
             return None
 
     async def _apply(self, wanted: McpConfig | None) -> None:
@@ -112,7 +112,7 @@ class McpServers:
             if name not in servers:
                 del self._states[name]
         for name, reason in wanted.wrong.items():
-            logger.error("{}: {}: {}", FILE, name, reason)
+            logger.error("{}: {}: {}", CONFIG_FILE, name, reason)
             self._states[name] = McpServerState(name, McpServerPhase.WRONG, reason=reason)
         for server in servers.values():
             if server.name not in self._running:
@@ -197,11 +197,11 @@ def read_states(data_dir: Path) -> list[Mapping[str, Any]]:
     return found
 
 
-def told_of_servers(data_dir: Path) -> str:
+def server_status_lines(data_dir: Path) -> str:
     """A line for each server, for the operator to read. The bot of the folder wrote them last."""
     states = read_states(data_dir)
     if not states:
-        return f"there are no MCP servers; they are named in {data_dir / FILE}"
+        return f"there are no MCP servers; they are named in {data_dir / CONFIG_FILE}"
     lines = []
     for each in states:
         tools = f", {each['tools']} tools" if each["phase"] == McpServerPhase.READY else ""

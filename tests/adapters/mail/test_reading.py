@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.mail.automatic_mail import why_automatic
+from adapters.mail.automatic_mail import automatic_reason
 from adapters.mail.html_text import words_of
 from adapters.mail.parser import bare_subject, read_mail
 from adapters.mail.quotations import without_quotes
-from adapters.mail.sender_verification import is_genuine
+from adapters.mail.sender_verification import is_sender_verified
 from adapters.mail.threads import Thread, is_ours, new_id, thread_of
 
 
@@ -49,7 +49,7 @@ def parsed(**headers: str) -> EmailMessage:
     ],
 )
 def test_what_a_machine_sent(headers: dict[str, str]) -> None:
-    assert why_automatic(parsed(**headers), "ann@example.test")
+    assert automatic_reason(parsed(**headers), "ann@example.test")
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_what_a_machine_sent(headers: dict[str, str]) -> None:
     ["mailer-daemon@x.org", "no-reply@x.org", "noreply+7@x.org", "bounces+ann=x@lists.org"],
 )
 def test_addresses_that_nobody_reads(sender: str) -> None:
-    assert why_automatic(parsed(), sender)
+    assert automatic_reason(parsed(), sender)
 
 
 @pytest.mark.parametrize(
     "headers", [{}, {"Auto_Submitted": "no"}, {"Return_Path": "<ann@example.test>"}]
 )
 def test_what_a_person_wrote(headers: dict[str, str]) -> None:
-    assert not why_automatic(parsed(**headers), "ann@example.test")
+    assert not automatic_reason(parsed(**headers), "ann@example.test")
 
 
 # -- who really wrote ------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def test_what_a_person_wrote(headers: dict[str, str]) -> None:
 )
 def test_what_the_provider_found(results: str, genuine: bool) -> None:
     message = parsed(**({"Authentication_Results": results} if results else {}))
-    assert is_genuine(message, "ann@example.test", "mx.example.test") is genuine
+    assert is_sender_verified(message, "ann@example.test", "mx.example.test") is genuine
 
 
 def test_only_the_topmost_word_of_the_provider_counts() -> None:
@@ -107,7 +107,9 @@ def test_only_the_topmost_word_of_the_provider_counts() -> None:
         b"Authentication-Results: mx.example.test; dmarc=pass header.from=example.test\r\n"
     )
     message = email.message_from_bytes(lines + mail(), policy=email.policy.default)
-    assert not is_genuine(cast(EmailMessage, message), "ann@example.test", "mx.example.test")
+    assert not is_sender_verified(
+        cast(EmailMessage, message), "ann@example.test", "mx.example.test"
+    )
 
 
 # -- words -----------------------------------------------------------------------------------
@@ -229,8 +231,8 @@ def test_odd_mails(data: bytes, expected: dict[str, Any]) -> None:
 def test_no_bytes_raise(data: bytes) -> None:
     found = read_mail(data)
     assert isinstance(found.text, str)
-    why_automatic(found.message, found.sender)
-    is_genuine(found.message, "a@b.c", "mx")
+    automatic_reason(found.message, found.sender)
+    is_sender_verified(found.message, "a@b.c", "mx")
 
 
 def test_a_mail_made_to_keep_the_parser_busy_is_not_parsed() -> None:

@@ -20,7 +20,7 @@ from adapters.web.authentication import (
     MAX_FAILURES_IN_ALL,
     Authenticator,
     LoginAttempts,
-    counted_as,
+    rate_limit_key,
 )
 from adapters.web.guard import Guard, session_cookie
 from adapters.web.login import FORM_S, MOST_FORMS
@@ -191,7 +191,7 @@ def test_what_is_remembered_has_an_end() -> None:
     ],
 )
 def test_as_whom_somebody_is_counted(address: str, counted: str) -> None:
-    assert counted_as(address) == counted
+    assert rate_limit_key(address) == counted
 
 
 @pytest.mark.parametrize("token", ["a" * 40, "abcabcabcabcabcabcabc", "too short"])

@@ -12,7 +12,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from nekro_core.app.instance import listen, where_it_runs
+from nekro_core.app.instance import bind_listener, find_running_instance
 from nekro_core.cli.mcp_server.bot_tools import BotTools
 from nekro_core.cli.mcp_server.bridge import make_server
 from nekro_core.cli.mcp_server.transports import PATH, serve_http
@@ -39,10 +39,10 @@ async def over_stdio(bot: BotProcess, *arguments: str) -> AsyncIterator[Client]:
 @asynccontextmanager
 async def served(bot: BotProcess, chat: str = "") -> AsyncIterator[str]:
     """The address of what `nekro mcp --http` serves, in this process."""
-    place = where_it_runs(bot.data)
+    place = find_running_instance(bot.data)
     assert place is not None
     servers: list[uvicorn.Server] = []
-    with listen("127.0.0.1", 0) as listener:
+    with bind_listener("127.0.0.1", 0) as listener:
         async with (
             BotTools.at(bot.data, place, chat=chat) as tools,
             anyio.create_task_group() as tasks,

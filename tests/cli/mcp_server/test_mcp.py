@@ -14,7 +14,7 @@ from mcp_types import ImageContent, TextContent
 from nekro_core.app.instance import InstanceInfo
 from nekro_core.cli.mcp_server.bot_tools import BotTools
 from nekro_core.cli.mcp_server.bridge import make_server
-from nekro_core.cli.mcp_server.command import offer_tools
+from nekro_core.cli.mcp_server.command import serve_tools
 from nekro_core.sandbox.tools import TOOL_NAMES
 from tests.agent.pictures import PNG_URL
 from tests.cli.mcp_server.clients import TOKEN, over_http, over_stdio, served
@@ -272,7 +272,7 @@ async def test_nobody_asks_without_the_token(bot: BotProcess) -> None:
 
 
 async def test_a_chat_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
-    assert await offer_tools(Namespace(chat="lin", http=False, port=0)) == 2
+    assert await serve_tools(Namespace(chat="lin", http=False, port=0)) == 2
     said = capsys.readouterr()
     assert "--chat" in said.err
     assert said.out == ""

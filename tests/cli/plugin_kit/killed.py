@@ -14,9 +14,9 @@ from pathlib import Path
 from loguru import logger
 
 from nekro_core.cli.plugin_kit.install import Installer
-from nekro_core.cli.plugin_kit.installed import InstallRecords, finish
+from nekro_core.cli.plugin_kit.installed import InstallRecords, recover_interrupted
 from nekro_core.cli.plugin_kit.sources import parse
-from nekro_core.plugins.host.file_moves import NOTE, settle
+from nekro_core.plugins.host.file_moves import NOTE_NAME, recover_interrupted_move
 from nekro_core.plugins.host.switches import PluginSwitches
 from nekro_core.plugins.packages import PackageFolder
 
@@ -71,8 +71,8 @@ def killed_at(step: int, change: Callable[[], object]) -> bool:
 def look(data: Path, step: int, *, may_be_gone: bool) -> str:
     """What lies there, after a start of the bot or a command put it right."""
     if step % 2:
-        settle(data)
-    finish(data)
+        recover_interrupted_move(data)
+    recover_interrupted(data)
     place = data / "plugins" / "cup"
     found = {each.name: each.read_text() for each in place.glob("*.txt")} if place.exists() else {}
     texts = set(found.values())
@@ -82,7 +82,7 @@ def look(data: Path, step: int, *, may_be_gone: bool) -> str:
     records = InstallRecords(data)
     assert ("local/cup" in records.all()) == bool(found), f"step {step}: {records.all()}"
     assert records.changed_since("local/cup") == [], f"step {step}"
-    assert not (data / NOTE).exists(), f"step {step}"
+    assert not (data / NOTE_NAME).exists(), f"step {step}"
     return texts.pop() if texts else "gone"
 
 

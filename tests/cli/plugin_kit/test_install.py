@@ -12,19 +12,19 @@ import anyio
 import pytest
 
 from nekro_core.cli.plugin_kit.files import FilesRefused
-from nekro_core.cli.plugin_kit.inspection import look
+from nekro_core.cli.plugin_kit.inspection import inspect_plugin
 from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
 from nekro_core.cli.plugin_kit.installed import InstallRecords
 from nekro_core.cli.plugin_kit.sources import SourceRefused, parse
 from nekro_core.cli.plugin_kit.unpack import unpack
-from nekro_core.plugins.host.file_moves import NOTE, PluginMove, moving
+from nekro_core.plugins.host.file_moves import NOTE_NAME, PluginMove, move_files
 from nekro_core.plugins.host.switches import read_list
 from nekro_core.plugins.packages import (
     InvalidRequirements,
     PackageFolder,
     PackagesRefused,
 )
-from nekro_core.plugins.packages.requirements import PluginRequirement, requirement
+from nekro_core.plugins.packages.requirements import PluginRequirement, parse_requirement
 from nekro_core.store import DataFolderLock
 from tests.plugins.packages.wheels import make_wheel, only_these
 from tests.plugins.world import World, plugin_source
@@ -203,10 +203,10 @@ def test_two_commands_at_once(operator: Operator, cup: Path, data: Path) -> None
     plan = PluginMove(
         item="local/other", key="", place="plugins/other", aside="x/y", replaces=False, wanted=True
     )
-    with moving(data, plan), pytest.raises(InstallRefused, match="wait for it"):
+    with move_files(data, plan), pytest.raises(InstallRefused, match="wait for it"):
         operator.installer.remove("cup")
     assert files_of(data) == {"cup/__init__.py", "cup/words.txt"}
-    (data / NOTE).write_text("{")
+    (data / NOTE_NAME).write_text("{")
     assert operator.installer.remove("cup") == "local/cup"
 
 
@@ -358,7 +358,7 @@ def test_what_lets_into_a_repository_is_not_shown(address: str, shown: str) -> N
 @pytest.mark.parametrize("manifest", ["[" * 200_000, '{"capabilities": 5}', '{"name": [1]}', "1"])
 def test_a_manifest_of_nonsense_tells_nothing(cup: Path, manifest: str) -> None:
     (cup / "_manifest.json").write_text(manifest)
-    assert look(cup).tools == ("shake",)
+    assert inspect_plugin(cup).tools == ("shake",)
 
 
 def test_what_is_no_plugin_is_told(operator: Operator, tmp_path: Path, cup: Path) -> None:
@@ -393,7 +393,7 @@ def test_its_packages_come_with_it_or_it_does_not_come(
         assert files_of(data) == set()
     (cup / "requirements.txt").write_text("nk_cup>=1  # for cups\n\nhttpx\n")
     operator.installer.shelf.fulfil(
-        "local/gone", [PluginRequirement(requirement("httpx"), "local/gone")]
+        "local/gone", [PluginRequirement(parse_requirement("httpx"), "local/gone")]
     )
     operator.install(cup)
     assert "needs packages: nk_cup>=1, httpx" in operator.heard

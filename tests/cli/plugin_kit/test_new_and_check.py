@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nekro_core.cli.plugin_kit.check import check
-from nekro_core.cli.plugin_kit.inspection import look
+from nekro_core.cli.plugin_kit.inspection import inspect_plugin
 from nekro_core.cli.plugin_kit.new import NewRefused, write_new
 from nekro_core.testing import NoPlugin
 from tests.plugins.packages.wheels import make_wheel, only_these
@@ -183,7 +183,7 @@ KEY = os.environ["KEY"]
     (folder / "inner.py").write_text("import httpx\n\ndef f():\n    open('/etc/passwd')\n")
     (folder / "broken.py").write_text("def broken(:")
     (folder / "tests" / "test_spy.py").write_text("import socket")
-    looked = look(folder)
+    looked = inspect_plugin(folder)
     assert (looked.key, looked.version, looked.tools) == ("ann.spy", "1", ("peep",))
     assert looked.commands == ("spy",)
     assert {(each.text, each.where) for each in looked.abilities} == {

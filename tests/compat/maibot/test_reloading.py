@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nekro_core.chat import ChatMessage, Sender, Text
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.testing import Bot
 from tests.compat.maibot.plant import PLUGINS, bot_with
 from tests.plugins.reloading import LONG, grown_by_reloads
@@ -44,7 +44,7 @@ def use(bot: Bot, name: str) -> Callable[[], Awaitable[None]]:
         for each in CALLS.get(name, ()):
             tool = tools.resolve(each)
             assert tool
-            await call(tool, ctx, (" ",) if tool.parameters else ())
+            await call_tool(tool, ctx, (" ",) if tool.parameters else ())
         bot.platform.sent.clear()
 
     return talk

@@ -7,7 +7,7 @@ import pytest
 
 from nekro_core.api import message, plugin, schemas
 from nekro_core.compat.nekro_agent.facades import FACADES
-from nekro_core.compat.nekro_agent.imports import provided_names
+from nekro_core.compat.nekro_agent.imports import install_facades
 
 
 def facades() -> list[str]:
@@ -15,7 +15,7 @@ def facades() -> list[str]:
 
 
 def test_one_class_under_both_names() -> None:
-    with provided_names():
+    with install_facades():
         theirs = importlib.import_module("nekro_agent.api.plugin")
         assert theirs.NekroPlugin is plugin.NekroPlugin
         assert theirs is not plugin
@@ -24,7 +24,7 @@ def test_one_class_under_both_names() -> None:
 
 
 def test_from_package_import_module() -> None:
-    with provided_names():
+    with install_facades():
         from nekro_agent.api import message as theirs  # noqa: PLC0415 - its form is what is tested
 
         assert theirs.send_text is message.send_text
@@ -32,42 +32,42 @@ def test_from_package_import_module() -> None:
 
 @pytest.mark.parametrize("name", FACADES)
 def test_every_facade_can_be_imported_first(name: str) -> None:
-    with provided_names():
+    with install_facades():
         assert importlib.import_module(name).__name__ == name
     assert facades() == []
 
 
 def test_a_missing_name_says_what_there_is() -> None:
-    with provided_names(), pytest.raises(ImportError, match=r"'Nonsense'.*NekroPlugin"):
+    with install_facades(), pytest.raises(ImportError, match=r"'Nonsense'.*NekroPlugin"):
         from nekro_agent.api.plugin import Nonsense  # noqa: F401, PLC0415 - its form is what is tested
 
 
 def test_a_missing_name_of_a_package_too() -> None:
-    with provided_names(), pytest.raises(ImportError, match="'nonsense'"):
+    with install_facades(), pytest.raises(ImportError, match="'nonsense'"):
         from nekro_agent.api import nonsense  # noqa: F401, PLC0415 - its form is what is tested
 
 
 def test_a_missing_name_says_where_it_is() -> None:
-    with provided_names(), pytest.raises(ImportError, match=r"import it from nekro_agent\.models"):
+    with install_facades(), pytest.raises(ImportError, match=r"import it from nekro_agent\.models"):
         from nekro_agent.api.plugin import (  # noqa: PLC0415 - its form is what is tested
             DBChatMessage,  # noqa: F401
         )
 
 
 def test_a_missing_module_says_what_is_beside_it() -> None:
-    with provided_names(), pytest.raises(ImportError, match="there is nekro_agent") as refused:
+    with install_facades(), pytest.raises(ImportError, match="there is nekro_agent") as refused:
         from nekro_agent.api.nonsense import Nonsense  # noqa: F401, PLC0415 - as above
     assert "nekro_agent.api.core, " in str(refused.value)
     assert "onebot_util" not in str(refused.value), "and not all that there is anywhere"
 
 
 def test_a_missing_module_says_what_there_is() -> None:
-    with provided_names(), pytest.raises(ModuleNotFoundError, match=r"nekro_agent\.models"):
+    with install_facades(), pytest.raises(ModuleNotFoundError, match=r"nekro_agent\.models"):
         importlib.import_module("nekro_agent.nonsense")
 
 
 def test_a_path_that_nobody_listed_gives_the_names_that_others_have() -> None:
-    with provided_names():
+    with install_facades():
         theirs = importlib.import_module("nekro_agent.services.plugin.of_another_version")
         assert theirs.NekroPlugin is plugin.NekroPlugin
         with pytest.raises(ImportError, match="no other module has 'Nonsense'"):
@@ -76,7 +76,7 @@ def test_a_path_that_nobody_listed_gives_the_names_that_others_have() -> None:
 
 @pytest.mark.parametrize("name", ["config", "logger"])
 def test_an_object_is_not_hidden_by_the_module_of_its_name(name: str) -> None:
-    with provided_names():
+    with install_facades():
         core = importlib.import_module("nekro_agent.core")
         inner = importlib.import_module(f"nekro_agent.core.{name}")
         assert getattr(core, name) is getattr(inner, name)
@@ -84,7 +84,7 @@ def test_an_object_is_not_hidden_by_the_module_of_its_name(name: str) -> None:
 
 def test_nothing_is_left() -> None:
     finders = list(sys.meta_path)
-    with provided_names():
+    with install_facades():
         importlib.import_module("nekro_agent.api.core")
     assert facades() == []
     assert sys.meta_path == finders
@@ -93,8 +93,8 @@ def test_nothing_is_left() -> None:
 
 
 def test_two_bots_share_and_the_last_one_clears() -> None:
-    with provided_names():
-        with provided_names():
+    with install_facades():
+        with install_facades():
             first = importlib.import_module("nekro_agent.api.plugin")
         assert importlib.import_module("nekro_agent.api.plugin") is first
         importlib.import_module("nekro_agent.api.signal")

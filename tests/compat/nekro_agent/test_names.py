@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from nekro_core.compat.nekro_agent.imports import provided_names
+from nekro_core.compat.nekro_agent.imports import install_facades
 
 NAMES = tomllib.loads((Path(__file__).parent / "names.toml").read_text(encoding="utf-8"))
 PARTLY: dict[str, str] = NAMES["partly"]
@@ -63,7 +63,7 @@ def status(place: str, name: str, there: bool) -> str:
 
 
 def found() -> Iterator[tuple[str, str, bool]]:
-    with provided_names():
+    with install_facades():
         for path, names in NAMES["modules"].items():
             module = importlib.import_module(path)
             for name in names.split():

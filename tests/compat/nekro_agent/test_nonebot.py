@@ -2,7 +2,7 @@
 
 from nonebot.matcher import matchers
 
-from nekro_core.compat.nekro_agent.imports import provided_names
+from nekro_core.compat.nekro_agent.imports import install_facades
 from nekro_core.plugins.host.listing import PluginState
 from tests.plugins.world import World
 
@@ -30,7 +30,7 @@ older("barer")
 async def test_it_is_loaded_and_leaves_no_matcher(world: World) -> None:
     world.write("bare.py", SOURCE)
     before = count()
-    with provided_names():
+    with install_facades():
         async with world.bot() as registry:
             (info,) = registry.plugins()
             assert info.state is PluginState.LOADED, info.problems

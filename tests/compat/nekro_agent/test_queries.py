@@ -9,7 +9,7 @@ from tortoise.expressions import Q
 
 from nekro_core.agent.settings import AgentSettings, TriggerSettings
 from nekro_core.chat import ChatKey, ChatMessage, Image, Media, Mention, Sender, Text
-from nekro_core.compat.nekro_agent.host import NekroAgentHost, hosted
+from nekro_core.compat.nekro_agent.host import NekroAgentHost, use_host
 from nekro_core.compat.nekro_agent.rows.chats import DBChatChannel
 from nekro_core.compat.nekro_agent.rows.conditions import QueryError
 from nekro_core.compat.nekro_agent.rows.messages import DBChatMessage
@@ -69,7 +69,7 @@ async def host(url: str, tmp_path: Path, world: World) -> AsyncIterator[NekroAge
             data_dir=tmp_path,
         )
         host.plugins = _Plugins(world.services)  # type: ignore[assignment]
-        with hosted(host):
+        with use_host(host):
             yield host
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from nekro_core.chat import DeliveryState, Receipt, Text
-from nekro_core.compat.nekro_agent.imports import provided_names
+from nekro_core.compat.nekro_agent.imports import install_facades
 from nekro_core.plugins.host.builtin import builtin_folder
 from nekro_core.plugins.host.listing import PluginState
 from nekro_core.plugins.host.registry import PluginRegistry
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.tools.content import ImageContent, TextContent
 from nekro_core.tools.names import ToolSet
 from nekro_core.tools.outcome import (
@@ -40,7 +40,7 @@ def page(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture
 async def registry(world: World, page: Path) -> AsyncIterator[PluginRegistry]:
     world.write("seed.py", page_module(page))
-    with provided_names():
+    with install_facades():
         async with world.bot() as registry:
             yield registry
 
@@ -86,18 +86,20 @@ async def test_the_function_stays_usable(registry: PluginRegistry, tools: ToolSe
 async def test_a_tool_gives_its_value_to_the_code(
     world: World, tools: ToolSet, args: tuple[int, ...], kwargs: dict[str, int]
 ) -> None:
-    assert await call(tools.resolve("calculate_sum"), world.ctx(), args, kwargs) == ToolReturn(5)
+    assert await call_tool(tools.resolve("calculate_sum"), world.ctx(), args, kwargs) == ToolReturn(
+        5
+    )
 
 
 async def test_the_time_is_a_text(world: World, tools: ToolSet) -> None:
-    outcome = await call(tools.resolve("get_time"), world.ctx())
+    outcome = await call_tool(tools.resolve("get_time"), world.ctx())
     assert isinstance(outcome, ToolReturn)
     assert datetime.fromisoformat(outcome.value)
 
 
 async def test_an_agent_method_is_an_observation(world: World, tools: ToolSet) -> None:
-    found = await call(tools.resolve("search_knowledge_base"), world.ctx(), ("tea",))
-    missing = await call(tools.resolve("search_kb"), world.ctx(), (), {"query": "nothing"})
+    found = await call_tool(tools.resolve("search_knowledge_base"), world.ctx(), ("tea",))
+    missing = await call_tool(tools.resolve("search_kb"), world.ctx(), (), {"query": "nothing"})
     assert isinstance(found, Observation)
     assert "[tea]" in found.text
     assert isinstance(missing, Observation)
@@ -105,7 +107,7 @@ async def test_an_agent_method_is_an_observation(world: World, tools: ToolSet) -
 
 
 async def test_a_behavior_sends_and_is_recorded(world: World, tools: ToolSet) -> None:
-    outcome = await call(tools.resolve("send_channel_message"), world.ctx(), ("Good night",))
+    outcome = await call_tool(tools.resolve("send_channel_message"), world.ctx(), ("Good night",))
     assert isinstance(outcome, BehaviorReturn)
     assert "Good night" in outcome.text
     assert world.outgoing.sent == [(GROUP, (Text("Good night"),), "run-1")]
@@ -115,13 +117,13 @@ async def test_a_refused_message_reaches_the_methods_own_words(
     world: World, tools: ToolSet
 ) -> None:
     world.outgoing.answer = Receipt(state=DeliveryState.REJECTED, reason="muted in this group")
-    outcome = await call(tools.resolve("send_chat_message"), world.ctx(), ("hi",))
+    outcome = await call_tool(tools.resolve("send_chat_message"), world.ctx(), ("hi",))
     assert isinstance(outcome, BehaviorReturn)
     assert "muted in this group" in outcome.text
 
 
 async def test_the_elided_picture_is_malformed(world: World, tools: ToolSet) -> None:
-    outcome = await call(tools.resolve("generate_image_and_comment"), world.ctx(), ("cats",))
+    outcome = await call_tool(tools.resolve("generate_image_and_comment"), world.ctx(), ("cats",))
     assert isinstance(outcome, ToolCallFailed)
     assert "part 2 of 2" in outcome.message
     assert "base64" in outcome.message
@@ -131,10 +133,10 @@ async def test_the_elided_picture_is_malformed(world: World, tools: ToolSet) -> 
 async def test_with_a_whole_picture_it_opens_the_models_eyes(world: World, page: Path) -> None:
     source = page_module(page).replace("iVBORw0KGgoAAAANSUhEUgAAAAUA...", PIXEL)
     world.write("seed.py", source)
-    with provided_names():
+    with install_facades():
         async with world.bot() as registry:
             tool = registry.tools_for(GROUP).resolve("generate_image_and_comment")
-            outcome = await call(tool, world.ctx(), ("cats",))
+            outcome = await call_tool(tool, world.ctx(), ("cats",))
     assert isinstance(outcome, RichObservation)
     text, picture = outcome.parts
     assert isinstance(text, TextContent)
@@ -146,8 +148,8 @@ async def test_with_a_whole_picture_it_opens_the_models_eyes(world: World, page:
 async def test_the_store_gives_what_was_kept(world: World, tools: ToolSet) -> None:
     tool = tools.resolve("get_user_preference")
     world.plugin_data.kept["nekro.seed", "", "user_123", "theme"] = "dark"
-    assert await call(tool, world.ctx(), ("user_123", "theme")) == ToolReturn("dark")
-    assert await call(tool, world.ctx(), ("user_123", "language")) == ToolReturn(None)
+    assert await call_tool(tool, world.ctx(), ("user_123", "theme")) == ToolReturn("dark")
+    assert await call_tool(tool, world.ctx(), ("user_123", "language")) == ToolReturn(None)
 
 
 async def test_the_model_sees_signature_and_documentation(tools: ToolSet) -> None:
@@ -164,7 +166,7 @@ async def test_the_model_sees_signature_and_documentation(tools: ToolSet) -> Non
 
 
 async def test_wrong_arguments_name_everything(world: World, tools: ToolSet) -> None:
-    outcome = await call(tools.resolve("calculate_sum"), world.ctx(), (2, "three"))
+    outcome = await call_tool(tools.resolve("calculate_sum"), world.ctx(), (2, "three"))
     assert isinstance(outcome, ToolCallFailed)
     for part in (
         "'num2'",
@@ -177,7 +179,7 @@ async def test_wrong_arguments_name_everything(world: World, tools: ToolSet) -> 
 
 async def test_it_goes_before_the_built_in_tool_of_the_same_name(world: World, page: Path) -> None:
     world.write("seed.py", page_module(page))
-    with provided_names():
+    with install_facades():
         async with world.bot(builtin=builtin_folder("plugins")) as registry:
             tools = registry.tools_for(GROUP)
             winner = tools.resolve("send_channel_message")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nekro_core.compat.qdrant import models
 from nekro_core.compat.qdrant.client import AsyncQdrantClient
-from nekro_core.compat.qdrant.filters import InvalidFilter, wants
+from nekro_core.compat.qdrant.filters import InvalidFilter, matches_filter
 from nekro_core.store.vector_errors import VectorError
 
 STICKERS = "ann.emotion-stickers"
@@ -147,7 +147,7 @@ async def test_filters(client: AsyncQdrantClient, wanted: Any, names: str) -> No
 @pytest.mark.parametrize("bad", [object(), models.FieldCondition(key="name")])
 def test_a_condition_that_is_not_known_is_no_silence(bad: Any) -> None:
     with pytest.raises(InvalidFilter):
-        wants(models.Filter(must=[bad]), 1, {"name": "x"})
+        matches_filter(models.Filter(must=[bad]), 1, {"name": "x"})
 
 
 async def test_what_cannot_be_is_said(client: AsyncQdrantClient) -> None:

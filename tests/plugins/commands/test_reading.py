@@ -17,7 +17,7 @@ from nekro_core.plugins.commands.reading import (
     read_answer,
     read_arguments,
 )
-from nekro_core.plugins.commands.words import split
+from nekro_core.plugins.commands.words import split_words
 from nekro_core.policy.command_names import folded, is_name
 
 
@@ -88,7 +88,7 @@ def test_lines(handler: Callable[..., Any], line: str, expected: dict[str, Any])
 @settings(max_examples=60)
 @given(st.text())
 def test_no_line_is_an_error_of_ours(line: str) -> None:
-    words = split(line)
+    words = split_words(line)
     assert all(line[word.start : word.end] for word in words)
     assert [word.start for word in words] == sorted(word.start for word in words)
     left = list(line)
@@ -113,7 +113,7 @@ def test_no_answer_is_an_error_of_ours(line: str, data: dict[str, int]) -> None:
 @pytest.mark.parametrize("line", ['"' * 20_000, '" ' * 10_000, "a:" * 10_000, '\\"' * 10_000])
 def test_a_long_line_takes_no_long_time(line: str) -> None:
     begun = time.process_time()
-    split(line)
+    split_words(line)
     assert time.process_time() - begun < 1.0
 
 

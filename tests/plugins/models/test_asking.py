@@ -22,7 +22,7 @@ from nekro_core.api.llm import (
     get_model_group_info,
     model_groups,
 )
-from nekro_core.compat.nekro_agent.context import calling
+from nekro_core.compat.nekro_agent.context import call_scope
 from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.model import ImagePart, RequestUsage, TextPart
 from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel
@@ -77,7 +77,7 @@ class Desk:
         services = replace(self.world.services, models=self.models)
         ctx = self.world.ctx(services=services, owner="ann.weather", meter=limits)
         binding = replace(self.world.binding, services=services)
-        with loading(binding, "local/weather"), calling(ctx if tool else None):
+        with loading(binding, "local/weather"), call_scope(ctx if tool else None):
             yield
 
 

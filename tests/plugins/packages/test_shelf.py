@@ -8,12 +8,12 @@ import pydantic
 import pytest
 
 from nekro_core.plugins.packages import PackageFolder, PackagesRefused
-from nekro_core.plugins.packages.requirements import PluginRequirement, requirement
+from nekro_core.plugins.packages.requirements import PluginRequirement, parse_requirement
 from tests.plugins.packages.wheels import make_wheel, only_these
 
 
 def needs(plugin: str, *texts: str) -> list[PluginRequirement]:
-    return [PluginRequirement(requirement(text), plugin) for text in texts]
+    return [PluginRequirement(parse_requirement(text), plugin) for text in texts]
 
 
 @pytest.fixture
@@ -34,11 +34,11 @@ def shelf(tmp_path: Path, index: Path) -> PackageFolder:
 
 @pytest.mark.long
 def test_a_package_is_there_behind_the_bots_own(shelf: PackageFolder) -> None:
-    assert not shelf.has(requirement("nk_low"))
+    assert not shelf.has(parse_requirement("nk_low"))
     assert shelf.fulfil("ann.a", needs("ann.a", "nk_low", "pydantic>=2")) == {"nk-low": "2.0"}
-    assert shelf.has(requirement("nk_low>1"))
-    assert shelf.has(requirement("pydantic>=2"))
-    assert not shelf.has(requirement("nk_low<2"))
+    assert shelf.has(parse_requirement("nk_low>1"))
+    assert shelf.has(parse_requirement("pydantic>=2"))
+    assert not shelf.has(parse_requirement("nk_low<2"))
     assert shelf.needs == {"ann.a": ["nk_low", "pydantic>=2"]}
     before = list(sys.path)
     with shelf.on_path():

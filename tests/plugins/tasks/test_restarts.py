@@ -8,7 +8,7 @@ import anyio
 from nekro_core.chat import Record, plain_text
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.inbound.inbox import Inbox
-from nekro_core.plugins.tasks.interrupted import RunningTaskRecords, tell_of_cut_off
+from nekro_core.plugins.tasks.interrupted import RunningTaskRecords, report_interrupted
 from nekro_core.plugins.tasks.runner import TaskRunner
 from nekro_core.store import Store
 from tests.plugins.tasks.test_tasks import CODE, Film
@@ -19,7 +19,7 @@ async def told(store: Store) -> list[Record]:
     heard: list[Record] = []
     inbox = Inbox(store, Broadcast())
     inbox.listen(lambda record, _: heard.append(record))
-    await tell_of_cut_off(store, inbox)
+    await report_interrupted(store, inbox)
     return heard
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from nekro_core.plugins.authoring.tasks import TaskCtl, TaskSignal
 from nekro_core.plugins.host.registry import PluginRegistry
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.plugins.tasks.functions import task
 from nekro_core.plugins.tasks.handle import AsyncTaskHandle, WaitCancelled
 from nekro_core.plugins.tasks.runner import MAX_RUNNING
@@ -94,7 +94,7 @@ class Film:
     async def tool(self, name: str, *args: Any) -> Any:
         found = self.plugins.tools_for(GROUP).resolve(name)
         assert found is not None
-        match await call(found, self.world.ctx(), args):
+        match await call_tool(found, self.world.ctx(), args):
             case ToolReturn(value):
                 return value
             case ToolCallFailed(message):

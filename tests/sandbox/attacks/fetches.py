@@ -18,7 +18,7 @@ from nekro_core.delivery.settings import MediaSettings
 from nekro_core.plugins.authoring.chat_network import ChatNetwork, PluginMediaKeeper
 from nekro_core.plugins.host.builtin import builtin_folder
 from nekro_core.plugins.host.registry import PluginRegistry
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.sandbox.box import Answer, CallFailure, CallReturn, GuestCall
 from nekro_core.sandbox.egress import EgressRules
 from nekro_core.system.addresses import Address
@@ -99,7 +99,7 @@ async def _tried(
     async def answer(asked: GuestCall) -> Answer:
         tool = plugins.tools_for(GROUP).resolve(asked.name)
         assert tool is not None
-        outcome = await call(tool, world.ctx(), asked.args, asked.kwargs)
+        outcome = await call_tool(tool, world.ctx(), asked.args, asked.kwargs)
         return (
             CallFailure(outcome.message)
             if isinstance(outcome, ToolCallFailed)

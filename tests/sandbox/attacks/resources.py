@@ -211,10 +211,10 @@ async def labelled(ground: Ground) -> GotThrough:
 async def broken_interpreter(ground: Ground) -> GotThrough:
     code = """
         import builtins, json, sys
-        sys.modules["guest_wire"].Channel.send = None
+        sys.modules["guest_wire"].BlockingChannel.send = None
         json.dumps = json.loads = builtins.exec = builtins.compile = sys.exit = None
         sys.stdout = None
-        sys.modules["guest_tools"].Conversation.call = None
+        sys.modules["guest_tools"].RunConnection.call = None
     """
     result = await ground.play(code)
     got = [] if result and result.stop in (DIED, ERROR) else [f"{result}"]

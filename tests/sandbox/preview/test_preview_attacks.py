@@ -17,7 +17,7 @@ from nekro_core.sandbox.preview import (
     PreviewTargetState,
 )
 from nekro_core.sandbox.preview.front import called_name
-from nekro_core.sandbox.preview.headers import answered_by_box, asked_of_box
+from nekro_core.sandbox.preview.headers import request_headers, response_headers
 from nekro_core.sandbox.preview.registry import MOST_PORTS
 from tests.sandbox.preview.world import LoopbackBox, Recorder, World, says, status, world
 
@@ -141,7 +141,7 @@ async def test_what_a_box_sees_of_a_request(here: World) -> None:
 def test_what_a_browser_sees_of_an_answer() -> None:
     def passed(*pairs: tuple[str, str]) -> list[tuple[str, str]]:
         given_pairs = [(name.encode(), value.encode("latin-1")) for name, value in pairs]
-        found = [(n.decode(), v.decode("latin-1")) for n, v in answered_by_box(given_pairs, 8000)]
+        found = [(n.decode(), v.decode("latin-1")) for n, v in response_headers(given_pairs, 8000)]
         return [pair for pair in found if pair[0] not in {"referrer-policy", "x-robots-tag"}]
 
     assert passed(
@@ -183,7 +183,7 @@ def test_what_a_browser_sees_of_an_answer() -> None:
 )
 def test_a_redirect_to_the_box_itself_leads_to_the_preview(location: str, expected: str) -> None:
     (found,) = (
-        v for n, v in answered_by_box([(b"location", location.encode())], 8000) if n == b"location"
+        v for n, v in response_headers([(b"location", location.encode())], 8000) if n == b"location"
     )
     assert found == expected.encode()
 
@@ -376,7 +376,7 @@ def test_no_spelling_carries_a_cookie_of_the_bot_into_a_box(
     pairs: list[tuple[bytes, bytes]],
 ) -> None:
     planted = [(name, value + b"; nekro_session_1=s;" + value) for name, value in pairs]
-    for name, value in asked_of_box(planted, scheme="http"):
+    for name, value in request_headers(planted, scheme="http"):
         if name == b"cookie":
             for piece in value.split(b";"):
                 assert not piece.strip().lower().startswith(b"nekro_")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nekro_core.sandbox.tools.text import MARGIN, SliceText, slice_text
+from nekro_core.sandbox.tools.text import UTF8_MARGIN, SliceText, slice_text
 
 PRINTABLE = st.text(
     st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("\t\n\r\f\x1b")
@@ -46,8 +46,8 @@ def test_slices(before: bytes, data: bytes, after: bytes, text: SliceText | None
 def test_any_slice_of_a_text_is_its_whole_code_points(text: str, start: int, length: int) -> None:
     whole = text.encode()
     data = whole[start : start + length]
-    before = whole[max(0, start - MARGIN) : start]
-    after = whole[start + length : start + length + MARGIN]
+    before = whole[max(0, start - UTF8_MARGIN) : start]
+    after = whole[start + length : start + length + UTF8_MARGIN]
     found = slice_text(data, before=before, after=after)
     if found is None:
         assert data
@@ -57,8 +57,8 @@ def test_any_slice_of_a_text_is_its_whole_code_points(text: str, start: int, len
     else:
         end = len(data) - found.left
         assert data[found.skipped : end].decode() == found.text
-        assert found.skipped <= MARGIN
-        assert found.left <= MARGIN
+        assert found.skipped <= UTF8_MARGIN
+        assert found.left <= UTF8_MARGIN
         assert whole[: start + found.skipped].decode() is not None
 
 

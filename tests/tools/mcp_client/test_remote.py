@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
-from nekro_core.app.instance import listen
+from nekro_core.app.instance import bind_listener
 from nekro_core.cli.mcp_server.transports import PATH, serve_http
 from nekro_core.tools.mcp_client import McpServerPhase
 from nekro_core.tools.outcome import ToolReturn, ToolReturnMedia
@@ -51,7 +51,7 @@ def make_server() -> Server[Any]:
 @asynccontextmanager
 async def serving(port: int = 0) -> AsyncIterator[int]:
     servers: list[uvicorn.Server] = []
-    with listen("127.0.0.1", port) as listener:
+    with bind_listener("127.0.0.1", port) as listener:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(serve_http, make_server(), listener, TOKEN, servers.append)
             while not servers or not servers[0].started:
@@ -74,7 +74,7 @@ async def serving_as_before_2025() -> AsyncIterator[int]:
 
     routes = [Route("/sse", listen_to), Mount("/messages/", way.handle_post_message)]
     runs = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_config=None))
-    with listen("127.0.0.1", 0) as listener:
+    with bind_listener("127.0.0.1", 0) as listener:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(runs.serve, [listener])
             while not runs.started:

@@ -9,7 +9,12 @@ import anyio
 import pytest
 
 from nekro_core.tools.content import ImageContent
-from nekro_core.tools.mcp_client import McpServerPhase, McpSettings, read_states, told_of_servers
+from nekro_core.tools.mcp_client import (
+    McpServerPhase,
+    McpSettings,
+    read_states,
+    server_status_lines,
+)
 from nekro_core.tools.outcome import ToolCallFailed, ToolReturn, ToolReturnMedia
 from nekro_core.tools.schema import function_schema
 from nekro_core.tools.stub import signature_text
@@ -97,7 +102,7 @@ async def test_while_it_is_away_its_tools_say_so(tmp_path: Path) -> None:
         away = await bot.call("peer.echo", text="hi")
         assert isinstance(away, ToolCallFailed)
         assert "the MCP server 'peer' is not connected (its process has ended" in away.message
-        told = told_of_servers(tmp_path)
+        told = server_status_lines(tmp_path)
         assert told.startswith("peer  waiting: its process has ended")
 
 
@@ -200,7 +205,7 @@ async def test_the_file_is_followed_while_the_bot_runs(tmp_path: Path) -> None:
         await bot.ready("two")
         assert [*bot.offered] == ["mcp.two"]
         assert bot.tools.resolve("two.echo").visibility is Visibility.VISIBLE
-        assert told_of_servers(tmp_path).startswith("two  ready, 9 tools  (")
+        assert server_status_lines(tmp_path).startswith("two  ready, 9 tools  (")
         bot.write()
         await bot.until(lambda: not bot.offered and not bot.servers.states())
     assert read_states(tmp_path) == []

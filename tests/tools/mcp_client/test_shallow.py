@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nekro_core.tools.mcp_client.depth_limit import _SIGN, DEEPEST, INSTEAD, shallow
+from nekro_core.tools.mcp_client.depth_limit import _SIGN, INSTEAD, MAX_DEPTH, limit_depth
 
 
 def nested(levels: int, inner: Any = None, kind: str = "list") -> Any:
@@ -19,30 +19,30 @@ def nested(levels: int, inner: Any = None, kind: str = "list") -> Any:
 
 
 @pytest.mark.parametrize("kind", ["list", "object"])
-@pytest.mark.parametrize("levels", [0, 1, DEEPEST, 190])
+@pytest.mark.parametrize("levels", [0, 1, MAX_DEPTH, 190])
 def test_what_can_be_read_is_as_it_was(kind: str, levels: int) -> None:
     text = json.dumps(nested(levels, "x", kind)).encode()
-    assert shallow(text) is text
+    assert limit_depth(text) is text
 
 
 @pytest.mark.parametrize("kind", ["list", "object"])
 @pytest.mark.parametrize("levels", [250, 900])
 def test_what_cannot_is_cut_and_its_neighbours_stay(kind: str, levels: int) -> None:
     text = json.dumps([{"a": 1}, nested(levels, "x", kind), {"z": [2]}]).encode()
-    first, deep, last = json.loads(shallow(text))
+    first, deep, last = json.loads(limit_depth(text))
     assert (first, last) == ({"a": 1}, {"z": [2]})
     depth = 1
     while isinstance(deep, list | dict):
         deep = deep[0] if isinstance(deep, list) else deep["{["]
         depth += 1
-    assert depth == DEEPEST
+    assert depth == MAX_DEPTH
     assert deep == json.loads(INSTEAD)
 
 
 @given(st.binary(max_size=50) | st.sampled_from([b'"', b'"\\', b"[", b"]"]), st.integers(0, 300))
 def test_broken_input_stays_broken_input(inner: bytes, levels: int) -> None:
     for text in (b"[" * levels + inner, b"[" * levels + inner + b"]" * levels):
-        assert isinstance(shallow(text), bytes)
+        assert isinstance(limit_depth(text), bytes)
 
 
 def plain_signs(text: bytes) -> list[bytes]:
@@ -68,6 +68,6 @@ def test_a_hostile_message_takes_linear_time(inner: bytes) -> None:
     for begin in (b"", b'"'):
         text = b"[" * 300 + begin + inner * (1_000_000 // len(inner))
         began = time.process_time()
-        assert shallow(text) == text
+        assert limit_depth(text) == text
         # Measured at 0.2 s at most; it took 10 s for 64 kB, four times that for twice as much.
         assert time.process_time() - began < 5

@@ -12,7 +12,7 @@ import anyio
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.tools.mcp_client import McpServerPhase, McpServers, McpServerState, McpSettings
 from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.outcome import Outcome
@@ -72,7 +72,7 @@ class World:
         nobody: Any = dict.fromkeys(("outgoing", "journal", "media", "plugin_data", "speaker"))
         services = Services(**nobody, data_dir=self.folder)
         ctx = AgentCtx(services=services, chat=ChatKey.parse("fake-private_lin"))
-        return await call(tool, ctx, (), arguments)
+        return await call_tool(tool, ctx, (), arguments)
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from nekro_core.api.chat import Delivery, DeliveryState, Mention, Receipt
 from ...adapter import UnisegAdapter
 from ...bridge import CannotSend
 from ...outcome import outcome_of
-from ...values import in_chat
+from ...values import account_message_id
 from .calls import Json, Refused
 from .platform import Telegram
 from .polling import PollingAdapter
@@ -93,7 +93,7 @@ class TelegramAdapter(UnisegAdapter):
         result = await self._call(bot, await call_for(delivery, self._names))
         first = result[0] if isinstance(result, list) and result else result
         sent = str(first["message_id"]) if isinstance(first, dict) else ""
-        return in_chat(sent, delivery.chat_key)
+        return account_message_id(sent, delivery.chat_key)
 
     async def _call(self, bot: Bot, call: BotApiCall) -> Json | list[Json] | bool:
         """Make a call, as soon as Telegram allows one. Raises `Refused` and `httpx.HTTPError`."""

@@ -22,7 +22,7 @@ from nekro_core.api.chat import (
 
 from ...bridge import CannotSend
 from ...piece_writer import bytes_of
-from ...values import on_wire
+from ...values import native_message_id
 from .calls import Json, Upload
 
 UPLOAD_BYTES = 50 * 1024 * 1024
@@ -149,7 +149,7 @@ def _chat(key: ChatKey) -> Any:
 
 def _answering(segments: Segments) -> Json:
     reply = next((segment for segment in segments if isinstance(segment, Reply)), None)
-    if reply is None or not on_wire(reply.message_id).isdecimal():
+    if reply is None or not native_message_id(reply.message_id).isdecimal():
         return {}
     # Somebody may have taken the message back meanwhile: the answer is for the chat all the same.
     parameters = {"message_id": _number(reply.message_id), "allow_sending_without_reply": True}
@@ -166,6 +166,6 @@ def _formed(name: str, entities: list[Json]) -> Json:
 
 def _number(text: str) -> int:
     try:
-        return int(on_wire(text))
+        return int(native_message_id(text))
     except ValueError:
         raise CannotSend(f"{text!r} is no id of Telegram's") from None

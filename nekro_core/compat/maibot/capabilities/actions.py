@@ -5,7 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from nekro_core.chat import ChatKey, ChatKind
-from nekro_core.compat.maibot.capabilities.call import Answer, CapabilityCall, CapabilityError, done
+from nekro_core.compat.maibot.capabilities.call import (
+    Answer,
+    CapabilityCall,
+    CapabilityError,
+    success,
+)
 from nekro_core.compat.maibot.capabilities.send import context_of
 
 _ADAPTER = "onebot_v11"
@@ -41,7 +46,7 @@ async def command(asked: CapabilityCall) -> Answer:
         )
     account = asked.host.ports.store.accounts.of(chat.instance)
     answer = await _called(account.account if account else "", action, _about(chat, args))
-    return done(sent=True, message_id=None, result=answer)
+    return success(sent=True, message_id=None, result=answer)
 
 
 def _read(given: Any, args: Any) -> tuple[str, dict[str, Any]]:

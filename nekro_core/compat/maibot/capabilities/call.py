@@ -70,6 +70,6 @@ class CapabilityEntry:
     free: bool = False
 
 
-def done(**values: Any) -> Answer:
+def success(**values: Any) -> Answer:
     """It worked."""
     return {"success": True, **values}

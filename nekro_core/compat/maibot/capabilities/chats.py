@@ -10,7 +10,7 @@ from nekro_core.compat.maibot.capabilities.call import (
     CapabilityCall,
     CapabilityEntry,
     CapabilityError,
-    done,
+    success,
 )
 from nekro_core.compat.maibot.current_call import current_call
 from nekro_core.compat.maibot.wire import adapter_of, platform_of, readable, seconds_of
@@ -34,7 +34,7 @@ async def streams(asked: CapabilityCall) -> Answer:
         stream = await asked.host.stream(key)
         if platform in ("", "all", stream["platform"]):
             found.append(stream)
-    return done(streams=found)
+    return success(streams=found)
 
 
 async def stream_by_id(asked: CapabilityCall) -> Answer:
@@ -45,8 +45,8 @@ async def stream_by_id(asked: CapabilityCall) -> Answer:
     for key in await asked.host.ports.store.chats.all():
         fits = key.native_id == native and (key.kind is not ChatKind.PRIVATE) == group
         if fits and _on(asked, key):
-            return done(stream=await asked.host.stream(key))
-    return done(stream=None)
+            return success(stream=await asked.host.stream(key))
+    return success(stream=None)
 
 
 async def open_session(asked: CapabilityCall) -> Answer:
@@ -65,21 +65,21 @@ async def open_session(asked: CapabilityCall) -> Answer:
     except ChatKeyError as error:
         raise CapabilityError(f"chat.open_session: {error}") from None
     stream = await asked.host.stream(key)
-    return done(stream=stream, **stream)
+    return success(stream=stream, **stream)
 
 
 async def avatar(asked: CapabilityCall) -> Answer:
     """``chat.get_avatar``: where the platform's pictures have an address that can be told."""
     target = asked.text("target_id", needed=True)
     if adapter_of(asked.text("platform")) != "onebot_v11" or not target.isdigit():
-        return done(avatar={"status": "unsupported", "url": None, "expires_at": 0.0})
+        return success(avatar={"status": "unsupported", "url": None, "expires_at": 0.0})
     group = asked.text("target_type") == "group"
     url = (
         f"https://p.qlogo.cn/gh/{target}/{target}/640"
         if group
         else f"https://q1.qlogo.cn/g?b=qq&nk={target}&s=640"
     )
-    return done(avatar={"status": "available", "url": url, "expires_at": _EVER})
+    return success(avatar={"status": "available", "url": url, "expires_at": _EVER})
 
 
 async def recent(asked: CapabilityCall) -> Answer:
@@ -87,7 +87,7 @@ async def recent(asked: CapabilityCall) -> Answer:
     limit = asked.number("limit", 10, _MOST_MESSAGES)
     key = asked.chat("chat_id", "stream_id")
     records = await asked.host.ports.store.messages.newest(key, limit)
-    return done(messages=_shown(asked, records))
+    return success(messages=_shown(asked, records))
 
 
 async def by_id(asked: CapabilityCall) -> Answer:
@@ -104,20 +104,20 @@ async def by_id(asked: CapabilityCall) -> Answer:
             if found := await messages.by_message_id(key, number):
                 break
     if found is None:
-        return done(message=None)
+        return success(message=None)
     binary = asked.args.get("include_binary_data") is True
-    return done(message=asked.host.message(found, binary=binary))
+    return success(message=asked.host.message(found, binary=binary))
 
 
 async def by_time(asked: CapabilityCall) -> Answer:
     """``message.get_by_time`` and ``get_by_time_in_chat``."""
     records = await _between(asked, asked.number("limit", _MOST_MESSAGES, _MOST_MESSAGES))
-    return done(messages=_shown(asked, records))
+    return success(messages=_shown(asked, records))
 
 
 async def count_new(asked: CapabilityCall) -> Answer:
     """``message.count_new``: how many since then, at most 2,000."""
-    return done(count=len(await _between(asked, _SEARCHED)))
+    return success(count=len(await _between(asked, _SEARCHED)))
 
 
 async def build_readable(asked: CapabilityCall) -> Answer:
@@ -127,21 +127,21 @@ async def build_readable(asked: CapabilityCall) -> Answer:
         given = _shown(asked, await _between(asked, _MOST_MESSAGES))
     times = asked.args.get("timestamp_mode", asked.args.get("show_time")) not in (None, False, "")
     ids = asked.args.get("show_message_id", asked.args.get("show_message_id_prefix")) is True
-    return done(text=readable(given or [], times=times, ids=ids))
+    return success(text=readable(given or [], times=times, ids=ids))
 
 
 async def person_id(asked: CapabilityCall) -> Answer:
     """``person.get_id``: ours is the account that knows them and the platform's id."""
     user = asked.text("user_id", needed=True)
     instance = asked.host.instance_of(adapter_of(asked.text("platform") or "qq"), "")
-    return done(person_id=f"{instance}:{user}" if instance else "")
+    return success(person_id=f"{instance}:{user}" if instance else "")
 
 
 async def person_by_name(asked: CapabilityCall) -> Answer:
     """``person.get_id_by_name``: who was last seen by this name; empty for nobody."""
     name = asked.text("person_name", "name", needed=True)
     found = await asked.host.ports.store.users.named(name, 1)
-    return done(person_id=f"{found[0][0]}:{found[0][1]}" if found else "")
+    return success(person_id=f"{found[0][0]}:{found[0][1]}" if found else "")
 
 
 async def person_value(asked: CapabilityCall) -> Answer:
@@ -158,7 +158,7 @@ async def person_value(asked: CapabilityCall) -> Answer:
         "user_nickname": name or None,
         "is_known": bool(name),
     }
-    return done(value=known.get(field, asked.args.get("default")))
+    return success(value=known.get(field, asked.args.get("default")))
 
 
 async def knowledge(asked: CapabilityCall) -> Answer:
@@ -183,7 +183,7 @@ async def knowledge(asked: CapabilityCall) -> Answer:
             scored.append((score, record.seq, record))
     best = sorted(scored, reverse=True)[: asked.number("limit", 5, 50)]
     lines = readable(_shown(asked, [record for _, _, record in best]), times=True)
-    return done(content=lines)
+    return success(content=lines)
 
 
 def _words(text: str) -> set[str]:

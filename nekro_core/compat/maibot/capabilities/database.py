@@ -10,7 +10,7 @@ from nekro_core.compat.maibot.capabilities.call import (
     CapabilityCall,
     CapabilityEntry,
     CapabilityError,
-    done,
+    success,
 )
 from nekro_core.compat.maibot.wire import readable
 
@@ -29,8 +29,8 @@ async def config_get(asked: CapabilityCall) -> Answer:
     for values in (asked.live.settings, asked.host.facts()):
         found, value = _looked_up(values, key)
         if found:
-            return done(value=value)
-    return done(value=asked.args.get("default"))
+            return success(value=value)
+    return success(value=asked.args.get("default"))
 
 
 async def config_plugin(asked: CapabilityCall) -> Answer:
@@ -40,15 +40,15 @@ async def config_plugin(asked: CapabilityCall) -> Answer:
         raise CapabilityError(
             f"config.get_plugin: {wanted!r} is another plugin's: it may hold its keys"
         )
-    return done(value=dict(asked.live.settings))
+    return success(value=dict(asked.live.settings))
 
 
 async def rows(asked: CapabilityCall) -> Answer:
     """``database.get``."""
     found = await _found(asked)
     if asked.args.get("single_result") is True:
-        return done(result=found[0] if found else None)
-    return done(result=found)
+        return success(result=found[0] if found else None)
+    return success(result=found)
 
 
 async def save(asked: CapabilityCall) -> Answer:
@@ -65,7 +65,7 @@ async def save(asked: CapabilityCall) -> Answer:
         table.append(found)
     found.update(data)
     await _put(asked, model, table)
-    return done(result=dict(found))
+    return success(result=dict(found))
 
 
 async def delete(asked: CapabilityCall) -> Answer:
@@ -77,12 +77,12 @@ async def delete(asked: CapabilityCall) -> Answer:
     match = _matcher(asked.args.get("filters"))
     left = [row for row in table if not match(row)]
     await _put(asked, model, left)
-    return done(result=len(table) - len(left), count=len(table) - len(left))
+    return success(result=len(table) - len(left), count=len(table) - len(left))
 
 
 async def count(asked: CapabilityCall) -> Answer:
     """``database.count``."""
-    return done(count=len(await _found(asked, limited=False)))
+    return success(count=len(await _found(asked, limited=False)))
 
 
 async def query(asked: CapabilityCall) -> Answer:
@@ -98,7 +98,7 @@ async def query(asked: CapabilityCall) -> Answer:
             return await delete(asked)
         case "count":
             answer = await count(asked)
-            return done(result=answer["count"])
+            return success(result=answer["count"])
         case other:
             raise CapabilityError(
                 f"database.query: {other!r}; there is get, create, update, delete, count"
@@ -113,7 +113,7 @@ async def _update(asked: CapabilityCall) -> Answer:
     for row in changed:
         row.update(data)
     await _put(asked, model, table)
-    return done(result=len(changed))
+    return success(result=len(changed))
 
 
 async def _found(asked: CapabilityCall, *, limited: bool = True) -> list[Row]:

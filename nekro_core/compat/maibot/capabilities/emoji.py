@@ -15,7 +15,7 @@ from nekro_core.compat.maibot.capabilities.call import (
     CapabilityCall,
     CapabilityEntry,
     CapabilityError,
-    done,
+    success,
 )
 from nekro_core.compat.maibot.capabilities.llm import ask
 from nekro_core.compat.maibot.results import decoded
@@ -73,7 +73,7 @@ async def register(asked: CapabilityCall) -> Answer:
     await anyio.Path(folder).mkdir(parents=True, exist_ok=True)
     await anyio.Path(folder / entry["file"]).write_bytes(picture.data)
     await _write(asked, {**kept, number: entry})
-    return done(hash=number, description=entry["description"], emotion=entry["emotion"])
+    return success(hash=number, description=entry["description"], emotion=entry["emotion"])
 
 
 async def delete(asked: CapabilityCall) -> Answer:
@@ -84,20 +84,20 @@ async def delete(asked: CapabilityCall) -> Answer:
         raise CapabilityError(f"emoji.delete: there is no {number!r}")
     await anyio.Path(_folder(asked) / entry["file"]).unlink(missing_ok=True)
     await _write(asked, kept)
-    return done(hash=number)
+    return success(hash=number)
 
 
-async def some(asked: CapabilityCall) -> Answer:
+async def random_emoji(asked: CapabilityCall) -> Answer:
     """``emoji.get_random``."""
     entries = list((await _read(asked)).values())
     wanted = min(asked.number("count", 5, 50), len(entries))
     chosen = random.sample(entries, wanted)
-    return done(emojis=[await _shown(asked, each) for each in chosen])
+    return success(emojis=[await _shown(asked, each) for each in chosen])
 
 
-async def everything(asked: CapabilityCall) -> Answer:
+async def all_emoji(asked: CapabilityCall) -> Answer:
     """``emoji.get_all``."""
-    return done(emojis=[await _shown(asked, each) for each in (await _read(asked)).values()])
+    return success(emojis=[await _shown(asked, each) for each in (await _read(asked)).values()])
 
 
 async def by_description(asked: CapabilityCall) -> Answer:
@@ -106,7 +106,7 @@ async def by_description(asked: CapabilityCall) -> Answer:
     stages = asked.host.stages
     begun = await stages.hook("emoji.maisaka.before_select", {"description": wanted})
     if begun.aborted:
-        return done(emoji=None)
+        return success(emoji=None)
     wanted = str(begun.kwargs["description"]).casefold()
     pairs = {wanted[i : i + 2] for i in range(max(len(wanted) - 1, 1))}
     best: tuple[int, Entry] | None = None
@@ -116,27 +116,27 @@ async def by_description(asked: CapabilityCall) -> Answer:
         if score and (best is None or score > best[0]):
             best = (score, entry)
     if best is None:
-        return done(emoji=None)
+        return success(emoji=None)
     shown = await _shown(asked, best[1])
     ended = await stages.hook("emoji.maisaka.after_select", {"emoji": shown})
-    return done(emoji=None if ended.aborted else ended.kwargs["emoji"])
+    return success(emoji=None if ended.aborted else ended.kwargs["emoji"])
 
 
 async def count(asked: CapabilityCall) -> Answer:
     """``emoji.get_count``."""
-    return done(count=len(await _read(asked)))
+    return success(count=len(await _read(asked)))
 
 
 async def info(asked: CapabilityCall) -> Answer:
     """``emoji.get_info``."""
     number = len(await _read(asked))
-    return done(info={"current_count": number, "max_count": _MOST, "available_emojis": number})
+    return success(info={"current_count": number, "max_count": _MOST, "available_emojis": number})
 
 
 async def emotions(asked: CapabilityCall) -> Answer:
     """``emoji.get_emotions``."""
     found = [each for entry in (await _read(asked)).values() for each in entry["emotion"]]
-    return done(emotions=sorted(set(map(str, found))))
+    return success(emotions=sorted(set(map(str, found))))
 
 
 def _folder(asked: CapabilityCall) -> Path:
@@ -173,12 +173,12 @@ async def _shown(asked: CapabilityCall, entry: Entry) -> Entry:
 
 
 TABLE: Mapping[str, CapabilityEntry] = {
-    "emoji.get_random": CapabilityEntry(some),
+    "emoji.get_random": CapabilityEntry(random_emoji),
     "emoji.get_by_description": CapabilityEntry(by_description),
     "emoji.get_count": CapabilityEntry(count),
     "emoji.get_info": CapabilityEntry(info),
     "emoji.get_emotions": CapabilityEntry(emotions),
-    "emoji.get_all": CapabilityEntry(everything),
+    "emoji.get_all": CapabilityEntry(all_emoji),
     "emoji.register": CapabilityEntry(
         register, "works; described by a model that sees, if there is one"
     ),

@@ -11,7 +11,7 @@ from nekro_core.compat.maibot.capabilities.call import (
     CapabilityCall,
     CapabilityEntry,
     CapabilityError,
-    done,
+    success,
 )
 from nekro_core.compat.maibot.prompt_messages import prompt_messages
 from nekro_core.compat.maibot.results import decoded
@@ -83,7 +83,7 @@ async def ask(
         raise CapabilityError(f"the model did not answer: {error}") from None
     except TimeoutError:
         raise CapabilityError(f"the model took over {_LONGEST_S:g} s") from None
-    return done(
+    return success(
         response="".join(words),
         reasoning="",
         model=model.profile.name,
@@ -113,12 +113,12 @@ async def embed(asked: CapabilityCall) -> Answer:
         raise CapabilityError(f"llm.embed: {error}") from None
     name = group.CHAT_MODEL
     if not several:
-        return done(embedding=vectors[0], model_name=name)
+        return success(embedding=vectors[0], model_name=name)
     results = [
         {"text": text, "embedding": vector, "model_name": name, "success": True}
         for text, vector in zip(given, vectors, strict=True)
     ]
-    return done(results=results, model_name=name)
+    return success(results=results, model_name=name)
 
 
 async def transcribe(asked: CapabilityCall) -> Answer:
@@ -133,13 +133,13 @@ async def transcribe(asked: CapabilityCall) -> Answer:
     parts: tuple[Part, ...] = (TextPart("Write down what is said, and nothing else."),)
     message = PromptMessage("user", (*parts, AudioPart(data, sound)))
     answer = await ask(asked, (message,))
-    return done(text=answer["response"], content=answer["response"])
+    return success(text=answer["response"], content=answer["response"])
 
 
 async def models(asked: CapabilityCall) -> Answer:
     """``llm.get_available_models``."""
     del asked
-    return done(models=list(TASKS))
+    return success(models=list(TASKS))
 
 
 def _functions(tools: Any) -> tuple[Function, ...]:

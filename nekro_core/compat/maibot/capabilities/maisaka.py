@@ -12,11 +12,11 @@ from nekro_core.compat.maibot.capabilities.call import (
     CapabilityCall,
     CapabilityEntry,
     CapabilityError,
-    done,
+    success,
 )
 from nekro_core.compat.maibot.capabilities.llm import ask
 from nekro_core.compat.maibot.capabilities.send import context_of, segments
-from nekro_core.compat.maibot.prompt_messages import merged, message_dicts
+from nekro_core.compat.maibot.prompt_messages import merge_changes, message_dicts
 from nekro_core.compat.maibot.wire import readable
 from nekro_core.llm.model import PromptMessage
 
@@ -37,7 +37,7 @@ async def append(asked: CapabilityCall) -> Answer:
     name = user.get("user_nickname") if isinstance(user, Mapping) else ""
     line = f"{name}: {words}" if name else words
     await _note(asked, f"[{asked.text('source_kind') or asked.live.plugin_id}] {line}")
-    return done(message_id=asked.text("message_id"), appended=True)
+    return success(message_id=asked.text("message_id"), appended=True)
 
 
 async def trigger(asked: CapabilityCall) -> Answer:
@@ -46,7 +46,7 @@ async def trigger(asked: CapabilityCall) -> Answer:
     reason = asked.text("reason")
     line = f"[{asked.live.plugin_id}] {intent}" + (f" (why: {reason})" if reason else "")
     await _note(asked, line, wake=True)
-    return done(triggered=True)
+    return success(triggered=True)
 
 
 async def reply(asked: CapabilityCall) -> Answer:
@@ -68,12 +68,12 @@ async def reply(asked: CapabilityCall) -> Answer:
     asking = await host.stages.hook(
         "maisaka.replyer.before_model_request", {"session_id": str(chat), "messages": shown}
     )
-    answer = await ask(asked, merged(messages, shown, asking.kwargs["messages"]))
+    answer = await ask(asked, merge_changes(messages, shown, asking.kwargs["messages"]))
     ended = await host.stages.hook(
         "maisaka.replyer.after_response",
         {"session_id": str(chat), "response": answer["response"]},
     )
-    return done(text=str(ended.kwargs["response"]).strip(), selected_expression_ids=[])
+    return success(text=str(ended.kwargs["response"]).strip(), selected_expression_ids=[])
 
 
 async def resolve_image(asked: CapabilityCall) -> Answer:
@@ -98,12 +98,12 @@ async def resolve_image(asked: CapabilityCall) -> Answer:
             "maisaka.context.resolve_image: the picture is not kept any more"
         ) from None
     encoded = base64.b64encode(data).decode()
-    return done(binary_data_base64=encoded, binary_hash=pictures[index].sha256)
+    return success(binary_data_base64=encoded, binary_hash=pictures[index].sha256)
 
 
 async def talk_value(asked: CapabilityCall) -> Answer:
     """``frequency.get_current_talk_value`` and ``get_adjust``."""
-    return done(value=asked.host.talk.get(str(asked.chat("chat_id", "stream_id")), 1.0))
+    return success(value=asked.host.talk.get(str(asked.chat("chat_id", "stream_id")), 1.0))
 
 
 async def set_adjust(asked: CapabilityCall) -> Answer:
@@ -112,7 +112,7 @@ async def set_adjust(asked: CapabilityCall) -> Answer:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise CapabilityError(f"frequency.set_adjust: value {value!r} is no number")
     asked.host.talk[str(asked.chat("chat_id", "stream_id"))] = float(value)
-    return done()
+    return success()
 
 
 async def _note(asked: CapabilityCall, line: str, *, wake: bool = False) -> None:

@@ -10,12 +10,12 @@ from nekro_core.compat.maibot.capabilities.call import (
     CapabilityCall,
     CapabilityEntry,
     CapabilityError,
-    done,
+    success,
 )
 from nekro_core.compat.maibot.components import MaiBotComponent, components_of
 from nekro_core.compat.maibot.current_call import current_call
 from nekro_core.compat.maibot.plugin import MaiBotPlugin
-from nekro_core.plugins.authoring.faults import passes_through
+from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.plugins.host.listing import UnknownPlugin
 from nekro_core.tools.schema import function_schema
 from nekro_core.tools.tool import Visibility
@@ -33,11 +33,11 @@ async def call(asked: CapabilityCall) -> Answer:
     try:
         result = await live.call(component, arguments, ctx=ctx, limit_s=_API_S)
     except BaseException as error:
-        if passes_through(error):
+        if is_cancellation(error):
             raise
         logger.opt(exception=error).warning("api {} of {}", component.name, live.plugin_id)
         raise CapabilityError(f"{live.plugin_id}.{component.name}: {error}") from None
-    return done(result=result)
+    return success(result=result)
 
 
 async def get(asked: CapabilityCall) -> Answer:
@@ -45,14 +45,14 @@ async def get(asked: CapabilityCall) -> Answer:
     try:
         live, component = _found(asked)
     except CapabilityError:
-        return done(api=None)
-    return done(api=_api(live, component))
+        return success(api=None)
+    return success(api=_api(live, component))
 
 
-async def listed(asked: CapabilityCall) -> Answer:
+async def list_apis(asked: CapabilityCall) -> Answer:
     """``api.list``: all that the plugin may call."""
     wanted = asked.text("plugin_id")
-    return done(
+    return success(
         apis=[
             _api(live, each)
             for live in asked.host.plugins.values()
@@ -71,23 +71,25 @@ async def replace_dynamic(asked: CapabilityCall) -> Answer:
         raise CapabilityError(f"api.replace_dynamic: {problems[0]}")
     kept = [each for each in asked.live.components if not each.flag("dynamic")]
     asked.live.components[:] = [*kept, *found]
-    return done(count=len(found))
+    return success(count=len(found))
 
 
 async def plugins(asked: CapabilityCall) -> Answer:
     """``component.get_all_plugins``: by id."""
-    return done(plugins={live.plugin_id: _told(live) for live in asked.host.plugins.values()})
+    return success(
+        plugins={live.plugin_id: _plugin_info(live) for live in asked.host.plugins.values()}
+    )
 
 
 async def names(asked: CapabilityCall) -> Answer:
     """``component.list_loaded_plugins`` and ``list_registered_plugins``: ids."""
-    return done(plugins=[live.plugin_id for live in asked.host.plugins.values()])
+    return success(plugins=[live.plugin_id for live in asked.host.plugins.values()])
 
 
 async def plugin_info(asked: CapabilityCall) -> Answer:
     """``component.get_plugin_info``: None for a plugin that is not loaded."""
     live = asked.host.find(asked.text("plugin_name", needed=True))
-    return done(plugin=_told(live) if live else None)
+    return success(plugin=_plugin_info(live) if live else None)
 
 
 async def config_schema(asked: CapabilityCall) -> Answer:
@@ -95,7 +97,7 @@ async def config_schema(asked: CapabilityCall) -> Answer:
     live = asked.host.find(asked.text("plugin_name", needed=True))
     if live is None:
         raise CapabilityError(f"{asked.name}: no such plugin is loaded")
-    return done(schema=asked.host.config_schema(live))
+    return success(schema=asked.host.config_schema(live))
 
 
 async def switch(asked: CapabilityCall) -> Answer:
@@ -115,7 +117,7 @@ async def switch(asked: CapabilityCall) -> Answer:
                 else:
                     live.off.discard(mark)
                 asked.host.offer_tools(live)
-                return done(name=name, component_type=kind)
+                return success(name=name, component_type=kind)
     raise CapabilityError(f"{asked.name}: there is no {kind} {name!r}")
 
 
@@ -139,23 +141,23 @@ async def load(asked: CapabilityCall) -> Answer:
             logger.error("{}: {}", asked.name, error)
 
     asked.host.later(act)
-    return done(plugin_name=name)
+    return success(plugin_name=name)
 
 
 async def definitions(asked: CapabilityCall) -> Answer:
     """``tool.get_definitions``: the tools of the chat that asks, as functions."""
     running, registry = current_call(), asked.host.registry
     if registry is None:
-        return done(tools=[])
+        return success(tools=[])
     if running is not None:
         tools = [each.tool for each in registry.tools_for(running.ctx.chat).named]
     else:
         tools = [tool for live in asked.host.plugins.values() for tool in live.plugin.offered_tools]
     shown = [tool for tool in tools if tool.visibility is not Visibility.HIDDEN]
-    return done(tools=[function_schema(tool)["function"] for tool in shown])
+    return success(tools=[function_schema(tool)["function"] for tool in shown])
 
 
-async def nothing(asked: CapabilityCall) -> Answer:
+async def not_supported(asked: CapabilityCall) -> Answer:
     """What this bot has not."""
     raise CapabilityError(f"{asked.name}: this bot has none")
 
@@ -185,7 +187,7 @@ def _api(live: MaiBotPlugin, component: MaiBotComponent) -> dict[str, Any]:
     }
 
 
-def _told(live: MaiBotPlugin) -> dict[str, Any]:
+def _plugin_info(live: MaiBotPlugin) -> dict[str, Any]:
     manifest = live.manifest
     return {
         "plugin_id": manifest.plugin_id,
@@ -201,13 +203,13 @@ def _told(live: MaiBotPlugin) -> dict[str, Any]:
     }
 
 
-_NO_MARKET = CapabilityEntry(nothing, "not: there is no market of plugins here")
-_NO_SERIES = CapabilityEntry(nothing, "not: statistics are the operator's, on the page")
+_NO_MARKET = CapabilityEntry(not_supported, "not: there is no market of plugins here")
+_NO_SERIES = CapabilityEntry(not_supported, "not: statistics are the operator's, on the page")
 
 TABLE: Mapping[str, CapabilityEntry] = {
     "api.call": CapabilityEntry(call),
     "api.get": CapabilityEntry(get),
-    "api.list": CapabilityEntry(listed),
+    "api.list": CapabilityEntry(list_apis),
     "api.replace_dynamic": CapabilityEntry(replace_dynamic, free=True),
     "component.get_all_plugins": CapabilityEntry(plugins, "works; the MaiBot plugins"),
     "component.get_plugin_info": CapabilityEntry(plugin_info),
@@ -230,5 +232,7 @@ TABLE: Mapping[str, CapabilityEntry] = {
     "market.search": _NO_MARKET,
     "market.get_detail": _NO_MARKET,
     "market.get_readme": _NO_MARKET,
-    "webui.claim_upload": CapabilityEntry(nothing, "not: the page takes no uploads for plugins"),
+    "webui.claim_upload": CapabilityEntry(
+        not_supported, "not: the page takes no uploads for plugins"
+    ),
 }

@@ -24,7 +24,7 @@ from nekro_core.compat.maibot.capabilities.call import (
     CapabilityCall,
     CapabilityEntry,
     CapabilityError,
-    done,
+    success,
 )
 from nekro_core.delivery.errors import NotFetched
 from nekro_core.media.sniff import HEAD, sniff
@@ -62,7 +62,7 @@ async def html2png(asked: CapabilityCall) -> Answer:
     if drawn is None:
         drawn = await to_thread.run_sync(_words_drawn, html)
     png, width, height = drawn
-    return done(
+    return success(
         result={
             "image_base64": base64.b64encode(png).decode(),
             "base64": base64.b64encode(png).decode(),

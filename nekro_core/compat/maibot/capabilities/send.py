@@ -23,7 +23,7 @@ from nekro_core.compat.maibot.capabilities.call import (
     CapabilityCall,
     CapabilityEntry,
     CapabilityError,
-    done,
+    success,
 )
 from nekro_core.compat.maibot.current_call import current_call
 from nekro_core.compat.maibot.results import decoded
@@ -206,7 +206,7 @@ async def _send(asked: CapabilityCall, pieces: list[Segment]) -> Answer:
         logger.warning("plugin {}: {} to {}: {}", asked.live.plugin_id, asked.name, chat, error)
         raise CapabilityError(str(error)) from None
     sent = next((each.message_id for each in receipts if each.message_id), None)
-    return done(sent=True, message_id=sent)
+    return success(sent=True, message_id=sent)
 
 
 TABLE: Mapping[str, CapabilityEntry] = {

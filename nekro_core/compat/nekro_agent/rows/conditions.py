@@ -109,7 +109,7 @@ def _leaf(fields: Mapping[str, object], name: str, value: Any) -> FieldLookup:
     return FieldLookup(field, lookup, getattr(value, "pk", value))
 
 
-def alike(mine: Any, given: Any) -> bool:
+def loosely_equal(mine: Any, given: Any) -> bool:
     """Whether a field has a value. Plugins give ids as numbers and as texts."""
     if isinstance(mine, str) and isinstance(given, int) and not isinstance(given, bool):
         return mine == str(given)
@@ -138,11 +138,11 @@ def _folded(compare: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
 
 
 LOOKUPS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "": alike,
-    "exact": alike,
-    "not": lambda mine, given: not alike(mine, given),
-    "in": lambda mine, given: any(alike(mine, each) for each in given),
-    "not_in": lambda mine, given: not any(alike(mine, each) for each in given),
+    "": loosely_equal,
+    "exact": loosely_equal,
+    "not": lambda mine, given: not loosely_equal(mine, given),
+    "in": lambda mine, given: any(loosely_equal(mine, each) for each in given),
+    "not_in": lambda mine, given: not any(loosely_equal(mine, each) for each in given),
     "gt": _ordered(lambda mine, given: mine > given),
     "gte": _ordered(lambda mine, given: mine >= given),
     "lt": _ordered(lambda mine, given: mine < given),

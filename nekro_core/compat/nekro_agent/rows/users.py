@@ -13,7 +13,7 @@ from nekro_core.compat.nekro_agent.rows.conditions import (
 )
 from nekro_core.compat.nekro_agent.rows.query import Row, RowSource
 from nekro_core.compat.nekro_agent.rows.source import TableSource
-from nekro_core.policy.permissions import CommandPermission, standing
+from nekro_core.policy.permissions import CommandPermission, permission_of
 
 _KEPT = ("ban_until", "prevent_trigger_until", "ext_data")
 """Fields that have no column: they are in the bot's file of what plugins keep of users."""
@@ -113,7 +113,7 @@ class DBUser(Row):
         """The row of a person, also of one who was not heard yet."""
         adapter = host.reach.adapter_of(instance)
         kept = host.extra_users.get(f"{instance}:{user_id}")
-        level = standing(host.command, adapter=adapter, instance=instance, user_id=user_id)
+        level = permission_of(host.command, adapter=adapter, instance=instance, user_id=user_id)
         return cls(
             id=row_id,
             username=name,

@@ -10,13 +10,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from nekro_core.plugins.authoring.binding import current_owner
-from nekro_core.plugins.host.isolation.code_owner import caller, plugin_at_work, plugin_of_module
+from nekro_core.plugins.host.isolation.code_owner import (
+    caller_frame,
+    plugin_of_frame,
+    plugin_of_module,
+)
 
 _Work = Coroutine[Any, Any, Any] | Generator[Any, None, Any]
 
 
 @contextmanager
-def tasks_adopted() -> Iterator[None]:
+def adopt_plugin_tasks() -> Iterator[None]:
     """While this is open, tasks of the running loop that a plugin starts are its own."""
     loop = asyncio.get_running_loop()
     before = loop.get_task_factory()
@@ -55,4 +59,4 @@ def _is_a_plugins(work: _Work) -> bool:
     frame = getattr(work, "cr_frame", None)
     if frame is not None and plugin_of_module(frame.f_globals.get("__name__") or ""):
         return True
-    return bool(plugin_at_work(caller(2)))
+    return bool(plugin_of_frame(caller_frame(2)))

@@ -25,9 +25,9 @@ from typing import Any
 from loguru import logger
 
 from nekro_core.plugins.authoring.faults import LoopBlocked
-from nekro_core.plugins.host.hooks import asked
-from nekro_core.plugins.host.isolation.code_owner import plugin_at_work, plugin_of_module
-from nekro_core.plugins.host.tool_calls import call
+from nekro_core.plugins.host.hooks import hook_result
+from nekro_core.plugins.host.isolation.code_owner import plugin_of_frame, plugin_of_module
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.system.sync_bridge import outer_frame
 
 _LOOKS = 4
@@ -41,7 +41,7 @@ _ALARM = getattr(signal, "SIGVTALRM", None)
 
 
 @contextmanager
-def loop_watched(limit_s: float, break_s: float = 0.0) -> Iterator[None]:
+def watch_event_loop(limit_s: float, break_s: float = 0.0) -> Iterator[None]:
     """Log once an incident what blocks the running loop for longer than ``limit_s``, and once more
     when it goes on. A plugin that blocks for ``break_s`` is broken off with `LoopBlocked`, and
     again each ``break_s`` after that; 0 never breaks.
@@ -149,7 +149,7 @@ class _Watch:
             self._break(frame)
 
     def _break(self, frame: FrameType | None) -> None:
-        if not (plugin := plugin_at_work(frame)):
+        if not (plugin := plugin_of_frame(frame)):
             return
         beaten = self._beaten
         seconds = time.monotonic() - beaten
@@ -160,13 +160,13 @@ class _Watch:
 
     def _send(self, beaten: float) -> None:
         frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 (documented, the only way)
-        if _SIGNAL is not None and plugin_at_work(frame):
+        if _SIGNAL is not None and plugin_of_frame(frame):
             self._sent_for = beaten
             signal.pthread_kill(self._thread_id, _SIGNAL)
 
     def _tell(self, frame: FrameType | None, beaten: float, seconds: float, looks: int) -> None:
         """Log who blocks the loop, which stands in ``frame``, if anybody does."""
-        idle = asyncio.current_task(self._loop) is None and not plugin_at_work(frame)
+        idle = asyncio.current_task(self._loop) is None and not plugin_of_frame(frame)
         if frame is None or idle:
             return  # It waits for events: nobody's code runs.
         stack = [*_outwards(frame)]
@@ -193,10 +193,10 @@ def _who(stack: list[FrameType]) -> str:
     """Which plugin was asked for what, by the frame of ours that asked it; else whose code it is:
     a task of its own, or what the bot calls elsewhere."""
     for frame in stack:
-        if frame.f_code is _code(call):
+        if frame.f_code is _code(call_tool):
             tool, ctx = frame.f_locals["tool"], frame.f_locals["ctx"]
             return f"{tool.owner}'s {tool.name} ({tool.where}), called for {ctx.chat},"
-        if frame.f_code is _code(asked):
+        if frame.f_code is _code(hook_result):
             return f"plugin {frame.f_locals['plugin'].key}: {frame.f_locals['what']}"
     for frame in stack:
         if plugin := plugin_of_module(frame.f_globals.get("__name__") or ""):

@@ -23,30 +23,30 @@ def plugin_of_module(module: str) -> str:
     return ""
 
 
-def is_own(module: str) -> bool:
+def is_bot_module(module: str) -> bool:
     """Whether it is one of the bot's."""
     return module.startswith(_OWN)
 
 
-def outwards(frame: FrameType | None) -> Iterator[FrameType]:
+def frames_outward(frame: FrameType | None) -> Iterator[FrameType]:
     """A frame and those that called it, innermost first."""
     while frame is not None:
         yield frame
         frame = frame.f_back
 
 
-def plugin_at_work(frame: FrameType | None) -> str:
+def plugin_of_frame(frame: FrameType | None) -> str:
     """The plugin whose code runs here, or whose call of a library does; empty where the bot's own
     code comes before: what the bot does for a plugin is the bot's."""
-    for depth, each in enumerate(outwards(frame)):
+    for depth, each in enumerate(frames_outward(frame)):
         module = each.f_globals.get("__name__") or ""
         if plugin := plugin_of_module(module):
             return plugin
-        if is_own(module) or depth > _DEEPEST:
+        if is_bot_module(module) or depth > _DEEPEST:
             return ""
     return ""
 
 
-def caller(depth: int = 1) -> FrameType:
+def caller_frame(depth: int = 1) -> FrameType:
     """The frame that many calls above the one that asks."""
     return sys._getframe(depth + 1)  # noqa: SLF001 - documented, the only way without a copy

@@ -45,7 +45,7 @@ class PatchDetector:
         return found
 
 
-def patches(found: Mapping[str, str], key: str) -> PluginProblem:
+def patch_problem(found: Mapping[str, str], key: str) -> PluginProblem:
     """How the author and the operator are told."""
     names = sorted(found)
     more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
