@@ -22,7 +22,7 @@ from .intake import MailIntake
 from .parser import read_mail
 from .position import Position, PositionFile
 from .settings import Mailbox
-from .smtp import NotPosted, PostInDoubt, PostRefused, send_mail
+from .smtp import NotPosted, PostOutcomeUnknown, PostRefused, send_mail
 from .threads import Thread, ThreadStore
 
 RETRY_S = (1.0, 5.0, 15.0, 60.0)
@@ -162,7 +162,7 @@ class MailAdapter:
             return _receipt(DeliveryState.REJECTED, str(error))
         except NotPosted as error:
             return _receipt(DeliveryState.PENDING, str(error))
-        except PostInDoubt as error:
+        except PostOutcomeUnknown as error:
             logger.warning("{}: outcome unknown: {}", key, error)
             return _receipt(DeliveryState.UNKNOWN, str(error))
         message_id = str(mail["Message-ID"])

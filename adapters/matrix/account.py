@@ -18,7 +18,7 @@ from nekro_core.api.adapter import Host, accept_patiently
 from .checkpoint import SyncCheckpoint
 from .follower import Follower
 from .gateway import MatrixGateway
-from .homeserver import CallError, Homeserver, HomeserverRefused, LoggedOut, RateLimited
+from .homeserver import Homeserver, HomeserverError, HomeserverRefused, LoggedOut, RateLimited
 from .incoming import Json, table
 from .intake import HandOver, MatrixIntake
 from .rooms import Rooms
@@ -79,7 +79,7 @@ class MatrixAccount:
                 )
             except RateLimited as error:
                 pause = max(pause, error.seconds)
-            except (CallError, ResyncNeeded) as error:
+            except (HomeserverError, ResyncNeeded) as error:
                 logger.warning("Matrix: {}: {}; again in {:g} s", self._shown, error, pause)
             except Exception:  # noqa: BLE001 - the store's trouble, or a server beyond belief
                 logger.exception("Matrix: {} lost its connection", self._shown)
@@ -107,13 +107,13 @@ class MatrixAccount:
             clock=self._clock,
             hand_over=self._hand_over,
         )
-        failure: CallError | None = None
+        failure: HomeserverError | None = None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_until_broken, bookmark, tasks)
             with self._there(bot, server, rooms, tasks):
                 try:
                     await Follower(self, server, rooms, intake, bookmark, tasks).follow()
-                except CallError as error:
+                except HomeserverError as error:
                     failure = error
                 finally:
                     with anyio.CancelScope(shield=True), anyio.move_on_after(1):

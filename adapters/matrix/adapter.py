@@ -32,16 +32,16 @@ from nekro_core.api.chat import (
 from .account import UPLOAD_BYTES, MatrixAccount
 from .gateway import MatrixGateway
 from .homeserver import (
-    CallError,
     Homeserver,
+    HomeserverError,
     HomeserverNotConnected,
+    HomeserverOutcomeUnknown,
+    HomeserverRefused,
     LoggedOut,
-    OutcomeUnknown,
     RateLimited,
-    Refused,
 )
 from .incoming import table, words
-from .outgoing import DELIVERY_ID, TEXT_LENGTH, CannotSend, Content, content_of, replacing
+from .outgoing import DELIVERY_ID, TEXT_LENGTH, Content, UnsendableEvent, content_of, replacing
 from .rooms import Rooms
 
 SEND_S = 30.0
@@ -154,9 +154,9 @@ class MatrixAdapter:
                         },
                     )
                 )
-            except Refused as error:
+            except HomeserverRefused as error:
                 return Receipt(state=DeliveryState.UNKNOWN, reason=str(error))
-            except CallError as error:
+            except HomeserverError as error:
                 return _pending(str(error))
             for event in answer.get("chunk") or []:
                 if table(event.get("content")).get(DELIVERY_ID) == doubt.delivery.delivery_id:
@@ -190,11 +190,11 @@ class MatrixAdapter:
             return _pending(f"account {account.user_id} is not connected")
         try:
             content = await make(server, rooms)
-        except CannotSend as error:
+        except UnsendableEvent as error:
             return _rejected(str(error))
-        except Refused as error:
+        except HomeserverRefused as error:
             return _rejected(f"the medium was refused: {error}")
-        except CallError as error:
+        except HomeserverError as error:
             # Nobody has seen anything of it yet.
             return _pending(f"the medium could not be handed over: {error}")
         return await self._send_event(server, delivery, content)
@@ -222,9 +222,9 @@ class MatrixAdapter:
                 await anyio.sleep(error.seconds)
             except (HomeserverNotConnected, LoggedOut) as error:
                 return _pending(str(error))
-            except Refused as error:
+            except HomeserverRefused as error:
                 return _rejected(str(error))
-            except OutcomeUnknown as error:
+            except HomeserverOutcomeUnknown as error:
                 logger.warning("{}: outcome unknown: {}", key, error)
                 return Receipt(state=DeliveryState.UNKNOWN, reason=str(error))
             else:

@@ -13,7 +13,7 @@ from loguru import logger
 from nekro_core.api.adapter import Lanes
 
 from .checkpoint import SyncCheckpoint, SyncPage
-from .homeserver import CallError, Homeserver, HomeserverNotConnected, Refused
+from .homeserver import Homeserver, HomeserverError, HomeserverNotConnected, HomeserverRefused
 from .incoming import Json, table, words
 from .intake import MESSAGES, MatrixIntake
 from .rooms import Rooms
@@ -89,7 +89,7 @@ class Follower:
                 {"since": since or None, "timeout": int(wait_s * 1000), "filter": _FILTER},
                 seconds=wait_s + GRACE_S if since else FIRST_S,
             )
-        except Refused as error:
+        except HomeserverRefused as error:
             if since and error.status == 400:
                 logger.error(
                     "Matrix: the server forgot where we were; going on from now: {}", error
@@ -152,7 +152,7 @@ class Follower:
             question = {"dir": "b", "limit": GAP_PAGE, "to": since, "from": place}
             try:
                 answer = table(await self._server.get(path, question))
-            except Refused as error:
+            except HomeserverRefused as error:
                 logger.error("Matrix: what was missed in {} is not shown: {}", room_id, error)
                 break
             found = answer.get("chunk")
@@ -193,7 +193,7 @@ class Follower:
                 if table(invitation.get("content")).get("is_direct") is True:
                     await self._rooms.add_direct(inviter, room_id)
                 logger.info("Matrix: {} joined {}, invited by {}", own, room_id, inviter)
-            except CallError as error:
+            except HomeserverError as error:
                 logger.warning("Matrix: {} cannot join {}: {}", own, room_id, error)
                 await anyio.sleep(pause)
             else:

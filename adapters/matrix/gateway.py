@@ -23,8 +23,8 @@ from pydantic import ValidationError
 
 from .homeserver import (
     CALL_S,
-    CallError,
     Homeserver,
+    HomeserverError,
     HomeserverNotConnected,
     HomeserverRefused,
     Json,
@@ -121,7 +121,7 @@ class MatrixGateway(StockAdapter):
             raise NetworkError("the account is offline")
         try:
             return await server.download(server_name, media_id)
-        except CallError as error:
+        except HomeserverError as error:
             raise NetworkError(str(error)) from error
 
 

@@ -21,7 +21,7 @@ from nekro_core.api.chat import (
     Unknown,
 )
 
-from .homeserver import CallError, Homeserver, Json
+from .homeserver import Homeserver, HomeserverError, Json
 from .incoming import (
     QUOTED_LENGTH,
     body_of,
@@ -212,7 +212,7 @@ class _Enquiry:
                 data = await self._medium.get()
             else:
                 data = await self._server.download(server, media_id, seconds=MEDIUM_S)
-        except CallError as error:
+        except HomeserverError as error:
             return Media(name=name[:255], problem=f"cannot be fetched: {error}")
         return await self._host.media.keep_bytes(self._key, data, name=name, expect=expect)
 

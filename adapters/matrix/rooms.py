@@ -10,7 +10,7 @@ from loguru import logger
 
 from nekro_core.api.chat import ChatKey, ChatKind, Role
 
-from .homeserver import CallError, Homeserver, Json
+from .homeserver import Homeserver, HomeserverError, Json
 
 LOOKUP_S = 5.0
 """Seconds for one question about a room."""
@@ -86,7 +86,7 @@ class Rooms:
         """Ask which rooms are private. Raises `ActionError`."""
         try:
             self.learn_direct(await self._server.get(self._direct_path))
-        except CallError as error:
+        except HomeserverError as error:
             if getattr(error, "status", 0) != 404:
                 raise
 
@@ -159,7 +159,7 @@ class Rooms:
     async def _ask(self, path: str, params: Mapping[str, str] | None = None) -> Any:
         try:
             return await self._server.get(path, params, seconds=LOOKUP_S)
-        except CallError as error:
+        except HomeserverError as error:
             logger.debug("Matrix: {} brought nothing: {}", path, error)
             return None
 

@@ -30,7 +30,7 @@ from .history import newest
 from .incoming import Json, person_of, read_segments, time_of, words
 from .intake import OneBotIntake
 from .lookups import OfflineLookups
-from .outgoing import CAPABILITIES, FORWARDS, CannotSend, call_for
+from .outgoing import CAPABILITIES, FORWARDS, UnsendableMessage, call_for
 
 SEND_S = 30.0
 """Seconds for a message until its outcome counts as unknown, where ``API_TIMEOUT`` is not set."""
@@ -99,7 +99,7 @@ class OneBotV11Adapter:
         try:
             placing = FileTransfer(self._gateway, self._host, account, delivery.chat_key)
             call = await call_for(delivery, placing, account)
-        except CannotSend as error:
+        except UnsendableMessage as error:
             return _rejected(str(error))
         except NotConnected as error:
             return Receipt(state=DeliveryState.PENDING, reason=str(error))

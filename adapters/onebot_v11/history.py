@@ -8,7 +8,7 @@ from loguru import logger
 
 from nekro_core.api.chat import ChatKind
 
-from .connection import CallError, OneBotConnection
+from .connection import ActionError, OneBotConnection
 from .incoming import Json, stamp_of, time_of, wire_id, words
 
 QUESTION_S = 10.0
@@ -155,7 +155,7 @@ _KINDS = {"1": ChatKind.PRIVATE, "2": ChatKind.GROUP}
 async def _ask(connection: OneBotConnection, action: str, params: Mapping[str, Any]) -> Any:
     try:
         return await connection.call(action, params, seconds=QUESTION_S)
-    except CallError as error:
+    except ActionError as error:
         logger.info("{}: {} brought nothing: {}", connection.source, action, error)
         return None
 

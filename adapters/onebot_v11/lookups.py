@@ -19,7 +19,7 @@ from nekro_core.api.chat import (
     plain_text,
 )
 
-from .connection import CallError, OneBotConnection
+from .connection import ActionError, OneBotConnection
 from .incoming import Json, person_of, read_segments, time_of, wire_id, words
 
 LOOKUP_S = 5.0
@@ -169,7 +169,7 @@ class MessageLookups:
             return None
         try:
             return await self._connection.call(action, params, seconds=seconds)
-        except CallError as error:
+        except ActionError as error:
             logger.info("{}: {} brought nothing: {}", self._chat_key, action, error)
             return None
 

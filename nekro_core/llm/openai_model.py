@@ -25,7 +25,7 @@ from nekro_core.llm.events import (
     UsageEvent,
 )
 from nekro_core.llm.failures import Redactor, model_error, status_of
-from nekro_core.llm.function_calls import FunctionCallDelta, TooManyCalls
+from nekro_core.llm.function_calls import FunctionCallDelta, TooManyFunctionCalls
 from nekro_core.llm.model import (
     ChatRequest,
     Delta,
@@ -233,7 +233,7 @@ class OpenAIChatModel:
         attempt.call_characters += len(piece.name) + len(piece.arguments)
         try:
             attempt.calls.feed(piece)
-        except TooManyCalls as error:
+        except TooManyFunctionCalls as error:
             raise AttemptFailed(ReplyBroken(str(error)), begun=True) from error
 
     def _require_end(self, attempt: RequestAttempt) -> None:

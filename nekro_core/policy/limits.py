@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nekro_core.agent.settings import TurnSettings
-from nekro_core.llm.model import Usage
+from nekro_core.llm.model import RequestUsage
 from nekro_core.store import Usage as StoredUsage
 
 DAY_S = 86_400.0
@@ -28,7 +28,7 @@ class Limit(Protocol):
     def check(self) -> None:
         """Raises `LimitExceeded` where another step would pass the bound."""
 
-    def spend(self, usage: Usage, cost: float = 0.0) -> None:
+    def spend(self, usage: RequestUsage, cost: float = 0.0) -> None:
         """A reply was paid for; ``cost`` is in the operator's currency."""
 
 
@@ -44,7 +44,7 @@ class StepLimit:
         if self.taken >= self.limit:
             raise LimitExceeded("steps", self.taken, self.limit)
 
-    def spend(self, _usage: Usage, _cost: float = 0.0) -> None:
+    def spend(self, _usage: RequestUsage, _cost: float = 0.0) -> None:
         """See `Limit.spend`."""
         self.taken += 1
 
@@ -62,7 +62,7 @@ class TurnsLimit:
         if self.taken >= self.limit:
             raise LimitExceeded(self.kind, self.taken, self.limit)
 
-    def spend(self, _usage: Usage, _cost: float = 0.0) -> None:
+    def spend(self, _usage: RequestUsage, _cost: float = 0.0) -> None:
         """A turn's replies are no further turns."""
 
 
@@ -79,7 +79,7 @@ class MoneyLimit:
         if self.taken >= self.limit:
             raise LimitExceeded(self.kind, self.taken, self.limit)
 
-    def spend(self, _usage: Usage, cost: float = 0.0) -> None:
+    def spend(self, _usage: RequestUsage, cost: float = 0.0) -> None:
         """See `Limit.spend`."""
         self.taken += cost
 
@@ -97,7 +97,7 @@ class TokenLimit:
         if self.taken >= self.limit:
             raise LimitExceeded(self.kind, self.taken, self.limit)
 
-    def spend(self, usage: Usage, _cost: float = 0.0) -> None:
+    def spend(self, usage: RequestUsage, _cost: float = 0.0) -> None:
         """See `Limit.spend`."""
         self.taken += usage.prompt_tokens + usage.completion_tokens
 
@@ -116,7 +116,7 @@ class TimeLimit:
         if passed >= self.limit:
             raise LimitExceeded("seconds", passed, self.limit)
 
-    def spend(self, _usage: Usage, _cost: float = 0.0) -> None:
+    def spend(self, _usage: RequestUsage, _cost: float = 0.0) -> None:
         """Time passes by itself."""
 
 
@@ -135,7 +135,7 @@ class Limits:
         for limit in self._limits:
             limit.check()
 
-    def spend(self, usage: Usage, cost: float = 0.0) -> None:
+    def spend(self, usage: RequestUsage, cost: float = 0.0) -> None:
         """Tell each of them."""
         for limit in self._limits:
             limit.spend(usage, cost)
@@ -148,7 +148,7 @@ class Limits:
             return str(error)
         return ""
 
-    def spend_beside(self, usage: Usage, cost: float = 0.0) -> None:
+    def spend_beside(self, usage: RequestUsage, cost: float = 0.0) -> None:
         """A plugin asked a model on the turn's behalf: no step, but tokens and money."""
         for limit in self._limits:
             if isinstance(limit, TokenLimit | MoneyLimit):

@@ -17,7 +17,7 @@ from docstring_parser.common import Docstring, DocstringExample, DocstringRaises
 from nekro_core.tools.examples import example_code, worked_examples
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 from nekro_core.tools.schema import (
-    TypeUnusable,
+    UnsupportedType,
     converter,
     names_host_path,
     type_schema,
@@ -174,7 +174,7 @@ def _parameter(
     problems: list[tuple[str, str]] = []
     try:
         convert = converter(annotation)
-    except TypeUnusable as error:
+    except UnsupportedType as error:
         convert = None
         problems.append((f"{parameter.name!r} cannot be checked: {error}", "use a type of data"))
     schema = type_schema(annotation)

@@ -6,7 +6,7 @@ import mcp_types as types
 from mcp.server.lowlevel import Server
 
 from nekro_core import __version__
-from nekro_core.cli.mcp_server.bot_tools import BotSilent, BotTools
+from nekro_core.cli.mcp_server.bot_tools import BotTools, BotUnavailable
 
 _INSTRUCTIONS = (
     "Tools of a nekro-core bot. The first eight work on sandboxes: isolated places that keep their "
@@ -36,7 +36,7 @@ def make_server(tools: BotTools) -> Server[Any]:
     async def call_tool(_ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
             answer = await tools.call(params.name, params.arguments or {})
-        except BotSilent as error:
+        except BotUnavailable as error:
             return types.CallToolResult(content=[types.TextContent(text=str(error))], is_error=True)
         return types.CallToolResult.model_validate(answer)
 

@@ -25,7 +25,7 @@ from nekro_core.cli.plugin_kit.installed import (
 from nekro_core.cli.plugin_kit.report import RIGHTS, abilities_text, printable
 from nekro_core.cli.plugin_kit.sources import FetchedPlugin, PluginSource, fetch
 from nekro_core.cli.plugin_kit.switched_off import switched_off
-from nekro_core.plugins.host.file_moves import MovesAlready, PluginMove, delete, move_files
+from nekro_core.plugins.host.file_moves import MoveInProgress, PluginMove, delete, move_files
 from nekro_core.plugins.host.registry import LOCAL_FOLDER
 from nekro_core.plugins.host.switches import PluginSwitches, read_list
 from nekro_core.plugins.packages import PackageFolder, PackagesRefused
@@ -275,7 +275,7 @@ class Installer:
         try:
             with move_files(self.data_dir, plan):
                 yield
-        except MovesAlready as error:
+        except MoveInProgress as error:
             raise InstallRefused(str(error)) from None
 
     def _move(self, ready: Path, place: Path, aside: Path) -> None:

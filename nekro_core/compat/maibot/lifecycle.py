@@ -7,7 +7,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.compat.maibot import configuration
-from nekro_core.compat.maibot.configuration import ConfigurationError
+from nekro_core.compat.maibot.configuration import MaiBotConfigError
 from nekro_core.compat.maibot.current_call import handler_call
 from nekro_core.compat.maibot.plugin import MaiBotPlugin
 from nekro_core.plugins.authoring.faults import is_cancellation
@@ -83,7 +83,7 @@ class MaiBotLifecycle:
         try:
             values = configuration.read(live.folder / configuration.FILE_NAME)
             made = configuration.normalized(live.instance, values)
-        except ConfigurationError as error:
+        except MaiBotConfigError as error:
             logger.error("plugin {}: {}; the old values stay", live.plugin_id, error)
             return
         if made == live.settings:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from loguru import logger
 from maibot_sdk.context import PluginContext, PluginPaths
-from maibot_sdk.plugin import MaiBotPlugin
+from maibot_sdk.plugin import MaiBotPlugin as SdkPlugin
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from nekro_core.compat.maibot import configuration
 from nekro_core.compat.maibot.commands import problem_of as problem_of_command
 from nekro_core.compat.maibot.components import components_of
-from nekro_core.compat.maibot.configuration import ConfigurationError
+from nekro_core.compat.maibot.configuration import MaiBotConfigError
 from nekro_core.compat.maibot.gateways import close_gateways
 from nekro_core.compat.maibot.hooks import unsupported_handlers
 from nekro_core.compat.maibot.inbound import message_method, prompt_method
@@ -25,7 +25,7 @@ from nekro_core.compat.maibot.lifecycle import MaiBotLifecycle
 from nekro_core.compat.maibot.manifest import (
     FILE_NAME,
     MaiBotManifest,
-    ManifestError,
+    MaiBotManifestError,
     read_manifest,
 )
 from nekro_core.compat.maibot.plugin import MaiBotPlugin
@@ -71,7 +71,7 @@ async def load_plugin(
     where = f"{folder / FILE_NAME}:1"
     try:
         manifest = read_manifest(folder / FILE_NAME)
-    except ManifestError as error:
+    except MaiBotManifestError as error:
         raise LoadFailed(_error(f"{FILE_NAME}: {error}", where)) from None
     values = _settings(folder)
     if not configuration.is_enabled(values):
@@ -232,10 +232,10 @@ def _legacy(module: Any) -> Callable[[], Any] | None:
 
 
 def _lifecycle(item: DiscoveredPlugin, instance: Any) -> list[PluginProblem]:
-    if not isinstance(instance, MaiBotPlugin):
+    if not isinstance(instance, SdkPlugin):
         return []
     missing = [
-        name for name in _LIFECYCLE if getattr(type(instance), name) is getattr(MaiBotPlugin, name)
+        name for name in _LIFECYCLE if getattr(type(instance), name) is getattr(SdkPlugin, name)
     ]
     if not missing:
         return []
@@ -255,7 +255,7 @@ def _settings(folder: Path) -> dict[str, Any]:
     path = folder / configuration.FILE_NAME
     try:
         return configuration.read(path)
-    except ConfigurationError as error:
+    except MaiBotConfigError as error:
         raise LoadFailed(_error(str(error), f"{path}:1", "correct the file")) from None
 
 
@@ -265,7 +265,7 @@ def _give_settings(live: MaiBotPlugin, values: Mapping[str, Any]) -> None:
         made = configuration.normalized(live.instance, values)
         if made != values:
             configuration.write(path, made)
-    except ConfigurationError as error:
+    except MaiBotConfigError as error:
         raise LoadFailed(_error(str(error), f"{path}:1", "correct the value")) from None
     except OSError as error:
         live.plugin.problems.append(_warning(f"its configuration is not written: {error}"))

@@ -7,7 +7,11 @@ import anyio
 from loguru import logger
 
 from nekro_core.compat.maibot.capabilities import CAPABILITIES
-from nekro_core.compat.maibot.capabilities.call import CapabilityCall, CapabilityDenied, NotDone
+from nekro_core.compat.maibot.capabilities.call import (
+    CapabilityCall,
+    CapabilityDenied,
+    CapabilityError,
+)
 from nekro_core.compat.maibot.gateways import route_message, update_state
 from nekro_core.compat.maibot.plugin import MaiBotPlugin
 from nekro_core.plugins.authoring.faults import is_cancellation
@@ -63,7 +67,7 @@ class PluginRpc:
         try:
             with anyio.fail_after(limit_s):
                 return await offered.answer(asked)
-        except NotDone as error:
+        except CapabilityError as error:
             return _failed(str(error))
         except TimeoutError:
             return _failed(f"{name} took over {limit_s:g} s")

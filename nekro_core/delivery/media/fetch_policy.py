@@ -9,7 +9,7 @@ from typing import Protocol, Self
 
 from nekro_core.delivery.errors import NotFetched
 from nekro_core.sandbox.egress.budget import TrafficBudgetExceeded
-from nekro_core.sandbox.egress.rules import Destination, EgressRule, EgressRules, NotAllowed
+from nekro_core.sandbox.egress.rules import Destination, EgressDenied, EgressRule, EgressRules
 from nekro_core.system.addresses import Address, is_of_this_machine, is_public
 from nekro_core.system.listening_ports import is_own_port
 
@@ -194,7 +194,7 @@ class ChatFetchPolicy:
     def _rule(self, host: str, port: int) -> EgressRule | None:
         try:
             return self._rules.find(Destination.parse(_shown(host, port)))
-        except NotAllowed as error:
+        except EgressDenied as error:
             if self._told(host):
                 raise NotFetched(str(error)) from None
             return None

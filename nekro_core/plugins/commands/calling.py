@@ -21,7 +21,7 @@ from nekro_core.plugins.commands.delivering import numbered, send_response
 from nekro_core.plugins.commands.pending_questions import (
     PendingQuestion,
     PendingQuestions,
-    TooManyWaits,
+    TooManyQuestions,
 )
 from nekro_core.plugins.commands.reading import BadArgument, read_answer, read_arguments
 from nekro_core.plugins.host.hooks import hook_result
@@ -183,7 +183,7 @@ class CommandRunner:
                 said=said,
                 after=call.record.seq,
             )
-        except TooManyWaits as error:
+        except TooManyQuestions as error:
             raise ToolFailure(str(error)) from None
 
     async def _context(self, call: CommandCall) -> CommandExecutionContext:

@@ -30,7 +30,7 @@ from nekro_core.plugins.host.loader import (
     discover_plugins,
     without_bytecode_cache,
 )
-from nekro_core.plugins.host.registering import NO_REGISTRARS, Refused, Registrars
+from nekro_core.plugins.host.registering import NO_REGISTRARS, DeclarationRefused, Registrars
 from nekro_core.plugins.host.reload_on_edit import watch_files
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.host.switches import PluginSwitches, write_list
@@ -286,7 +286,7 @@ class PluginRegistry(ActivePlugins):
             check_declaration_count(plugin, value, self._settings.most_tools)
             with plugin.acting():
                 registrar(plugin, value)
-        except Refused as error:
+        except DeclarationRefused as error:
             if error.problem not in plugin.problems:
                 plugin.problems.append(error.problem)
                 self._describe_all()

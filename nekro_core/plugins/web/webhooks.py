@@ -19,7 +19,7 @@ from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.web import WEBHOOKS, Webhook
 from nekro_core.plugins.host.registering import DeclarationRefused
 from nekro_core.plugins.web.request_limits import PluginRequests, inner_path, refuse
-from nekro_core.plugins.web.requests import Unreadable, read_request
+from nekro_core.plugins.web.requests import UnreadableRequest, read_request
 from nekro_core.system.asgi import Receive, Scope, Send
 from nekro_core.tools.describe import place_of
 
@@ -110,7 +110,7 @@ async def _answer(hook: _Hook, scope: Scope, receive: Receive, send: Send) -> No
     with anyio.move_on_after(BODY_S) as limit:
         try:
             request = await read_request(hook.webhook.endpoint, scope, receive)
-        except Unreadable as error:
+        except UnreadableRequest as error:
             await refuse(scope, send, error.status, str(error))
             return
     if limit.cancelled_caught:

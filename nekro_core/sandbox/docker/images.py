@@ -15,7 +15,7 @@ import anyio
 
 from nekro_core.sandbox.box import ImageUnavailable
 from nekro_core.sandbox.docker import boot
-from nekro_core.sandbox.docker.engine import DockerEngine, EngineRefused
+from nekro_core.sandbox.docker.engine import DockerApiError, DockerEngine
 from nekro_core.sandbox.docker.relay import close_given, socket_of
 from nekro_core.sandbox.docker.stream import STDOUT, StreamDemultiplexer
 
@@ -74,7 +74,7 @@ class ImageResolver:
         reference = name if name in self._named else OWN + name
         try:
             described = await self._engine.ask(self._engine.client.inspect_image, reference)
-        except EngineRefused as error:
+        except DockerApiError as error:
             if error.status != _NOT_FOUND and error.status // 100 != 4:  # 400: not a name at all
                 raise
             reason = f"make it with: nekro sandbox image {name}" if name == DEFAULT else ""
@@ -96,7 +96,7 @@ class ImageResolver:
             answer = await self._engine.ask(self._ask_inside, described["Id"])
             line, _, modules = answer.partition(b"\n")
             found = json.loads(line)
-        except EngineRefused as error:
+        except DockerApiError as error:
             if "python3" not in str(error):
                 raise
             reason = "it has no python3, and boxes need Python 3.9 or later"

@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio
 
-from nekro_core.sandbox.docker.engine import DockerEngine, EngineRefused
+from nekro_core.sandbox.docker.engine import DockerApiError, DockerEngine
 
 BOX = "nekro.box"
 _PLACE, _PROCESS, _OWNER = f"{BOX}.place", f"{BOX}.process", f"{BOX}.owner"
@@ -58,7 +58,7 @@ async def remove_container(engine: DockerEngine, container: str) -> None:
         while True:
             try:
                 await engine.ask(engine.client.remove_container, container, force=True, v=True)
-            except EngineRefused as error:
+            except DockerApiError as error:
                 if error.status == _NOT_FOUND:
                     return
                 if error.status != _CONFLICT:  # the engine is removing it by itself

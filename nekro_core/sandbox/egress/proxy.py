@@ -11,11 +11,11 @@ from anyio import CancelScope
 from anyio.abc import ByteStream
 
 from nekro_core.sandbox.egress.budget import TrafficBudget, TrafficBudgetExceeded
-from nekro_core.sandbox.egress.dial import Dialer, Unreachable
+from nekro_core.sandbox.egress.dial import DestinationUnreachable, Dialer
 from nekro_core.sandbox.egress.limits import EgressLimits
 from nekro_core.sandbox.egress.plain_http import HttpStream, PlainRequest
 from nekro_core.sandbox.egress.relay import GONE, relay
-from nekro_core.sandbox.egress.rules import Destination, EgressRule, EgressRules, NotAllowed
+from nekro_core.sandbox.egress.rules import Destination, EgressDenied, EgressRule, EgressRules
 
 _log = logging.getLogger(__name__)
 
@@ -62,9 +62,9 @@ class EgressProxy:
             try:
                 with self._counted():
                     await self._serve(inside)
-            except NotAllowed as refusal:
+            except EgressDenied as refusal:
                 await _respond(inside, 403, str(refusal))
-            except Unreachable as failure:
+            except DestinationUnreachable as failure:
                 await _respond(inside, 502, str(failure))
             except TimeoutError:
                 await _respond(inside, 408, "the request did not come in time")
@@ -86,7 +86,9 @@ class EgressProxy:
     @contextmanager
     def _counted(self) -> Iterator[None]:
         if self._connections >= self._limits.connections:
-            raise Unreachable(f"{self._connections} connections of this box are open already")
+            raise DestinationUnreachable(
+                f"{self._connections} connections of this box are open already"
+            )
         self._connections += 1
         try:
             yield
@@ -121,7 +123,7 @@ class EgressProxy:
         self._budget.spend(0)
         try:
             outside = await self._dialer.dial(destination, rule)
-        except NotAllowed as refusal:
+        except EgressDenied as refusal:
             self._log_once(str(destination), f"may not reach {destination}: {refusal}")
             raise
         async with outside:
@@ -139,7 +141,7 @@ class EgressProxy:
         rule = self._allowed().find(destination)
         if rule is None:
             self._log_once(str(destination), f"may not reach {destination}: no rule allows it")
-            raise NotAllowed(
+            raise EgressDenied(
                 f"{destination} is not among what this box may reach. The bot's operator can allow "
                 "it: NEKRO_SANDBOX__EGRESS"
             )
@@ -169,7 +171,7 @@ def _wanted(target: str, *, connects: bool) -> tuple[Destination, str]:
         return Destination.parse(target), ""
     found = _ABSOLUTE.fullmatch(target)
     if found is None:
-        raise NotAllowed("this is a proxy: it takes http:// addresses, and CONNECT for https")
+        raise EgressDenied("this is a proxy: it takes http:// addresses, and CONNECT for https")
     path = found[2] or "/"
     return Destination.parse(found[1], 80), path if path.startswith("/") else f"/{path}"
 

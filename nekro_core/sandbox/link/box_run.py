@@ -19,7 +19,7 @@ from nekro_core.sandbox.box import (
     StopReason,
 )
 from nekro_core.sandbox.guest import guest_wire as wire
-from nekro_core.sandbox.link.calls import BadCall, decode_call
+from nekro_core.sandbox.link.calls import InvalidCall, decode_call
 from nekro_core.sandbox.link.channel import Channel
 from nekro_core.sandbox.link.handover import HandoverError, dump
 from nekro_core.sandbox.link.worker_pool import Job, WorkerPool
@@ -181,7 +181,7 @@ class BoxRun:
             return
         try:
             call = decode_call(text, body)
-        except BadCall as error:
+        except InvalidCall as error:
             self.stop(StopReason.PROTOCOL_ERROR, f"the run sent {error}")
             return
         if call.name not in self._names:

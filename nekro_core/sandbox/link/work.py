@@ -10,7 +10,7 @@ import msgspec
 
 from nekro_core.sandbox.box import BoxFileError
 from nekro_core.sandbox.link.archive_stream import ArchiveStream, send
-from nekro_core.sandbox.link.requests import BoxRequest, BoxRequests, Killed
+from nekro_core.sandbox.link.requests import BoxRequest, BoxRequests, RequestKilled
 from nekro_core.sandbox.link.streams import BoxStreams
 from nekro_core.sandbox.results import (
     CommandOutput,
@@ -85,7 +85,7 @@ class BoxWork:
             self._requests.send_work(request, wanted, standard_input)
             await self._requests.wait(request, timeout_s + _GRACE_S)
             return self._result(request)
-        except Killed as error:
+        except RequestKilled as error:
             why = f"{error}\n".encode()
             return CommandResult(exit_code=_KILLED, stderr=CommandOutput(head=why, size=len(why)))
         finally:

@@ -16,7 +16,7 @@ from nekro_core.sandbox.tools.boxes import browse, sandbox_create, sandbox_list
 from nekro_core.sandbox.tools.files import glob, read_file, write_file
 from nekro_core.sandbox.tools.inputs import ToolInput, read_input
 from nekro_core.sandbox.tools.pool import SandboxPool, SandboxToolCall
-from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolResult, ToolError, failure
+from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolError, SandboxToolResult, failure
 from nekro_core.sandbox.tools.shell import shell
 from nekro_core.sandbox.tools.transfer import transfer
 
@@ -46,54 +46,54 @@ async def handle_tool_call(pool: SandboxPool, name: str, input: object) -> Sandb
     try:
         call.input = read_input(name, input)
         return await _TOOLS[name](call)
-    except ToolError as error:
+    except SandboxToolError as error:
         return failure(error, call.news)
     except SandboxError as error:
         return failure(_error_for_model(error), call.news)
     except Exception:  # noqa: BLE001 (every call has a result; the log has the whole story)
         _log.exception("the tool %s failed", name)
         return failure(
-            ToolError(
+            SandboxToolError(
                 ErrorCode.SANDBOX_FAILED, "the tool failed; the operator finds why in the log"
             ),
             call.news,
         )
 
 
-def _error_for_model(error: SandboxError) -> ToolError:
+def _error_for_model(error: SandboxError) -> SandboxToolError:
     """What a model is told. Messages about the machine are for its operator alone."""
     match error:
         case BoxFileError():
-            return ToolError(_file_code(error.code), str(error)[:_MAX_MESSAGE])
+            return SandboxToolError(_file_code(error.code), str(error)[:_MAX_MESSAGE])
         case ImageUnavailable():
             there = ", ".join(error.available) or "none"
-            return ToolError(
+            return SandboxToolError(
                 ErrorCode.IMAGE_UNAVAILABLE,
                 f"there is no image {error.image[:100]!r} here; there is: {there}"[:_MAX_MESSAGE],
             )
         case ImageMismatch():
-            return ToolError(ErrorCode.IMAGE_MISMATCH, str(error))
+            return SandboxToolError(ErrorCode.IMAGE_MISMATCH, str(error))
         case TooManyBoxes():
-            return ToolError(ErrorCode.LIMIT, str(error)[:_MAX_MESSAGE])
+            return SandboxToolError(ErrorCode.LIMIT, str(error)[:_MAX_MESSAGE])
         case StoredBoxUnreadable():
-            return ToolError(ErrorCode.SANDBOX_FAILED, str(error))
+            return SandboxToolError(ErrorCode.SANDBOX_FAILED, str(error))
         case BoxLost():
-            return ToolError(
+            return SandboxToolError(
                 ErrorCode.SANDBOX_FAILED,
                 "the sandbox died during this call: its processes are gone, its files are as they "
                 "were last saved; the next call starts it again",
             )
         case BoxesFull():
-            return ToolError(ErrorCode.LIMIT, str(error)[:_MAX_MESSAGE])
+            return SandboxToolError(ErrorCode.LIMIT, str(error)[:_MAX_MESSAGE])
         case BackendUnavailable():
             _log.error("no sandbox can be made: %s", error)
-            return ToolError(
+            return SandboxToolError(
                 ErrorCode.SANDBOX_FAILED,
                 "no sandbox can be started on this machine; the operator finds why with "
                 "nekro doctor",
             )
     _log.error("a sandbox failed: %s", error)
-    return ToolError(
+    return SandboxToolError(
         ErrorCode.SANDBOX_FAILED, "the sandbox failed; the operator finds why in the log"
     )
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from nekro_core.media.errors import CodecMissing, Unusable
+from nekro_core.media.errors import CodecMissing, UnusableMedia
 from nekro_core.system.confinement.decoder_filter import install
 
 Answer = tuple[dict[str, Any], bytes]
@@ -93,7 +93,7 @@ def encode_answer(handle: Callable[[], Answer]) -> bytes:
         fields, made = handle()
     except CodecMissing as error:
         fields, made = {"missing": str(error)}, b""
-    except Unusable as error:
+    except UnusableMedia as error:
         fields, made = {"unusable": str(error)}, b""
     except MemoryError:
         fields, made = {"unusable": "it takes more memory than one file may"}, b""

@@ -17,8 +17,8 @@ from loguru import logger
 
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.tools.mcp_client.configuration import (
-    ConfigurationError,
     McpConfig,
+    McpConfigError,
     McpServerConfig,
     read_configuration,
 )
@@ -96,7 +96,7 @@ class McpServers:
             return None
         try:
             return read_configuration(text, self._environment)
-        except ConfigurationError as error:
+        except McpConfigError as error:
             logger.error("{}: {}; the servers stay as they are", CONFIG_FILE, error)
             return None
 

@@ -20,7 +20,7 @@ from adapters.web.authentication import (
     Authenticator,
     LoginAttempts,
 )
-from adapters.web.errors import Refused
+from adapters.web.errors import WebApiError
 from adapters.web.guard import host_allowed, origin_allowed
 from adapters.web.rooms import room_key, room_name
 from adapters.web.settings import MAX_BODY_BYTES
@@ -409,7 +409,7 @@ class TestTexts:
 def test_a_rooms_address_leads_back_to_its_key(text: str) -> None:
     try:
         key = room_key("web", text)
-    except Refused as refused:
+    except WebApiError as refused:
         event(refused.code)
         return
     assert room_key("web", room_name(key)) == key

@@ -16,7 +16,7 @@ from ...adapter import UnisegAdapter
 from ...bridge import CannotSend
 from ...outcome import outcome_of
 from ...values import account_message_id
-from .calls import Json, Refused
+from .calls import BotApiRefused, Json
 from .platform import Telegram
 from .polling import PollingAdapter
 from .reading import person_of
@@ -46,7 +46,7 @@ class TelegramAdapter(UnisegAdapter):
         super().__init__(host, driver, telegram, send_s=send_s)
         self._names = telegram.names
         self._clock = clock
-        self._quiet: dict[tuple[str, Any], tuple[float, Refused]] = {}
+        self._quiet: dict[tuple[str, Any], tuple[float, BotApiRefused]] = {}
         """Chats in which Telegram wants to hear nothing of an account before a time."""
         self._moved: dict[int, int] = {}
 
@@ -63,8 +63,8 @@ class TelegramAdapter(UnisegAdapter):
         except TimeoutError:
             reason = f"no answer within {self._send_s:g} s"
             return Receipt(state=DeliveryState.UNKNOWN, reason=reason)
-        except (Refused, httpx.HTTPError, CannotSend) as error:
-            if not isinstance(error, Refused) or UNCHANGED not in error.words:
+        except (BotApiRefused, httpx.HTTPError, CannotSend) as error:
+            if not isinstance(error, BotApiRefused) or UNCHANGED not in error.words:
                 return outcome_of(error)
         return Receipt(state=DeliveryState.SENT, message_id=message_id)
 
@@ -82,7 +82,7 @@ class TelegramAdapter(UnisegAdapter):
             with anyio.move_on_after(NAME_S):
                 try:
                     found = await self._call(bot, BotApiCall("getChatMember", question))
-                except (Refused, httpx.HTTPError) as error:
+                except (BotApiRefused, httpx.HTTPError) as error:
                     logger.debug("Telegram: no name of {}: {}", segment.user_id, error)
                     continue
                 if isinstance(found, dict) and isinstance(found.get("user"), dict):
@@ -96,7 +96,8 @@ class TelegramAdapter(UnisegAdapter):
         return account_message_id(sent, delivery.chat_key)
 
     async def _call(self, bot: Bot, call: BotApiCall) -> Json | list[Json] | bool:
-        """Make a call, as soon as Telegram allows one. Raises `Refused` and `httpx.HTTPError`."""
+        """Make a call, as soon as Telegram allows one. Raises `BotApiRefused` and
+        `httpx.HTTPError`."""
         adapter = bot.adapter
         assert isinstance(adapter, PollingAdapter)
         chat = call.params["chat_id"]
@@ -106,7 +107,7 @@ class TelegramAdapter(UnisegAdapter):
             found: Json | list[Json] | bool = await adapter.apis[bot.self_id].call(
                 call.method, params, call.files
             )
-        except Refused as error:
+        except BotApiRefused as error:
             if error.retry_after:
                 self._quiet[bot.self_id, chat] = self._clock() + error.retry_after, error
             if not isinstance(error.moved_to, int):
