@@ -121,7 +121,7 @@ def unpack(commit: str, repository: Path, into: Path) -> None:
         ["git", "archive", commit], cwd=repository, check=True, stdout=subprocess.PIPE
     ).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(into, filter="data")
+        archive.extractall(into, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
 
 
 def report(now: Measures, base: Measures | None = None) -> Iterator[str]:

@@ -37,7 +37,9 @@ def as_they_were(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What the plugins here replace is put back."""
     monkeypatch.setattr(httpx.AsyncClient, "get", httpx.AsyncClient.get)
     monkeypatch.setattr(
-        nekro_core.plugins.host.tool_calls, "call", nekro_core.plugins.host.tool_calls.call_tool
+        nekro_core.plugins.host.tool_calls,
+        "call_tool",
+        nekro_core.plugins.host.tool_calls.call_tool,
     )
     yield
     monkeypatch.undo()

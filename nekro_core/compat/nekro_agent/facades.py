@@ -18,13 +18,13 @@ _VECTOR_CLIENT = (
     f"{_API}.vectors:get_qdrant_client",
     f"{_API}.vectors:get_qdrant_config",
 )
-_PLATFORM_NAMES = ("PlatformUser", "OlderAdapter as BaseAdapter")
+_PLATFORM_NAMES = ("PlatformUser", "LegacyAdapter as BaseAdapter")
 _AGENT_SEGMENTS = tuple(
     f"{_SEGMENTS}:{name}"
     for name in ("AgentMessageSegment", "AgentMessageSegmentType", "MessageContent")
 )
 _CHAT_MESSAGE = (
-    "nekro_core.compat.nekro_agent.legacy_message:LegacyChatMessage",
+    "nekro_core.compat.nekro_agent.legacy_message:LegacyChatMessage as ChatMessage",
     *(
         f"{_LEGACY_MESSAGE}:{name}"
         for name in (
@@ -152,8 +152,8 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"{_LEGACY_MESSAGE}:ChatType",
         ),
         "nekro_agent.models.db_chat_message": (f"{_COMPAT}.rows.messages:DBChatMessage",),
-        "nekro_agent.models.db_exec_code": (f"{_COMPAT}.rows.others:DBExecCode",),
-        "nekro_agent.models.db_plugin_data": (f"{_COMPAT}.rows.others:DBPluginData",),
+        "nekro_agent.models.db_exec_code": (f"{_COMPAT}.rows.plugin_data:DBExecCode",),
+        "nekro_agent.models.db_plugin_data": (f"{_COMPAT}.rows.plugin_data:DBPluginData",),
         "nekro_agent.models.db_preset": (f"{_COMPAT}.rows.presets:DBPreset",),
         "nekro_agent.models.db_user": (f"{_COMPAT}.rows.users:DBUser",),
         "nekro_agent.adapters": (),
@@ -161,7 +161,9 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *(f"{_COMPAT}.platform:{name}" for name in _PLATFORM_NAMES),
             f"{_COMPAT}.send_segments",
         ),
-        "nekro_agent.adapters.interface.base": (f"{_COMPAT}.platform:OlderAdapter as BaseAdapter",),
+        "nekro_agent.adapters.interface.base": (
+            f"{_COMPAT}.platform:LegacyAdapter as BaseAdapter",
+        ),
         "nekro_agent.adapters.interface.schemas": (),
         "nekro_agent.adapters.interface.schemas.platform": (
             f"{_COMPAT}.platform:PlatformUser",

@@ -278,7 +278,7 @@ class AsyncQdrantClient:
                 module: Any = importlib.import_module("nekro_core.store.vector_index")
                 if self._path is not None:
                     self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._engine = module.Engine(self._path or ":memory:")
+                self._engine = module.VectorIndex(self._path or ":memory:")
             return work(self._engine)
 
         return await anyio.to_thread.run_sync(run, limiter=self._one_at_a_time)

@@ -135,7 +135,7 @@ class McpServers:
             return
         module = described.module_of(server.name, {each.module for each in self._running.values()})
         running = _Running(server, module)
-        connection = made.Connection(
+        connection = made.McpConnection(
             server,
             module,
             self._settings,
