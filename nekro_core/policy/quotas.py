@@ -25,11 +25,6 @@ class QuotaUsage:
     quota: Quota
     used: Usage
 
-    @property
-    def bounded(self) -> bool:
-        """Whether there is any limit."""
-        return any(value for _, value in self.quota)
-
     def limits(self) -> Iterator[Limit]:
         """The limits that a turn has of it."""
         kind = f"{self.whose}_day"

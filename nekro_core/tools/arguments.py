@@ -83,9 +83,9 @@ def _converted(parameter: Parameter, value: Any, name: str = "") -> Any:
     except ValidationError as error:
         faults = error.errors(include_url=False, include_context=False)
         detail = _detail(faults[:_MAX_FAULTS])
-        expected = parameter.type_text or "another type"
+        expected, came = parameter.type_text, _came(value)
         raise ArgumentError(
-            f"argument {name or parameter.name!r}: expected {expected}, got {_came(value)}{detail}"
+            f"argument {name or parameter.name!r}: expected {expected}, got {came}{detail}"
         ) from None
     except RecursionError:
         raise ArgumentError(f"argument {parameter.name!r} is nested too deeply") from None

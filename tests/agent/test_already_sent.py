@@ -3,8 +3,23 @@
 from collections.abc import Sequence
 from typing import Any
 
-from nekro_core.agent.turn.already_sent import DeduplicatingSender
-from nekro_core.chat import ChatKey, DeliveryState, Image, Media, Mention, Receipt, Segment, Text
+import pytest
+
+from nekro_core.agent.turn.already_sent import DeduplicatingSender, was_answered
+from nekro_core.chat import (
+    ChatKey,
+    DeliveryState,
+    File,
+    Image,
+    Media,
+    Mention,
+    Receipt,
+    RunRecord,
+    Segment,
+    Text,
+    Video,
+    Voice,
+)
 from nekro_core.store import DeliveryRow
 
 LIN = ChatKey.parse("fake-private_lin")
@@ -14,19 +29,21 @@ MEI = ChatKey.parse("fake-private_mei")
 class Wire:
     def __init__(self) -> None:
         self.sent: list[tuple[ChatKey, Sequence[Segment]]] = []
+        self.runs: list[str] = []
 
     async def send(
         self, chat_key: ChatKey, segments: Sequence[Segment], *, run_id: str = ""
     ) -> tuple[Receipt, ...]:
         self.sent.append((chat_key, tuple(segments)))
+        self.runs.append(run_id)
         return (Receipt(state=DeliveryState.SENT),)
 
 
 def row(*segments: Segment, position: int = 0, **more: Any) -> DeliveryRow:
     known: dict[str, Any] = {"state": DeliveryState.SENT, "chat_key": LIN, "message_id": "7"}
+    known["run_id"] = "r"
     return DeliveryRow(
         delivery_id="d",
-        run_id="r",
         position=position,
         segments=segments,
         reason="",
@@ -83,3 +100,122 @@ async def test_other_words_other_chats_and_what_never_left_are_sent() -> None:
     for chat, text in ((LIN, "A"), (MEI, "a"), (LIN, "b"), (LIN, "c")):
         await once.send(chat, (Text(text),))
     assert len(wire.sent) == 4
+
+
+async def test_what_is_answered_for_says_so_and_what_is_sent_is_sent_for_its_run() -> None:
+    wire = Wire()
+    once = DeduplicatingSender(
+        wire, [row(Text("ha")), row(Text("ho"), state=DeliveryState.UNKNOWN)]
+    )
+    assert await once.send(LIN, (Text("ha"),), run_id="r2") == (
+        Receipt(state=DeliveryState.SENT, message_id="7", reason="sent before a restart"),
+    )
+    assert (await once.send(LIN, (Text("hi"),), run_id="r2"))[0].reason == ""
+    assert (wire.sent, wire.runs) == ([(LIN, (Text("hi"),))], ["r2"])
+    (unknown,) = await once.send(LIN, (Text("ho"),), run_id="r3")
+    assert unknown.state is DeliveryState.UNKNOWN
+
+
+async def test_what_left_behind_a_send_that_did_not_is_known() -> None:
+    wire = Wire()
+    once = DeduplicatingSender(wire, [row(Text("a"), state=DeliveryState.DROPPED), row(Text("b"))])
+    await once.send(LIN, (Text("b"),))
+    assert wire.sent == []
+
+
+async def test_sends_are_told_apart_by_where_they_begin() -> None:
+    wire = Wire()
+    once = DeduplicatingSender(wire, [row(Text("one ")), row(Text("two"))])
+    await once.send(LIN, (Text("one two"),))
+    assert len(wire.sent) == 1, "two messages are not the one that has the words of both"
+    assert len(await once.send(LIN, (Text("two"),))) == 1
+    assert len(await once.send(LIN, (Text("one "),))) == 1
+    assert len(wire.sent) == 1
+
+
+async def test_a_send_whose_beginning_never_left_is_what_left_of_it() -> None:
+    wire = Wire()
+    once = DeduplicatingSender(wire, [row(Text("two"), position=1)])
+    await once.send(LIN, (Text("two"),))
+    assert wire.sent == []
+
+
+async def test_a_refused_piece_does_not_join_what_came_after_it_to_the_send_before() -> None:
+    wire = Wire()
+    refused = row(Image(Media(path="/a.png")), state=DeliveryState.REJECTED)
+    once = DeduplicatingSender(wire, [row(Text("one")), refused, row(Text("two"), position=1)])
+    await once.send(LIN, (Text("one"),))
+    await once.send(LIN, (Text("two"),))
+    assert wire.sent == []
+
+
+@pytest.mark.parametrize("kind", [Image, Voice, Video, File])
+async def test_media_without_a_digest_are_known_by_their_path(kind: type[Image]) -> None:
+    wire = Wire()
+    once = DeduplicatingSender(wire, [row(kind(Media(path="/a", name="a")))])
+    await once.send(LIN, (kind(Media(path="/a", name="another name")),))
+    assert wire.sent == []
+    once = DeduplicatingSender(wire, [row(kind(Media(path="/a", sha256="12")))])
+    await once.send(LIN, (kind(Media(path="/a", sha256="13")),))
+    await once.send(LIN, (kind(Media(path="/b")),))
+    assert len(wire.sent) == 2
+    once = DeduplicatingSender(wire, [row(kind(Media(path="/a")))])
+    await once.send(LIN, (kind(Media(path="/b")),))
+    assert len(wire.sent) == 3
+
+
+async def test_only_words_beside_each_other_are_one_text() -> None:
+    wire = Wire()
+    ann = Mention("1")
+    once = DeduplicatingSender(wire, [row(Text("a"), ann, Text("b")), row(ann, Text("ab"))])
+    await once.send(LIN, (Text("ab"), ann))
+    await once.send(LIN, (ann, Text("a"), Text("b")))
+    await once.send(LIN, (Text("a"), ann, Text("b")))
+    assert wire.sent == [(LIN, (Text("ab"), ann))]
+
+
+# ---- whether a turn that a dead process left was over
+
+
+def run(run_id: str = "r", stop: str = "finished", output: str = "") -> RunRecord:
+    return RunRecord(
+        run_id=run_id,
+        chat_key=LIN,
+        code="",
+        output=output,
+        stop=stop,
+        error="",
+        started=0,
+        seconds=0,
+    )
+
+
+SAID = row(Text("here you are"))
+REFUSED = row(Text("here you are"), state=DeliveryState.REJECTED)
+OF_AN_EARLIER_RUN = row(Text("a moment"), run_id="before")
+
+
+@pytest.mark.parametrize(
+    ("runs", "sent", "answered"),
+    [
+        ([], [SAID], False),
+        ([run()], [], False),
+        ([run()], [SAID], True),
+        ([run(output="7")], [SAID], True),
+        ([run()], [REFUSED], False),
+        ([run()], [row(Text("?"), state=DeliveryState.UNKNOWN)], True),
+        ([run("before"), run()], [OF_AN_EARLIER_RUN], True),
+        ([run("before"), run(output=" \n")], [OF_AN_EARLIER_RUN], True),
+        ([run("before"), run(output="7")], [OF_AN_EARLIER_RUN], False),
+        ([run(), run("later", output="7")], [SAID], False),
+        ([run(stop="error")], [SAID], False),
+        ([run(stop="")], [SAID], False),
+        ([run(stop="said")], [SAID], True),
+        ([run(stop="said")], [REFUSED], False),
+        ([run(stop="said"), run("later", stop="error")], [SAID], False),
+    ],
+)
+def test_a_turn_is_over_when_its_last_run_came_to_its_end_and_said_something(
+    runs: list[RunRecord], sent: list[DeliveryRow], answered: bool
+) -> None:
+    assert was_answered(runs, sent) is answered

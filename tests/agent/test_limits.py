@@ -2,8 +2,11 @@
 
 import pytest
 
+from nekro_core.agent.settings import TurnSettings
 from nekro_core.llm.model import Price, RequestUsage
 from nekro_core.policy.limits import (
+    DAY_S,
+    Limit,
     LimitExceeded,
     Limits,
     MoneyLimit,
@@ -11,7 +14,10 @@ from nekro_core.policy.limits import (
     TimeLimit,
     TokenLimit,
     TurnsLimit,
+    total,
+    turn_limits,
 )
+from nekro_core.store import Usage as StoredUsage
 
 SPENT = RequestUsage(prompt_tokens=70, completion_tokens=30)
 
@@ -67,6 +73,85 @@ def test_what_a_day_costs() -> None:
         limits.check()
     with pytest.raises(LimitExceeded, match="user_day: 3 of at most 3"):
         Limits((TurnsLimit(3, 3, kind="user_day"),)).check()
+
+
+@pytest.mark.parametrize(
+    ("limit", "refusal"),
+    [
+        (StepLimit(3, 2), ""),
+        (StepLimit(3, 3), "steps: 3 of at most 3"),
+        (TurnsLimit(3, 2, "user_day"), ""),
+        (TurnsLimit(3, 4, "user_day"), "user_day: 4 of at most 3"),
+        (MoneyLimit(0.5, 0.25, "bot_day"), ""),
+        (MoneyLimit(0.5, 0.5, "bot_day"), "bot_day: 0.5 of at most 0.5"),
+        (TokenLimit(100, 99), ""),
+        (TokenLimit(100, 100), "tokens: 100 of at most 100"),
+        (TokenLimit(100, 100, "chat_day"), "chat_day: 100 of at most 100"),
+        (TimeLimit(10, lambda: 109.5, 100.0), ""),
+        (TimeLimit(10, lambda: 110.0, 100.0), "seconds: 10 of at most 10"),
+    ],
+)
+def test_a_limit_is_met_when_all_of_it_is_used(limit: Limit, refusal: str) -> None:
+    assert Limits([TokenLimit(1000), limit]).refusal() == refusal
+    if refusal:
+        with pytest.raises(LimitExceeded) as caught:
+            limit.check()
+        error = caught.value
+        assert refusal == f"{error.kind}: {error.value:g} of at most {error.limit:g}"
+    else:
+        limit.check()
+
+
+def counted() -> tuple[list[Limit], Limits]:
+    limits: list[Limit] = [
+        StepLimit(9),
+        TurnsLimit(9, 1, "user_day"),
+        MoneyLimit(9.0, 0.5, "bot_day"),
+        TokenLimit(900),
+    ]
+    return limits, Limits(limits)
+
+
+def taken(limits: list[Limit]) -> list[float]:
+    return [limit.taken for limit in limits]  # type: ignore[attr-defined]
+
+
+def test_what_is_spent_without_a_price_costs_nothing() -> None:
+    money = MoneyLimit(9.0, 0.5, "bot_day")
+    money.spend(SPENT)
+    assert money.taken == 0.5
+
+
+def test_a_reply_is_a_step_and_has_tokens_and_a_price() -> None:
+    each, limits = counted()
+    limits.spend(SPENT, 0.25)
+    assert taken(each) == [1, 1, 0.75, 100]
+    limits.spend(SPENT)
+    assert taken(each) == [2, 1, 0.75, 200], "what is not said costs nothing"
+
+
+def test_what_a_plugin_asks_a_model_is_no_step_but_is_paid_for() -> None:
+    each, limits = counted()
+    limits.spend_beside(SPENT, 0.25)
+    assert taken(each) == [0, 1, 0.75, 100]
+    limits.spend_beside(SPENT)
+    assert taken(each) == [0, 1, 0.75, 200]
+
+
+def test_a_turn_s_limits_are_those_of_the_settings() -> None:
+    clock = Clock()
+    settings = TurnSettings(max_steps=3, max_tokens=1500, max_seconds=20.0)
+    assert turn_limits(settings, clock) == (
+        StepLimit(3),
+        TokenLimit(1500),
+        TimeLimit(20.0, clock, 100.0),
+    )
+
+
+def test_all_tokens_of_a_day_of_24_hours() -> None:
+    used = StoredUsage(turns=1, steps=2, prompt_tokens=70, completion_tokens=30, cost=0.5)
+    assert total(used) == 100
+    assert DAY_S == 24 * 60 * 60
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,10 @@ PICTURE = Image(Media(path="/x.png"))
         (record(Notice("join"), to_bot=True), ""),
         (record(Notice("leave"), chat=PRIVATE, to_bot=True), ""),
         (record("nekro", from_history=True, time=NOW - 599), "named"),
+        (record("nekro", from_history=True, time=NOW - 600), "named"),
         (record("nekro", from_history=True, time=NOW - 601), ""),
+        (record("hi", "nekro"), "named"),
+        (record("nek", "ro"), ""),
         (record("nekro", time=NOW - 601), "named"),
         (record(chat=PRIVATE), ""),
     ],
@@ -104,12 +107,37 @@ def test_a_long_message_is_looked_at_from_both_ends() -> None:
     assert not mentions_name(record(f"a{marks}"), NAMES)
 
 
+@pytest.mark.parametrize(("before", "is_called"), [(998, True), (999, False)])
+def test_both_ends_are_a_thousand_characters(before: int, is_called: bool) -> None:
+    """Names in a script without spaces, so that it does not matter what stands beside them."""
+    words = f"{'一' * before}喵喵{'一' * 2_000}"
+    assert mentions_name(record(words), NAMES) is is_called
+    assert mentions_name(record(words[::-1]), NAMES) is is_called
+    assert mentions_name(record(f"{'一' * 999}喵喵{'一' * 999}"), NAMES), (
+        "a message of 2,000 is read whole"
+    )
+
+
+def test_a_name_beside_a_picture_is_heard() -> None:
+    assert mentions_name(record(PICTURE, "nekro, look", PICTURE), NAMES)
+    assert not mentions_name(record(PICTURE, Mention("1", "nekro")), NAMES)
+
+
 def test_an_empty_name_calls_nobody() -> None:
-    assert not mentions_name(record("anything"), ["", " ", "\u200b"])
+    assert not mentions_name(record("anything, really"), ["", " ", "\u200b"])
 
 
 def choose(*heard: PendingMessage, now: float) -> object:
     return decide(heard, now=now, wall=NOW, settings=SETTINGS, names=NAMES)
+
+
+def test_what_a_plugin_forced_is_answered_whatever_it_is() -> None:
+    said = PendingMessage(record("hi", seq=7), 10.0)
+    for forced, decision in (((7,), StartTurn(said.record, "forced")), ((8,), StaySilent())):
+        assert (
+            decide([said], now=99.0, wall=NOW, settings=SETTINGS, names=NAMES, forced=forced)
+            == decision
+        )
 
 
 def test_the_rest_of_what_a_person_types_is_waited_for() -> None:

@@ -1,6 +1,8 @@
 """The chat key: one spelling a chat, and it comes back as it went in."""
 
+import re
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,6 +31,37 @@ def test_nobody_takes_the_folder_of_another_chat_by_its_name() -> None:
     name = theirs.file_name.removeprefix("web-group_")
     assert name != "Team"
     assert ChatKey("web", ChatKind.GROUP, name).file_name != theirs.file_name
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("web-private_lin", "web-private_lin"),
+        ("onebot_v11.20002-group_3#7", "onebot_v11.20002-group_3%237"),
+        ("web-group_Team", "web-group_team~9a1f2e2a9141e733"),
+        ("web-group_~a", "web-group_~a~e969f88ec7bd38f2"),
+        ("web-group_群", "web-group_%e7%be%a4~b09d539f28df074a"),
+        ("matrix-channel_!a:b", "matrix-channel_%21a%3ab~59b626076a6bcebb"),
+        ("web-group_" + "x" * 110, "web-group_" + "x" * 110),
+        ("web-group_" + "x" * 111, "web-group_" + "x" * 93 + "~618ff08871f8dc5d"),
+    ],
+)
+def test_a_chat_s_folder_is_found_again_in_the_next_version(text: str, name: str) -> None:
+    assert ChatKey.parse(text).file_name == name
+
+
+@pytest.mark.parametrize("native", ["x" * 245, "群" * 245])
+def test_the_longest_key(native: str) -> None:
+    key = ChatKey("web", ChatKind.GROUP, native)
+    assert len(str(key)) == MAX_KEY_LENGTH == 255
+    with pytest.raises(ChatKeyError, match="key of 256 characters: at most 255"):
+        ChatKey("web", ChatKind.GROUP, native + "x")
+
+
+def test_keys_of_one_account_stand_together_in_order() -> None:
+    texts = ["a-group_1", "a-group_2", "a-private_1", "b-group_1"]
+    keys = [ChatKey.parse(text) for text in texts]
+    assert sorted([keys[2], keys[0], keys[3], keys[1]]) == keys
 
 
 @given(KEYS)
@@ -93,4 +126,47 @@ def test_keys_as_they_stand_in_a_log(text: str, key: ChatKey) -> None:
 )
 def test_what_is_wrong_is_said(text: str, says: str) -> None:
     with pytest.raises(ChatKeyError, match=says):
+        ChatKey.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        (("", ChatKind.GROUP, "1"), "instance '': expected letters, digits, '_' and '.', at least"),
+        (("a\n", ChatKind.GROUP, "1"), r"instance 'a\\n': expected letters"),
+        (("a", "group", "1"), "kind 'group': expected one of group, private, channel"),
+        (("a", ChatKind.GROUP, ""), "^native id is empty"),
+        (("a", ChatKind.GROUP, "1", ""), "^thread is empty"),
+        (("a", ChatKind.GROUP, "\ud800"), "^native id .* is no valid Unicode text"),
+        (("a", ChatKind.GROUP, "1", "\ud800"), "^thread .* is no valid Unicode text"),
+    ],
+)
+def test_what_is_wrong_with_a_part_is_said(parts: tuple[Any, ...], says: str) -> None:
+    with pytest.raises(ChatKeyError, match=says):
+        ChatKey(*parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "web",
+            (
+                "'web' is no chat key: expected '<instance>-<kind>_<id>', "
+                "for example 'onebot_v11-group_30003'"
+            ),
+        ),
+        ("web_group-1", "'web_group-1' is no chat key: "),
+        ("web-room_1", "'web-room_1': kind 'room', expected one of group, private, channel"),
+        ("web-group_a b", "'web-group_a b' is not in canonical form: write 'web-group_a%20b'"),
+        (
+            "web-group_a#b#c",
+            "'web-group_a#b#c' is not in canonical form: write 'web-group_a#b%23c'",
+        ),
+        ("web-group_%2", "'%2': '%' must be followed by two upper-case hex digits"),
+        ("web-group_%FF", "'%FF' does not unescape to UTF-8"),
+    ],
+)
+def test_what_to_write_instead_is_said(text: str, says: str) -> None:
+    with pytest.raises(ChatKeyError, match=re.escape(says)):
         ChatKey.parse(text)

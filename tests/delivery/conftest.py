@@ -13,7 +13,7 @@ from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.media.converter import MediaConverter
 from nekro_core.store import Store
 
-from .fakes import FakeAdapter
+from .fakes import FakeAdapter, FullDisk
 
 GROUP = ChatKey.parse("fake-group_1")
 OTHER = ChatKey.parse("fake-group_2")
@@ -91,3 +91,11 @@ async def outbox(
 ) -> AsyncIterator[Outbox]:
     async with Outbox(store, {"fake": adapter}, activity, QUICK, clock=clock) as opened:
         yield opened
+
+
+@pytest.fixture
+def disk(store: Store) -> FullDisk:
+    """The store's deliveries, whose states cannot be written while it is full."""
+    disk = FullDisk(store)
+    store.deliveries = disk  # type: ignore[assignment]
+    return disk

@@ -1,6 +1,7 @@
 """An adapter in memory, for tests of whatever sends. It passes the conformance suite."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
 
 import anyio
 
@@ -21,6 +22,7 @@ from nekro_core.chat import (
     Voice,
 )
 from nekro_core.delivery.adapter import Capabilities
+from nekro_core.store import Store, StoreUnavailable
 
 Behaviour = Callable[[Delivery], Awaitable[Receipt]]
 
@@ -109,3 +111,24 @@ def message(
         to_bot=to_bot,
         from_history=from_history,
     )
+
+
+class FullDisk:
+    """The store's deliveries, which take no state for a while."""
+
+    def __init__(self, store: Store) -> None:
+        self._deliveries = store.deliveries
+        self.full = True
+        self.marked: list[DeliveryState] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._deliveries, name)
+
+    def mark(self, row: Any, state: DeliveryState, **more: str) -> Awaitable[Any]:
+        async def refused() -> Sequence[Any]:
+            raise StoreUnavailable("the disk is full")
+
+        if self.full:
+            return refused()
+        self.marked.append(state)
+        return self._deliveries.mark(row, state, **more)

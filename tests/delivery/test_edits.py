@@ -103,8 +103,8 @@ async def test_what_is_no_single_message_is_refused(
 ) -> None:
     gone = Image(Media(problem="it is not there"))
     for segments, words in (
-        ((Text("x" * 101),), "single"),
-        ((), "single"),
+        ((Text("x" * 101),), "it is no single message"),
+        ((), "it is no single message"),
         ((gone,), "not there"),
     ):
         receipt = await outbox.edit(GROUP, sent, segments)
@@ -145,6 +145,25 @@ async def test_only_messages_of_our_own_in_this_chat_are_changed(
     await outbox.edit(GROUP, "another", (Text("another"),))
     (line,) = await store.messages.newest(GROUP, 10)
     assert line.segments == HI
+
+
+async def test_one_chat_of_a_platform_may_allow_what_another_one_does_not(
+    store: Store, adapter: EditingAdapter, clock: Clock
+) -> None:
+    class InGroupsAlone(EditingAdapter):
+        def capabilities(self, chat_key: ChatKey):
+            can = super().capabilities(chat_key)
+            return can if chat_key == GROUP else replace(can, edit_every_s=None)
+
+    adapters = {"fake": InGroupsAlone()}
+    async with Outbox(store, adapters, Broadcast(), QUICK, clock=clock) as outbox:
+        assert (outbox.edit_every_s(GROUP), outbox.edit_every_s(OTHER)) == (0.0, None)
+        (first,) = await outbox.send(OTHER, HI)
+        receipt = await outbox.edit(OTHER, first.message_id, (Text("hello"),))
+        assert receipt == Receipt(
+            state=DeliveryState.REJECTED,
+            reason=f"messages of {OTHER} cannot be changed once they are sent",
+        )
 
 
 async def test_where_nothing_can_be_changed_that_is_said(store: Store, clock: Clock) -> None:

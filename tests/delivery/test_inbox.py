@@ -1,13 +1,18 @@
 """In order, once, stored before anything reacts."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import anyio
 import msgspec
 import pytest
 
 from nekro_core.chat import (
+    CONVERSATION_RESET,
     Author,
     ChatKey,
     Image,
@@ -23,9 +28,9 @@ from nekro_core.chat import (
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.host import Recorded
 from nekro_core.delivery.inbound.inbox import Inbox
-from nekro_core.store import Store
+from nekro_core.store import SqlStatement, Store, StoreSettings, StoreUnavailable
 
-from .conftest import GROUP, OTHER
+from .conftest import GROUP, OTHER, Clock
 from .fakes import message
 
 
@@ -220,3 +225,178 @@ async def test_a_message_of_endless_pieces_has_an_end(inbox: Inbox, store: Store
     (line,) = await store.messages.newest(GROUP, 10)
     left_out = Unknown("more", "3000 more pieces")
     assert line.segments == (*pieces[:1_000], left_out, *pieces[4_000:])
+
+
+# ---- who is told, and how late
+
+
+class Ticking:
+    """A clock that a test sets."""
+
+    now = 50.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_listeners_are_told_how_long_ago_it_came(
+    store: Store, activity: Broadcast, clock: Clock
+) -> None:
+    ticking, heard = Ticking(), []
+    inbox = Inbox(store, activity, clock=ticking, wall=clock)
+    inbox.listen(lambda record, ago: heard.append((record, ago)))
+    kept = inbox.accept(message(GROUP, message_id="1"))
+    noted = inbox.note(GROUP, "a line")
+
+    async def later() -> None:
+        ticking.now += 0.5
+
+    async with anyio.create_task_group() as tasks:
+        accepting, noting = asyncio.ensure_future(kept), asyncio.ensure_future(noted)
+        await asyncio.sleep(0)
+        tasks.start_soon(later)
+        first, second = await accepting, await noting
+    assert heard == [(first, 0.5), (second, 0.5)]
+
+
+async def test_a_listener_that_left_is_told_no_more(inbox: Inbox, activity: Broadcast) -> None:
+    told: list[str] = []
+    ends = [
+        inbox.listen_recalls(lambda record: told.append(f"first {record.message_id}")),
+        inbox.listen_recalls(lambda record: told.append(f"second {record.message_id}")),
+    ]
+    for number in ("1", "2"):
+        await inbox.accept(message(GROUP, message_id=number))
+    await inbox.recall(GROUP, "1")
+    ends[0]()
+    await inbox.recall(GROUP, "2")
+    await inbox.recall(GROUP, "no such message")
+    assert told == ["first 1", "second 1", "second 2"]
+
+
+async def test_what_the_bot_does_not_keep_is_let_go_with_its_files(
+    inbox: Inbox, store: Store
+) -> None:
+    let_go: list[Record] = []
+    heard: list[Record] = []
+
+    async def forget(record: Record) -> None:
+        let_go.append(record)
+
+    inbox.listen(lambda record, _: heard.append(record))
+    inbox.keep_only(lambda record: record.sender.user_id != "spam", forget)
+    assert await inbox.accept(message(GROUP, "buy!", user="spam", message_id="1")) is None
+    kept = await inbox.accept(message(GROUP, "hello", message_id="2"))
+    assert [record.message_id for record in let_go] == ["1"]
+    assert heard == [kept] == await store.messages.newest(GROUP, 10)
+    assert await store.users.name("fake", "spam") == ""
+
+
+async def test_a_line_of_the_program_is_told_and_may_be_for_the_agent(
+    inbox: Inbox, store: Store, activity: Broadcast, clock: Clock
+) -> None:
+    heard: list[Record] = []
+    inbox.listen(lambda record, _: heard.append(record))
+    clock.now = 1_234.0
+    async with activity.watch(GROUP) as stream:
+        plain = await inbox.note(GROUP, "a dice\udc00 fell")
+        woken = await inbox.note(GROUP, "it is four", to_bot=True)
+        assert [await anext(stream), await anext(stream)] == [Recorded(plain), Recorded(woken)]
+    assert heard == [plain, woken] == await store.messages.newest(GROUP, 10)
+    assert (plain.author, plain.run_id, plain.to_bot, plain.time) == (
+        Author.SYSTEM,
+        "",
+        False,
+        1_234.0,
+    )
+    assert plain.segments == (Text("a dice\ufffd fell"),)
+    assert woken.to_bot
+
+
+async def test_a_line_that_is_known_is_kept_once_and_one_begins_anew(
+    inbox: Inbox, store: Store
+) -> None:
+    heard: list[Record] = []
+    inbox.listen(lambda record, _: heard.append(record))
+    first = await inbox.note(GROUP, "timer 7", unique_id="timer:7")
+    await inbox.note(GROUP, "timer 7", unique_id="timer:7")
+    anew = await inbox.note(GROUP, "from here on", begins_anew=True)
+    assert heard == [first, anew] == await store.messages.newest(GROUP, 10)
+    assert anew.segments == (Notice(CONVERSATION_RESET), Text("from here on"))
+
+
+async def test_what_belongs_to_a_line_is_written_with_it(inbox: Inbox, store: Store) -> None:
+    seqs: list[int] = []
+
+    def beside(seq: int) -> tuple[SqlStatement, ...]:
+        seqs.append(seq)
+        values = (f"n{seq}", str(OTHER), 1.0)
+        return (
+            SqlStatement(
+                "INSERT INTO chats (instance, chat_key, first_seen, handled_seq) "
+                "VALUES (?, ?, ?, 0)",
+                values,
+            ),
+        )
+
+    note = await inbox.note(GROUP, "a line", beside=beside)
+    assert seqs == [note.seq]
+    assert set(await store.chats.all()) == {GROUP, OTHER}
+
+
+async def test_what_could_not_be_stored_is_known_when_it_comes_again(
+    tmp_path: Path, clock: Clock, activity: Broadcast
+) -> None:
+    """Another program holds the file. The chat and the person are written with what comes next."""
+    path = tmp_path / "nekro.sqlite3"
+    settings = StoreSettings(busy_timeout_s=0.05)
+    async with Store.open(f"sqlite://{path}", settings, clock=clock) as store:
+        inbox = Inbox(store, activity, wall=clock)
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreUnavailable):
+                await inbox.accept(message(GROUP, message_id="1"))
+            with pytest.raises(StoreUnavailable):
+                await inbox.note(OTHER, "a line")
+            other.execute("ROLLBACK")
+        assert await inbox.accept(message(GROUP, message_id="1"))
+        await inbox.note(OTHER, "a line")
+        assert set(await store.chats.all()) == {GROUP, OTHER}
+        assert await store.users.name("fake", "lin") == "Lin"
+
+
+async def test_a_message_that_changes_while_it_is_looked_at_is_looked_at_anew(
+    inbox: Inbox, store: Store
+) -> None:
+    kept = await inbox.accept(message(GROUP, "one", message_id="1"))
+    assert kept is not None
+
+    class Contended:
+        """The store's messages, which somebody else changes just before we do."""
+
+        tries = 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(messages, name)
+
+        async def reword(self, record: Record, segments: tuple[Any, ...]) -> Record | None:
+            self.tries += 1
+            if self.tries <= busy:
+                return None
+            return await messages.reword(record, segments)
+
+    messages = store.messages
+    for busy, changed in ((2, True), (3, False)):
+        contended = Contended()
+        store.messages = contended  # type: ignore[assignment]
+        revised = await inbox.revise(GROUP, "1", "lin", (Text(f"{busy}"),))
+        assert (revised is not None) is changed
+        assert contended.tries == 3
+    store.messages = messages
+
+
+async def test_the_year_5138_is_the_last(inbox: Inbox, clock: Clock) -> None:
+    for time, kept_as in ((0.0, 0.0), (1e11, 1e11), (1.1e11, clock.now)):
+        kept = await inbox.accept(message(GROUP, message_id=str(time), time=time))
+        assert kept is not None
+        assert kept.time == kept_as

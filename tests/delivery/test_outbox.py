@@ -1,6 +1,7 @@
 """What is sent, when, and what is known of it after."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from nekro_core.chat import (
     Image,
     Media,
     Receipt,
+    Segments,
     Text,
     Voice,
 )
@@ -26,10 +28,10 @@ from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.settings import DeliverySettings
-from nekro_core.store import DeliveryRow, Store
+from nekro_core.store import DeliveryRow, Store, StoreUnavailable
 
 from .conftest import GROUP, OTHER, QUICK, Clock
-from .fakes import FakeAdapter, message
+from .fakes import FakeAdapter, FullDisk, message
 
 PENDING, SENDING = DeliveryState.PENDING, DeliveryState.SENDING
 SENT, REJECTED = DeliveryState.SENT, DeliveryState.REJECTED
@@ -156,10 +158,26 @@ async def test_a_cancelled_send_is_unknown_and_its_rest_dropped(
         tasks.start_soon(lambda: outbox.send(GROUP, (Text("x" * 250),), run_id="r1"))
         await calling.wait()
         tasks.cancel_scope.cancel()
-    states = [row.state for row in await store.deliveries.of_run("r1")]
-    assert states == [UNKNOWN, DROPPED, DROPPED]
+    rows = await store.deliveries.of_run("r1")
+    assert [row.state for row in rows] == [UNKNOWN, DROPPED, DROPPED]
+    assert {row.reason for row in rows} == {"the run that sent it was stopped"}
     adapter.behaviour = None
     assert (await outbox.send(GROUP, HI))[0].ok
+
+
+async def test_who_is_stopped_while_sending_does_nothing_after_it(
+    outbox: Outbox, adapter: FakeAdapter
+) -> None:
+    async def stop(_: Delivery) -> Receipt:
+        scope.cancel()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    adapter.behaviour, after = stop, []
+    with anyio.CancelScope() as scope:
+        after.append(await outbox.send(GROUP, HI))
+    assert scope.cancelled_caught
+    assert after == []
 
 
 async def test_a_send_cancelled_in_line_never_leaves(
@@ -251,7 +269,7 @@ async def test_what_would_wait_too_long_is_dropped(
 
 @pytest.mark.parametrize("segments", [(), (Text("  \n"),)])
 async def test_nothing_is_not_sent(outbox: Outbox, segments: tuple[Text, ...]) -> None:
-    with pytest.raises(NothingToSend):
+    with pytest.raises(NothingToSend, match=r"^the message is empty: give it a text or a medium$"):
         await outbox.send(GROUP, segments)
 
 
@@ -268,6 +286,20 @@ async def test_without_a_record_the_history_is_silent(outbox: Outbox, store: Sto
 
 
 # ---- offline, and over a restart
+
+
+async def test_who_waits_is_told_for_what(store: Store, adapter: FakeAdapter, clock: Clock) -> None:
+    adapter.offline = True
+    async with outbox_with(store, adapter, clock, retry_s=3600) as outbox:
+        reasons = [(await outbox.send(GROUP, HI))[0].reason for _ in range(2)]
+        assert reasons == ["the account is offline"] * 2
+    for row, state in zip(
+        await store.deliveries.in_state(PENDING), (DROPPED, PENDING), strict=True
+    ):
+        await store.deliveries.mark(row, state)  # as an earlier version left it, without a reason
+    async with outbox_with(store, adapter, clock, retry_s=3600) as outbox:
+        (receipt,) = await outbox.send(GROUP, HI)
+        assert (receipt.state, receipt.reason) == (PENDING, "waits for the messages before it")
 
 
 async def test_what_an_offline_account_could_not_say_is_said_when_it_is_back(
@@ -413,6 +445,77 @@ async def test_after_a_restart(url: str, clock: Clock) -> None:
 
 def _copy(row: DeliveryRow, delivery_id: str, text: str, state: DeliveryState) -> DeliveryRow:
     return replace(row, delivery_id=delivery_id, segments=(Text(text),), state=state, record_seq=0)
+
+
+# ---- who has a say
+
+
+class Hook:
+    """Changes every message, or says no to it."""
+
+    def __init__(self, words: str | None) -> None:
+        self.words = words
+        self.seen: list[tuple[object, ...]] = []
+
+    async def before(self, chat_key: ChatKey, segments: Segments, run_id: str) -> Segments | None:
+        self.seen.append((chat_key, segments, run_id))
+        return None if self.words is None else (*segments, Text(self.words))
+
+    async def after(
+        self, chat_key: ChatKey, segments: Segments, receipts: Sequence[Receipt]
+    ) -> None:
+        self.seen.append((chat_key, segments, tuple(receipts)))
+
+
+async def test_hooks_change_a_message_one_after_the_other(
+    outbox: Outbox, adapter: FakeAdapter, store: Store
+) -> None:
+    first, second = Hook("!"), Hook("?")
+    ends = [outbox.hook(first), outbox.hook(second)]
+    receipts = await outbox.send(GROUP, HI, run_id="r1", record=False)
+    assert receipts == (Receipt(state=SENT, message_id="fake-1"),)
+    whole = (*HI, Text("!"), Text("?"))
+    assert adapter.said() == [whole]
+    assert first.seen == [(GROUP, HI, "r1"), (GROUP, whole, receipts)]
+    assert second.seen == [(GROUP, whole[:2], "r1"), (GROUP, whole, receipts)]
+    assert len(await store.deliveries.of_run("r1")) == 1
+    assert await store.messages.newest(GROUP, 10) == []
+    ends[0]()
+    await outbox.send(GROUP, HI)
+    assert adapter.said()[1:] == [(*HI, Text("?"))]
+    assert len(await store.messages.newest(GROUP, 10)) == 1
+    ends[1]()
+    await outbox.send(GROUP, HI)
+    assert adapter.said()[2:] == [HI]
+
+
+async def test_what_a_hook_says_no_to_is_not_sent(outbox: Outbox, adapter: FakeAdapter) -> None:
+    refusing, later = Hook(None), Hook("?")
+    outbox.hook(refusing)
+    outbox.hook(later)
+    assert await outbox.send(GROUP, HI) == (
+        Receipt(state=DROPPED, reason="a plugin decided that it is not sent"),
+    )
+    assert (len(refusing.seen), later.seen, adapter.calls) == (1, [], [])
+
+
+# ---- a disk that is full
+
+
+async def test_what_could_not_be_begun_is_dropped_with_all_its_pieces(
+    outbox: Outbox, adapter: FakeAdapter, store: Store, disk: FullDisk
+) -> None:
+    with pytest.raises(StoreUnavailable):
+        await outbox.send(GROUP, (Text("x" * 150),), run_id="r1")
+    assert adapter.calls == []
+    disk.full = False
+    with anyio.fail_after(30):
+        while {row.state for row in await store.deliveries.of_run("r1")} != {DROPPED}:
+            outbox.nudge()
+            await anyio.sleep(0.005)
+    reasons = [row.reason for row in await store.deliveries.of_run("r1")]
+    assert reasons == ["the database could not be written"] * 2
+    assert (await outbox.send(GROUP, HI))[0].ok
 
 
 # ---- media

@@ -1,5 +1,8 @@
 """Cutting a message into what a call can carry."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -102,7 +105,101 @@ def test_mentions_become_text_and_replies_go_where_a_platform_has_neither() -> N
     assert plain_text(piece.segments) == "@Lin hi"
 
 
-@pytest.mark.parametrize("one", ["e\u0301", "👩🏽\u200d🚀", "1\ufe0f\u20e3"])
+_BEST_FIRST = ("\n\n", "\n", "。", "！", "？", ". ", "! ", "? ", "；", "; ", "，", ", ", "、", " ")
+
+
+@pytest.mark.parametrize(("better", "worse"), [*pairwise(_BEST_FIRST)])
+def test_a_text_is_cut_at_the_best_place_though_a_worse_one_is_further_on(
+    better: str, worse: str
+) -> None:
+    first, rest = f"{'a' * 11}{better}", f"bb{worse}{'c' * 20}"
+    pieces = split((Text(first + rest),), CAN)
+    assert pieces[0] == Piece((Text(first.rstrip()),))
+    assert plain_text(pieces[1].segments).startswith("bb")
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("aaaa bbbb cccc dddd eeee", ("aaaa bbbb cccc dddd", "eeee")),
+        (f"{'a' * 10} {'b' * 20}", ("a" * 10, "b" * 20)),
+        (f"{'a' * 9} {'b' * 20}", (f"{'a' * 9} {'b' * 10}", "b" * 10)),
+        (f"{'a' * 18}. {'b' * 5}", (f"{'a' * 18}.", "b" * 5)),
+        (f"{'a' * 19}. {'b' * 5}", (f"{'a' * 19}.", "b" * 5)),
+        (f"{'a' * 20}\n\n \n{'b' * 5}", ("a" * 20, "b" * 5)),
+        (f"{'a' * 20}\u3000{'b' * 5}", ("a" * 20, f"\u3000{'b' * 5}")),
+        (f"{'a' * 20}\n", ("a" * 20,)),
+        (f"{'a' * 20}XX", ("a" * 20, "XX")),
+        ("a" * 20, ("a" * 20,)),
+    ],
+)
+def test_where_a_text_is_cut(text: str, pieces: tuple[str, ...]) -> None:
+    assert split((Text(text),), CAN) == tuple(Piece((Text(piece),)) for piece in pieces)
+
+
+@pytest.mark.parametrize(("lead", "cut"), [(69, 69), (68, 100)])
+def test_what_takes_more_than_thirty_one_marks_is_no_character(lead: int, cut: int) -> None:
+    """Or somebody's endless marks would make many pieces of one."""
+    text = "a" * lead + "e" + "\u0301" * 60
+    first, *_ = split((Text(text),), replace(CAN, text_length=100))
+    assert first == Piece((Text(text[:cut]),))
+
+
+LIN = Mention("1", "Lin")  # "@Lin ", five characters
+
+
+@pytest.mark.parametrize(
+    ("segments", "pieces"),
+    [
+        ((Text("a" * 15), LIN), ((Text("a" * 15), LIN),)),
+        ((Text("a" * 16), LIN), ((Text("a" * 16),), (LIN,))),
+        ((LIN, Text("a" * 15)), ((LIN, Text("a" * 15)),)),
+        ((Text("a" * 10), Text("b" * 15)), ((Text("a" * 10), Text("b" * 10)), (Text("b" * 5),))),
+        ((Text("a" * 11), Text("b" * 15)), ((Text("a" * 11),), (Text("b" * 15),))),
+        (
+            (Text("a" * 11), Text("b" * 25)),
+            ((Text("a" * 11),), (Text("b" * 20),), (Text("b" * 5),)),
+        ),
+        ((Text(" " * 11), Text("b" * 25)), ((Text(" " * 11), Text("b" * 9)), (Text("b" * 16),))),
+        ((REPLY, Text("a" * 25)), ((REPLY, Text("a" * 20)), (Text("a" * 5),))),
+        ((PICTURE, PICTURE, HI, PICTURE), ((PICTURE, PICTURE, HI), (PICTURE,))),
+        ((PICTURE, Text("a" * 25)), ((PICTURE, Text("a" * 20)), (Text("a" * 5),))),
+    ],
+)
+def test_a_call_is_filled_before_another_one_is_begun(
+    segments: tuple[Segment, ...], pieces: tuple[tuple[Segment, ...], ...]
+) -> None:
+    assert split(segments, CAN) == tuple(Piece(piece) for piece in pieces)
+
+
+def test_a_caption_is_no_longer_than_a_text() -> None:
+    can = replace(CAN, caption_length=50)
+    assert split((PICTURE, Text("a" * 25)), can) == (
+        Piece((PICTURE, Text("a" * 20))),
+        Piece((Text("a" * 5),)),
+    )
+
+
+def test_one_character_that_counts_as_more_than_a_call_holds_is_sent_all_the_same() -> None:
+    can = replace(CAPTIONS, text_length=1)
+    assert split((Text("😀"),), can) == (Piece((Text("😀"),)),)
+    assert split((Text("a😀b"),), can) == tuple(Piece((Text(one),)) for one in "a😀b")
+
+
+def test_a_medium_without_a_name_is_refused_by_its_kind() -> None:
+    bad = Media(problem="it is damaged")
+    pieces = split((Voice(bad), HI, File(bad)), CAN)
+    assert [piece.problem for piece in pieces] == [
+        "voice: it is damaged",
+        "",
+        "file: it is damaged",
+    ]
+    assert [piece.segments for piece in pieces] == [(Voice(bad),), (HI,), (File(bad),)]
+
+
+@pytest.mark.parametrize(
+    "one", ["e\u0301", "👩🏽\u200d🚀", "1\ufe0f\u20e3", "☎\ufe0e", "👍\U0001f3fb", "👍\U0001f3ff"]
+)
 def test_what_a_reader_sees_as_one_character_stays_whole(one: str) -> None:
     for lead in range(20):
         pieces = split((Text("x" * lead + one * 5),), CAN)

@@ -1,17 +1,19 @@
 """Arguments: bound as Python binds them, converted as the annotations say, refused in words."""
 
 import inspect
+from dataclasses import replace
 from datetime import date
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator
 
-from nekro_core.tools.arguments import ArgumentError, bind_arguments
+from nekro_core.tools.arguments import ArgumentError, BoundArguments, bind_arguments
+from nekro_core.tools.stub import signature_text
 from nekro_core.tools.tool import Tool
-from tests.tools.make import tool_of
+from tests.tools.make import named_tool, tool_of
 
 
 class Point(BaseModel):
@@ -44,7 +46,32 @@ async def positional(_ctx: Any, a: int, b: int = 2, /, c: int = 3) -> None:
     """Take by position."""
 
 
+async def four(_ctx: Any, a: int, b: int = 0, *, c: int, d: int = 0) -> None:
+    """Take four."""
+
+
+NAMES = ("a", "b", "c", "d")
+FOUR = tool_of(four)
+
+
+class Box(BaseModel):
+    points: list[Point]
+
+
+async def deeper(_ctx: Any, boxes: list[Box]) -> None:
+    """Take what is deeper."""
+
+
+def wordily(_: Any) -> Any:
+    raise ValueError("w" * 400)
+
+
+async def wordy(_ctx: Any, word: Annotated[str, BeforeValidator(wordily)]) -> None:
+    """Take a word."""
+
+
 MANY, REST, POSITIONAL = map(tool_of, (many, rest, positional))
+DEEPER, WORDY = map(tool_of, (deeper, wordy))
 
 
 @pytest.mark.parametrize(
@@ -111,6 +138,125 @@ def test_refused_in_words(
     assert len(message) < 1000
 
 
+async def nothing(_ctx: Any) -> None:
+    """Take nothing."""
+
+
+async def one(_ctx: Any, near: int, nearer: int = 0, *, point: Point | None = None) -> None:
+    """Take one."""
+
+
+def as_deep(value: Any) -> Any:
+    return [as_deep(each) for each in value] if isinstance(value, list) else value
+
+
+async def deep(_ctx: Any, tree: Annotated[Any, BeforeValidator(as_deep)] = None) -> None:
+    """Take a tree."""
+
+
+NOTHING, ONE, DEEP = map(tool_of, (nothing, one, deep))
+NO_INTEGER = "Input should be a valid integer, unable to parse string as an integer"
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "kwargs", "told"),
+    [
+        (NOTHING, (1,), {}, "takes no arguments by position, got 1"),
+        (ONE, (1, 2, 3), {}, "takes 2 arguments by position, got 3"),
+        (tool_of(deep), (1, 2), {}, "takes 1 argument by position, got 2"),
+        (ONE, (), {}, "missing 'near'"),
+        (FOUR, (), {}, "missing 'a', 'c'"),
+        (ONE, (1,), {"near": 2}, "argument 'near' was given twice, by position and by name"),
+        (ONE, (1,), {"neare": 2}, "there is no argument 'neare'; did you mean 'nearer'?"),
+        (ONE, (1,), {"zzz": 2}, "there is no argument 'zzz'"),
+        (
+            ONE,
+            (None,),
+            {},
+            "argument 'near': expected int, got None (Input should be a valid integer)",
+        ),
+        (ONE, ("x",), {}, f"argument 'near': expected int, got str 'x' ({NO_INTEGER})"),
+        (
+            ONE,
+            ("x" * 121,),
+            {},
+            f"argument 'near': expected int, got str '{'x' * 120}' ({NO_INTEGER})",
+        ),
+        (
+            ONE,
+            (1,),
+            {"point": {"x": "q", "y": "r"}},
+            (
+                "argument 'point': expected Point | None, got dict {'x': 'q', 'y': 'r'} "
+                f"(at x: {NO_INTEGER}; at y: {NO_INTEGER})"
+            ),
+        ),
+        (
+            MANY,
+            ("a",),
+            {"names": [[], [], [], []]},
+            (
+                "argument 'names': expected list[str] | None, got list [[], [], [], []] "
+                "(at 0: Input should be a valid string; at 1: Input should be a valid string; "
+                "at 2: Input should be a valid string)"
+            ),
+        ),
+        (
+            DEEPER,
+            (),
+            {"boxes": [{"points": [{"x": 1}, {"y": 1}]}]},
+            (
+                "argument 'boxes': expected list[Box], got list [{'points': [{'x': 1}, {'y': 1}]}] "
+                "(at 0.points.1.x: Field required)"
+            ),
+        ),
+        (
+            WORDY,
+            (7,),
+            {},
+            f"argument 'word': expected str, got int 7 ({('Value error, ' + 'w' * 400)[:300]})",
+        ),
+        (
+            REST,
+            (1,),
+            {"k": {}},
+            "argument 'k': expected str, got dict {} (Input should be a valid string)",
+        ),
+    ],
+)
+def test_all_that_is_said_of_a_call_that_does_not_fit(
+    tool: Tool, args: tuple[Any, ...], kwargs: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        bind_arguments(tool, args, kwargs)
+    assert str(caught.value) == f"{tool.name}(): {told}. Signature: {signature_text(tool)}"
+
+
+def test_an_argument_nested_beyond_what_python_can_walk() -> None:
+    tree: list[Any] = []
+    for _ in range(50_000):
+        tree = [tree]
+    with pytest.raises(ArgumentError, match="argument 'tree' is nested too deeply"):
+        bind_arguments(DEEP, (tree,))
+
+
+def test_a_tool_with_a_title_is_told_of_by_its_function() -> None:
+    assert named_tool("Look it up", "look", "ann.mod").name == "Look it up"
+    with pytest.raises(ArgumentError, match=r"^look\(\): takes no arguments"):
+        bind_arguments(named_tool("Look it up", "look", "ann.mod"), (1,))
+    with pytest.raises(ArgumentError, match=r"^find\(\): takes no arguments"):
+        bind_arguments(named_tool("find", "look", "ann.mod"), (1,))
+
+
+def test_a_parameter_that_cannot_be_checked_takes_what_comes() -> None:
+    unchecked = replace(ONE, parameters=(replace(ONE.parameters[0], convert=None),))
+    assert bind_arguments(unchecked, ("x",)) == BoundArguments(("x",), {})
+
+
+def test_nothing_is_bound_to_nothing() -> None:
+    assert bind_arguments(NOTHING) == BoundArguments() == BoundArguments((), {})
+
+
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT | st.binary(),
@@ -131,14 +277,6 @@ def test_whatever_comes_it_is_bound_or_refused(args: list[Any], kwargs: dict[str
         inspect.signature(many).bind(None, *bound.args, **bound.kwargs)
     # What is said can be printed and stored, whatever came.
     assert refused.encode() or bound is not None
-
-
-async def four(_ctx: Any, a: int, b: int = 0, *, c: int, d: int = 0) -> None:
-    """Take four."""
-
-
-NAMES = ("a", "b", "c", "d")
-FOUR = tool_of(four)
 
 
 @given(

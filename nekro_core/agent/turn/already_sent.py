@@ -43,13 +43,16 @@ class DeduplicatingSender:
     def __init__(self, outgoing: MessageSender, rows: Sequence[DeliveryRow]) -> None:
         self._outgoing = outgoing
         self._left: list[tuple[str, tuple[Receipt, ...]]] = []
-        for send in _sends([row for row in rows if row.state in DO_NOT_RESEND]):
+        for send in _sends(rows):
+            left = [row for row in send if row.state in DO_NOT_RESEND]
+            if not left:
+                continue
             receipts = tuple(
                 Receipt(state=row.state, message_id=row.message_id, reason="sent before a restart")
-                for row in send
+                for row in left
             )
-            whole = tuple(segment for row in send for segment in row.segments)
-            self._left.append((f"{send[0].chat_key} {_likeness(whole)}", receipts))
+            whole = tuple(segment for row in left for segment in row.segments)
+            self._left.append((f"{left[0].chat_key} {_likeness(whole)}", receipts))
 
     async def send(
         self, chat_key: ChatKey, segments: Sequence[Segment], *, run_id: str = ""

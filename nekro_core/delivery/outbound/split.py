@@ -151,7 +151,7 @@ def _cut(text: str, room: int) -> int:
     for mark in _PLACES:
         place = text.rfind(mark, 0, room)
         if place >= room * _LEAST:
-            return place + len(mark) if place + len(mark) <= room else place or room
+            return place + len(mark)
     for place in range(room, max(room - 32, 0), -1):
         if _between_characters(text, place):
             return place

@@ -1,0 +1,208 @@
+"""A copy of the checkout in which a module is changed and tests are run."""
+
+import ast
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutants.seen import marked
+
+ROOT = Path(__file__).resolve().parents[2]
+SLOW_S = 0.5
+"""A test that takes longer may fail for want of time, so where it kills it is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module and its judges, as in ``modules.toml``."""
+
+    name: str
+    source: str
+    nearest: tuple[str, ...]
+    room: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a mutant: ``killed``, ``survived`` or ``timed out``."""
+
+    status: str
+    by: str
+    seconds: float
+    tests: int
+
+
+class TestsFail(Exception):
+    """The judges themselves fail, or could not be run."""
+
+
+class Copy:
+    """The checkout without what git ignores, in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+        ).stdout.decode()
+        wanted = {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
+        for name in wanted:
+            self._copy(name)
+        for path in [*folder.rglob("*")]:
+            inside = path.relative_to(folder)
+            if path.is_file() and str(inside) not in wanted and "__pycache__" not in inside.parts:
+                path.unlink()
+
+    def _copy(self, name: str) -> None:
+        there, here = self.folder / name, ROOT / name
+        if there.exists() and there.read_bytes() == here.read_bytes():
+            return
+        there.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(here, there)
+
+    def write(self, module: Module, code: str | None = None) -> None:
+        """Change the module; without ``code`` back to what it is."""
+        path = self.folder / module.source
+        if code is None:
+            code = (ROOT / module.source).read_text(encoding="utf-8")
+        path.write_text(code, encoding="utf-8")
+        # Two mutants of one second and one length look alike to Python's cache.
+        for cached in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+            cached.unlink()
+
+    def pytest(
+        self, paths: Sequence[str], *, most_s: float, tests: Sequence[str] = (), stop: bool = True
+    ) -> tuple[int | None, str, dict[str, dict[str, object]]]:
+        """Run tests; their end (None: there was no time), what they said, and what they reached."""
+        seen, wanted = self.folder / ".seen.json", self.folder / ".tests.json"
+        seen.unlink(missing_ok=True)
+        wanted.write_text(json.dumps(list(tests)))
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.folder),
+            "MUTANTS_SEEN": str(seen),
+            "MUTANTS_TESTS": str(wanted) if tests else "",
+        }
+        command = [
+            sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=line", "-m", "not long",
+            "-p", "no:cacheprovider", "-p", "tests.mutants.seen", *(["-x"] if stop else []), *paths,
+        ]  # fmt: skip
+        with subprocess.Popen(
+            command, cwd=self.folder, env=environment, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
+        ) as process:  # fmt: skip
+            try:
+                said, _ = process.communicate(timeout=most_s)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                said, _ = process.communicate()
+                return None, said, {}
+        return process.returncode, said, json.loads(seen.read_text()) if seen.exists() else {}
+
+
+def reached(copy: Copy, modules: Sequence[Module], most_s: float) -> dict[str, dict[str, object]]:
+    """Which tests of these modules' rooms reach which lines of them, and what each takes. Raises
+    `TestsFail` where one fails that no mutant has harmed."""
+    for module in modules:
+        source = (ROOT / module.source).read_text(encoding="utf-8")
+        copy.write(module, marked(source, module.name))
+    try:
+        paths = tuple(dict.fromkeys(path for module in modules for path in module.room))
+        code, said, found = copy.pytest(paths, most_s=most_s, stop=False)
+    finally:
+        for module in modules:
+            copy.write(module)
+    if code:
+        failing = [line for line in said.splitlines() if line.startswith("FAILED")]
+        # One that fails here, where nothing is changed, can be no judge.
+        if code != 1 or len(failing) > 3:
+            raise TestsFail(said[-3000:])
+        for line in failing:
+            print(f"  fails without any mutant, so it judges none: {line}")
+            found.pop(line.removeprefix("FAILED ").partition(" - ")[0], None)
+    elif code is None:
+        raise TestsFail(f"no end after {most_s:g} s")
+    return found
+
+
+def judges(
+    module: Module, source: str, line: int, found: dict[str, dict[str, object]]
+) -> list[str]:
+    """The tests that reach the line: the nearest files' first, and of each the quick ones."""
+    statement = _statement_at(source, line)
+    rows = []
+    for test, row in found.items():
+        lines = row["lines"].get(module.name, ())  # type: ignore[attr-defined]
+        file = test.partition("::")[0]
+        # A constant, or a default of a class, may be seen by who calls no function of the module.
+        at_import = statement is None and (lines or file in module.nearest)
+        if at_import or statement in lines:
+            near = module.nearest.index(file) if file in module.nearest else len(module.nearest)
+            rows.append((near, float(str(row["seconds"])), test))
+    return [test for *_, test in sorted(rows)]
+
+
+def _statement_at(source: str, line: int) -> int | None:
+    """Where the statement of a function begins in which a line is. None outside of functions: what
+    is there is done at import, and any test of the module may notice."""
+    inside: int | None = None
+    for function in ast.walk(ast.parse(source)):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for each in function.body:
+            if each.lineno <= line <= (each.end_lineno or each.lineno):
+                for deeper in ast.walk(each):
+                    if isinstance(deeper, ast.stmt) and deeper.lineno <= line <= (
+                        deeper.end_lineno or deeper.lineno
+                    ):
+                        inside = max(inside or 0, deeper.lineno)
+    return inside
+
+
+def judge(
+    copy: Copy, module: Module, mutant: dict[str, object], found: dict[str, dict[str, object]]
+) -> Verdict:
+    """Put the mutant in its module's place and run the tests that reach it."""
+    began = time.monotonic()
+    source = (ROOT / module.source).read_text(encoding="utf-8")
+    tests = judges(module, source, int(str(mutant["line"])), found)
+    many = len(tests)
+    copy.write(module, str(mutant["code"]))
+    try:
+        while tests:
+            files = [*dict.fromkeys(test.partition("::")[0] for test in tests)]
+            takes = sum(float(str(found[test]["seconds"])) for test in tests)
+            code, said, _ = copy.pytest(files, most_s=45 + 5 * takes, tests=tests)
+            passed = time.monotonic() - began
+            if code is None:
+                return Verdict("timed out", "", passed, many)
+            if code in (0, 5):
+                return Verdict("survived", "", passed, many)
+            if code == 3:
+                raise TestsFail(said[-3000:])
+            by = _failed(said)
+            if by in found and float(str(found[by]["seconds"])) > SLOW_S:
+                again, _, _ = copy.pytest([by.partition("::")[0]], most_s=120, tests=[by])
+                if again == 0:  # it had failed for want of time: what do the others say?
+                    tests = tests[tests.index(by) + 1 :]
+                    continue
+            return Verdict("killed", by, passed, many)
+        return Verdict("survived", "", time.monotonic() - began, many)
+    finally:
+        copy.write(module)
+
+
+def _failed(said: str) -> str:
+    for line in said.splitlines():
+        if line.startswith(("FAILED ", "ERROR ")):
+            return line.partition(" ")[2].partition(" - ")[0]
+    return said.strip().splitlines()[-1] if said.strip() else ""

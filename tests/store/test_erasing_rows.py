@@ -1,0 +1,307 @@
+"""A person is forgotten row by row: what goes, what is emptied, and what of others stays."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nekro_core.chat import (
+    Author,
+    ChatKey,
+    DeliveryState,
+    File,
+    Image,
+    Media,
+    Record,
+    Segments,
+    Sender,
+    Text,
+    encode_segments,
+)
+from nekro_core.store import ModelUse, Person, Step, Store, TimerRow, ToolCall, WaitingRow
+from nekro_core.store.database import SqlStatement
+from nekro_core.store.messages import unique_id_of
+
+LIN, MEI = "7717077", "5550002"
+GROUP = ChatKey.parse("fake-group_1")
+SECOND = ChatKey.parse("fake.2-group_1")
+ELSEWHERE = ChatKey.parse("other-group_1")
+PERSON = Person(adapter="fake", user_id=LIN, instances=("fake", "fake.2"))
+TABLES = [
+    "chats",
+    "users",
+    "messages",
+    "turns",
+    "steps",
+    "runs",
+    "tool_calls",
+    "deliveries",
+    "plugin_data",
+    "timers",
+    "model_uses",
+    "waiting",
+]
+
+
+def private(user: str) -> ChatKey:
+    return ChatKey.parse(f"fake-private_{user}")
+
+
+async def rows(store: Store, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    """A table's rows, as far as these columns go."""
+    found = await store.erasing._database.read(f"SELECT {', '.join(columns)} FROM {table}")
+    return sorted(tuple(row[column] for column in columns) for row in found)
+
+
+async def count(store: Store, table: str) -> int:
+    (row,) = await store.erasing._database.read(f"SELECT COUNT(*) AS number FROM {table}")
+    return int(row["number"])
+
+
+async def said(store: Store, chat: ChatKey, user: str, words: str = "hi", **more: Any) -> Record:
+    """A message, and the rows that come with it."""
+    known: dict[str, Any] = {"author": Author.PERSON, "segments": (Text(words),)} | more
+    record = Record(
+        seq=store.messages.reserve(),
+        chat_key=chat,
+        time=1_000.0,
+        sender=Sender(user, f"name of {user}"),
+        **known,
+    )
+    before = (
+        *store.chats.seen(chat),
+        *store.users.seen(chat.instance, record.sender),
+    )
+    await store.messages.add(record, unique_id=unique_id_of(record.message_id), before=before)
+    return record
+
+
+async def sent(store: Store, chat: ChatKey, run: str, segments: Segments) -> None:
+    await store.erasing._database.write(
+        SqlStatement(
+            "INSERT INTO deliveries (delivery_id, chat_key, run_id, position, segments, state, "
+            "message_id, reason, record_seq, created, changed) "
+            "VALUES (?, ?, ?, 0, ?, ?, '', '', 0, 1, 1)",
+            (f"d-{run}", str(chat), run, encode_segments(segments), DeliveryState.SENT.value),
+        )
+    )
+
+
+async def traces_of_a_turn(store: Store, chat: ChatKey, user: str, run: str) -> None:
+    """A row of everything that a turn may leave, and what is kept under the person's id."""
+    turn = await store.turns.begin(chat, trigger_seq=1, through_seq=1, user_id=user)
+    await store.runs.begin(run, chat, turn_id=turn.turn_id, code="say()")
+    call = ToolCall(position=0, name="say", arguments="", outcome="ok", started=1.0, seconds=0.1)
+    await store.runs.add_calls(run, [call])
+    step = Step(position=0, reply="words", tail="tail", prompt_tokens=7, cost=0.5, started=5.0)
+    await store.turns.add_step(turn.turn_id, step)
+    await store.turns.end(turn.turn_id, stop="finished")
+    await sent(store, chat, run, (Text("answer"),))
+    await said(store, chat, "", "answer", author=Author.BOT, run_id=run)
+    await store.model_uses.add(
+        ModelUse(
+            plugin="p",
+            model="m",
+            prompt_tokens=5,
+            completion_tokens=1,
+            cost=0.25,
+            chat_key=str(chat),
+            user_id=user,
+            run_id=run,
+        )
+    )
+    await store.waiting.put(
+        WaitingRow(
+            kind="question",
+            name=run,
+            plugin="p",
+            chat_key=str(chat),
+            user_id=user,
+            data="",
+            created=1.0,
+            until=2.0,
+        )
+    )
+
+
+async def erase(store: Store) -> None:
+    await store.erasing.erase(PERSON, await store.erasing.look(PERSON))
+
+
+async def test_of_a_chat_with_them_alone_only_the_cost_is_left(store: Store) -> None:
+    for user in (LIN, MEI):
+        chat = private(user)
+        await said(store, chat, user)
+        await traces_of_a_turn(store, chat, user, f"run-{user}")
+        await store.plugin_data.set("p", "value", chat_key=str(chat), store_key="x")
+        await store.timers.put(
+            TimerRow(timer_id=user, chat_key=chat, kind="once", state="active", text="")
+        )
+    await erase(store)
+    hers = str(private(MEI))
+    for table in ("chats", "turns", "runs", "deliveries", "plugin_data", "timers", "waiting"):
+        assert await rows(store, table, "chat_key") == [(hers,)], table
+    assert await rows(store, "messages", "chat_key") == [(hers,)] * 2
+    assert await rows(store, "tool_calls", "run_id") == [(f"run-{MEI}",)]
+    assert await rows(store, "users", "user_id") == [(MEI,)]
+    columns = ("chat_key", "user_id", "reply", "tail", "cost", "prompt_tokens")
+    assert await rows(store, "steps", *columns) == [
+        ("", "", "", "", 0.5, 7),
+        (hers, MEI, "words", "tail", 0.5, 7),
+    ]
+    assert await rows(store, "model_uses", "chat_key", "user_id", "run_id", "cost") == [
+        ("", "", "", 0.25),
+        (hers, MEI, f"run-{MEI}", 0.25),
+    ]
+
+
+async def test_of_a_private_chat_that_others_woke_a_turn_in_nothing_is_left_either(
+    store: Store,
+) -> None:
+    """A program's line wakes turns that are nobody's."""
+    await said(store, private(LIN), LIN)
+    await traces_of_a_turn(store, private(LIN), "", "run-timer")
+    await erase(store)
+    for table in TABLES:
+        assert await count(store, table) == (table in ("steps", "model_uses")), table
+
+
+async def test_what_others_made_in_a_shared_chat_is_not_touched(store: Store) -> None:
+    for chat in (GROUP, SECOND):
+        for user in (LIN, MEI):
+            await said(store, chat, user, message_id=f"{chat}-{user}")
+            await traces_of_a_turn(store, chat, user, f"run-{user}-{chat}")
+    await erase(store)
+    chats = [str(GROUP), str(SECOND)]
+    hers = [f"run-{MEI}-{chat}" for chat in chats]
+    for table in ("runs", "tool_calls", "deliveries"):
+        assert await rows(store, table, "run_id") == [(run,) for run in hers], table
+    assert await rows(store, "messages", "author", "user_id", "run_id") == [
+        *(("bot", "", run) for run in hers),
+        ("person", MEI, ""),
+        ("person", MEI, ""),
+    ]
+    assert await rows(store, "chats", "chat_key") == [(chat,) for chat in chats]
+    assert await rows(store, "turns", "user_id", "chat_key") == [
+        (user, chat) for user in ("", MEI) for chat in chats
+    ]
+    assert await rows(store, "steps", "user_id", "chat_key", "reply", "tail", "cost") == [
+        ("", chats[0], "", "", 0.5),
+        ("", chats[1], "", "", 0.5),
+        (MEI, chats[0], "words", "tail", 0.5),
+        (MEI, chats[1], "words", "tail", 0.5),
+    ]
+    assert await rows(store, "model_uses", "user_id", "run_id", "chat_key") == [
+        ("", "", chats[0]),
+        ("", "", chats[1]),
+        (MEI, hers[0], chats[0]),
+        (MEI, hers[1], chats[1]),
+    ]
+    assert await rows(store, "waiting", "user_id") == [(MEI,), (MEI,)]
+    assert await rows(store, "users", "user_id") == [(MEI,), (MEI,)]
+
+
+async def test_the_same_id_on_another_platform_is_another_person(store: Store) -> None:
+    await said(store, ELSEWHERE, LIN)
+    await traces_of_a_turn(store, ELSEWHERE, LIN, "run")
+    await store.plugin_data.set("p", "value", chat_key=str(ELSEWHERE), user_key=LIN)
+    await store.plugin_data.set("p", "value", chat_key=str(ELSEWHERE), store_key=LIN)
+    await said(store, GROUP, LIN)
+    await erase(store)
+    for table in TABLES:
+        many = {"plugin_data": 2, "messages": 2, "chats": 2, "timers": 0}.get(table, 1)
+        assert await count(store, table) == many, table
+    assert await rows(store, "turns", "user_id") == [(LIN,)]
+    assert await rows(store, "users", "instance", "user_id") == [("other", LIN)]
+
+
+@pytest.mark.parametrize("column", ["user_key", "store_key"])
+@pytest.mark.parametrize("chat", ["", str(GROUP), str(SECOND)])
+@pytest.mark.parametrize("name", [LIN, f"fake:{LIN}"])
+async def test_what_a_plugin_keeps_under_their_id_goes(
+    store: Store, column: str, chat: str, name: str
+) -> None:
+    for key in (name, MEI, f"{LIN}0"):
+        await store.plugin_data.set("p", "value", chat_key=chat, **{column: key})
+    await erase(store)
+    assert await rows(store, "plugin_data", column) == sorted([(MEI,), (f"{LIN}0",)])
+
+
+async def test_a_line_of_the_bot_that_bears_their_id_is_not_theirs(store: Store) -> None:
+    await said(store, GROUP, LIN, "theirs")
+    await said(store, GROUP, LIN, "ours", author=Author.BOT)
+    await erase(store)
+    assert [line.segments for line in await store.messages.newest(GROUP, 10)] == [(Text("ours"),)]
+
+
+async def test_how_many_rows_of_others_were_changed(store: Store) -> None:
+    await said(store, GROUP, MEI, f"hello {LIN}")
+    await said(store, GROUP, MEI, f"hello again, {LIN}")
+    await said(store, GROUP, MEI, "hello everybody")
+    traces = await store.erasing.look(PERSON)
+    assert await store.erasing.erase(PERSON, traces) == 2
+    assert await store.erasing.erase(PERSON, traces) == 0, "it may be done again"
+
+
+async def test_what_is_known_of_people_and_chats_is_looked_up_anew(store: Store) -> None:
+    await said(store, private(LIN), LIN)
+    await said(store, SECOND, LIN)
+    assert len(await store.messages.newest(SECOND, 10)) == 1
+    chats = (private(LIN), SECOND)
+    before = [store.messages.changes(chat) for chat in chats]
+    await erase(store)
+    after = [store.messages.changes(chat) for chat in chats]
+    assert all(now > then for now, then in zip(after, before, strict=True))
+    assert await store.messages.newest(SECOND, 10) == []
+    await said(store, private(LIN), LIN)
+    await said(store, SECOND, LIN)
+    assert await rows(store, "chats", "chat_key") == [(str(private(LIN)),), (str(SECOND),)]
+    assert await rows(store, "users", "instance") == [("fake",), ("fake.2",)]
+
+
+async def test_one_line_is_forgotten(store: Store) -> None:
+    lines = [await said(store, GROUP, MEI, str(number)) for number in range(3)]
+    await store.erasing.forget_record(lines[1].seq)
+    assert await rows(store, "messages", "seq") == [(lines[0].seq,), (lines[2].seq,)]
+
+
+# ---- files
+
+
+@pytest.mark.parametrize("path", ["/data/media/a_%!b.png", "C:\\data\\media\\a_%!b.png"])
+async def test_a_file_that_others_sent_too_is_still_used(store: Store, path: str) -> None:
+    picture = Media(path=path, name="a.png")
+    assert not await store.erasing.still_used(GROUP, picture)
+    await said(store, SECOND, MEI, segments=(Image(picture),))
+    await said(store, GROUP, MEI, segments=(Image(Media(path="/data/media/axyzb.png")),))
+    assert not await store.erasing.still_used(GROUP, picture), "another chat's, another file"
+    await said(store, GROUP, MEI, segments=(Image(Media(path="/elsewhere/a_%!b.png")),))
+    assert await store.erasing.still_used(GROUP, picture)
+    assert not await store.erasing.still_used(ELSEWHERE, picture)
+
+
+async def test_a_file_that_the_bot_sent_is_still_used(store: Store) -> None:
+    report = Media(path="/data/media/report.txt")
+    await sent(store, GROUP, "run", (File(report),))
+    assert await store.erasing.still_used(GROUP, report)
+    assert not await store.erasing.still_used(SECOND, report)
+
+
+async def free_pages(store: Store) -> int:
+    (row,) = await store.erasing._database.read("PRAGMA freelist_count")
+    return int(row["freelist_count"])
+
+
+async def test_what_was_deleted_leaves_the_files_too(sqlite_url: str) -> None:
+    log = Path(f"{sqlite_url.removeprefix('sqlite://')}-wal")
+    async with Store.open(sqlite_url) as store:
+        for _ in range(50):
+            await said(store, GROUP, LIN, "vermilion " * 200)
+        await erase(store)
+        assert await free_pages(store) > 0
+        await store.erasing.scrub(anew=False)
+        assert await free_pages(store) > 0
+        assert log.stat().st_size == 0
+        await store.erasing.scrub()
+        assert await free_pages(store) == 0
+        assert log.stat().st_size == 0
