@@ -9,7 +9,6 @@ a copy of the source. In programs that a test starts the call does nothing.
 """
 
 import ast
-import builtins
 import json
 import os
 from collections import defaultdict
@@ -31,7 +30,10 @@ def marked(source: str, module: str) -> str:
                     body = getattr(holder, name, None)
                     if isinstance(body, list) and not isinstance(holder, ast.ClassDef):
                         setattr(holder, name, _with_calls(body, module))
-    ahead = f"import builtins\n{_CALL} = getattr(builtins, {_CALL!r}, lambda *_: None)\n"
+    ahead = (
+        "import sys\n"
+        f"{_CALL} = getattr(sys.modules.get('tests.mutants.seen'), 'note', lambda *_: None)\n"
+    )
     at = next(
         index
         for index, each in enumerate(tree.body)
@@ -68,11 +70,9 @@ _seen: defaultdict[str, set[int]] = defaultdict(set)
 _tests: dict[str, dict[str, object]] = {}
 
 
-def _note(module: str, line: int) -> None:
+def note(module: str, line: int) -> None:
+    """A line of a marked module is reached."""
     _seen[module].add(line)
-
-
-setattr(builtins, _CALL, _note)
 
 
 @pytest.hookimpl(wrapper=True)
