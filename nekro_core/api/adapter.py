@@ -50,6 +50,7 @@ from nekro_core.delivery.outbound.match_delivery import match_delivery as judged
 from nekro_core.media.limits import PictureLimits, PictureType, VoiceFormat, VoiceLimits
 from nekro_core.store import DeliveryRow, StoreUnavailable
 from nekro_core.system.atomic_files import write_whole
+from nekro_core.system.errors import NekroError
 from nekro_core.system.keyed_queue import KeyedQueue as Lanes
 from nekro_core.system.keyed_queue import Prefetch as Reading
 from nekro_core.system.keyed_queue import accept_patiently
@@ -96,6 +97,7 @@ __all__ = [
     "Lanes",
     "MediaKeeper",
     "MediaLinker",
+    "NekroError",
     "OutboxActions",
     "Page",
     "PictureLimits",

@@ -20,6 +20,7 @@ from nekro_core.plugins.tasks.functions import task
 from nekro_core.plugins.tasks.handle import AsyncTaskHandle, WaitCancelled
 from nekro_core.plugins.tasks.runner import TaskRefused, TaskRunner
 from nekro_core.policy.permissions import CommandPermission
+from nekro_core.system.errors import NekroError
 from nekro_core.tools.outcome import ToolFailure
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "ConfigBase",
     "ConfigError",
     "ExtraField",
+    "NekroError",
     "NekroPlugin",
     "NotLoaded",
     "PackageWanted",

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from nekro_core.system.errors import NekroError
+
 LIMIT_S = 0.05
 """A pattern that fits a command is through after microseconds."""
 REST_S = 5.0
@@ -15,7 +17,7 @@ REST_S = 5.0
 writing for it."""
 
 
-class PatternProblem(Exception):
+class PatternProblem(NekroError):
     """Text that is no regular expression; says why."""
 
 

@@ -16,6 +16,8 @@ from typing import Any, Generic, TypeVar
 
 from greenlet import getcurrent, greenlet
 
+from nekro_core.system.errors import NekroError
+
 T = TypeVar("T")
 
 _THREAD_S = 120.0
@@ -23,7 +25,7 @@ _THREAD_S = 120.0
 _loop: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("nekro_loop", default=None)
 
 
-class CannotWait(RuntimeError):
+class CannotWait(NekroError, RuntimeError):
     """A function that waits was called where nobody can wait for it; says what to do."""
 
 

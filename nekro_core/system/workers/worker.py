@@ -21,13 +21,14 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 import nekro_core
 from nekro_core.system.child_processes import tolerate_exit
+from nekro_core.system.errors import NekroError
 
 _LONGEST_LINE = 1_000_000
 _FAREWELL_S = 0.3
 _GONE = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, OSError)
 
 
-class WorkerLost(Exception):
+class WorkerLost(NekroError):
     """It cannot start, died twice over a request, or took too long."""
 
 
