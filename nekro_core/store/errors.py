@@ -2,19 +2,22 @@
 
 ::
 
-    StoreError                 whatever the store cannot do
-    ├── DataFolderInUse        another process owns the data folder
-    ├── DatabaseInUse          another bot owns the database on the server
-    ├── DatabaseTooNew         written by a newer version of the bot
-    ├── MigrationFailed        the tables could not be brought up to date; a copy was kept
-    ├── StoreUnavailable       machinery down: disk full, locked, unreadable; nothing was written
-    ├── Conflict               a unique key is taken already; another writer was first
-    ├── TurnRunning            caller's fault: the chat has a running turn already
-    └── ValueTooLarge          caller's fault: longer than the column allows
+    NekroError
+    └── StoreError                 whatever the store cannot do
+        ├── DataFolderInUse        another process owns the data folder
+        ├── DatabaseInUse          another bot owns the database on the server
+        ├── DatabaseTooNew         written by a newer version of the bot
+        ├── MigrationFailed        the tables could not be brought up to date; a copy was kept
+        ├── StoreUnavailable       machinery down: disk full, locked, unreadable; nothing written
+        ├── UniqueConflict         a unique key is taken already; another writer was first
+        ├── TurnRunning            caller's fault: the chat has a running turn already
+        └── ValueTooLarge          caller's fault: longer than the column allows
 """
 
+from nekro_core.system.errors import NekroError
 
-class StoreError(Exception):
+
+class StoreError(NekroError):
     """Whatever the store cannot do."""
 
 

@@ -1,12 +1,17 @@
-"""What goes wrong with vectors::
+"""Errors of the vector store.
 
-VectorError
-├── NoCollection   there is no collection of this name
-└── BadVector      a vector, id or payload that cannot be kept
+::
+
+    NekroError
+    └── VectorError
+        ├── NoCollection   there is no collection of this name
+        └── BadVector      a vector, id or payload that cannot be kept
 """
 
+from nekro_core.system.errors import NekroError
 
-class VectorError(ValueError):
+
+class VectorError(NekroError, ValueError):
     """The root; the message says what was expected."""
 
 
