@@ -2,16 +2,18 @@
 
 ::
 
-    DeliveryError
-    ├── NothingToSend     caller's fault: no text, no medium
-    ├── TooManySends      caller's fault: the run has sent its share
-    └── CannotDo          caller's fault: no message of which that can be asked
-
-    NotFetched            an address brought no bytes: refused, not there, too late, too large
+    NekroError
+    ├── DeliveryError
+    │   ├── NothingToSend     caller's fault: no text, no medium
+    │   ├── TooManySends      caller's fault: the run has sent its share
+    │   └── CannotDo          caller's fault: no message of which that can be asked
+    └── NotFetched            an address brought no bytes: refused, not there, too late, too large
 """
 
+from nekro_core.system.errors import NekroError
 
-class DeliveryError(Exception):
+
+class DeliveryError(NekroError):
     """A send was not begun; nothing of it left."""
 
 
@@ -27,5 +29,5 @@ class CannotDo(DeliveryError):
     """There is no such message, or nothing of the kind can be done about it now; says why."""
 
 
-class NotFetched(Exception):
+class NotFetched(NekroError):
     """There are no bytes; the text says why, for a person to read."""
