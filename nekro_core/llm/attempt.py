@@ -6,12 +6,13 @@ from nekro_core.llm.events import UsageEvent
 from nekro_core.llm.function_calls import FunctionCallAssembler
 from nekro_core.llm.model import ChatRequest, ModelError, RequestUsage
 from nekro_core.llm.tokens import estimate_prompt, estimate_tokens
+from nekro_core.system.errors import NekroError
 
 _CHARACTERS_PER_TOKEN = 16
 _LEAST_BOUND = 64_000
 
 
-class AttemptFailed(Exception):
+class AttemptFailed(NekroError):
     """A try failed. ``begun``: some of the reply had arrived; ``again``: another may succeed."""
 
     def __init__(self, error: ModelError, *, again: bool = False, begun: bool = False) -> None:

@@ -20,6 +20,7 @@ from nekro_core.llm.events import DoneEvent, Event, StreamDecodeError, parse_chu
 from nekro_core.llm.failures import Redactor, model_error, parse_retry_after
 from nekro_core.llm.model import ModelUnreachable, ReplyBroken, RequestRejected
 from nekro_core.llm.settings import LLMSettings
+from nekro_core.system.errors import NekroError
 
 _AFTER_STOP_S = 5.0
 """How long the usage may come after the end of the words."""
@@ -38,7 +39,7 @@ _LIMITS = httpx2.Limits(max_connections=1000, max_keepalive_connections=100, kee
 _UNREACHABLE = (httpx2.HTTPError, httpx2.InvalidURL)
 
 
-class _Declined(Exception):
+class _Declined(NekroError):
     """An answer whose status is an error. ``body`` is its JSON, what stands under ``error`` where
     there is that, or its text."""
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from nekro_core.llm.function_calls import FunctionCallDelta
+from nekro_core.system.errors import NekroError
 
 MAX_LINE = 4_000_000
 """Longest line in characters: a whole reply of 1 MB fits, an endless line does not fill memory."""
 
 
-class StreamDecodeError(Exception):
+class StreamDecodeError(NekroError):
     """What arrived is no event stream of JSON objects."""
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nekro_core.llm.model import FunctionCall
+from nekro_core.system.errors import NekroError
 
 MAX_CALLS = 256
 """Calls of one reply. A model that makes more runs in a circle."""
@@ -19,7 +20,7 @@ _SHOWN = 200
 """Characters of unreadable arguments that the problem quotes."""
 
 
-class TooManyFunctionCalls(Exception):
+class TooManyFunctionCalls(NekroError):
     """A reply with more than `MAX_CALLS`."""
 
 

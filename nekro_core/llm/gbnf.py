@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
+from nekro_core.system.errors import NekroError
+
 MAX_REPEAT = 2000
 """llama.cpp refuses a repetition with a larger bound."""
 
 _RULE_NAME = re.compile(r"[a-z][a-z0-9-]*\Z")
 
 
-class GrammarError(ValueError):
+class GrammarError(NekroError, ValueError):
     """A rule is missing, misnamed or out of bounds; says which."""
 
 

@@ -2,13 +2,14 @@
 
 Errors (``retryable`` says whether the same request may succeed later)::
 
-    ModelError
-    ├── KeyRejected        your key: missing, wrong, or without right to this model
-    ├── QuotaExceeded      your quota or rate limit; ``retry_after_s`` where the provider says so
-    ├── ModelUnreachable   your network, or the provider's machinery is down
-    ├── ModelRefused       the model or a filter of the provider declines to answer
-    ├── RequestRejected    this request cannot work: unknown model, too long, unsupported part
-    └── ReplyBroken        the reply stopped in the middle; what had arrived was already yielded
+    NekroError
+    └── ModelError
+        ├── KeyRejected        your key: missing, wrong, or without right to this model
+        ├── QuotaExceeded      your quota or rate limit; ``retry_after_s`` if the provider says so
+        ├── ModelUnreachable   your network, or the provider's machinery is down
+        ├── ModelRefused       the model or a filter of the provider declines to answer
+        ├── RequestRejected    this request cannot work: unknown model, too long, unsupported part
+        └── ReplyBroken        the reply stopped in the middle; what had arrived was already yielded
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -16,8 +17,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from nekro_core.system.errors import NekroError
 
-class ModelError(Exception):
+
+class ModelError(NekroError):
     """The root of what a model raises; the message is for an operator and holds no secret."""
 
     retryable = False

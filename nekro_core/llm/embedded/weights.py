@@ -2,8 +2,9 @@
 
 Errors::
 
-    WeightsError           no weights; the message says what was tried and what to do
-    └── WeightsSourceError       one source had none to give; the next one is tried
+    NekroError
+    └── WeightsError                 no weights; the message says what was tried and what to do
+        └── WeightsSourceError       one source had none to give; the next one is tried
 """
 
 import hashlib
@@ -15,11 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from nekro_core.system.errors import NekroError
+
 _SPARE_BYTES = 64 * 1024 * 1024
 """What must stay free for everything else that the bot writes."""
 
 
-class WeightsError(Exception):
+class WeightsError(NekroError):
     """No weights can be had; the message is for the operator."""
 
 
