@@ -2,13 +2,16 @@
 
 ::
 
-    MediaError
-    ├── Unusable        the file: damaged, hostile, empty, too long, of a kind that is not decoded
-    └── CodecMissing    this installation: a library is not there; says how to get it
+    NekroError
+    └── MediaError
+        ├── UnusableMedia    the file: damaged, hostile, empty, too long, of a kind not decoded
+        └── CodecMissing     this installation: a library is not there; says how to get it
 """
 
+from nekro_core.system.errors import NekroError
 
-class MediaError(Exception):
+
+class MediaError(NekroError):
     """Nothing was converted; the text says why, for a person to read."""
 
 
