@@ -2,18 +2,21 @@
 
 Errors::
 
-    SpeechError
-    ├── VoiceUnknown         no such voice; the message lists some that there are
-    ├── TextUnspeakable      nothing in the text can be spoken, or it is too long
-    ├── SoundUnusable        the sound cannot be written down: damaged, too long, of another kind
-    └── EngineUnavailable    library, voice file or network is missing; says how to mend it
+    NekroError
+    └── SpeechError
+        ├── VoiceUnknown         no such voice; the message lists some that there are
+        ├── TextUnspeakable      nothing in the text can be spoken, or it is too long
+        ├── SoundUnusable        the sound cannot be written: damaged, too long, of another kind
+        └── EngineUnavailable    library, voice file or network is missing; says how to mend it
 """
 
 from dataclasses import dataclass
 from typing import Protocol
 
+from nekro_core.system.errors import NekroError
 
-class SpeechError(Exception):
+
+class SpeechError(NekroError):
     """The root of what an engine raises."""
 
 

@@ -8,11 +8,13 @@ import struct
 import sys
 from dataclasses import dataclass
 
+from nekro_core.system.errors import NekroError
+
 _PCM = 1
 _EXTENSIBLE = 0xFFFE
 
 
-class NotWav(ValueError):
+class NotWav(NekroError, ValueError):
     """The bytes are no WAV that we read; says what was found."""
 
 
