@@ -6,13 +6,14 @@ top-level statements while they become known, calls functions of the host, and e
 
 Errors::
 
-    SandboxError
-    ├── BackendUnavailable    this machine cannot make such boxes; says how to mend it
-    │   └── BoxesFull         all boxes together have what they may; later there is room again
-    ├── ImageUnavailable      no image of that name here; says which there are
-    ├── BoxLost               the box died or broke the protocol; its runs end, make another
-    ├── BoxFileError          a file operation failed inside the box; has a stable ``code``
-    └── BoxConnectionError    nobody listens at that port of the box, or it is taken
+    NekroError
+    └── SandboxError
+        ├── BackendUnavailable    this machine cannot make such boxes; says how to mend it
+        │   └── BoxesFull         all boxes together have what they may; later there is room again
+        ├── ImageUnavailable      no image of that name here; says which there are
+        ├── BoxLost               the box died or broke the protocol; its runs end, make another
+        ├── BoxFileError          a file operation failed inside the box; has a stable ``code``
+        └── BoxConnectionError    nobody listens at that port of the box, or it is taken
 """
 
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
@@ -31,9 +32,10 @@ from nekro_core.sandbox.results import (
     Listener,
     UnpackResult,
 )
+from nekro_core.system.errors import NekroError
 
 
-class SandboxError(Exception):
+class SandboxError(NekroError):
     """The root of what this room raises."""
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
+from nekro_core.system.errors import NekroError
+
 WINDOW_S = 3600.0
 
 
-class TrafficBudgetExceeded(Exception):
+class TrafficBudgetExceeded(NekroError):
     """This owner's boxes have carried all that they may for now."""
 
 

@@ -9,6 +9,7 @@ from anyio.abc import ByteStream
 
 from nekro_core.sandbox.egress.rules import Destination, EgressDenied, EgressRule
 from nekro_core.system.addresses import Address, is_of_this_machine, is_public
+from nekro_core.system.errors import NekroError
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
 """Gives the addresses of a name. Raises `OSError`."""
@@ -19,7 +20,7 @@ Connect = Callable[[Address, int], Awaitable[ByteStream]]
 _MOST_ADDRESSES = 8
 
 
-class DestinationUnreachable(Exception):
+class DestinationUnreachable(NekroError):
     """An allowed destination does not answer. The message is for whoever asked, inside."""
 
 

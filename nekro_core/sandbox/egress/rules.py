@@ -9,6 +9,7 @@ from typing import Self
 import idna
 
 from nekro_core.system.addresses import Address
+from nekro_core.system.errors import NekroError
 
 DEFAULT_PORTS = frozenset({80, 443})
 
@@ -18,7 +19,7 @@ _AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{1,5}))?")
 _LONGEST_NAME = 253
 
 
-class EgressDenied(Exception):
+class EgressDenied(NekroError):
     """A box may not reach this. The message is for whoever asked, inside."""
 
 

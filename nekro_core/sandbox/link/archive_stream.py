@@ -11,13 +11,15 @@ from typing import Any
 import anyio
 import anyio.abc
 
+from nekro_core.system.errors import NekroError
+
 _STALL_S = 60.0
 """Without a byte either way: whoever packs or unpacks was stopped by something in its box."""
 _PIECE = 256 * 1024
 _PIPE = 1024 * 1024
 
 
-class _TakesNoMore(Exception):
+class _TakesNoMore(NekroError):
     """Whoever unpacks has ended early; its answer says why."""
 
 

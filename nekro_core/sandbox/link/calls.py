@@ -16,12 +16,13 @@ from typing import Any
 import msgspec
 
 from nekro_core.sandbox.box import GuestCall
+from nekro_core.system.errors import NekroError
 
 _DEPTH = 64
 _INT_DIGITS = 20
 
 
-class InvalidCall(ValueError):
+class InvalidCall(NekroError, ValueError):
     """A guest sent what no honest guest sends."""
 
 

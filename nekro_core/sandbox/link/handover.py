@@ -14,11 +14,13 @@ import sys
 from enum import Enum
 from typing import Any
 
+from nekro_core.system.errors import NekroError
+
 _ALREADY_PLAIN = frozenset((type(None), bool, int, float, str, bytes))
 _PROTOCOL = 4  # the guest may be as old as Python 3.9
 
 
-class HandoverError(Exception):
+class HandoverError(NekroError):
     """A value cannot be handed to a box; the message names its type."""
 
 

@@ -11,13 +11,15 @@ from collections.abc import Sequence
 
 import msgspec
 
+from nekro_core.system.errors import NekroError
+
 _HEAD = "/nekro"
 """The name of our own first entry; no box restores an absolute one."""
 _HEAD_BYTES = 8 * 1024 * 1024
 _BLOCK = tarfile.BLOCKSIZE
 
 
-class InvalidArchive(Exception):
+class InvalidArchive(NekroError):
     """An archive is none."""
 
 

@@ -14,6 +14,7 @@ from anyio import CancelScope
 from nekro_core.sandbox.preview import headers
 from nekro_core.sandbox.preview.problems import PreviewProblem
 from nekro_core.sandbox.preview.request import PreviewRequest
+from nekro_core.system.errors import NekroError
 
 _HEAD_BYTES = 64 * 1024
 """Of an answer's head, as the web server's own bound of a request's."""
@@ -175,11 +176,11 @@ class HttpExchange:
                 raise h11.RemoteProtocolError("the server ended without an answer")
 
 
-class _BrowserLeft(Exception):
+class _BrowserLeft(NekroError):
     pass
 
 
-class _Late(Exception):
+class _Late(NekroError):
     def __init__(self, problem: PreviewProblem) -> None:
         super().__init__(problem)
         self.problem = problem

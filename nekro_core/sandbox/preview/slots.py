@@ -8,9 +8,10 @@ from typing import Any
 from nekro_core.sandbox.preview.registry import OpenPreview
 from nekro_core.sandbox.preview.settings import PreviewSettings
 from nekro_core.sandbox.preview.target import PreviewTarget
+from nekro_core.system.errors import NekroError
 
 
-class ConnectionLimitReached(Exception):
+class ConnectionLimitReached(NekroError):
     """There are as many connections as may be."""
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from nekro_core.system.errors import NekroError
+
 
 class ErrorCode(StrEnum):
     """What a model, or whoever runs it, can tell apart without reading the message."""
@@ -24,7 +26,7 @@ class ErrorCode(StrEnum):
     IMAGE_UNAVAILABLE = "image_unavailable"
 
 
-class SandboxToolError(Exception):
+class SandboxToolError(NekroError):
     """A call cannot do what was asked. The message is our own: it holds nothing of the host."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
