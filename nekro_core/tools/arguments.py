@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from nekro_core.system.errors import NekroError
 from nekro_core.tools.stub import signature_text
 from nekro_core.tools.tool import Parameter, Tool
 
@@ -16,7 +17,7 @@ _MAX_SHOWN = 120
 _MAX_DETAIL = 300
 
 
-class ArgumentError(ValueError):
+class ArgumentError(NekroError, ValueError):
     """A call does not fit the signature. Names the argument, what came, what was expected, and
     gives the signature."""
 

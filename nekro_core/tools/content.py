@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from nekro_core.system.errors import NekroError
+
 MAX_PARTS = 32
 MAX_MEDIUM_BYTES = 20 * 1024 * 1024
 """Of one decoded picture or sound: what the large providers accept in one request."""
@@ -24,7 +26,7 @@ _SIGNATURES: tuple[tuple[re.Pattern[bytes], str], ...] = (
 )
 
 
-class ContentError(ValueError):
+class ContentError(NekroError, ValueError):
     """A part is not what models take. Says which part, what came and what was expected."""
 
 

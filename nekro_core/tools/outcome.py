@@ -4,6 +4,7 @@ import inspect
 from dataclasses import dataclass
 from typing import Any, assert_never
 
+from nekro_core.system.errors import NekroError
 from nekro_core.tools.content import Content, ContentError, contents
 from nekro_core.tools.media import ResultMedia
 from nekro_core.tools.tool import Tool, ToolKind
@@ -63,7 +64,7 @@ Outcome = (
 )
 
 
-class ToolFailure(Exception):
+class ToolFailure(NekroError):
     """Raised by a handler to tell the calling code why it cannot do what was asked.
 
     Its message reaches the model as it stands. Other exceptions are reported by their type, for
@@ -71,7 +72,7 @@ class ToolFailure(Exception):
     """
 
 
-class InvalidValue(ValueError):
+class InvalidValue(NekroError, ValueError):
     """What our own code raises for a value that a tool passed on: its text may be told."""
 
 

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, PydanticSchemaGenerationError, PydanticUserErro
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.warnings import ArbitraryTypeWarning
 
+from nekro_core.system.errors import NekroError
 from nekro_core.tools.tool import Tool
 
 # A model that writes an id or a number without quotes means the text.
@@ -18,7 +19,7 @@ _PATH_FORMATS = ("path", "file-path", "directory-path")
 """What pydantic calls `Path`, `FilePath` and `DirectoryPath`."""
 
 
-class UnsupportedType(TypeError):
+class UnsupportedType(NekroError, TypeError):
     """Arguments cannot be converted to an annotation."""
 
 

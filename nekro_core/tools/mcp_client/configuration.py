@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from nekro_core.system.errors import NekroError
 from nekro_core.tools.tool import Visibility
 
 _VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}")
@@ -18,7 +19,7 @@ _HTTP = ("http", "streamable-http", "streamable_http", "streamablehttp")
 _MAX_FILE = 1024 * 1024
 
 
-class McpConfigError(ValueError):
+class McpConfigError(NekroError, ValueError):
     """The file, or one server of it, is not what is expected. Never holds a value of it that may be
     secret."""
 

@@ -11,6 +11,7 @@ from loguru import logger
 from mcp import Client, MCPError
 
 from nekro_core import __version__
+from nekro_core.system.errors import NekroError
 from nekro_core.tools.mcp_client.child import child_process
 from nekro_core.tools.mcp_client.configuration import McpServerConfig
 from nekro_core.tools.mcp_client.conversion import tools_of
@@ -30,7 +31,7 @@ _RELIST_S = 1.0
 _MAX_REASON = 300
 
 
-class McpConnectionLost(Exception):
+class McpConnectionLost(NekroError):
     """The server is there no more, or behaves so that it is not wanted; says why."""
 
 
