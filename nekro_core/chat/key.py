@@ -18,6 +18,8 @@ from enum import StrEnum
 from typing import Self
 from urllib.parse import quote, unquote
 
+from nekro_core.system.errors import NekroError
+
 MAX_KEY_LENGTH = 255
 """Longest text form in characters: what a unique VARCHAR can hold on every database we know."""
 
@@ -28,7 +30,7 @@ _FILE_NAME_SAFE = "-_."
 _MAX_FILE_NAME = 120
 
 
-class ChatKeyError(ValueError):
+class ChatKeyError(NekroError, ValueError):
     """A text is not a chat key, or a part cannot stand in one. Says which and what was expected."""
 
 
