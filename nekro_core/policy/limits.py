@@ -7,12 +7,13 @@ from typing import Protocol
 from nekro_core.agent.settings import TurnSettings
 from nekro_core.llm.model import RequestUsage
 from nekro_core.store import Usage as StoredUsage
+from nekro_core.system.errors import NekroError
 
 DAY_S = 86_400.0
 """What a limit of a day looks back on, in seconds."""
 
 
-class LimitExceeded(Exception):
+class LimitExceeded(NekroError):
     """A turn reached a bound: ``kind`` names it, ``value`` is what was counted."""
 
     def __init__(self, kind: str, value: float, limit: float) -> None:

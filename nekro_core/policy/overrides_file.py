@@ -11,6 +11,7 @@ from loguru import logger
 from nekro_core.chat import ChatKey
 from nekro_core.policy.overrides import ChatOverrides, ChatState, PersonOverrides, PolicyOverrides
 from nekro_core.system.atomic_files import WatchedFile, write_whole
+from nekro_core.system.errors import NekroError
 
 FILE_NAME = "conduct.toml"
 POLL_S = 1.0
@@ -19,7 +20,7 @@ _MOST_KNOWN = 10_000
 _HEAD = "# How the bot behaves: read again when it is saved. See docs/commands.md.\n"
 
 
-class InvalidOverride(ValueError):
+class InvalidOverride(NekroError, ValueError):
     """What was to be written is no conduct; says why."""
 
 
