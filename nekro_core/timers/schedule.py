@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
+from nekro_core.system.errors import NekroError
 from nekro_core.timers.workdays import WorkdayMode, includes_day
 
 _NAMED = {
@@ -33,7 +34,7 @@ _HORIZON_S = 10 * 366 * 86_400.0
 """A time that does not come within ten years never does: 29 February comes within eight."""
 
 
-class BadSchedule(ValueError):
+class BadSchedule(NekroError, ValueError):
     """An expression, a zone or a mode that there is not. The message says what was expected."""
 
 

@@ -11,6 +11,7 @@ import anyio
 from nekro_core.chat import ChatKey
 from nekro_core.store import Store, TimerRow
 from nekro_core.system.background_tasks import background_tasks
+from nekro_core.system.errors import NekroError
 from nekro_core.timers.due import (
     ACTIVE,
     ONCE,
@@ -32,7 +33,7 @@ _PAST_S = 60.0
 _TITLE_CHARS = 200
 
 
-class TimerRefused(ValueError):
+class TimerRefused(NekroError, ValueError):
     """A timer that cannot be set, or that there is not. The message says why."""
 
 
