@@ -10,11 +10,12 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nekro_core.system.atomic_files import write_whole
+from nekro_core.system.errors import NekroError
 
 FILE_NAME = "config.yaml"
 
 
-class ConfigError(Exception):
+class ConfigError(NekroError):
     """A configuration file cannot be used. Names the file, the line or key, and what to do; the
     file is left as it is."""
 

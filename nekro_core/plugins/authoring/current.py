@@ -5,10 +5,11 @@ from nekro_core.compat.nekro_agent.context import current_context
 from nekro_core.plugins.authoring.binding import effective_binding
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
+from nekro_core.system.errors import NekroError
 from nekro_core.tools.outcome import ToolFailure
 
 
-class NoCurrentBot(RuntimeError):
+class NoCurrentBot(NekroError, RuntimeError):
     """A function of the api was called where no plugin's code runs for a bot."""
 
 

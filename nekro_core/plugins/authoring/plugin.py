@@ -21,13 +21,14 @@ from nekro_core.plugins.authoring.owned import OwnedTasks
 from nekro_core.plugins.authoring.plugin_store import PluginStore
 from nekro_core.plugins.authoring.task_mounting import MountsTasks
 from nekro_core.plugins.authoring.web_mounting import MountsWeb
+from nekro_core.system.errors import NekroError
 from nekro_core.tools.problem import PluginProblem
 from nekro_core.tools.tool import Tool, Visibility
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
-class NotLoaded(RuntimeError):
+class NotLoaded(NekroError, RuntimeError):
     """The plugin object belongs to no bot: its module was imported by hand."""
 
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, 
 import msgspec
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
+from nekro_core.system.errors import NekroError
+
 REQUIRED: Final = inspect.Parameter.empty
 """The default of an argument that has none."""
 _LISTS = (list, set, frozenset, tuple)
@@ -54,7 +56,7 @@ def Arg(  # noqa: N802 - the name that plugins write; it stands where a default 
     )
 
 
-class BadSignature(TypeError):
+class BadSignature(NekroError, TypeError):
     """A handler cannot be a command; says why."""
 
 

@@ -14,6 +14,7 @@ from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.command_response import Question
 from nekro_core.plugins.commands.book import RegisteredCommand
 from nekro_core.store import WaitingRow
+from nekro_core.system.errors import NekroError
 
 QUESTION, ANSWER = "question", "answer"
 """Kinds of rows: who is waited for, and answers that a command is at work on."""
@@ -57,7 +58,7 @@ class PendingQuestion(msgspec.Struct, frozen=True, eq=False):
         return hashlib.sha256(f"{self.key[0]} {self.key[1]}".encode()).hexdigest()
 
 
-class TooManyQuestions(Exception):
+class TooManyQuestions(NekroError):
     """No more can be waited for."""
 
 

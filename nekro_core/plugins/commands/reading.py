@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from nekro_core.plugins.commands.arguments import CommandParameter, CommandSignature
 from nekro_core.plugins.commands.words import Word, split_words
 from nekro_core.policy.command_names import folded
+from nekro_core.system.errors import NekroError
 
 _SHOWN = 40
 _OF_A_QUESTION = "context_data"
@@ -26,7 +27,7 @@ class ArgumentFault(StrEnum):
     TOO_MUCH = "too_much"
 
 
-class BadArgument(ValueError):
+class BadArgument(NekroError, ValueError):
     """What a person typed does not fit. ``name`` is the argument, ``came`` what was typed, cut
     short, ``expected`` what would be right."""
 

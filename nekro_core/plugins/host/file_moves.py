@@ -21,12 +21,13 @@ import msgspec
 from loguru import logger
 
 from nekro_core.plugins.host.switches import PluginSwitches
+from nekro_core.system.errors import NekroError
 
 NOTE_NAME = "plugins.moving.json"
 _LOCK = "plugins.moving.lock"
 
 
-class MoveInProgress(Exception):
+class MoveInProgress(NekroError):
     """Another command is changing the plugins now."""
 
 

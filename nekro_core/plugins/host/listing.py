@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from nekro_core.delivery.host import PluginShown
+from nekro_core.system.errors import NekroError
 from nekro_core.tools.problem import PluginProblem
 from nekro_core.tools.tool import Tool
 
 
-class UnknownPlugin(LookupError):
+class UnknownPlugin(NekroError, LookupError):
     """No plugin has this key or item; the message lists those that there are."""
 
 

@@ -28,6 +28,7 @@ from nekro_core.plugins.host.builtin import NAMESPACE, items_in, namespace
 from nekro_core.plugins.host.isolation.code_owner import LOCAL_NAMESPACE, plugin_of_module
 from nekro_core.plugins.host.isolation.library_caches import forget_types
 from nekro_core.plugins.host.nonebot_matchers import drop_matchers, init_missing_nonebot
+from nekro_core.system.errors import NekroError
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 _FRESH_S = 5.0
@@ -72,7 +73,7 @@ class DiscoveredPlugin:
         return self.source == "builtin"
 
 
-class LoadFailed(Exception):
+class LoadFailed(NekroError):
     """A plugin cannot be used. ``problem`` says why, where and what to do."""
 
     def __init__(self, problem: PluginProblem) -> None:
@@ -199,7 +200,7 @@ def without_bytecode_cache() -> Iterator[None]:
         sys.meta_path.remove(finder)
 
 
-class _Hanging(TimeoutError):
+class _Hanging(NekroError, TimeoutError):
     """With the frames in which the thread hangs."""
 
     def __init__(self, frames: list[traceback.FrameSummary]) -> None:

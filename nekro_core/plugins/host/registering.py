@@ -27,6 +27,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nekro_core.plugins.authoring.plugin import NekroPlugin
+from nekro_core.system.errors import NekroError
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 Registrar = Callable[[NekroPlugin, Any], None]
@@ -37,7 +38,7 @@ Registrars = Mapping[type, Registrar]
 NO_REGISTRARS: Registrars = MappingProxyType({})
 
 
-class DeclarationRefused(Exception):
+class DeclarationRefused(NekroError):
     """Something that a plugin declared is not put in force; the rest of the plugin is. Told to its
     author, who is shown ``where`` (``file:line``) and ``remedy``."""
 

@@ -1,10 +1,12 @@
 """What is refused of a plugin's packages."""
 
+from nekro_core.system.errors import NekroError
 
-class InvalidRequirements(ValueError):
+
+class InvalidRequirements(NekroError, ValueError):
     """A plugin's list of packages cannot be used. Names file, line and what was expected."""
 
 
-class PackagesRefused(Exception):
+class PackagesRefused(NekroError):
     """Packages were not installed, and nothing has changed. The message names who needs what, and
     who stands against it."""

@@ -12,13 +12,15 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
+from nekro_core.system.errors import NekroError
+
 _BASE = (
     sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "--no-color",
 )  # fmt: skip
 _OWN_COMMANDS = frozenset({"pip", "setuptools", "wheel"})
 
 
-class PipFailed(Exception):
+class PipFailed(NekroError):
     """pip ended with an error. ``said`` is all that it wrote."""
 
     def __init__(self, said: str) -> None:

@@ -8,6 +8,7 @@ import anyio
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.task_flag import AwaitableBool
 from nekro_core.plugins.authoring.tasks import TaskCtl
+from nekro_core.system.errors import NekroError
 
 if TYPE_CHECKING:
     from nekro_core.plugins.authoring.plugin import NekroPlugin
@@ -17,7 +18,7 @@ _MAX_KEPT = 64
 """Words of `AsyncTaskHandle.notify` that nobody waits for yet."""
 
 
-class WaitCancelled(Exception):
+class WaitCancelled(NekroError):
     """Nothing will come of what was waited for: `AsyncTaskHandle.cancel_wait` was called."""
 
 

@@ -17,6 +17,7 @@ from nekro_core.plugins.authoring.task_flag import AwaitableBool
 from nekro_core.plugins.authoring.tasks import TaskCtl, TaskType
 from nekro_core.plugins.tasks.handle import AsyncTaskHandle
 from nekro_core.plugins.tasks.interrupted import RunningTaskRecords
+from nekro_core.system.errors import NekroError
 
 if TYPE_CHECKING:
     from nekro_core.plugins.authoring.plugin import NekroPlugin
@@ -33,7 +34,7 @@ OnTerminal = Callable[[TaskCtl], Any]
 _Key = tuple[str, str]
 
 
-class TaskRefused(Exception):
+class TaskRefused(NekroError):
     """The task is not started; says why."""
 
 

@@ -9,12 +9,13 @@ from anyio import to_thread
 
 from nekro_core.plugins.authoring.web import WebhookRequest
 from nekro_core.system.asgi import Receive, Scope
+from nekro_core.system.errors import NekroError
 
 _IN_A_THREAD = 256 * 1024
 """Bytes of JSON or of a form beyond which reading it would hold every chat up."""
 
 
-class UnreadableRequest(Exception):
+class UnreadableRequest(NekroError):
     """A request cannot be made a value of; ``status`` is HTTP's word for why."""
 
     def __init__(self, status: int, message: str) -> None:
