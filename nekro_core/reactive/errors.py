@@ -1,15 +1,17 @@
 """What goes wrong in this room::
 
-    ReactiveError
-    ├── NoScope         made outside of a scope, or in one that is over
-    ├── NotHere         made or changed inside of a `computed`, which only reads
-    ├── Circle          a value that depends on itself
-    ├── BadInput        an input that is no plain data: nobody could tell whether it changed
-    ├── FetchFailed     nothing came from the network
-    ├── Unreadable      what came, from the network or a file, is not as ``mode`` says
-    ├── CommandTimeout  a command in a box took too long; its box is gone with it
-    ├── OutputMissing   a command ended well and left no file where one was expected
-    └── LoopTooLong     a model went on calling tools
+    NekroError
+    └── ToolFailure
+        └── ReactiveError
+            ├── NoScope         made outside of a scope, or in one that is over
+            ├── NotHere         made or changed inside of a `computed`, which only reads
+            ├── Circle          a value that depends on itself
+            ├── BadInput        an input that is no plain data: nobody could tell whether it changed
+            ├── FetchFailed     nothing came from the network
+            ├── Unreadable      what came, from the network or a file, is not as ``mode`` says
+            ├── CommandTimeout  a command in a box took too long; its box is gone with it
+            ├── OutputMissing   a command ended well and left no file where one was expected
+            └── LoopTooLong     a model went on calling tools
 
 Their texts hold nothing of the host: raised out of a tool, they are told to the model as they are.
 What the rooms below raise (`SandboxError`, `ModelError`) comes through as it is.
