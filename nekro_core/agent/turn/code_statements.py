@@ -13,6 +13,8 @@ line, so that the error is seen at once and the rest of the reply is not swallow
 import re
 from dataclasses import dataclass
 
+from nekro_core.system.errors import NekroError
+
 _CONTINUING = ("else", "elif", "except", "finally")
 _COMPOUND = frozenset(("if", "for", "while", "try", "with", "def", "class", "async", *_CONTINUING))
 _FORMATTED = frozenset(("f", "fr", "rf", "t", "tr", "rt"))
@@ -81,7 +83,7 @@ class _Open:
     quote: str = ""
 
 
-class _Broken(Exception):
+class _Broken(NekroError):
     """This line can never become Python."""
 
 
