@@ -12,6 +12,7 @@ import msgspec
 
 from nekro_core.store import data_folder_in_use
 from nekro_core.system.atomic_files import write_whole
+from nekro_core.system.errors import NekroError
 
 INSTANCE_FILE = "running.json"
 """Under the data folder, while a bot runs."""
@@ -26,7 +27,7 @@ class InstanceInfo(msgspec.Struct, frozen=True):
     token: str
 
 
-class PortTaken(Exception):
+class PortTaken(NekroError):
     """The address cannot be bound; says why and what to set instead."""
 
 

@@ -41,6 +41,7 @@ from nekro_core.plugins.host.builtin import builtin_adapters, load_adapter
 from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.sandbox.preview.front import PreviewFront
 from nekro_core.store import DataFolderLock, StoreError, StoreUnavailable
+from nekro_core.system.errors import NekroError
 
 DRIVER = "~fastapi+~httpx+~websockets"
 GRACEFUL_SHUTDOWN_S = 1
@@ -58,7 +59,7 @@ Announce = Callable[[InstanceInfo, str], None]
 """Told once the bot answers: where, and the one-time link of its page (empty without a page)."""
 
 
-class StartFailed(Exception):
+class StartFailed(NekroError):
     """The web server did not come up."""
 
 

@@ -31,6 +31,7 @@ from nekro_core.sandbox.preview import PreviewSettings
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.speech.settings import SpeechSettings
 from nekro_core.store import StoreSettings
+from nekro_core.system.errors import NekroError
 from nekro_core.timers.settings import TimerSettings
 from nekro_core.tools.mcp_client import McpSettings
 
@@ -50,7 +51,7 @@ _NO_NATIVE_CALLS = (
 )
 
 
-class SettingsError(Exception):
+class SettingsError(NekroError):
     """A setting is wrong. The message names it as the operator wrote it, and what was expected."""
 
 
