@@ -9,11 +9,13 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
+from nekro_core.system.errors import NekroError
+
 FILE_NAME = "config.toml"
 _MAX_BYTES = 1024 * 1024
 
 
-class MaiBotConfigError(ValueError):
+class MaiBotConfigError(NekroError, ValueError):
     """The file or its values cannot be used; says which, with line where there is one."""
 
 

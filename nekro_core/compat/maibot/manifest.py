@@ -10,6 +10,7 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
+from nekro_core.system.errors import NekroError
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 FILE_NAME = "_manifest.json"
@@ -21,7 +22,7 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+\Z")
 _MAX_BYTES = 1024 * 1024
 
 
-class MaiBotManifestError(ValueError):
+class MaiBotManifestError(NekroError, ValueError):
     """The manifest cannot be used: which key, what came, what was expected."""
 
 

@@ -20,6 +20,7 @@ from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.policy.permissions import CommandSettings
 from nekro_core.store import Store
+from nekro_core.system.errors import NekroError
 from nekro_core.tools.outcome import ToolFailure
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _open: list["NekroAgentHost"] = []
 while its `use_host` is open."""
 
 
-class NoBot(RuntimeError):
+class NoBot(NekroError, RuntimeError):
     """A name that means the running bot was used where none runs."""
 
 

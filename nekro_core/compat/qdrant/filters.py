@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nekro_core.compat.qdrant.models import PointId
+from nekro_core.system.errors import NekroError
 
 _DEEPEST = 16
 
 
-class InvalidFilter(ValueError):
+class InvalidFilter(NekroError, ValueError):
     """A condition that this store does not know. The message names it."""
 
 

@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from nekro_core.chat import ChatKey, ChatKeyError
 from nekro_core.compat.maibot.plugin import MaiBotPlugin
+from nekro_core.system.errors import NekroError
 
 if TYPE_CHECKING:
     from nekro_core.compat.maibot.host import MaiBotHost
 
 
-class CapabilityError(Exception):
+class CapabilityError(NekroError):
     """What was asked cannot be done. The plugin gets ``{"success": False, "error": ...}``, which is
     what the SDK's capabilities make of a failure; the message is for its author."""
 
 
-class CapabilityDenied(RuntimeError):
+class CapabilityDenied(NekroError, RuntimeError):
     """The plugin's manifest does not say that it uses this capability."""
 
 

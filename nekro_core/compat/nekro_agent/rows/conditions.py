@@ -10,9 +10,10 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from nekro_core.store.queries import WhereClause
+from nekro_core.system.errors import NekroError
 
 
-class QueryError(ValueError):
+class QueryError(NekroError, ValueError):
     """A query names a field or a lookup that there is not; says which there are."""
 
 

@@ -12,6 +12,7 @@ from nekro_core.compat.nekro_agent.rows.conditions import (
     conditions_of,
 )
 from nekro_core.store.queries import WhereClause
+from nekro_core.system.errors import NekroError
 
 _BATCH = 500
 _MOST_ROWS = 50_000
@@ -21,15 +22,15 @@ order: by what is no column, in the order of the table."""
 M = TypeVar("M", bound="Row")
 
 
-class DoesNotExist(LookupError):
+class DoesNotExist(NekroError, LookupError):
     """``get`` found no row."""
 
 
-class MultipleObjectsReturned(LookupError):
+class MultipleObjectsReturned(NekroError, LookupError):
     """``get`` found several rows."""
 
 
-class NotKept(NotImplementedError):
+class NotKept(NekroError, NotImplementedError):
     """This of a row cannot be changed here; says what can."""
 
 
