@@ -21,6 +21,7 @@ import httpx
 
 from nekro_core.app.instance import InstanceInfo, find_running_instance, read_instance_file
 from nekro_core.app.settings import Settings
+from nekro_core.system.errors import NekroError
 
 _START_S = 900.0
 """Longest start of a bot of our own: the first one downloads the model's weights."""
@@ -38,7 +39,7 @@ some lines bring neither."""
 Json = dict[str, Any]
 
 
-class _Gone(Exception):
+class _Gone(NekroError):
     """The conversation cannot go on; says why."""
 
 

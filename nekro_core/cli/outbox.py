@@ -16,6 +16,7 @@ from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey, ChatKeyError, DeliveryState, plain_text
 from nekro_core.delivery.host import OPEN_STATES
 from nekro_core.store import DataFolderLock, DeliveryRow, Store, StoreError
+from nekro_core.system.errors import NekroError
 
 _CALL_S = 20.0
 _SHOWN = 200
@@ -23,7 +24,7 @@ _AGAIN = frozenset({DeliveryState.UNKNOWN, DeliveryState.REJECTED, DeliveryState
 _LET_GO = frozenset({DeliveryState.PENDING, DeliveryState.UNKNOWN, DeliveryState.REJECTED})
 
 
-class _Refused(Exception):
+class _Refused(NekroError):
     """It cannot be done; says why."""
 
 

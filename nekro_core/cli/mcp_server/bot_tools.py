@@ -9,6 +9,7 @@ from urllib.parse import quote
 import httpx
 
 from nekro_core.app.instance import InstanceInfo, find_running_instance
+from nekro_core.system.errors import NekroError
 
 _LIST_S = 30.0
 _CONNECT_S = 10.0
@@ -16,7 +17,7 @@ _CONNECT_S = 10.0
 Json = dict[str, Any]
 
 
-class BotUnavailable(Exception):
+class BotUnavailable(NekroError):
     """The bot did not do what was asked; says why."""
 
 

@@ -6,6 +6,8 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from nekro_core.system.errors import NekroError
+
 MOST_FILES = 5_000
 MOST_BYTES = 200_000_000
 """A plugin with its pictures and fonts; one that brings a model should fetch it."""
@@ -15,7 +17,7 @@ _NO_PART = frozenset(
 )  # fmt: skip
 
 
-class FilesRefused(Exception):
+class FilesRefused(NekroError):
     """Files that will not be taken; names the one and says why."""
 
 

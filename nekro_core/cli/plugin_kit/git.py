@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from nekro_core.cli.plugin_kit.files import MOST_BYTES, MOST_FILES
+from nekro_core.system.errors import NekroError
 
 GIT_S = 300.0
 _LOOK_S = 0.05
@@ -26,7 +27,7 @@ _SAFE = (
 )  # fmt: skip
 
 
-class GitFailed(Exception):
+class GitFailed(NekroError):
     """Nothing could be had from there; says why."""
 
 

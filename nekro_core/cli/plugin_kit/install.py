@@ -30,12 +30,13 @@ from nekro_core.plugins.host.registry import LOCAL_FOLDER
 from nekro_core.plugins.host.switches import PluginSwitches, read_list
 from nekro_core.plugins.packages import PackageFolder, PackagesRefused
 from nekro_core.plugins.packages.requirements import PluginRequirement, plugin_requirements
+from nekro_core.system.errors import NekroError
 
 _STAGING = ".installing"
 _LEFT_S = 86_400.0
 
 
-class InstallRefused(Exception):
+class InstallRefused(NekroError):
     """Nothing was changed; says why and what to do."""
 
 

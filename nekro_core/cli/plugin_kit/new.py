@@ -9,6 +9,8 @@ from pathlib import Path
 from string import Template
 from types import MappingProxyType
 
+from nekro_core.system.errors import NekroError
+
 FILES: Mapping[str, str] = MappingProxyType(
     {
         "__init__.py": "plugin.py.txt",
@@ -21,7 +23,7 @@ FILES: Mapping[str, str] = MappingProxyType(
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z", re.ASCII)
 
 
-class NewRefused(Exception):
+class NewRefused(NekroError):
     """Nothing was written; says why and what to give instead."""
 
 

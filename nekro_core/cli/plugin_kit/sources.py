@@ -9,6 +9,7 @@ from nekro_core.cli.plugin_kit.files import FilesRefused, copy_files
 from nekro_core.cli.plugin_kit.git import GitFailed, clone
 from nekro_core.cli.plugin_kit.inspection import MANIFEST, inspect_plugin
 from nekro_core.cli.plugin_kit.unpack import unpack
+from nekro_core.system.errors import NekroError
 
 Kind = Literal["folder", "file", "zip", "git"]
 _GIT = re.compile(r"(git\+\w+://|(https?|ssh|git|file)://|[\w.-]+@[\w.-]+:)")
@@ -18,7 +19,7 @@ _PASSWORD = re.compile(r"\A(https?://|\w+://[^/:@]*:)[^/@]*@")
 _NO_PLUGIN = frozenset({"setup.py", "conftest.py", "noxfile.py", "bot.py"})
 
 
-class SourceRefused(Exception):
+class SourceRefused(NekroError):
     """Nothing can be installed from there; says why and what is expected."""
 
 
