@@ -22,6 +22,7 @@ from nekro_core.plugins.host.tool_calls import call_tool as call
 from nekro_core.plugins.packages import InvalidRequirements as NeedsUnreadable
 from nekro_core.plugins.packages import PackageFolder as PackageShelf
 from nekro_core.plugins.packages.requirements import plugin_requirements as needs_of
+from nekro_core.system.errors import NekroError
 from nekro_core.testing.clock import FakeClock
 from nekro_core.testing.link import link_plugin
 from nekro_core.testing.platform import ACCOUNT, NAME, Sent, TestPlatform
@@ -52,7 +53,7 @@ _QUIET_S = 0.5
 """A bot that has begun nothing by then does not answer."""
 
 
-class PluginNotLoaded(AssertionError):
+class PluginNotLoaded(NekroError, AssertionError):
     """The plugin under test cannot be used; says why, where and what to do."""
 
 

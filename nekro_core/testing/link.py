@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from nekro_core.plugins.host.registry import LOCAL_FOLDER
+from nekro_core.system.errors import NekroError
 
 
-class NoPlugin(LookupError):
+class NoPlugin(NekroError, LookupError):
     """There is no plugin at a path; says what would be one."""
 
 
