@@ -1,0 +1,76 @@
+"""Every error class of the framework is below one root, and the drawn trees are the real ones."""
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+import nekro_core
+import nekro_core.api
+from nekro_core.api import adapter, plugin
+from nekro_core.chat.key import ChatKey, ChatKeyError
+from nekro_core.system.errors import NekroError
+
+PUBLIC = [f"nekro_core.api.{each.name}" for each in pkgutil.iter_modules(nekro_core.api.__path__)]
+DRAWN = {
+    "nekro_core.delivery.errors",
+    "nekro_core.llm.embedded.weights",
+    "nekro_core.llm.model",
+    "nekro_core.media.errors",
+    "nekro_core.reactive.errors",
+    "nekro_core.sandbox.box",
+    "nekro_core.speech.speaker",
+    "nekro_core.store.errors",
+    "nekro_core.store.vector_errors",
+}
+"""Modules whose docstrings draw a tree of errors."""
+BRANCH = re.compile(r"^(?P<stem>[ │]*)[├└]── (?P<name>\w+)")
+
+
+def test_one_root_is_published() -> None:
+    assert plugin.NekroError is adapter.NekroError is NekroError
+    assert NekroError.__bases__ == (Exception,)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_error_is_below_the_root(name: str) -> None:
+    module = importlib.import_module(name)
+    outside = [
+        each
+        for each, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, BaseException)
+        and not issubclass(value, NekroError)
+    ]
+    assert not outside
+
+
+def test_an_error_is_caught_by_the_root_and_by_its_builtin() -> None:
+    with pytest.raises(NekroError) as caught:
+        ChatKey.parse("no key")
+    assert isinstance(caught.value, ChatKeyError)
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("name", sorted(DRAWN))
+def test_the_drawn_tree_is_the_real_one(name: str) -> None:
+    module = importlib.import_module(name)
+    drawn = dict(_drawn(module))
+    assert drawn
+    assert {child: getattr(module, child).__bases__[0].__name__ for child in drawn} == drawn
+
+
+def _drawn(module: ModuleType) -> Iterator[tuple[str, str]]:
+    """Each class of the tree in a module's docstring, and the one that it hangs on."""
+    above: list[str] = []
+    for line in (module.__doc__ or "").splitlines():
+        if line.strip() == "NekroError":
+            above = ["NekroError"]
+        elif found := BRANCH.match(line):
+            depth = (len(found["stem"]) - 4) // 4 + 1
+            del above[depth:]
+            yield found["name"], above[-1]
+            above.append(found["name"])
