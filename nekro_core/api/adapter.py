@@ -29,6 +29,7 @@ from nekro_core.delivery.adapter import (
     UncertainDelivery as Doubt,
 )
 from nekro_core.delivery.adapter_tasks import AdapterTasks as Serving
+from nekro_core.delivery.adapter_tasks import accept_patiently
 from nekro_core.delivery.errors import CannotDo
 from nekro_core.delivery.host import (
     OPEN_STATES,
@@ -53,7 +54,6 @@ from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.errors import NekroError
 from nekro_core.system.keyed_queue import KeyedQueue as Lanes
 from nekro_core.system.keyed_queue import Prefetch as Reading
-from nekro_core.system.keyed_queue import accept_patiently
 from nekro_core.tools.offer import ToolAnswer
 
 

@@ -1,10 +1,42 @@
-"""What an adapter does between its ``start`` and its ``aclose``, in tasks of its own."""
+"""What an adapter does between its ``start`` and its ``aclose``, in tasks of its own: it also hands
+messages over until the store takes them."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
+from loguru import logger
+
+from nekro_core.chat import ChatMessage
+from nekro_core.store import StoreUnavailable
+
+RETRY_S = (0.2, 1.0, 4.0, 15.0)
+"""Pauses before a message that could not be stored is offered again; the last one again and again.
+"""
+
+
+async def accept_patiently(
+    accept: Callable[[ChatMessage], Awaitable[None]],
+    message: ChatMessage,
+    *,
+    pauses: Sequence[float] = RETRY_S,
+) -> None:
+    """Hand a message over, until the store can be written again: its chat waits meanwhile, and when
+    a lane is full the platform is not listened to. To pass it over would lose it, since later ones
+    say how far the history is known. Another error is raised when the pauses are through: a message
+    that cannot be stored must not silence its chat."""
+    for tries in itertools.count():
+        try:
+            return await accept(message)
+        except Exception as error:
+            if tries >= len(pauses) and not isinstance(error, StoreUnavailable):
+                raise
+            shown = message.message_id or "-"
+            logger.error("{}: message {} not stored: {!r}", message.chat_key, shown, error)
+        await anyio.sleep(pauses[min(tries, len(pauses) - 1)])
+    return None
 
 
 class AdapterTasks:

@@ -1,8 +1,7 @@
-"""Order inside each chat, no waiting between chats; and patience with a store that fails."""
+"""Order inside each lane, no waiting between lanes."""
 
-import itertools
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager
 from typing import Generic, TypeVar
 
@@ -10,8 +9,6 @@ import anyio
 from anyio.abc import TaskGroup
 from loguru import logger
 
-from nekro_core.chat import ChatMessage
-from nekro_core.store import StoreUnavailable
 from nekro_core.system.keyed_limiter import KeyedLimiter
 
 T = TypeVar("T")
@@ -22,32 +19,6 @@ READ_AHEAD = 8
 a server which says nothing costs a chat one wait and not one for each message."""
 FETCHES_AT_ONCE = 4
 """Media of a lane that are had at once."""
-
-RETRY_S = (0.2, 1.0, 4.0, 15.0)
-"""Pauses before a message that could not be stored is offered again; the last one again and again.
-"""
-
-
-async def accept_patiently(
-    accept: Callable[[ChatMessage], Awaitable[None]],
-    message: ChatMessage,
-    *,
-    pauses: Sequence[float] = RETRY_S,
-) -> None:
-    """Hand a message over, until the store can be written again: its chat waits meanwhile, and when
-    a lane is full the platform is not listened to. To pass it over would lose it, since later ones
-    say how far the history is known. Another error is raised when the pauses are through: a message
-    that cannot be stored must not silence its chat."""
-    for tries in itertools.count():
-        try:
-            return await accept(message)
-        except Exception as error:
-            if tries >= len(pauses) and not isinstance(error, StoreUnavailable):
-                raise
-            shown = message.message_id or "-"
-            logger.error("{}: message {} not stored: {!r}", message.chat_key, shown, error)
-        await anyio.sleep(pauses[min(tries, len(pauses) - 1)])
-    return None
 
 
 class KeyedQueue:

@@ -3,8 +3,8 @@
 import pytest
 
 from nekro_core.chat import ChatMessage
+from nekro_core.delivery.adapter_tasks import accept_patiently
 from nekro_core.store import StoreError, StoreUnavailable
-from nekro_core.system.keyed_queue import accept_patiently
 
 from .conftest import GROUP
 from .fakes import message
